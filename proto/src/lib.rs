@@ -1,0 +1,8 @@
+//! The Cassandra native protocol and CQL: bytes and text in, values or a typed error out.
+//!
+//! No sockets, no clock, no async, no logging: everything here is a pure function of its input, so that the
+//! proxy, the capture reader, the embedded node, tests and fuzz targets all share it.
+//!
+//! From the wire inwards: [`cutter`] finds boundaries in the data path, [`stream`] joins whole envelopes for those who
+//! own the bytes ([`segment`], [`compress`]), [`envelope`] is what they yield, [`message`] decodes bodies, [`types`]
+//! decodes values. [`notation`] and [`cursor`] are the specification's alphabet.

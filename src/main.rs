@@ -1,0 +1,3 @@
+//! The `cqlens` command.
+
+fn main() {}
