@@ -6,3 +6,10 @@
 //! From the wire inwards: [`cutter`] finds boundaries in the data path, [`stream`] joins whole envelopes for those who
 //! own the bytes ([`segment`], [`compress`]), [`envelope`] is what they yield, [`message`] decodes bodies, [`types`]
 //! decodes values. [`notation`] and [`cursor`] are the specification's alphabet.
+
+pub mod compress;
+pub mod cursor;
+pub mod envelope;
+pub mod error;
+pub mod notation;
+pub mod segment;
