@@ -13,3 +13,4 @@ pub mod envelope;
 pub mod error;
 pub mod notation;
 pub mod segment;
+pub mod types;
