@@ -11,6 +11,7 @@ pub mod compress;
 pub mod cursor;
 pub mod envelope;
 pub mod error;
+pub mod message;
 pub mod notation;
 pub mod segment;
 pub mod types;
