@@ -9,9 +9,13 @@
 
 pub mod compress;
 pub mod cursor;
+pub mod cutter;
 pub mod envelope;
 pub mod error;
 pub mod message;
 pub mod notation;
+pub mod outgoing;
+mod partial;
 pub mod segment;
+pub mod stream;
 pub mod types;

@@ -1,0 +1,86 @@
+//! What the two directions of a connection learn from each other.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::compress::Compression;
+use crate::envelope::{Envelope, Header, Opcode};
+use crate::message::{Decoded, Extensions, Request};
+use crate::segment::Encoding;
+
+/// What both directions of one connection have to agree on; written by whichever direction learns it.
+///
+/// The client's STARTUP names the compression; the server's READY or AUTHENTICATE in version 5 starts the segments.
+#[derive(Debug, Default)]
+pub struct Negotiated {
+    compression: AtomicU8,
+    segments: AtomicU8,
+}
+
+/// How the bytes of a connection are framed at some point.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Framing {
+    /// Envelope after envelope: versions 3 and 4, DSE, and version 5 until it is set up.
+    Envelopes,
+    /// Segments around them.
+    Segments(Encoding),
+}
+
+impl Negotiated {
+    /// A connection on which nothing was said yet.
+    pub fn new() -> Self {
+        Negotiated::default()
+    }
+
+    /// What STARTUP named.
+    pub fn compression(&self) -> Compression {
+        match self.compression.load(Ordering::Acquire) {
+            1 => Compression::Lz4,
+            2 => Compression::Snappy,
+            _ => Compression::None,
+        }
+    }
+
+    /// How the bytes are framed from now on.
+    #[inline]
+    pub fn framing(&self) -> Framing {
+        if self.segments.load(Ordering::Acquire) == 0 {
+            return Framing::Envelopes;
+        }
+        Framing::Segments(Encoding::of(self.compression()))
+    }
+
+    /// Records what STARTUP named.
+    pub fn set_compression(&self, compression: Compression) {
+        let number = match compression {
+            Compression::None => 0,
+            Compression::Lz4 => 1,
+            Compression::Snappy => 2,
+        };
+        self.compression.store(number, Ordering::Release);
+    }
+
+    /// Learns the compression from a client's STARTUP.
+    pub(crate) fn learn_from_startup(&self, envelope: &Envelope) {
+        // A STARTUP that does not decode is for the server to refuse.
+        if let Ok(Decoded {
+            message: Request::Startup(startup),
+            ..
+        }) = Request::decode(envelope, Extensions::NONE)
+        {
+            self.set_compression(startup.compression());
+        }
+    }
+
+    /// Learns from the header of a response whether the server accepted a version with segments.
+    pub(crate) fn learn_from_response(&self, header: &Header) {
+        let accepts = matches!(header.opcode, Opcode::READY | Opcode::AUTHENTICATE);
+        if accepts && header.version.uses_segments() {
+            self.start_segments();
+        }
+    }
+
+    /// Records that the server accepted a version with segments.
+    pub fn start_segments(&self) {
+        self.segments.store(1, Ordering::Release);
+    }
+}

@@ -1,0 +1,522 @@
+//! Joins the chunks of one direction of a connection to whole envelopes, for those who own the bytes: the auditor, the
+//! capture reader, the embedded node, tests. Never used in the data path (that is [`crate::cutter`]).
+//!
+//! Bodies are slices of the chunks where they were neither split nor compressed. Checksums are checked. Damage never
+//! stops the reader: what cannot be read is an item of its own, so that it can be counted.
+
+mod join;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use self::join::{EnvelopeJoin, Joined, SegmentJoin};
+use crate::compress::{Compression, decompress_body};
+use crate::cutter::{Framing, Negotiated};
+use crate::envelope::{Direction, Envelope, Flags, Header, Opcode};
+use crate::error::{DecodeError, DecodeErrorKind};
+use crate::segment::{self, Encoding, SegmentHeader};
+
+/// The longest body that is joined and decompressed by default, in bytes; longer ones are skipped and reported.
+/// Cassandra refuses requests of more than 16 MiB by default.
+pub const DEFAULT_MAX_BODY: usize = 16 * 1024 * 1024;
+
+/// Reads envelopes from one direction of one connection.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use bytes::Bytes;
+/// # use cqlens_proto::{cutter::Negotiated, envelope::{Direction, Opcode}, stream::{EnvelopeStream, StreamItem}};
+/// let mut stream = EnvelopeStream::new(Direction::Request, Arc::new(Negotiated::new()));
+/// stream.feed(Bytes::from_static(b"\x04\x00\x00\x00\x05\x00\x00"));
+/// assert_eq!(stream.next_item(), None);
+/// stream.feed(Bytes::from_static(b"\x00\x00"));
+/// let Some(StreamItem::Envelope(envelope)) = stream.next_item() else { unreachable!() };
+/// assert_eq!(envelope.header.opcode, Opcode::OPTIONS);
+/// ```
+#[derive(Debug)]
+pub struct EnvelopeStream {
+    direction: Direction,
+    negotiated: Arc<Negotiated>,
+    max_body: usize,
+    /// The unread rest of the last chunk.
+    chunk: Bytes,
+    /// The unread rest of the last payload, where there are segments.
+    payload: Bytes,
+    /// How the envelope or segment that is being joined is framed; looked up anew at each boundary.
+    framing: Framing,
+    envelope: EnvelopeJoin,
+    segment: SegmentJoin,
+    place: Place,
+}
+
+/// How much a stream knows about where it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Known,
+    /// The place among the segments is known, but not whether a segment that is not self-contained begins an envelope:
+    /// something before it is missing.
+    BetweenSegments,
+    Lost,
+}
+
+/// Bytes that were left out before a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// Offset in the chunk at which an envelope or segment starts; `None` if none does (the chunk is skipped too).
+    pub boundary: Option<usize>,
+    /// How the bytes are framed at that boundary: [`Cut::framing`](crate::cutter::Cut::framing).
+    pub framing: Framing,
+    /// What the connection agreed on: its STARTUP may be among the missing bytes.
+    pub compression: Compression,
+}
+
+/// What a stream yields.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamItem {
+    /// A whole envelope, body decompressed; the header is as on the wire.
+    Envelope(Envelope),
+    /// An envelope of which only the header can be told: its body is too long, or does not decompress.
+    Skipped {
+        /// Its header.
+        header: Header,
+        /// Why its body is not there.
+        reason: DecodeError,
+    },
+    /// A segment was damaged: an unknown number of envelopes is missing, then the stream goes on.
+    Damaged(DecodeError),
+    /// The stream lost its place: nothing more comes until a gap names the next boundary.
+    Lost(DecodeError),
+}
+
+impl EnvelopeStream {
+    /// A stream at the first byte of a connection.
+    ///
+    /// The two directions share `negotiated`, which must not be the one that the data path's cutters use: the reader of
+    /// the chunks is behind, and the framing changes in the middle of a connection.
+    pub fn new(direction: Direction, negotiated: Arc<Negotiated>) -> Self {
+        EnvelopeStream {
+            direction,
+            negotiated,
+            max_body: DEFAULT_MAX_BODY,
+            chunk: Bytes::new(),
+            payload: Bytes::new(),
+            framing: Framing::Envelopes,
+            envelope: EnvelopeJoin::default(),
+            segment: SegmentJoin::default(),
+            place: Place::Known,
+        }
+    }
+
+    /// Sets the longest body that is kept, in bytes, instead of [`DEFAULT_MAX_BODY`].
+    #[must_use]
+    pub fn with_max_body(self, max_body: usize) -> Self {
+        EnvelopeStream { max_body, ..self }
+    }
+
+    /// Tells the stream how the bytes are framed at the next boundary, where the two directions of a connection are not
+    /// fed in the order in which they went over the wire (a READY that starts segments may arrive late).
+    pub fn learn(&mut self, framing: Framing, compression: Compression) {
+        self.negotiated.set_compression(compression);
+        if framing != Framing::Envelopes {
+            self.negotiated.start_segments();
+        }
+    }
+
+    /// Adds the next chunk, once the items of the previous one were taken.
+    pub fn feed(&mut self, chunk: Bytes) {
+        if self.chunk.is_empty() {
+            self.chunk = chunk;
+        } else {
+            self.chunk = [&self.chunk[..], &chunk[..]].concat().into();
+        }
+    }
+
+    /// Adds a chunk before which bytes were left out.
+    pub fn feed_after_gap(&mut self, mut chunk: Bytes, gap: Gap) {
+        self.learn(gap.framing, gap.compression);
+        self.forget();
+        self.place = Place::Lost;
+        match gap.boundary {
+            Some(boundary) if boundary <= chunk.len() => {
+                self.chunk = chunk.split_off(boundary);
+                self.place = if gap.framing == Framing::Envelopes {
+                    Place::Known
+                } else {
+                    Place::BetweenSegments
+                };
+            }
+            _ => {}
+        }
+    }
+
+    /// The next item, `None` when the next chunk is needed.
+    pub fn next_item(&mut self) -> Option<StreamItem> {
+        let item = if self.place == Place::Lost {
+            None
+        } else {
+            self.read_on()
+        };
+        if item.is_none() {
+            // An empty slice would keep the memory of its chunk.
+            self.chunk = Bytes::new();
+        }
+        item
+    }
+
+    fn read_on(&mut self) -> Option<StreamItem> {
+        loop {
+            if self.is_at_boundary() {
+                self.framing = self.negotiated.framing();
+            }
+            match self.framing {
+                Framing::Envelopes => {
+                    return match self.envelope.join(self.direction, &mut self.chunk, self.max_body) {
+                        Ok(joined) => joined.map(|joined| self.finish(joined)),
+                        Err(error) => Some(self.lose(error)),
+                    };
+                }
+                Framing::Segments(encoding) => {
+                    if let Some(item) = self.next_of_payload() {
+                        return Some(item);
+                    }
+                    match self.next_segment(encoding) {
+                        Ok(None) => return None,
+                        Ok(Some(Opened::Payload)) => {}
+                        Ok(Some(Opened::Damaged(error))) => return Some(StreamItem::Damaged(error)),
+                        Err(error) => return Some(self.lose(error)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a part of an envelope is here and the rest is still to come.
+    pub fn is_joining(&self) -> bool {
+        !self.is_at_boundary() || !self.envelope.is_at_boundary()
+    }
+
+    fn is_at_boundary(&self) -> bool {
+        match self.framing {
+            Framing::Envelopes => self.envelope.is_at_boundary(),
+            // What is left of a payload belongs to the segment.
+            Framing::Segments(_) => self.segment.is_at_boundary() && self.payload.is_empty(),
+        }
+    }
+
+    fn forget(&mut self) {
+        self.chunk = Bytes::new();
+        self.payload = Bytes::new();
+        self.envelope = EnvelopeJoin::default();
+        self.segment = SegmentJoin::default();
+        self.framing = self.negotiated.framing();
+    }
+
+    fn lose(&mut self, error: DecodeError) -> StreamItem {
+        self.forget();
+        self.place = Place::Lost;
+        StreamItem::Lost(error)
+    }
+
+    /// The next envelope in the payload of a segment.
+    fn next_of_payload(&mut self) -> Option<StreamItem> {
+        match self
+            .envelope
+            .join(self.direction, &mut self.payload, self.max_body)
+        {
+            Ok(joined) => joined.map(|joined| self.finish(joined)),
+            Err(error) => {
+                self.drop_payload();
+                Some(StreamItem::Damaged(error))
+            }
+        }
+    }
+
+    fn drop_payload(&mut self) {
+        self.payload = Bytes::new();
+        self.envelope = EnvelopeJoin::default();
+        self.place = Place::BetweenSegments;
+    }
+
+    /// Opens the next segment. An error loses the place on the wire.
+    fn next_segment(&mut self, encoding: Encoding) -> Result<Option<Opened>, DecodeError> {
+        let Some((header, payload, trailer)) = self.segment.join(encoding, &mut self.chunk)? else {
+            return Ok(None);
+        };
+        Ok(Some(match segment::open_payload(&header, payload, trailer) {
+            Ok(payload) => self.open(&header, payload),
+            Err(error) => {
+                self.drop_payload();
+                Opened::Damaged(error)
+            }
+        }))
+    }
+
+    fn open(&mut self, header: &SegmentHeader, payload: Bytes) -> Opened {
+        if header.is_self_contained {
+            let is_cut_off = !self.envelope.is_at_boundary();
+            self.envelope = EnvelopeJoin::default();
+            self.payload = payload;
+            self.place = Place::Known;
+            if is_cut_off {
+                let kind = DecodeErrorKind::Truncated;
+                return Opened::Damaged(DecodeError {
+                    what: "envelope in several segments",
+                    offset: 0,
+                    kind,
+                });
+            }
+        } else if self.place == Place::Known || join::begins_envelope(&payload, self.direction) {
+            self.payload = payload;
+            self.place = Place::Known;
+        }
+        Opened::Payload
+    }
+
+    fn finish(&mut self, joined: Joined) -> StreamItem {
+        let (header, body) = match joined {
+            Joined::Skipped(header, reason) => return StreamItem::Skipped { header, reason },
+            Joined::Whole(header, body) => (header, body),
+        };
+        // In version 5 segments are compressed, and the flag of the envelope means nothing.
+        let is_compressed = header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments();
+        let body = match is_compressed {
+            false => Ok(body),
+            true => decompress_body(self.negotiated.compression(), &body, self.max_body),
+        };
+        match body {
+            Ok(body) => {
+                let envelope = Envelope { header, body };
+                self.notice(&envelope);
+                StreamItem::Envelope(envelope)
+            }
+            Err(reason) => StreamItem::Skipped { header, reason },
+        }
+    }
+
+    /// Learns what an envelope changes for the bytes after it.
+    fn notice(&self, envelope: &Envelope) {
+        if self.direction == Direction::Response {
+            self.negotiated.learn_from_response(&envelope.header);
+        } else if envelope.header.opcode == Opcode::STARTUP {
+            self.negotiated.learn_from_startup(envelope);
+        }
+    }
+}
+
+/// What came of a segment.
+enum Opened {
+    /// Its payload can be read, or was passed over.
+    Payload,
+    /// It, or an envelope before it, cannot be read.
+    Damaged(DecodeError),
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use bytes::BytesMut;
+
+    use super::*;
+    use crate::compress::encode_compressed;
+    use crate::envelope::{StreamId, Version};
+
+    fn response(version: Version, stream: i16, body: &[u8]) -> Envelope {
+        let header = Header::response(version, StreamId(stream), Opcode::RESULT);
+        Envelope {
+            header,
+            body: Bytes::copy_from_slice(body),
+        }
+    }
+
+    fn bytes_of(envelopes: &[Envelope]) -> Bytes {
+        let mut out = BytesMut::new();
+        envelopes
+            .iter()
+            .for_each(|envelope| envelope.encode(&mut out).unwrap());
+        out.freeze()
+    }
+
+    fn server() -> (EnvelopeStream, Arc<Negotiated>) {
+        let negotiated = Arc::new(Negotiated::new());
+        (
+            EnvelopeStream::new(Direction::Response, negotiated.clone()),
+            negotiated,
+        )
+    }
+
+    fn items(stream: &mut EnvelopeStream) -> Vec<StreamItem> {
+        std::iter::from_fn(|| stream.next_item()).collect()
+    }
+
+    fn bodies(items: &[StreamItem]) -> Vec<&[u8]> {
+        fn body(item: &StreamItem) -> Option<&[u8]> {
+            if let StreamItem::Envelope(envelope) = item {
+                Some(&envelope.body)
+            } else {
+                None
+            }
+        }
+        items.iter().filter_map(body).collect()
+    }
+
+    #[test]
+    fn a_body_that_is_not_split_is_a_slice_of_its_chunk() {
+        let (mut stream, _) = server();
+        let chunk = bytes_of(&[response(Version::V4, 1, b"rows")]);
+        stream.feed(chunk.clone());
+        let Some(StreamItem::Envelope(envelope)) = stream.next_item() else {
+            unreachable!()
+        };
+        assert_eq!(envelope.body.as_ptr(), chunk[9..].as_ptr());
+    }
+
+    #[test]
+    fn a_compressed_body_is_decompressed_and_its_header_stays() {
+        for compression in [Compression::Lz4, Compression::Snappy] {
+            let (mut stream, negotiated) = server();
+            negotiated.set_compression(compression);
+            let mut out = BytesMut::new();
+            encode_compressed(&response(Version::V4, 1, &[7; 500]), compression, &mut out).unwrap();
+            stream.feed(out.freeze());
+            let Some(StreamItem::Envelope(envelope)) = stream.next_item() else {
+                unreachable!()
+            };
+            assert_eq!(&envelope.body[..], [7; 500]);
+            assert!(envelope.header.flags.contains(Flags::COMPRESSED));
+            assert!(envelope.header.body_len < 500);
+        }
+    }
+
+    #[test]
+    fn a_long_body_is_skipped_and_the_next_envelope_is_read() {
+        let (stream, _) = server();
+        let mut stream = stream.with_max_body(100);
+        let chunk = bytes_of(&[
+            response(Version::V4, 1, &[0; 101]),
+            response(Version::V4, 2, b"x"),
+        ]);
+        stream.feed(chunk.slice(..50));
+        assert_eq!(items(&mut stream), []);
+        stream.feed(chunk.slice(50..));
+        let items = items(&mut stream);
+        assert!(matches!(&items[0], StreamItem::Skipped { header, .. } if header.body_len == 101));
+        assert_eq!(bodies(&items), [b"x"]);
+    }
+
+    #[test]
+    fn a_lost_stream_finds_its_place_after_a_gap() {
+        let (mut stream, _) = server();
+        stream.feed(Bytes::from_static(&[0x99; 20]));
+        assert!(matches!(items(&mut stream)[..], [StreamItem::Lost(_)]));
+        let chunk = bytes_of(&[response(Version::V4, 1, b"a"), response(Version::V4, 2, b"b")]);
+        stream.feed(chunk.clone());
+        assert_eq!(items(&mut stream), []);
+        let gap = Gap {
+            boundary: Some(10),
+            framing: Framing::Envelopes,
+            compression: Compression::None,
+        };
+        stream.feed_after_gap(chunk, gap);
+        assert_eq!(bodies(&items(&mut stream)), [b"b"]);
+    }
+
+    #[test]
+    fn a_gap_without_a_boundary_waits_for_the_next() {
+        let (mut stream, _) = server();
+        let gap = Gap {
+            boundary: None,
+            framing: Framing::Envelopes,
+            compression: Compression::None,
+        };
+        stream.feed_after_gap(bytes_of(&[response(Version::V4, 1, b"a")]), gap);
+        assert_eq!(items(&mut stream), []);
+        stream.feed_after_gap(
+            bytes_of(&[response(Version::V4, 1, b"b")]),
+            Gap {
+                boundary: Some(0),
+                ..gap
+            },
+        );
+        assert_eq!(bodies(&items(&mut stream)), [b"b"]);
+    }
+
+    fn segments(encoding: Encoding, envelopes: &[Envelope]) -> Bytes {
+        let mut out = BytesMut::new();
+        for envelope in envelopes {
+            segment::encode_envelopes(encoding, &bytes_of(std::slice::from_ref(envelope)), &mut out).unwrap();
+        }
+        out.freeze()
+    }
+
+    #[test]
+    fn ready_of_version_5_is_followed_by_segments() {
+        let (mut stream, _) = server();
+        let ready = Envelope {
+            header: Header::response(Version::V5, StreamId(0), Opcode::READY),
+            body: Bytes::new(),
+        };
+        let rest = segments(Encoding::Plain, &[response(Version::V5, 1, b"a")]);
+        stream.feed([bytes_of(&[ready]), rest].concat().into());
+        assert_eq!(bodies(&items(&mut stream)), [&b""[..], b"a"]);
+    }
+
+    #[test]
+    fn a_damaged_payload_costs_its_own_envelopes_only() {
+        let (mut stream, negotiated) = server();
+        negotiated.start_segments();
+        let mut chunk = BytesMut::from(&segments(Encoding::Plain, &[response(Version::V5, 1, b"a")])[..]);
+        let end = chunk.len();
+        chunk.extend_from_slice(&segments(Encoding::Plain, &[response(Version::V5, 2, b"b")]));
+        chunk[end - 1] ^= 1;
+        stream.feed(chunk.freeze());
+        let items = items(&mut stream);
+        assert!(matches!(
+            items[0],
+            StreamItem::Damaged(DecodeError {
+                what: "segment payload CRC32",
+                ..
+            })
+        ));
+        assert_eq!(bodies(&items), [b"b"]);
+    }
+
+    #[test]
+    fn after_a_gap_a_large_envelope_is_found_by_its_header() {
+        let large = vec![5; 300_000];
+        let envelopes = [response(Version::V5, 1, &large), response(Version::V5, 2, &large)];
+        for encoding in [Encoding::Plain, Encoding::Lz4] {
+            let (mut stream, _) = server();
+            let chunk = segments(encoding, &envelopes);
+            let first = SegmentHeader::decode(encoding, &chunk[..encoding.header_len()]).unwrap();
+            let boundary = encoding.header_len() + first.payload_len + segment::TRAILER_LEN;
+            let compression = if encoding == Encoding::Lz4 {
+                Compression::Lz4
+            } else {
+                Compression::None
+            };
+            let gap = Gap {
+                boundary: Some(boundary),
+                framing: Framing::Segments(encoding),
+                compression,
+            };
+            stream.feed_after_gap(chunk, gap);
+            assert_eq!(bodies(&items(&mut stream)), [&large[..]]);
+        }
+    }
+
+    #[test]
+    fn a_damaged_segment_header_loses_the_place() {
+        let (mut stream, negotiated) = server();
+        negotiated.start_segments();
+        stream.feed(Bytes::from_static(&[1; 40]));
+        let lost = items(&mut stream);
+        assert!(matches!(
+            lost[..],
+            [StreamItem::Lost(DecodeError {
+                what: "segment header CRC24",
+                ..
+            })]
+        ));
+    }
+}
