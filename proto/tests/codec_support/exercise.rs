@@ -1,0 +1,156 @@
+//! Asks bytes from the network for everything that they can be asked for. Nothing in here may panic, whatever the bytes.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use cqlens_proto::compress::{Compression, decompress_body};
+use cqlens_proto::cutter::{Cutter, Negotiated};
+use cqlens_proto::envelope::{Direction, Envelope};
+use cqlens_proto::message::{
+    ColumnSpecs, Dialect, Event, Extensions, QueryParameters, QueryResult, Request, Response, Rows,
+};
+use cqlens_proto::stream::{EnvelopeStream, StreamItem};
+use cqlens_proto::types::{CqlType, CqlValue, Elements};
+
+/// A direction of a connection: cut and joined, each envelope decoded.
+pub(crate) fn wire(
+    direction: Direction,
+    starts_with_segments: bool,
+    compression: Compression,
+    chunks: &[&[u8]],
+) {
+    let negotiated = || {
+        let negotiated = Negotiated::new();
+        negotiated.set_compression(compression);
+        if starts_with_segments {
+            negotiated.start_segments();
+        }
+        Arc::new(negotiated)
+    };
+    let mut cutter = Cutter::new(direction, negotiated());
+    let mut stream = EnvelopeStream::new(direction, negotiated()).with_max_body(1 << 16);
+    for chunk in chunks {
+        let cut = cutter.cut(chunk);
+        assert!(cut.first_boundary.is_none_or(|boundary| boundary < chunk.len()));
+        stream.feed(Bytes::copy_from_slice(chunk));
+        while let Some(item) = stream.next_item() {
+            if let StreamItem::Envelope(found) = item {
+                envelope(&found);
+            }
+        }
+    }
+}
+
+/// A whole envelope, decoded as what its header says.
+pub(crate) fn envelope(envelope: &Envelope) {
+    let extensions = Extensions {
+        result_metadata_id: true,
+        rate_limit_error: Some(0xf000),
+        lwt_mask: 0x8000_0000,
+    };
+    for extensions in [Extensions::NONE, extensions] {
+        let dialect = Dialect::with(envelope.header.version, extensions);
+        if let Ok(decoded) = Request::decode(envelope, extensions) {
+            request(&decoded.message);
+            let _ = format!("{decoded:?}");
+            let _ = decoded.message.encode(dialect, &mut BytesMut::new());
+        }
+        if let Ok(decoded) = Response::decode(envelope, extensions) {
+            response(&decoded.message);
+            let _ = format!("{decoded:?}");
+            let _ = decoded.message.encode(dialect, &mut BytesMut::new());
+        }
+    }
+    for compression in [Compression::Lz4, Compression::Snappy] {
+        let _ = decompress_body(compression, &envelope.body, 1 << 16);
+    }
+}
+
+fn request(request: &Request<'_>) {
+    match request {
+        Request::Query(query) => parameters(&query.parameters),
+        Request::Execute(execute) => parameters(&execute.parameters),
+        Request::Batch(batch) => {
+            for statement in &batch.statements {
+                assert_eq!(statement.values.iter().count(), statement.values.len());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn parameters(parameters: &QueryParameters<'_>) {
+    assert_eq!(parameters.values.iter().count(), parameters.values.len());
+    for (_, value) in parameters.values {
+        value.bytes().into_iter().for_each(every_type);
+    }
+}
+
+fn response(response: &Response<'_>) {
+    match response {
+        Response::Result(QueryResult::Rows(its_rows)) => rows(its_rows),
+        Response::Result(QueryResult::Prepared(prepared)) => {
+            columns(&prepared.bind.markers);
+            prepared.result.columns.iter().for_each(columns);
+        }
+        Response::Event(event) => assert!(!matches!(
+            event,
+            Event::Unknown {
+                event_type: "STATUS_CHANGE",
+                ..
+            }
+        )),
+        _ => {}
+    }
+}
+
+fn columns(columns: &ColumnSpecs<'_>) {
+    assert_eq!(columns.iter().count(), columns.len());
+}
+
+fn rows(rows: &Rows<'_>) {
+    rows.metadata.columns.iter().for_each(columns);
+    let types: Vec<CqlType> = rows
+        .metadata
+        .columns
+        .into_iter()
+        .flatten()
+        .map(|column| column.column_type)
+        .collect();
+    for row in rows.iter().filter_map(Result::ok) {
+        assert_eq!(row.iter().count(), rows.metadata.column_count);
+        for (cql_type, cell) in types.iter().zip(row) {
+            value(cql_type, cell.unwrap_or_default());
+        }
+    }
+}
+
+/// Bytes as a value of a type.
+pub(crate) fn value(cql_type: &CqlType, bytes: &[u8]) {
+    if let Ok(value) = CqlValue::decode(cql_type, bytes) {
+        let _ = (value.to_string(), format!("{value:#}"), value.to_bytes(cql_type));
+    }
+    if let Ok(elements) = Elements::of_map(bytes) {
+        assert!(elements.count() <= bytes.len());
+    }
+}
+
+/// Bytes as a value of some types.
+pub(crate) fn every_type(bytes: &[u8]) {
+    for name in [
+        "decimal",
+        "varint",
+        "duration",
+        "inet",
+        "time",
+        "timestamp",
+        "date",
+        "timeuuid",
+        "ascii",
+    ] {
+        let native = CqlType::native_from_name(name).expect("the name of a native type");
+        value(&native, bytes);
+        value(&CqlType::Vector(Box::new(native.clone()), 2), bytes);
+        value(&CqlType::map(native.clone(), CqlType::list(native)), bytes);
+    }
+}
