@@ -1,0 +1,28 @@
+//! CQL: from text to tokens, trees and templates.
+//!
+//! The grammar is Cassandra 5.0's (CQL 3.4.7), with `NOT IN` and `BETWEEN` of later versions and ScyllaDB's
+//! `BYPASS CACHE`, `USING TIMEOUT`, `PRUNE MATERIALIZED VIEW` and service levels. What Cassandra calls a syntax error is one here;
+//! what only a schema can tell is not looked at.
+//!
+//! ```text
+//! text ── lexer ──> tokens ── parse/ ──> ast::Statement ── template ──> Template, Fingerprint
+//! ```
+
+pub mod ast;
+mod error;
+mod keyword;
+mod lexer;
+mod parse;
+mod script;
+mod span;
+mod template;
+mod token;
+
+pub use error::{Expected, ParseError, ParseErrorKind};
+pub use keyword::{Keyword, KeywordClass};
+pub use lexer::tokens;
+pub use parse::{MAX_DEPTH, parse};
+pub use script::statements;
+pub use span::Span;
+pub use template::{Fingerprint, Template};
+pub use token::{Token, TokenKind};
