@@ -1,0 +1,261 @@
+//! Records the golden sessions anew: real drivers against a real Cassandra, every byte between them kept in the order in
+//! which it passed. `cargo run --example record-golden [NAME…]`, from the root of the repository.
+//!
+//! A file of `proto/tests/golden` is one run of a driver with all its connections; `golden/mod.rs` reads it and says how it is
+//! laid out. Nothing is cut out or changed: the sessions are made to be small.
+#![allow(clippy::print_stdout, reason = "what was recorded is what this prints")]
+
+#[path = "../../../../tests/support/mod.rs"]
+mod support;
+
+mod relay;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use relay::Relay;
+use support::cassandra::{Cassandra, Options};
+use support::process::Supervised;
+use support::{Missing, available, cache};
+
+/// Drivers wait for schema agreement and for traces; a run takes a few seconds.
+const DONE_WITHIN: Duration = Duration::from_secs(300);
+
+/// One run of a driver.
+struct Session {
+    driver: &'static str,
+    version: &'static str,
+    compression: &'static str,
+    /// What else the program is told; part of the name.
+    special: Special,
+}
+
+/// What a session is about beside the version and the compression.
+#[derive(Clone, Copy, PartialEq)]
+enum Special {
+    Nothing,
+    /// The driver reads the schema, as it does by default.
+    Schema,
+    LogIn,
+    WrongPassword,
+}
+
+impl Session {
+    fn name(&self) -> String {
+        let special = match self.special {
+            Special::Nothing => "",
+            Special::Schema => "-schema",
+            Special::LogIn => "-log-in",
+            Special::WrongPassword => "-wrong-password",
+        };
+        let version = if self.version == "auto" {
+            "negotiated".to_owned()
+        } else {
+            format!("v{}", self.version)
+        };
+        format!("{}-{version}-{}{special}", self.driver, self.compression)
+    }
+
+    fn needs_password(&self) -> bool {
+        matches!(self.special, Special::LogIn | Special::WrongPassword)
+    }
+
+    fn arguments(&self, node: SocketAddr) -> Vec<String> {
+        let mut arguments: Vec<String> = vec![
+            node.ip().to_string(),
+            node.port().to_string(),
+            self.version.into(),
+            self.compression.into(),
+        ];
+        arguments.push(text(&source()));
+        match self.special {
+            Special::Nothing => {}
+            Special::Schema => arguments.push("schema".into()),
+            Special::LogIn => arguments.push("cassandra:cassandra".into()),
+            Special::WrongPassword => arguments.push("cassandra:wrong".into()),
+        }
+        arguments
+    }
+}
+
+/// Each driver at each version and with each compression that it has; then what takes another session.
+fn sessions() -> Vec<Session> {
+    let all: &[(&str, &str)] = &[
+        ("3", "none"),
+        ("3", "lz4"),
+        ("3", "snappy"),
+        ("4", "none"),
+        ("4", "lz4"),
+        ("4", "snappy"),
+        ("5", "none"),
+        ("5", "lz4"),
+    ];
+    let plain = |driver, spoken: &[(&'static str, &'static str)]| {
+        let session = |&(version, compression)| Session {
+            driver,
+            version,
+            compression,
+            special: Special::Nothing,
+        };
+        spoken.iter().map(session).collect::<Vec<_>>()
+    };
+    let negotiated: &[(&str, &str)] = &[("auto", "none")];
+    let mut sessions = Vec::new();
+    for driver in ["python", "gocql", "java"] {
+        sessions.extend(plain(driver, all));
+        sessions.extend(plain(driver, negotiated));
+    }
+    sessions.extend(plain("scylla-rust", &all[3..6]));
+    for (driver, special) in [
+        ("python", Special::Schema),
+        ("java", Special::Schema),
+        ("python", Special::LogIn),
+        ("python", Special::WrongPassword),
+    ] {
+        sessions.push(Session {
+            driver,
+            version: "5",
+            compression: "lz4",
+            special,
+        });
+    }
+    sessions
+}
+
+fn main() {
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    let is_wanted = |session: &Session| wanted.is_empty() || wanted.contains(&session.name());
+    let (guarded, open): (Vec<Session>, Vec<Session>) = sessions()
+        .into_iter()
+        .filter(is_wanted)
+        .partition(Session::needs_password);
+    let options = Options::default()
+        .with("tombstone_warn_threshold", "5")
+        .with("tombstone_failure_threshold", "20")
+        .with("user_defined_functions_enabled", "true");
+    record_all(&open, &options);
+    record_all(
+        &guarded,
+        &Options::default().with("authenticator", "PasswordAuthenticator"),
+    );
+}
+
+fn record_all(sessions: &[Session], options: &Options) {
+    if sessions.is_empty() {
+        return;
+    }
+    let Some(node) = available("the node", Cassandra::start(options)) else {
+        return;
+    };
+    for session in sessions {
+        let program = available(session.driver, program(session.driver)).map(|program| (program, session));
+        if let Some((program, session)) = program {
+            record(program, session, node.address());
+        }
+    }
+}
+
+fn record(mut command: Vec<String>, session: &Session, node: SocketAddr) {
+    let relay = Relay::start(node);
+    command.extend(session.arguments(relay.address));
+    let mut driver = Supervised::spawn(&command, &[], &cache::log_file(session.driver), None);
+    let ended = driver.wait(DONE_WITHIN);
+    assert!(
+        ended.is_some_and(|status| status.success()),
+        "{}: {ended:?}\n{}",
+        session.name(),
+        driver.log()
+    );
+    let recording = relay.finish();
+    println!("{:>8} {}", recording.len(), session.name());
+    let file = source().join("..").join(session.name()).with_extension("rec");
+    std::fs::write(file, recording).expect("the folder of the recordings is writable");
+}
+
+/// The command of a driver's program, without its arguments.
+fn program(driver: &str) -> Result<Vec<String>, Missing> {
+    match driver {
+        "python" => python(),
+        "gocql" => go(),
+        "java" => java(),
+        _ => rust(),
+    }
+}
+
+fn python() -> Result<Vec<String>, Missing> {
+    let requirements = source().join("../../../../tests/cassandra/python/requirements.txt");
+    let recipe =
+        std::fs::read_to_string(&requirements).expect("the requirements are a file of the repository");
+    let environment = cache::folder("python", &recipe, |folder| {
+        cache::run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+        let mut pip = Command::new(folder.join("bin/pip"));
+        pip.args(["install", "--no-input", "--quiet", "--requirement"])
+            .arg(&requirements);
+        cache::run(&mut pip).map(|_| ())
+    })?;
+    Ok(vec![
+        text(&environment.join("bin/python")),
+        text(&source().join("python/session.py")),
+    ])
+}
+
+fn go() -> Result<Vec<String>, Missing> {
+    let folder = cache::root().join("golden-go");
+    let mut build = Command::new("go");
+    build
+        .args(["build", "-o"])
+        .arg(folder.join("session"))
+        .arg(".")
+        .current_dir(source().join("go"));
+    cache::run(&mut build)?;
+    Ok(vec![text(&folder.join("session"))])
+}
+
+fn java() -> Result<Vec<String>, Missing> {
+    let source = source().join("java");
+    let pom = include_str!("java/pom.xml");
+    let folder = cache::folder("golden-java", pom, |folder| {
+        std::fs::write(folder.join("pom.xml"), pom).expect("the cache is writable");
+        let mut maven = Command::new("mvn");
+        maven.args([
+            "--batch-mode",
+            "--quiet",
+            "--no-transfer-progress",
+            "dependency:copy-dependencies",
+        ]);
+        maven
+            .args(["-DincludeScope=runtime", "-DoutputDirectory=lib"])
+            .current_dir(folder);
+        cache::run(&mut maven).map(|_| ())
+    })?;
+    // Java compiles a program of one file by itself.
+    Ok(vec![
+        "java".into(),
+        "-cp".into(),
+        text(&folder.join("lib/*")),
+        text(&source.join("Session.java")),
+    ])
+}
+
+fn rust() -> Result<Vec<String>, Missing> {
+    let target = cache::root().join("golden-rust");
+    let mut build = Command::new(env!("CARGO"));
+    build
+        .args(["build", "--quiet", "--target-dir"])
+        .arg(&target)
+        .current_dir(source().join("rust"));
+    cache::run(&mut build)?;
+    Ok(vec![text(&target.join("debug/golden-session"))])
+}
+
+fn source() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("proto/tests/golden/record")
+}
+
+fn text(path: &Path) -> String {
+    path.to_str()
+        .expect("the paths of a checkout and its cache are text")
+        .to_owned()
+}
