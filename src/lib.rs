@@ -3,3 +3,7 @@
 //! The modules stand in the order of the data flow: `proxy` forwards bytes and hands copies to `capture`;
 //! `audit` turns them into exchanges and folds those into a `window`; `rules` judge windows; `report` renders
 //! what they found and `sink` puts it somewhere. `catalog` knows the schema and the prepared statements.
+
+pub mod proxy;
+
+pub mod capture;

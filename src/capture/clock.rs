@@ -1,0 +1,53 @@
+//! Time as the audit sees it: nanoseconds that never go backwards.
+
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+/// A point in time: nanoseconds since the Unix epoch.
+///
+/// Differences are durations on the monotonic clock; the epoch was read once, so that a jump of the wall clock
+/// changes no latency.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Moment(i64);
+
+impl Moment {
+    /// The moment `nanoseconds` after the Unix epoch.
+    pub fn from_unix_nanoseconds(nanoseconds: i64) -> Self {
+        Self(nanoseconds)
+    }
+
+    /// How long ago `earlier` was; zero if it was later.
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// The moment as a wall-clock time.
+    pub fn timestamp(self) -> Timestamp {
+        Timestamp::from_nanosecond(i128::from(self.0)).unwrap_or(Timestamp::UNIX_EPOCH)
+    }
+}
+
+/// Tells the time.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    started: Instant,
+    epoch: i64,
+}
+
+impl Clock {
+    /// A clock that agrees with the wall clock now and then runs evenly.
+    pub fn start() -> Self {
+        let epoch = i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(0);
+        Self {
+            started: Instant::now(),
+            epoch,
+        }
+    }
+
+    /// Now.
+    pub fn now(&self) -> Moment {
+        let elapsed = i64::try_from(self.started.elapsed().as_nanos()).unwrap_or(i64::MAX);
+        Moment(self.epoch.saturating_add(elapsed))
+    }
+}

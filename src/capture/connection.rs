@@ -1,0 +1,119 @@
+//! What both sides of the hand-over know of a connection.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
+    },
+};
+
+use cqlens_proto::cutter::Negotiated;
+
+/// Tells connections apart, within one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// One client connection and the upstream connection it is paired with.
+///
+/// Created by the data path, kept by it and by the audit. The counters are written by the data path alone.
+#[derive(Debug)]
+pub struct Connection {
+    /// Its number.
+    pub id: ConnectionId,
+    /// Where the client connected from.
+    pub client: SocketAddr,
+    /// Compression and framing, as both directions negotiate them.
+    pub negotiated: Arc<Negotiated>,
+    /// Requests whose responses have not come yet, as far as envelopes can be told apart.
+    in_flight: AtomicI64,
+    /// Bytes in both directions.
+    bytes: AtomicU64,
+    /// Requests that have begun, as far as envelopes can be told apart.
+    requests: AtomicU64,
+    /// Chunks of requests that were left out.
+    requests_gaps: AtomicU64,
+    /// Compressed segments of requests that began in chunks that were left out: nobody knows how many requests.
+    hidden_segments: AtomicU64,
+    opaque: AtomicBool,
+    closed: AtomicBool,
+}
+
+impl Connection {
+    /// A connection on which nothing has passed yet.
+    pub fn new(id: ConnectionId, client: SocketAddr) -> Self {
+        Self {
+            id,
+            client,
+            negotiated: Arc::new(Negotiated::new()),
+            in_flight: AtomicI64::new(0),
+            bytes: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            requests_gaps: AtomicU64::new(0),
+            hidden_segments: AtomicU64::new(0),
+            opaque: AtomicBool::new(false),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Requests without a response so far. Meaningless on opaque connections, 0 on those whose envelopes are hidden in compressed segments.
+    pub fn in_flight(&self) -> i64 {
+        self.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// Bytes forwarded so far, both directions together.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Requests that have begun so far, those inside compressed segments not counted.
+    pub fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Acquire)
+    }
+
+    /// Whether any bytes of requests were left out.
+    pub fn has_gaps(&self) -> bool {
+        self.requests_gaps.load(Ordering::Acquire) > 0
+    }
+
+    /// Compressed segments of requests that were left out so far.
+    pub fn hidden_segments(&self) -> u64 {
+        self.hidden_segments.load(Ordering::Acquire)
+    }
+
+    pub(super) fn count_requests(&self, requests: u32) {
+        self.requests.fetch_add(u64::from(requests), Ordering::Release);
+    }
+
+    pub(super) fn count_gap(&self, hidden_segments: u32) {
+        self.requests_gaps.fetch_add(1, Ordering::Release);
+        self.hidden_segments
+            .fetch_add(u64::from(hidden_segments), Ordering::Release);
+    }
+
+    /// Whether one of its directions could not be cut: the connection is only forwarded from then on.
+    pub fn is_opaque(&self) -> bool {
+        self.opaque.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn turn_opaque(&self) {
+        self.opaque.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the data path is done with the connection: no more captures follow.
+    pub fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// Says that no more captures follow.
+    pub fn close(&self) {
+        self.closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn count(&self, in_flight: i64, bytes: usize) {
+        if in_flight != 0 {
+            self.in_flight.fetch_add(in_flight, Ordering::Relaxed);
+        }
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,40 @@
+//! What leaves the data path: chunks of bytes with the places where envelopes begin, handed over by reference.
+//!
+//! The hand-over is bounded and wakes nobody. Where it is full, chunks are left out and counted, and the next one
+//! that fits says that something is missing and where the first whole envelope begins.
+
+mod clock;
+mod connection;
+mod queue;
+mod tap;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cqlens_proto::{cutter::Framing, envelope::Direction};
+
+pub use clock::{Clock, Moment};
+pub use connection::{Connection, ConnectionId};
+pub use queue::{Dropped, Limits, Queue};
+pub use tap::Tap;
+
+/// Bytes that passed in one direction of a connection, as they were read.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    /// Whose bytes these are.
+    pub connection: Arc<Connection>,
+    /// Requests or responses.
+    pub direction: Direction,
+    /// When they were read.
+    pub at: Moment,
+    /// The bytes: parts of envelopes, whole ones, or several.
+    pub bytes: Bytes,
+    /// Where the first envelope (or segment) begins in `bytes`, and how it is framed; none where one goes on
+    /// through all of it.
+    pub boundary: Option<(usize, Framing)>,
+    /// How many envelopes of this direction began before that place, since the connection was opened; those inside
+    /// compressed segments are not among them.
+    pub begun: u64,
+    /// Whether bytes before these were left out.
+    pub after_gap: bool,
+}

@@ -1,0 +1,145 @@
+//! The bounded hand-over between the data path and the auditors.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+use cqlens_proto::cutter::Opaque;
+use crossbeam_queue::ArrayQueue;
+
+use super::Capture;
+
+/// How much may wait for the auditors.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Chunks that wait in one auditor's ring.
+    pub captures: usize,
+    /// Bytes that wait in one auditor's ring.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            captures: 1 << 16,
+            bytes: 64 << 20,
+        }
+    }
+}
+
+/// What did not reach the audit, since the last time that somebody asked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Chunks left out. How many requests those held, the audit tells.
+    pub chunks: u64,
+    /// Bytes left out.
+    pub bytes: u64,
+    /// Connections that could not be cut and were only forwarded, by reason.
+    pub opaque: BTreeMap<&'static str, u64>,
+}
+
+/// Rings of captures, one for each auditor; all captures of a connection go through the same one, in order.
+///
+/// Offering never blocks and never wakes anybody: an auditor looks when its tick comes. What finds no room is left
+/// out and counted.
+#[derive(Debug)]
+pub struct Queue {
+    rings: Vec<Ring>,
+    bytes_limit: usize,
+    dropped_chunks: AtomicU64,
+    dropped_bytes: AtomicU64,
+    /// Rare: once for each connection that turns opaque.
+    opaque: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+#[derive(Debug)]
+struct Ring {
+    captures: ArrayQueue<Capture>,
+    bytes: AtomicUsize,
+}
+
+impl Queue {
+    /// Rings for `auditors` auditors.
+    pub fn new(auditors: usize, limits: Limits) -> Self {
+        let ring = || Ring {
+            captures: ArrayQueue::new(limits.captures.max(1)),
+            bytes: AtomicUsize::new(0),
+        };
+        Self {
+            rings: (0..auditors.max(1)).map(|_| ring()).collect(),
+            bytes_limit: limits.bytes,
+            dropped_chunks: AtomicU64::new(0),
+            dropped_bytes: AtomicU64::new(0),
+            opaque: Mutex::default(),
+        }
+    }
+
+    /// The number of rings.
+    pub fn auditors(&self) -> usize {
+        self.rings.len()
+    }
+
+    /// Takes the oldest capture of ring `auditor`.
+    pub fn pop(&self, auditor: usize) -> Option<Capture> {
+        let ring = self.rings.get(auditor)?;
+        let capture = ring.captures.pop()?;
+        ring.bytes.fetch_sub(capture.bytes.len(), Ordering::Relaxed);
+        Some(capture)
+    }
+
+    /// Hands `capture` over, or gives it up: false if there was no room.
+    pub(super) fn offer(&self, capture: Capture) -> bool {
+        let index = usize::try_from(capture.connection.id.0).unwrap_or(0) % self.rings.len();
+        let ring = &self.rings[index];
+        let len = capture.bytes.len();
+        if ring.bytes.load(Ordering::Relaxed) + len > self.bytes_limit {
+            return false;
+        }
+        ring.bytes.fetch_add(len, Ordering::Relaxed);
+        let taken = ring.captures.push(capture).is_ok();
+        if !taken {
+            ring.bytes.fetch_sub(len, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Counts a chunk that was left out.
+    pub(super) fn count_dropped(&self, bytes: usize) {
+        self.dropped_chunks.fetch_add(1, Ordering::Relaxed);
+        self.dropped_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(super) fn count_opaque(&self, reason: Opaque) {
+        *lock(&self.opaque).entry(opaque_name(reason)).or_default() += 1;
+    }
+
+    /// What was left out since the last call.
+    pub fn take_dropped(&self) -> Dropped {
+        Dropped {
+            chunks: self.dropped_chunks.swap(0, Ordering::Relaxed),
+            bytes: self.dropped_bytes.swap(0, Ordering::Relaxed),
+            opaque: std::mem::take(&mut *lock(&self.opaque)),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    // Nothing that holds these locks can panic; a poisoned one would hold whole counts all the same.
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The reason as reports name it.
+fn opaque_name(reason: Opaque) -> &'static str {
+    match reason {
+        Opaque::Tls => "tls",
+        Opaque::Text => "text",
+        Opaque::Version(_) => "unknown-version",
+        Opaque::Direction => "wrong-direction",
+        Opaque::Length(_) => "impossible-length",
+        Opaque::SegmentHeader => "damaged-segment",
+    }
+}

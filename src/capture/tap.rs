@@ -1,0 +1,93 @@
+//! One direction of a connection: finds where envelopes begin and hands the bytes over.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cqlens_proto::{
+    cutter::{Cut, Cutter, Framing},
+    envelope::{Direction, Opcode},
+    segment::Encoding,
+};
+
+use super::{Capture, Clock, Connection, Queue};
+
+/// Stands beside a pump. What it does for a chunk is a walk over envelope headers and one push; it never waits.
+#[derive(Debug)]
+pub struct Tap {
+    connection: Arc<Connection>,
+    direction: Direction,
+    cutter: Cutter,
+    queue: Arc<Queue>,
+    clock: Clock,
+    /// Envelopes that have begun.
+    begun: u64,
+    /// The previous chunk was left out.
+    gap: bool,
+}
+
+impl Tap {
+    /// A tap for the first byte of `direction` of `connection`.
+    pub fn new(connection: Arc<Connection>, direction: Direction, queue: Arc<Queue>, clock: Clock) -> Self {
+        let cutter = Cutter::new(direction, Arc::clone(&connection.negotiated));
+        Self {
+            connection,
+            direction,
+            cutter,
+            queue,
+            clock,
+            begun: 0,
+            gap: false,
+        }
+    }
+
+    /// Accounts for `chunk`, which has just been read and not yet been sent on.
+    pub fn offer(&mut self, chunk: &Bytes) {
+        if self.connection.is_opaque() {
+            self.connection.count(0, chunk.len());
+            return;
+        }
+        let cut = self.cutter.cut(chunk);
+        self.connection.count(self.in_flight_change(&cut), chunk.len());
+        if let Some(reason) = cut.opaque {
+            // What can be told apart before that place is still audited.
+            self.connection.turn_opaque();
+            self.queue.count_opaque(reason);
+            tracing::debug!(client = %self.connection.client, ?reason, "connection cannot be audited, only forwarded");
+        }
+        let capture = Capture {
+            connection: Arc::clone(&self.connection),
+            direction: self.direction,
+            at: self.clock.now(),
+            bytes: chunk.clone(),
+            boundary: cut.first_boundary.zip(cut.framing),
+            begun: self.begun + u64::from(cut.envelopes_before_boundary),
+            after_gap: self.gap,
+        };
+        self.gap = !self.queue.offer(capture);
+        self.count(&cut, chunk.len());
+    }
+
+    /// What was left out is counted before it can be missed: the audit compares with what it was given.
+    fn count(&mut self, cut: &Cut, bytes: usize) {
+        self.begun += u64::from(cut.envelopes.total());
+        if self.direction == Direction::Request {
+            self.connection.count_requests(cut.envelopes.total());
+        }
+        if !self.gap {
+            return;
+        }
+        self.queue.count_dropped(bytes);
+        if self.direction == Direction::Request {
+            let hidden = matches!(cut.framing, Some(Framing::Segments(Encoding::Lz4)));
+            self.connection.count_gap(if hidden { cut.segments } else { 0 });
+        }
+    }
+
+    fn in_flight_change(&self, cut: &Cut) -> i64 {
+        let envelopes = i64::from(cut.envelopes.total());
+        match self.direction {
+            Direction::Request => envelopes,
+            Direction::Response => i64::from(cut.envelopes.of(Opcode::EVENT)) - envelopes,
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The only place where bytes move.
+
+use std::{fmt, io};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+use crate::capture::Tap;
+
+/// Why a direction, or a connection, came to its end.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// The reading side said that nothing more comes; the writing side was told.
+    Finished,
+    /// Reading failed: whoever sends has gone.
+    ReadFailed(Side, io::Error),
+    /// Writing failed: whoever receives has gone.
+    WriteFailed(Side, io::Error),
+    /// cqlens is shutting down.
+    Drained,
+}
+
+/// Whose fault an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Client,
+    Upstream,
+}
+
+impl Ended {
+    /// The same end, of the direction that reads from the client: pumps do not know which one they are.
+    pub(super) fn of_requests(self) -> Self {
+        match self {
+            Self::ReadFailed(_, error) => Self::ReadFailed(Side::Client, error),
+            Self::WriteFailed(_, error) => Self::WriteFailed(Side::Upstream, error),
+            other => other,
+        }
+    }
+
+    /// Whether the other direction cannot go on either.
+    ///
+    /// A node that no longer reads may still have responses on their way, so a failed write to it is no reason to
+    /// stop reading from it.
+    pub(super) fn ends_connection(&self) -> bool {
+        match self {
+            Self::Finished => false,
+            Self::WriteFailed(side, _) => *side == Side::Client,
+            Self::ReadFailed(..) | Self::Drained => true,
+        }
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (verb, side, error) = match self {
+            Self::Finished => return formatter.write_str("closed by both sides"),
+            Self::Drained => return formatter.write_str("closed by cqlens"),
+            Self::ReadFailed(side, error) => ("reading from", side, error),
+            Self::WriteFailed(side, error) => ("writing to", side, error),
+        };
+        let side = if *side == Side::Client {
+            "client"
+        } else {
+            "upstream"
+        };
+        write!(formatter, "{verb} the {side} failed: {error}")
+    }
+}
+
+/// Buffers begin with a page and grow while reads fill them, so that a quiet connection stays small.
+const SMALLEST_BUFFER: usize = 4 << 10;
+const LARGEST_BUFFER: usize = 64 << 10;
+
+/// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`.
+pub(super) async fn pump(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut tap: Tap,
+) -> Ended {
+    let mut size = SMALLEST_BUFFER;
+    let mut buffer = BytesMut::new();
+    loop {
+        if buffer.capacity() < size / 2 {
+            buffer.reserve(size);
+        }
+        let room = buffer.capacity();
+        match from.read_buf(&mut buffer).await {
+            Ok(0) => break,
+            Ok(read) if read == room => size = (size * 2).min(LARGEST_BUFFER),
+            Ok(_) => {}
+            Err(error) => return Ended::ReadFailed(Side::Upstream, error),
+        }
+        let chunk = buffer.split().freeze();
+        tap.offer(&chunk);
+        if let Err(error) = to.write_all(&chunk).await {
+            return Ended::WriteFailed(Side::Client, error);
+        }
+    }
+    match to.shutdown().await {
+        Ok(()) => Ended::Finished,
+        Err(error) => Ended::WriteFailed(Side::Client, error),
+    }
+}
