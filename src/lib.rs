@@ -7,3 +7,5 @@
 pub mod proxy;
 
 pub mod capture;
+
+pub mod catalog;

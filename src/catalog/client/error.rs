@@ -1,0 +1,74 @@
+//! Why there is no answer, or not the one that was hoped for.
+
+use std::io;
+
+use cqlens_proto::{
+    error::{DecodeError, EncodeError},
+    message::{ErrorCode, ErrorDetails, Response},
+};
+
+/// Why a request got no answer, or not the one that was hoped for.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The server could not be reached.
+    #[error("cannot connect to {address}: {error}")]
+    Connect {
+        /// Where to.
+        address: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The connection failed.
+    #[error("the connection failed: {0}")]
+    Io(#[from] io::Error),
+    /// The server closed the connection.
+    #[error("the server closed the connection")]
+    Closed,
+    /// What came is not the protocol.
+    #[error("the server's answer cannot be read: {0}")]
+    Decode(#[from] DecodeError),
+    /// The request does not fit the protocol.
+    #[error("the request cannot be written: {0}")]
+    Encode(#[from] EncodeError),
+    /// An ERROR response.
+    #[error("the server answered {code}: {message}")]
+    Server {
+        /// Its code.
+        code: ErrorCode,
+        /// Its text.
+        message: String,
+        /// The id that has to be prepared again; with UNPREPARED.
+        unprepared: Option<Vec<u8>>,
+    },
+    /// The server asks for authentication and no credentials are set.
+    #[error("the server asks for a user name and password ({0})")]
+    CredentialsMissing(String),
+    /// A response of a kind that does not belong to the request.
+    #[error("unexpected response {0}")]
+    Unexpected(String),
+}
+
+impl ClientError {
+    /// The server's code, if it was the server that refused.
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Server { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+}
+
+/// The error that a response is which was not hoped for.
+pub(super) fn unexpected(response: &Response<'_>) -> ClientError {
+    match response {
+        Response::Error(error) => ClientError::Server {
+            code: error.code,
+            message: error.message.to_owned(),
+            unprepared: match error.details {
+                ErrorDetails::Unprepared(id) => Some(id.0.to_vec()),
+                _ => None,
+            },
+        },
+        response => ClientError::Unexpected(response.opcode().to_string()),
+    }
+}

@@ -1,0 +1,291 @@
+//! A small client of the native protocol: one connection, requests one after the other or many at once.
+//!
+//! For cqlens' own questions (schema, prepared statements), for the demo and for tests. It is no driver: no pool, no
+//! retries, no routing; whoever uses it decides what an error means.
+
+mod answer;
+mod error;
+mod statement;
+
+use std::{collections::VecDeque, fmt::Display, io, sync::Arc, time::Duration};
+
+use bytes::BytesMut;
+use cqlens_proto::{
+    compress::Compression,
+    cutter::Negotiated,
+    envelope::{Direction, Envelope, Opcode, StreamId, Version},
+    message::{AuthToken, Dialect, ErrorCode, Extensions, Extras, Request, Response, Startup},
+    outgoing::Outgoing,
+    stream::{EnvelopeStream, StreamItem},
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpStream, ToSocketAddrs},
+    time::timeout,
+};
+
+pub use answer::{Answer, Column};
+pub use error::ClientError;
+use error::unexpected;
+pub use statement::{Bind, Prepared, Run, RunOptions};
+
+/// How to connect.
+#[derive(Debug, Clone)]
+pub struct ClientOptions {
+    /// The protocol version; it is not negotiated here, see [`Client::negotiate`].
+    pub version: Version,
+    /// What STARTUP asks for; version 5 knows LZ4 only.
+    pub compression: Compression,
+    /// User name and password, for servers that ask.
+    pub credentials: Option<(String, String)>,
+    /// How the client calls itself, `APPLICATION_NAME` in STARTUP.
+    pub application: String,
+    /// How long to wait for the connection and for each response.
+    pub timeout: Duration,
+}
+
+impl Default for ClientOptions {
+    fn default() -> Self {
+        Self {
+            version: Version::V4,
+            compression: Compression::None,
+            credentials: None,
+            application: "cqlens".to_owned(),
+            timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// A connection on which STARTUP has succeeded.
+#[derive(Debug)]
+pub struct Client {
+    socket: TcpStream,
+    dialect: Dialect,
+    incoming: EnvelopeStream,
+    outgoing: Outgoing,
+    next_stream: i16,
+    events: VecDeque<Envelope>,
+    timeout: Duration,
+}
+
+const READ_LEN: usize = 64 << 10;
+
+impl Client {
+    /// Connects with the newest version that the server takes: 5, 4, then 3.
+    ///
+    /// # Errors
+    /// The last version's error.
+    pub async fn negotiate(
+        address: impl ToSocketAddrs + Display + Copy,
+        options: &ClientOptions,
+    ) -> Result<Self, ClientError> {
+        let with = |version| ClientOptions {
+            version,
+            ..options.clone()
+        };
+        let mut result = Self::connect(address, &with(Version::V5)).await;
+        for version in [Version::V4, Version::V3] {
+            match result {
+                Err(
+                    ClientError::Server {
+                        code: ErrorCode::PROTOCOL_ERROR,
+                        ..
+                    }
+                    | ClientError::Closed,
+                ) => {
+                    result = Self::connect(address, &with(version)).await;
+                }
+                other => return other,
+            }
+        }
+        result
+    }
+
+    /// Connects, sends STARTUP and authenticates.
+    ///
+    /// # Errors
+    /// Any [`ClientError`].
+    pub async fn connect(
+        address: impl ToSocketAddrs + Display,
+        options: &ClientOptions,
+    ) -> Result<Self, ClientError> {
+        let failed = |error| ClientError::Connect {
+            address: address.to_string(),
+            error,
+        };
+        let connecting = timeout(options.timeout, TcpStream::connect(&address)).await;
+        let socket = connecting
+            .unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))
+            .map_err(failed)?;
+        socket.set_nodelay(true)?;
+        let negotiated = Arc::new(Negotiated::new());
+        let mut client = Self {
+            socket,
+            dialect: Dialect::new(options.version),
+            incoming: EnvelopeStream::new(Direction::Response, Arc::clone(&negotiated)),
+            outgoing: Outgoing::new(Arc::clone(&negotiated)),
+            next_stream: 0,
+            events: VecDeque::new(),
+            timeout: options.timeout,
+        };
+        client.start(options, &negotiated).await?;
+        Ok(client)
+    }
+
+    async fn start(&mut self, options: &ClientOptions, negotiated: &Negotiated) -> Result<(), ClientError> {
+        let mut startup = vec![
+            ("CQL_VERSION", "3.0.0"),
+            ("DRIVER_NAME", "cqlens"),
+            ("DRIVER_VERSION", env!("CARGO_PKG_VERSION")),
+            ("APPLICATION_NAME", &options.application),
+        ];
+        startup.extend(options.compression.name().map(|name| ("COMPRESSION", name)));
+        let answer = self.call(&Request::Startup(Startup { options: startup })).await?;
+        // What the stream has seen in the answer, the sending side has to know as well.
+        negotiated.set_compression(options.compression);
+        if options.version.uses_segments() {
+            negotiated.start_segments();
+        }
+        match answer.header.opcode {
+            Opcode::READY => Ok(()),
+            Opcode::AUTHENTICATE => self.authenticate(&answer, options).await,
+            other => Err(ClientError::Unexpected(other.to_string())),
+        }
+    }
+
+    /// `PasswordAuthenticator`'s exchange: SASL PLAIN.
+    async fn authenticate(&mut self, asked: &Envelope, options: &ClientOptions) -> Result<(), ClientError> {
+        let Some((user, password)) = &options.credentials else {
+            return Err(match Response::decode(asked, Extensions::NONE)?.message {
+                Response::Authenticate(asked) => {
+                    ClientError::CredentialsMissing(asked.authenticator.to_owned())
+                }
+                other => unexpected(&other),
+            });
+        };
+        let token = [&[0], user.as_bytes(), &[0], password.as_bytes()].concat();
+        let answer = self
+            .call(&Request::AuthResponse(AuthToken { token: Some(&token) }))
+            .await?;
+        match answer.header.opcode {
+            Opcode::AUTH_SUCCESS => Ok(()),
+            other => Err(ClientError::Unexpected(other.to_string())),
+        }
+    }
+
+    /// The version of the connection.
+    pub fn version(&self) -> Version {
+        self.dialect.version
+    }
+
+    /// Sends a request and waits for its response, which may be an ERROR.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub async fn request(&mut self, request: &Request<'_>) -> Result<Envelope, ClientError> {
+        self.request_with(request, &Extras::default()).await
+    }
+
+    /// As [`request`](Self::request), with what may stand before a message: asking for tracing, or a custom payload.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub async fn request_with(
+        &mut self,
+        request: &Request<'_>,
+        extras: &Extras<'_>,
+    ) -> Result<Envelope, ClientError> {
+        let stream_id = self.send_with(request, extras)?;
+        self.flush().await?;
+        self.receive(stream_id).await
+    }
+
+    /// As [`request`](Self::request), but an ERROR response is an error.
+    ///
+    /// # Errors
+    /// The connection's and the server's.
+    pub async fn call(&mut self, request: &Request<'_>) -> Result<Envelope, ClientError> {
+        let response = self.request(request).await?;
+        if response.header.opcode == Opcode::ERROR {
+            return Err(unexpected(
+                &Response::decode(&response, Extensions::NONE)?.message,
+            ));
+        }
+        Ok(response)
+    }
+
+    /// Waits for an event that the client has registered for.
+    ///
+    /// # Errors
+    /// The connection's.
+    pub async fn next_event(&mut self) -> Result<Envelope, ClientError> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Ok(event);
+            }
+            let envelope = self.next_envelope().await?;
+            self.keep_event(envelope);
+        }
+    }
+
+    fn send(&mut self, request: &Request<'_>) -> Result<StreamId, ClientError> {
+        self.send_with(request, &Extras::default())
+    }
+
+    fn send_with(&mut self, request: &Request<'_>, extras: &Extras<'_>) -> Result<StreamId, ClientError> {
+        let stream_id = StreamId(self.next_stream);
+        self.next_stream = self.next_stream.checked_add(1).unwrap_or(0);
+        let envelope = request.to_envelope(self.dialect, stream_id, extras)?;
+        self.outgoing.push(&envelope)?;
+        Ok(stream_id)
+    }
+
+    async fn flush(&mut self) -> Result<(), ClientError> {
+        let bytes = self.outgoing.take()?;
+        Ok(self.socket.write_all(&bytes).await?)
+    }
+
+    async fn receive(&mut self, stream_id: StreamId) -> Result<Envelope, ClientError> {
+        match timeout(self.timeout, self.response(stream_id)).await {
+            Ok(response) => response,
+            Err(_elapsed) => Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+        }
+    }
+
+    async fn response(&mut self, stream_id: StreamId) -> Result<Envelope, ClientError> {
+        loop {
+            let envelope = self.next_envelope().await?;
+            if envelope.header.stream_id == stream_id {
+                return Ok(envelope);
+            }
+            self.keep_event(envelope);
+        }
+    }
+
+    fn keep_event(&mut self, envelope: Envelope) {
+        if envelope.header.stream_id == StreamId::EVENT {
+            self.events.push_back(envelope);
+        }
+    }
+
+    /// Cancel safe: what was read stays in the stream.
+    async fn next_envelope(&mut self) -> Result<Envelope, ClientError> {
+        loop {
+            match self.incoming.next_item() {
+                Some(StreamItem::Envelope(envelope)) => return Ok(envelope),
+                Some(
+                    StreamItem::Skipped { reason, .. }
+                    | StreamItem::Damaged(reason)
+                    | StreamItem::Lost(reason),
+                ) => return Err(reason.into()),
+                None => {
+                    let mut chunk = BytesMut::with_capacity(READ_LEN);
+                    if self.socket.read_buf(&mut chunk).await? == 0 {
+                        return Err(ClientError::Closed);
+                    }
+                    self.incoming.feed(chunk.freeze());
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! The control connection: keeps the catalog in step with the cluster.
+//!
+//! It reads schema, cluster and prepared statements when it connects, the schema anew after every SCHEMA_CHANGE, and
+//! the prepared statements when somebody executes one that is not known. Without a server it tries again, forever and
+//! ever more patiently; the audit goes on with what is known.
+
+use std::{sync::Arc, time::Duration};
+
+use cqlens_proto::message::{Event, Extensions, Register, Request, Response};
+use tokio::time::sleep;
+
+use super::{
+    Live,
+    client::{Client, ClientError, ClientOptions},
+    read,
+};
+
+/// Follows the node at `address`; never returns. Drop the future to stop.
+pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
+    let mut patience = Patience::default();
+    loop {
+        let ended = session(&live, &address, &options, &mut patience).await;
+        let Err(error) = ended;
+        patience.after(&error, &address).await;
+    }
+}
+
+/// How long to wait before the next attempt, and what to say meanwhile.
+#[derive(Debug, Default)]
+struct Patience {
+    failures: u32,
+}
+
+impl Patience {
+    const LONGEST: Duration = Duration::from_secs(30);
+
+    /// Says what happened, once until it works again, and waits.
+    async fn after(&mut self, error: &ClientError, address: &str) {
+        if self.failures == 0 {
+            tracing::warn!(node = address, %error, "no control connection: the audit goes on with the schema that is known");
+        } else {
+            tracing::debug!(node = address, %error, "still no control connection");
+        }
+        sleep(
+            Duration::from_millis(250)
+                .saturating_mul(1 << self.failures.min(10))
+                .min(Self::LONGEST),
+        )
+        .await;
+        self.failures = self.failures.saturating_add(1);
+    }
+}
+
+/// One control connection from its beginning to its end.
+async fn session(
+    live: &Live,
+    address: &str,
+    options: &ClientOptions,
+    patience: &mut Patience,
+) -> Result<std::convert::Infallible, ClientError> {
+    let mut client = Client::negotiate(address, options).await?;
+    client
+        .call(&Request::Register(Register {
+            event_types: vec!["SCHEMA_CHANGE"],
+        }))
+        .await?;
+    read_all(live, &mut client).await?;
+    patience.failures = 0;
+    tracing::info!(node = address, version = ?client.version(), "control connection open, schema read");
+    loop {
+        tokio::select! {
+            event = client.next_event() => {
+                let event = event?;
+                let decoded = Response::decode(&event, Extensions::NONE)?;
+                if matches!(decoded.message, Response::Event(Event::SchemaChange(_))) {
+                    settle(&mut client).await?;
+                    read_schema(live, &mut client).await?;
+                }
+            }
+            () = live.prepared.wanted_changed() => read_prepared(live, &mut client).await?,
+            () = sleep(REFRESH) => read_all(live, &mut client).await?,
+        }
+    }
+}
+
+/// Changes come in bursts (one event for each table of a migration): waits until a moment passes without one.
+async fn settle(client: &mut Client) -> Result<(), ClientError> {
+    for _ in 0..MOST_EVENTS_AT_ONCE {
+        match tokio::time::timeout(BURST, client.next_event()).await {
+            Ok(event) => drop(event?),
+            Err(_quiet) => break,
+        }
+    }
+    Ok(())
+}
+
+const BURST: Duration = Duration::from_millis(50);
+const MOST_EVENTS_AT_ONCE: u32 = 1_000;
+
+/// Events can get lost with a connection; nothing stays wrong for longer than this.
+const REFRESH: Duration = Duration::from_secs(300);
+
+async fn read_all(live: &Live, client: &mut Client) -> Result<(), ClientError> {
+    read_schema(live, client).await?;
+    live.replace_cluster(read::cluster(client).await?);
+    read_prepared(live, client).await
+}
+
+async fn read_schema(live: &Live, client: &mut Client) -> Result<(), ClientError> {
+    let (schema, errors) = read::schema(client).await?;
+    for error in &errors {
+        tracing::warn!(%error, "a part of the schema was not understood");
+    }
+    live.replace_schema(schema);
+    Ok(())
+}
+
+/// Servers that have no such table, or do not let us read it, are no reason to end the connection.
+async fn read_prepared(live: &Live, client: &mut Client) -> Result<(), ClientError> {
+    match read::prepared(client).await {
+        Ok(statements) => {
+            for (id, statement) in statements {
+                live.prepared.insert(&id, statement);
+            }
+            Ok(())
+        }
+        Err(error @ ClientError::Server { .. }) => {
+            tracing::debug!(%error, "system.prepared_statements cannot be read");
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,17 @@
+//! What cqlens knows of the cluster: schema, prepared statements, nodes.
+
+pub mod client;
+mod cluster;
+mod follow;
+mod live;
+pub mod murmur3;
+mod prepared;
+mod read;
+mod record;
+pub mod schema;
+
+pub use cluster::{Cluster, Node};
+pub use follow::follow;
+pub use live::Live;
+pub use prepared::{MAX_PREPARED, Markers, PreparedStatement, PreparedStatements};
+pub use schema::{Schema, SchemaError};

@@ -1,0 +1,181 @@
+//! What cqlens asks a node: the schema, the ring, the prepared statements.
+
+use std::collections::BTreeMap;
+
+use cqlens_proto::types::CqlValue;
+
+use super::{
+    Cluster, Node, PreparedStatement, Schema, SchemaError,
+    client::{Client, ClientError},
+    record::{Record, text_map},
+    schema::{
+        OptionValue,
+        rows::{ColumnRow, IndexRow, KeyspaceRow, Rows, TableRow, TypeRow, ViewRow},
+    },
+};
+
+/// The schema as `system_schema` has it, and what of it was not understood.
+pub(super) async fn schema(client: &mut Client) -> Result<(Schema, Vec<SchemaError>), ClientError> {
+    let rows = Rows {
+        keyspaces: read(client, "keyspaces", keyspace).await?,
+        tables: read(client, "tables", table).await?,
+        views: read(client, "views", view).await?,
+        columns: read(client, "columns", column).await?,
+        types: read(client, "types", user_type).await?,
+        indexes: read(client, "indexes", index).await?,
+        functions: read(client, "functions", |row| {
+            (row.text("keyspace_name"), row.text("function_name"))
+        })
+        .await?,
+        aggregates: read(client, "aggregates", |row| {
+            (row.text("keyspace_name"), row.text("aggregate_name"))
+        })
+        .await?,
+    };
+    Ok(Schema::from_rows(rows))
+}
+
+async fn read<T>(
+    client: &mut Client,
+    table: &str,
+    row: impl Fn(&Record) -> T,
+) -> Result<Vec<T>, ClientError> {
+    let records = client
+        .records(&format!("SELECT * FROM system_schema.{table}"))
+        .await?;
+    Ok(records.iter().map(row).collect())
+}
+
+fn keyspace(row: &Record) -> KeyspaceRow {
+    KeyspaceRow {
+        name: row.text("keyspace_name"),
+        durable_writes: row.boolean("durable_writes", true),
+        replication: row.text_map("replication"),
+    }
+}
+
+fn table(row: &Record) -> TableRow {
+    TableRow {
+        keyspace: row.text("keyspace_name"),
+        name: row.text("table_name"),
+        flags: row.texts("flags").into_iter().collect(),
+        options: options(row, &["keyspace_name", "table_name", "flags", "id", "extensions"]),
+    }
+}
+
+fn view(row: &Record) -> ViewRow {
+    let own = [
+        "keyspace_name",
+        "view_name",
+        "base_table_id",
+        "base_table_name",
+        "id",
+        "include_all_columns",
+        "where_clause",
+        "extensions",
+    ];
+    ViewRow {
+        keyspace: row.text("keyspace_name"),
+        name: row.text("view_name"),
+        base: row.text("base_table_name"),
+        include_all_columns: row.boolean("include_all_columns", false),
+        where_clause: row.text("where_clause"),
+        options: options(row, &own),
+    }
+}
+
+/// The columns that are properties of `WITH`.
+fn options(row: &Record, own: &[&str]) -> BTreeMap<String, OptionValue> {
+    let options = row.iter().filter(|(name, _)| !own.contains(name));
+    options
+        .filter_map(|(name, value)| Some((name.to_owned(), option_value(value)?)))
+        .collect()
+}
+
+fn option_value(value: &CqlValue) -> Option<OptionValue> {
+    Some(match value {
+        CqlValue::Text(text) | CqlValue::Ascii(text) => OptionValue::Text(text.clone()),
+        CqlValue::Map(entries) => OptionValue::Map(text_map(entries)),
+        CqlValue::Null | CqlValue::Blob(_) => return None,
+        other => OptionValue::Plain(other.to_string()),
+    })
+}
+
+fn column(row: &Record) -> ColumnRow {
+    ColumnRow {
+        keyspace: row.text("keyspace_name"),
+        table: row.text("table_name"),
+        name: row.text("column_name"),
+        clustering_order: row.text("clustering_order"),
+        kind: row.text("kind"),
+        position: row.int("position", -1),
+        data_type: row.text("type"),
+    }
+}
+
+fn user_type(row: &Record) -> TypeRow {
+    TypeRow {
+        keyspace: row.text("keyspace_name"),
+        name: row.text("type_name"),
+        field_names: row.texts("field_names"),
+        field_types: row.texts("field_types"),
+    }
+}
+
+fn index(row: &Record) -> IndexRow {
+    IndexRow {
+        keyspace: row.text("keyspace_name"),
+        table: row.text("table_name"),
+        name: row.text("index_name"),
+        kind: row.text("kind"),
+        options: row.text_map("options"),
+    }
+}
+
+/// The nodes, the one that was asked first.
+pub(super) async fn cluster(client: &mut Client) -> Result<Cluster, ClientError> {
+    let local = client
+        .records("SELECT * FROM system.local WHERE key = 'local'")
+        .await?;
+    let local = local.into_iter().next().unwrap_or_default();
+    // Cassandra 3 has no peers_v2.
+    let peers = match client.records("SELECT * FROM system.peers_v2").await {
+        Err(ClientError::Server { .. }) => client.records("SELECT * FROM system.peers").await?,
+        other => other?,
+    };
+    let partitioner = local.optional_text("partitioner");
+    let mut nodes = vec![node(&local)];
+    nodes.extend(peers.iter().map(node));
+    Ok(Cluster {
+        name: local.optional_text("cluster_name"),
+        release_version: local.optional_text("release_version"),
+        partitioner: partitioner.map(|class| class.rsplit('.').next().unwrap_or_default().to_owned()),
+        nodes,
+    })
+}
+
+fn node(row: &Record) -> Node {
+    let address = row
+        .optional_text("native_address")
+        .or_else(|| row.optional_text("rpc_address"));
+    let port = match (row.int("native_port", 0), row.int("rpc_port", 0)) {
+        (0, port) | (port, _) => u16::try_from(port).ok().filter(|port| *port != 0),
+    };
+    Node { address, port }
+}
+
+/// The statements that the node holds prepared: Cassandra 3.10 and later.
+pub(super) async fn prepared(client: &mut Client) -> Result<Vec<(Vec<u8>, PreparedStatement)>, ClientError> {
+    let cql = "SELECT prepared_id, logged_keyspace, query_string FROM system.prepared_statements";
+    let records = client.records(cql).await?;
+    let statements = records.iter().map(|row| {
+        let keyspace = row
+            .optional_text("logged_keyspace")
+            .filter(|keyspace| !keyspace.is_empty());
+        (
+            row.blob("prepared_id"),
+            PreparedStatement::from_text(row.text("query_string"), keyspace),
+        )
+    });
+    Ok(statements.collect())
+}
