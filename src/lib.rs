@@ -9,3 +9,5 @@ pub mod proxy;
 pub mod capture;
 
 pub mod catalog;
+
+pub mod window;

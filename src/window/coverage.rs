@@ -1,0 +1,78 @@
+//! What was seen and what was not: the line with which every report opens.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// How much of the traffic the numbers of a window speak of.
+///
+/// `requests = audited + dropped + undecoded` always holds. The `partitions_*` counters speak of executions of
+/// SELECT, INSERT, UPDATE, DELETE and BATCH on user keyspaces that the server did not refuse.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Coverage {
+    /// Requests that passed.
+    pub requests: u64,
+    /// Requests that were decoded, matched with their answer and counted (answered or not).
+    pub audited: u64,
+    /// Requests left out because the audit was behind. Compressed segments of version 5 count as one request each.
+    pub dropped: u64,
+    /// Bytes left out because the audit was behind, of requests and of responses.
+    pub dropped_bytes: u64,
+    /// Requests that could not be decoded.
+    pub undecoded: u64,
+    /// Responses that could not be decoded or whose request is not known.
+    pub responses_lost: u64,
+    /// Requests whose connection ended before the answer, or whose answer was lost.
+    pub unanswered: u64,
+    /// Executions whose partitions are known exactly.
+    pub partitions_exact: u64,
+    /// Executions of which only a bound is known.
+    pub partitions_bounded: u64,
+    /// Scans, token ranges and index reads: no number of partitions by nature.
+    pub partitions_scan: u64,
+    /// Executions of which nothing is known.
+    pub partitions_unknown: u64,
+    /// Why counts are bounded or unknown.
+    pub unknown_reasons: BTreeMap<String, u64>,
+    /// Connections forwarded without being captured, by reason.
+    pub opaque_connections: BTreeMap<String, u64>,
+    /// Statements that the CQL parser did not understand.
+    pub unparsed: u64,
+    /// Exchanges on system keyspaces: drivers' and tools' own, counted apart from everything else.
+    pub system_requests: u64,
+    /// Exchanges folded into "other statements" because the window held too many patterns.
+    pub patterns_overflowed: u64,
+    /// What the reader must know before any number, in whole sentences (traffic may bypass the proxy, no schema, …).
+    pub notices: std::collections::BTreeSet<String>,
+}
+
+impl Coverage {
+    /// Adds what `other` has seen.
+    pub fn merge(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.audited += other.audited;
+        self.dropped += other.dropped;
+        self.dropped_bytes += other.dropped_bytes;
+        self.undecoded += other.undecoded;
+        self.responses_lost += other.responses_lost;
+        self.unanswered += other.unanswered;
+        self.partitions_exact += other.partitions_exact;
+        self.partitions_bounded += other.partitions_bounded;
+        self.partitions_scan += other.partitions_scan;
+        self.partitions_unknown += other.partitions_unknown;
+        self.unparsed += other.unparsed;
+        self.system_requests += other.system_requests;
+        self.patterns_overflowed += other.patterns_overflowed;
+        add_counts(&mut self.unknown_reasons, &other.unknown_reasons);
+        add_counts(&mut self.opaque_connections, &other.opaque_connections);
+        self.notices.extend(other.notices.iter().cloned());
+    }
+}
+
+/// Adds the counts of `from` to those of `to`, key by key.
+pub(super) fn add_counts<K: Ord + Clone>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+    for (key, count) in from {
+        *to.entry(key.clone()).or_default() += count;
+    }
+}

@@ -1,0 +1,218 @@
+//! Patterns, tables and coverage over a span of time.
+//!
+//! A window knows nothing of connections, schemas or rules. Merging windows is associative and commutative, so
+//! that a report over a week equals the report of its hours, and one over a fleet that of its proxies.
+
+mod class;
+mod clients;
+mod coverage;
+mod flag;
+mod pattern;
+mod sketch;
+mod snapshot;
+mod table;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use class::{PartitionClass, Reason};
+pub use coverage::Coverage;
+pub use flag::Flag;
+pub use pattern::{Pattern, PatternHead, PatternId, StatementKind, Tombstones};
+pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry};
+pub use snapshot::{Cluster, Snapshot, SnapshotError};
+pub use table::{TableName, TableTraffic};
+
+/// Everything that is known of the traffic between `start` and `end`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Window {
+    /// When observation began.
+    pub start: Timestamp,
+    /// When it ended.
+    pub end: Timestamp,
+    /// Seconds of observation, summed over sources and windows (two proxies for a minute are 120 seconds).
+    pub observed_seconds: f64,
+    /// The names of the proxies or captures that saw the traffic.
+    pub sources: BTreeSet<String>,
+    /// What was seen and what was not.
+    pub coverage: Coverage,
+    /// By template.
+    pub patterns: BTreeMap<PatternId, Pattern>,
+    /// By table or view.
+    pub tables: BTreeMap<TableName, TableTraffic>,
+    /// Requests by client: application, driver and address as far as known. Bounded.
+    pub clients: BTreeMap<String, u64>,
+}
+
+/// How many patterns a window tells apart; further ones are counted under [`OVERFLOW`].
+pub const MAX_PATTERNS: usize = 20_000;
+
+/// The pattern of all statements for which there was no room.
+pub const OVERFLOW: PatternId = PatternId(0);
+
+/// How many clients a window tells apart; further ones are counted under `(others)`.
+pub const MAX_CLIENTS: usize = 1_000;
+
+impl Window {
+    /// An empty window of `source` that begins (and ends) at `start`.
+    pub fn new(start: Timestamp, source: &str) -> Self {
+        Self {
+            start,
+            end: start,
+            observed_seconds: 0.0,
+            sources: BTreeSet::from([source.to_owned()]),
+            coverage: Coverage::default(),
+            patterns: BTreeMap::new(),
+            tables: BTreeMap::new(),
+            clients: BTreeMap::new(),
+        }
+    }
+
+    /// Ends the window at `end`.
+    pub fn close(&mut self, end: Timestamp) {
+        self.end = end.max(self.start);
+        self.observed_seconds = self.end.duration_since(self.start).as_secs_f64();
+    }
+
+    /// Seconds of observation of one source, for rates: three proxies that watch for an hour see an hour's traffic.
+    pub fn seconds(&self) -> f64 {
+        self.observed_seconds / self.sources.len().max(1) as f64
+    }
+
+    /// The pattern `id`, made with `head` if it is new; [`OVERFLOW`] if there is no room for a new one.
+    pub fn pattern_mut(
+        &mut self,
+        id: PatternId,
+        head: impl FnOnce() -> (PatternHead, BTreeSet<Flag>),
+    ) -> &mut Pattern {
+        if self.patterns.len() >= MAX_PATTERNS && !self.patterns.contains_key(&id) {
+            self.coverage.patterns_overflowed += 1;
+            return self
+                .patterns
+                .entry(OVERFLOW)
+                .or_insert_with(|| Pattern::new(overflow(), BTreeSet::new()));
+        }
+        self.patterns.entry(id).or_insert_with(|| {
+            let (head, flags) = head();
+            Pattern::new(head, flags)
+        })
+    }
+
+    /// Counts a request of `client`.
+    pub fn count_client(&mut self, client: &str) {
+        clients::count(&mut self.clients, client, MAX_CLIENTS);
+    }
+
+    /// Adds what `other` has seen.
+    pub fn merge(&mut self, other: &Self) {
+        self.start = self.start.min(other.start);
+        self.end = self.end.max(other.end);
+        self.observed_seconds += other.observed_seconds;
+        self.sources.extend(other.sources.iter().cloned());
+        self.coverage.merge(&other.coverage);
+        for (id, pattern) in &other.patterns {
+            match self.patterns.get_mut(id) {
+                Some(mine) => mine.merge(pattern),
+                None => drop(self.patterns.insert(*id, pattern.clone())),
+            }
+        }
+        for (name, table) in &other.tables {
+            self.tables.entry(name.clone()).or_default().merge(table);
+        }
+        coverage::add_counts(&mut self.clients, &other.clients);
+    }
+}
+
+fn overflow() -> PatternHead {
+    PatternHead {
+        kind: StatementKind::Other,
+        keyspace: None,
+        table: None,
+        cql: "(other statements)".to_owned(),
+        system: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(cql: &str) -> (PatternHead, BTreeSet<Flag>) {
+        (
+            PatternHead {
+                cql: cql.to_owned(),
+                ..overflow()
+            },
+            BTreeSet::new(),
+        )
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap_or_default()
+    }
+
+    /// A window of `count` exchanges of each of the patterns `ids`.
+    fn window(start: i64, ids: std::ops::Range<u64>, count: u64) -> Window {
+        let mut window = Window::new(at(start), if start % 2 == 0 { "even" } else { "odd" });
+        for id in ids {
+            for exchange in 0..count {
+                let pattern = window.pattern_mut(PatternId(id), || head("SELECT"));
+                pattern.count += 1;
+                pattern.rows.record(exchange * id);
+                pattern.see(at(start));
+                let table = TableName {
+                    keyspace: "s".to_owned(),
+                    table: format!("t{}", id % 3),
+                };
+                let table = window.tables.entry(table).or_default();
+                table.reads += 1;
+                table.top_partitions.read(id);
+                table.distinct_partitions.insert(id);
+            }
+            window.count_client(&format!("client {id}"));
+        }
+        window.coverage.audited = count;
+        window.close(at(start + 60));
+        window
+    }
+
+    fn merged(parts: [&Window; 3]) -> Window {
+        let mut all = parts[0].clone();
+        all.merge(parts[1]);
+        all.merge(parts[2]);
+        all
+    }
+
+    #[test]
+    fn windows_merge_in_any_order_and_grouping() {
+        let (a, b, c) = (window(0, 2..40, 3), window(61, 20..60, 2), window(122, 5..10, 40));
+        let all = merged([&a, &b, &c]);
+        assert_eq!(all, merged([&c, &a, &b]));
+        let mut right = b.clone();
+        right.merge(&c);
+        let mut grouped = a.clone();
+        grouped.merge(&right);
+        assert_eq!(all, grouped);
+        assert_eq!((all.start, all.end, all.coverage.audited), (at(0), at(182), 45));
+    }
+
+    #[test]
+    fn patterns_beyond_the_limit_are_counted_together_and_said() {
+        let mut window = Window::new(at(0), "proxy");
+        let most = MAX_PATTERNS as u64;
+        for id in 10..most + 15 {
+            window.pattern_mut(PatternId(id), || head("SELECT")).count += 1;
+        }
+        window.pattern_mut(PatternId(10), || head("SELECT")).count += 1;
+        assert_eq!(
+            (
+                window.patterns[&OVERFLOW].count,
+                window.coverage.patterns_overflowed
+            ),
+            (5, 5)
+        );
+        assert_eq!(window.patterns[&PatternId(10)].count, 2);
+    }
+}

@@ -1,0 +1,238 @@
+//! All exchanges of one template in a window.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Distribution, Flag, PartitionClass, clients, coverage::add_counts};
+
+/// The identity of a query pattern: the 64-bit fingerprint of its template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PatternId(pub u64);
+
+impl std::fmt::Display for PatternId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:016x}", self.0)
+    }
+}
+
+impl Serialize for PatternId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PatternId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        u64::from_str_radix(&text, 16)
+            .map(Self)
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+/// What a statement does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StatementKind {
+    /// SELECT.
+    Select,
+    /// INSERT.
+    Insert,
+    /// UPDATE.
+    Update,
+    /// DELETE.
+    Delete,
+    /// BATCH, as text or as a message.
+    Batch,
+    /// CREATE, ALTER, DROP, TRUNCATE.
+    Ddl,
+    /// Everything else, statements that were not understood included.
+    Other,
+}
+
+impl StatementKind {
+    /// Whether this is a read.
+    pub fn is_read(self) -> bool {
+        self == Self::Select
+    }
+
+    /// Whether this writes rows.
+    pub fn is_write(self) -> bool {
+        matches!(self, Self::Insert | Self::Update | Self::Delete | Self::Batch)
+    }
+}
+
+/// What is the same for all exchanges of a pattern.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PatternHead {
+    /// What the statement does.
+    pub kind: StatementKind,
+    /// The keyspace, resolved; none for statements without one.
+    pub keyspace: Option<String>,
+    /// The table or view; the first one of a batch.
+    pub table: Option<String>,
+    /// The template: the statement with `?` for every value.
+    pub cql: String,
+    /// On a system keyspace: a driver's or tool's own statement.
+    pub system: bool,
+}
+
+/// The counters, histograms and sketches of one template.
+///
+/// Durations are in microseconds, sizes in bytes. Everything merges by addition or union.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Pattern {
+    /// What is the same for all exchanges.
+    #[serde(flatten)]
+    pub head: PatternHead,
+    /// Properties of the statement under the schema in force.
+    pub flags: BTreeSet<Flag>,
+    /// Exchanges, errors included.
+    pub count: u64,
+    /// Exchanges answered with an error.
+    pub errors: u64,
+    /// Errors by their protocol code.
+    pub error_codes: BTreeMap<u32, u64>,
+    /// Server warnings, of all exchanges.
+    pub warnings: u64,
+    /// From the request's last byte to the response's first, as seen at the proxy.
+    pub latency_us: Distribution,
+    /// Partitions of each execution whose number is known.
+    pub partitions: Distribution,
+    /// Executions by what they touch.
+    pub classes: BTreeMap<PartitionClass, u64>,
+    /// Rows of each answer with rows.
+    pub rows: Distribution,
+    /// Size of each answer's envelope, as it went over the wire.
+    pub response_bytes: Distribution,
+    /// Size of each request's envelope, as it went over the wire.
+    pub request_bytes: Distribution,
+    /// What the server said of tombstones.
+    pub tombstones: Tombstones,
+    /// Answers that were a page of a longer read.
+    pub pages: u64,
+    /// Reads without a paging state: the pages of one read count once.
+    pub logical_reads: u64,
+    /// Exchanges by consistency level, as the specification names it (`LOCAL_QUORUM`).
+    pub consistency: BTreeMap<String, u64>,
+    /// Executions of a prepared statement.
+    pub prepared: u64,
+    /// Executions that sent the statement's text.
+    pub unprepared: u64,
+    /// Executions by client, as [`super::Window::clients`] names them. Bounded.
+    pub clients: BTreeMap<String, u64>,
+    /// The first and the last exchange.
+    pub seen: Option<(Timestamp, Timestamp)>,
+}
+
+/// Server-side evidence of tombstones.
+///
+/// Its absence proves nothing: without `read_thresholds_enabled` a coordinator reports only what it read itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Tombstones {
+    /// Tombstones of each read for which the server gave a number.
+    pub scanned: Distribution,
+    /// Live rows of the same reads.
+    pub live_rows: Distribution,
+    /// Reads with a tombstone warning.
+    pub warned: u64,
+    /// Reads that the server gave up because of tombstones.
+    pub aborted: u64,
+}
+
+impl Tombstones {
+    /// Reads of which the server said anything about tombstones.
+    pub fn observed(&self) -> u64 {
+        self.warned + self.aborted
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.scanned.merge(&other.scanned);
+        self.live_rows.merge(&other.live_rows);
+        self.warned += other.warned;
+        self.aborted += other.aborted;
+    }
+}
+
+/// How many clients a pattern tells apart; the others are counted under `(others)`.
+const MAX_CLIENTS: usize = 64;
+
+impl Pattern {
+    /// A pattern without exchanges.
+    pub fn new(head: PatternHead, flags: BTreeSet<Flag>) -> Self {
+        Self {
+            head,
+            flags,
+            count: 0,
+            errors: 0,
+            error_codes: BTreeMap::new(),
+            warnings: 0,
+            latency_us: Distribution::default(),
+            partitions: Distribution::default(),
+            classes: BTreeMap::new(),
+            rows: Distribution::default(),
+            response_bytes: Distribution::default(),
+            request_bytes: Distribution::default(),
+            tombstones: Tombstones::default(),
+            pages: 0,
+            logical_reads: 0,
+            consistency: BTreeMap::new(),
+            prepared: 0,
+            unprepared: 0,
+            clients: BTreeMap::new(),
+            seen: None,
+        }
+    }
+
+    /// The class that most executions have; the worse one where two are equally frequent.
+    pub fn class(&self) -> PartitionClass {
+        let most = self.classes.iter().max_by_key(|&(class, count)| (count, class));
+        most.map_or(PartitionClass::Unknown, |(&class, _)| class)
+    }
+
+    /// Whether the statement has the property.
+    pub fn is(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    /// Notes that an exchange happened at `at`.
+    pub fn see(&mut self, at: Timestamp) {
+        self.seen = Some(
+            self.seen
+                .map_or((at, at), |(first, last)| (first.min(at), last.max(at))),
+        );
+    }
+
+    /// Counts an exchange of `client`.
+    pub fn count_client(&mut self, client: &str) {
+        clients::count(&mut self.clients, client, MAX_CLIENTS);
+    }
+
+    /// Adds the exchanges of `other`, a pattern of the same template.
+    pub fn merge(&mut self, other: &Self) {
+        self.flags.extend(&other.flags);
+        self.count += other.count;
+        self.errors += other.errors;
+        add_counts(&mut self.error_codes, &other.error_codes);
+        self.warnings += other.warnings;
+        self.latency_us.merge(&other.latency_us);
+        self.partitions.merge(&other.partitions);
+        add_counts(&mut self.classes, &other.classes);
+        self.rows.merge(&other.rows);
+        self.response_bytes.merge(&other.response_bytes);
+        self.request_bytes.merge(&other.request_bytes);
+        self.tombstones.merge(&other.tombstones);
+        self.pages += other.pages;
+        self.logical_reads += other.logical_reads;
+        add_counts(&mut self.consistency, &other.consistency);
+        self.prepared += other.prepared;
+        self.unprepared += other.unprepared;
+        add_counts(&mut self.clients, &other.clients);
+        if let Some((first, last)) = other.seen {
+            self.see(first);
+            self.see(last);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! How a number is distributed: exact while few values differ, an HDR histogram afterwards.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use hdrhistogram::{
+    Histogram,
+    serialization::{Deserializer, Serializer, V2Serializer},
+};
+use serde::{Deserialize, Serialize};
+
+/// A distribution of whole numbers (microseconds, rows, bytes, partitions, tombstones).
+///
+/// `count`, `min`, `max` and the sum are always exact. Quantiles are exact up to 16 different
+/// values (most patterns only ever touch one partition, or return one row) and within 1 % of the value beyond
+/// that, where an HDR histogram with two significant digits takes over. Merging is associative and commutative:
+/// the representation depends on the set of recorded values alone.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Distribution {
+    sum: u128,
+    values: Values,
+}
+
+/// How many different values are kept as they are; a histogram costs more than such a list.
+const EXACT_VALUES: usize = 16;
+
+/// Values above this are recorded as this (but `max` and the sum stay exact): 2^42, 50 days in microseconds or 4 TiB.
+const CEILING: u64 = 1 << 42;
+
+#[derive(Debug, Clone, PartialEq)]
+enum Values {
+    /// Sorted by value: (value, how often).
+    Few(Vec<(u64, u64)>),
+    Many {
+        histogram: Box<Histogram<u64>>,
+        min: u64,
+        max: u64,
+    },
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self::Few(Vec::new())
+    }
+}
+
+impl Distribution {
+    /// Records `value` once.
+    pub fn record(&mut self, value: u64) {
+        self.record_n(value, 1);
+    }
+
+    /// Records `value` `times` times.
+    pub fn record_n(&mut self, value: u64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        self.sum += u128::from(value) * u128::from(times);
+        match &mut self.values {
+            Values::Few(few) => match few.binary_search_by_key(&value, |&(value, _)| value) {
+                Ok(at) => few[at].1 += times,
+                Err(at) => {
+                    few.insert(at, (value, times));
+                    if few.len() > EXACT_VALUES {
+                        self.values = many(few);
+                    }
+                }
+            },
+            Values::Many { histogram, min, max } => {
+                record_in(histogram, value, times);
+                *min = value.min(*min);
+                *max = value.max(*max);
+            }
+        }
+    }
+
+    /// Adds everything that `other` has recorded.
+    pub fn merge(&mut self, other: &Self) {
+        match &other.values {
+            Values::Few(few) => few.iter().for_each(|&(value, times)| self.record_n(value, times)),
+            Values::Many { histogram, min, max } => {
+                let mut merged = other.clone();
+                if let Values::Few(few) = &self.values {
+                    few.iter()
+                        .for_each(|&(value, times)| merged.record_n(value, times));
+                    *self = merged;
+                } else if let Values::Many {
+                    histogram: mine,
+                    min: my_min,
+                    max: my_max,
+                } = &mut self.values
+                {
+                    mine.add(histogram.as_ref())
+                        .expect("both histograms resize up to the same ceiling");
+                    *my_min = *min.min(my_min);
+                    *my_max = *max.max(my_max);
+                    self.sum += other.sum;
+                }
+            }
+        }
+    }
+
+    /// How many values have been recorded.
+    pub fn count(&self) -> u64 {
+        match &self.values {
+            Values::Few(few) => few.iter().map(|&(_, times)| times).sum(),
+            Values::Many { histogram, .. } => histogram.len(),
+        }
+    }
+
+    /// Whether nothing has been recorded.
+    pub fn is_empty(&self) -> bool {
+        self.count() == 0
+    }
+
+    /// The exact sum of all values.
+    pub fn sum(&self) -> u128 {
+        self.sum
+    }
+
+    /// The exact sum, or `u64::MAX` where it does not fit.
+    pub fn total(&self) -> u64 {
+        u64::try_from(self.sum).unwrap_or(u64::MAX)
+    }
+
+    /// The smallest value; 0 where there is none.
+    pub fn min(&self) -> u64 {
+        match &self.values {
+            Values::Few(few) => few.first().map_or(0, |&(value, _)| value),
+            Values::Many { min, .. } => *min,
+        }
+    }
+
+    /// The largest value; 0 where there is none.
+    pub fn max(&self) -> u64 {
+        match &self.values {
+            Values::Few(few) => few.last().map_or(0, |&(value, _)| value),
+            Values::Many { max, .. } => *max,
+        }
+    }
+
+    /// The exact mean; 0 where there is nothing.
+    pub fn mean(&self) -> f64 {
+        let count = self.count();
+        if count == 0 {
+            0.0
+        } else {
+            self.sum as f64 / count as f64
+        }
+    }
+
+    /// The smallest recorded value that at least the share `quantile` (0 to 1) of all values does not exceed.
+    pub fn quantile(&self, quantile: f64) -> u64 {
+        match &self.values {
+            Values::Few(few) => {
+                let wanted = rank(quantile, self.count());
+                let mut seen = 0;
+                for &(value, times) in few {
+                    seen += times;
+                    if seen >= wanted {
+                        return value;
+                    }
+                }
+                self.max()
+            }
+            Values::Many { histogram, min, max } => histogram.value_at_quantile(quantile).clamp(*min, *max),
+        }
+    }
+
+    /// The distribution as steps for a drawing: (highest value of the step, how often), ascending, empty steps left out.
+    pub fn steps(&self) -> Vec<(u64, u64)> {
+        match &self.values {
+            Values::Few(few) => few.clone(),
+            Values::Many { histogram, max, .. } => histogram
+                .iter_recorded()
+                .map(|step| (step.value_iterated_to().min(*max), step.count_at_value()))
+                .collect(),
+        }
+    }
+}
+
+/// How many values lie at or below the quantile, at least one.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of a count is a count"
+)]
+fn rank(quantile: f64, count: u64) -> u64 {
+    ((quantile.clamp(0.0, 1.0) * count as f64).ceil() as u64).max(1)
+}
+
+fn many(few: &[(u64, u64)]) -> Values {
+    let mut histogram = Histogram::new(2).expect("two significant digits are allowed");
+    histogram.auto(true);
+    few.iter()
+        .for_each(|&(value, times)| record_in(&mut histogram, value, times));
+    let (min, max) = (
+        few.first().map_or(0, |step| step.0),
+        few.last().map_or(0, |step| step.0),
+    );
+    Values::Many {
+        histogram: Box::new(histogram),
+        min,
+        max,
+    }
+}
+
+fn record_in(histogram: &mut Histogram<u64>, value: u64, times: u64) {
+    histogram
+        .record_n(value.min(CEILING), times)
+        .expect("the histogram resizes up to the ceiling");
+}
+
+/// The form in snapshots: `few` pairs, or `hdr` (HdrHistogram V2, base64) with the exact bounds.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    sum: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    few: Vec<(u64, u64)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hdr: Option<(u64, u64, String)>,
+}
+
+impl Serialize for Distribution {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut stored = Stored {
+            sum: self.sum.to_string(),
+            few: Vec::new(),
+            hdr: None,
+        };
+        match &self.values {
+            Values::Few(few) => stored.few.clone_from(few),
+            Values::Many { histogram, min, max } => {
+                let mut bytes = Vec::new();
+                V2Serializer::new()
+                    .serialize(histogram, &mut bytes)
+                    .map_err(serde::ser::Error::custom)?;
+                stored.hdr = Some((*min, *max, STANDARD.encode(bytes)));
+            }
+        }
+        stored.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Distribution {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let stored = Stored::deserialize(deserializer)?;
+        let sum = stored.sum.parse().map_err(D::Error::custom)?;
+        let values = match stored.hdr {
+            None if stored.few.len() > EXACT_VALUES => return Err(D::Error::custom("too many exact values")),
+            None if !stored.few.is_sorted_by(|a, b| a.0 < b.0) => {
+                return Err(D::Error::custom("values out of order"));
+            }
+            None => Values::Few(stored.few),
+            Some((min, max, text)) => {
+                let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+                let mut histogram: Histogram<u64> = Deserializer::new()
+                    .deserialize(&mut bytes.as_slice())
+                    .map_err(D::Error::custom)?;
+                if histogram.sigfig() != 2 || histogram.low() != 1 || min > max {
+                    return Err(D::Error::custom("not a histogram of this program"));
+                }
+                histogram.auto(true);
+                Values::Many {
+                    histogram: Box::new(histogram),
+                    min,
+                    max,
+                }
+            }
+        };
+        Ok(Self { sum, values })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    fn of(values: &[u64]) -> Distribution {
+        let mut distribution = Distribution::default();
+        values.iter().for_each(|&value| distribution.record(value));
+        distribution
+    }
+
+    fn merged(parts: &[&Distribution]) -> Distribution {
+        let mut all = Distribution::default();
+        parts.iter().for_each(|part| all.merge(part));
+        all
+    }
+
+    #[test]
+    fn few_values_have_exact_quantiles() {
+        let one_to_ten = of(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(
+            (
+                one_to_ten.quantile(0.5),
+                one_to_ten.quantile(0.99),
+                one_to_ten.max()
+            ),
+            (5, 10, 10)
+        );
+        assert_eq!(one_to_ten.mean().to_bits(), 5.5f64.to_bits());
+    }
+
+    #[test]
+    fn values_beyond_the_ceiling_keep_the_exact_maximum() {
+        let mut values: Vec<u64> = (0..100).collect();
+        values.push(u64::MAX);
+        assert_eq!(of(&values).max(), u64::MAX);
+        assert_eq!(of(&values).quantile(0.5), 50);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn merging_in_any_order_equals_recording_everything(
+            a in vec(0u64..5_000_000, 0..40), b in vec(0u64..50, 0..40), c in vec(any::<u64>(), 0..20),
+        ) {
+            let all: Vec<u64> = a.iter().chain(&b).chain(&c).copied().collect();
+            let (x, y, z) = (of(&a), of(&b), of(&c));
+            let whole = of(&all);
+            for parts in [[&x, &y, &z], [&z, &y, &x], [&y, &z, &x]] {
+                let merged = merged(&parts);
+                prop_assert_eq!(merged.steps(), whole.steps());
+                prop_assert_eq!((merged.count(), merged.sum(), merged.min(), merged.max()),
+                                (whole.count(), whole.sum(), whole.min(), whole.max()));
+            }
+        }
+
+        #[test]
+        fn quantiles_are_within_one_percent(mut values in vec(1u64..1_000_000_000, 1..200)) {
+            let distribution = of(&values);
+            values.sort_unstable();
+            for quantile in [0.5, 0.9, 0.99] {
+                let exact = values[usize::try_from(rank(quantile, values.len() as u64)).unwrap() - 1] as f64;
+                let found = distribution.quantile(quantile) as f64;
+                prop_assert!((found - exact).abs() <= exact * 0.01, "{} instead of {}", found, exact);
+            }
+        }
+
+        #[test]
+        fn a_stored_distribution_comes_back(values in vec(any::<u64>(), 0..60)) {
+            let distribution = of(&values);
+            let back: Distribution = serde_json::from_str(&serde_json::to_string(&distribution).unwrap()).unwrap();
+            prop_assert_eq!(back.steps(), distribution.steps());
+            prop_assert_eq!((back.sum(), back.min(), back.max()), (distribution.sum(), distribution.min(), distribution.max()));
+        }
+    }
+}

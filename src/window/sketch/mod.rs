@@ -1,0 +1,11 @@
+//! Bounded summaries of unbounded streams: distributions, distinct counts and heavy hitters.
+//!
+//! Each of them merges: the summary of two streams is the merge of their summaries, in any order and grouping.
+
+mod distinct;
+mod distribution;
+mod heavy;
+
+pub use distinct::Distinct;
+pub use distribution::Distribution;
+pub use heavy::{Heavy, HeavyEntry};
