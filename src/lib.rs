@@ -10,4 +10,6 @@ pub mod capture;
 
 pub mod catalog;
 
+pub mod audit;
+
 pub mod window;

@@ -1,0 +1,378 @@
+//! What is the same for all executions of a statement: worked out once for each text and each version of the schema.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use cqlens_proto::{
+    cql::{self, Fingerprint, Template, ast},
+    message::{Batch, BatchKind, BatchQuery},
+};
+
+use super::{
+    Footprint, Keys,
+    exchange::Execution,
+    plan::{BatchSum, Plan},
+};
+use crate::{
+    catalog::{Live, PreparedStatement, schema::is_system},
+    window::{Flag, PatternHead, PatternId, Reason, StatementKind, TableName},
+};
+
+/// A statement under one version of the schema.
+#[derive(Debug)]
+pub(super) struct Analysis {
+    /// The fingerprint of its template.
+    pub(super) id: PatternId,
+    /// Its kind, names and template.
+    pub(super) head: PatternHead,
+    /// Its properties.
+    pub(super) flags: BTreeSet<Flag>,
+    /// How its partitions are counted; none where that cannot be known.
+    pub(super) plan: Option<Plan>,
+    /// Why there is no plan.
+    pub(super) unknown: Option<Reason>,
+    /// The tables that it names, and how many of its statements do.
+    pub(super) tables: Vec<(Arc<TableName>, u32)>,
+    /// The parser did not understand it.
+    pub(super) unparsed: bool,
+}
+
+impl Analysis {
+    /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of them.
+    pub(super) fn touches_partitions(&self) -> bool {
+        let kind = self.head.kind;
+        kind.is_read() || kind.is_write() || self.unknown == Some(Reason::PreparedIdUnknown)
+    }
+
+    fn template(&self) -> Template {
+        Template {
+            text: self.head.cql.clone(),
+            fingerprint: Fingerprint(self.id.0),
+        }
+    }
+
+    fn of(text: &str, keyspace: Option<&str>, prepared: Option<&PreparedStatement>, live: &Live) -> Self {
+        match cql::parse(text) {
+            Ok(statement) => Self::of_statement(&statement, keyspace, prepared, live),
+            Err(_) => Self::unparsed(text),
+        }
+    }
+
+    fn of_statement(
+        statement: &ast::Statement<'_>,
+        keyspace: Option<&str>,
+        prepared: Option<&PreparedStatement>,
+        live: &Live,
+    ) -> Self {
+        let template = Template::of(statement, keyspace);
+        let mut plan = Plan::of(statement, keyspace, &live.schema());
+        if let (Some(markers), false) = (
+            prepared.and_then(|prepared| prepared.markers.as_ref()),
+            plan.is_known(),
+        ) {
+            plan = Plan::without_schema(statement, keyspace, markers);
+        }
+        let names = plan.tables().to_vec();
+        let first = names.first().map(|(name, _)| Arc::clone(name));
+        let head = PatternHead {
+            kind: kind(statement.kind()),
+            keyspace: first.as_ref().map(|name| name.keyspace.clone()),
+            table: first.as_ref().map(|name| name.table.clone()),
+            cql: template.text,
+            system: !names.is_empty() && names.iter().all(|(name, _)| is_system(&name.keyspace)),
+        };
+        Self {
+            id: PatternId(template.fingerprint.0),
+            head,
+            flags: plan.flags(),
+            tables: names,
+            plan: Some(plan),
+            unknown: None,
+            unparsed: false,
+        }
+    }
+
+    /// A text that is not CQL as we know it: counted under its words, without its values.
+    fn unparsed(text: &str) -> Self {
+        let template = Template::unparsed(text);
+        Self {
+            unparsed: true,
+            ..Self::other(
+                PatternId(template.fingerprint.0),
+                template.text,
+                Reason::StatementUnknown,
+            )
+        }
+    }
+
+    /// An execution of an id that nobody has prepared before us.
+    fn unknown_prepared() -> Self {
+        let cql = "(a prepared statement that was not seen)".to_owned();
+        Self::other(UNKNOWN_PREPARED, cql, Reason::PreparedIdUnknown)
+    }
+
+    fn other(id: PatternId, cql: String, unknown: Reason) -> Self {
+        let head = PatternHead {
+            kind: StatementKind::Other,
+            keyspace: None,
+            table: None,
+            cql,
+            system: false,
+        };
+        Self {
+            id,
+            head,
+            flags: BTreeSet::new(),
+            plan: None,
+            unknown: Some(unknown),
+            tables: Vec::new(),
+            unparsed: false,
+        }
+    }
+}
+
+/// The pattern of all executions of unknown prepared statements.
+const UNKNOWN_PREPARED: PatternId = PatternId(1);
+
+fn kind(kind: ast::Kind) -> StatementKind {
+    match kind {
+        ast::Kind::Select => StatementKind::Select,
+        ast::Kind::Insert => StatementKind::Insert,
+        ast::Kind::Update => StatementKind::Update,
+        ast::Kind::Delete => StatementKind::Delete,
+        ast::Kind::Batch => StatementKind::Batch,
+        other if DEFINITIONS.contains(&other) => StatementKind::Ddl,
+        _ => StatementKind::Other,
+    }
+}
+
+/// Statements that change the schema, and TRUNCATE, which drops what it held.
+const DEFINITIONS: &[ast::Kind] = &[
+    ast::Kind::CreateKeyspace,
+    ast::Kind::AlterKeyspace,
+    ast::Kind::DropKeyspace,
+    ast::Kind::CreateTable,
+    ast::Kind::AlterTable,
+    ast::Kind::DropTable,
+    ast::Kind::CreateType,
+    ast::Kind::AlterType,
+    ast::Kind::DropType,
+    ast::Kind::CreateIndex,
+    ast::Kind::DropIndex,
+    ast::Kind::CreateView,
+    ast::Kind::AlterView,
+    ast::Kind::DropView,
+    ast::Kind::CreateFunction,
+    ast::Kind::DropFunction,
+    ast::Kind::CreateAggregate,
+    ast::Kind::DropAggregate,
+    ast::Kind::CreateTrigger,
+    ast::Kind::DropTrigger,
+    ast::Kind::Truncate,
+];
+
+/// Texts that are kept with their analysis: more than any application has, as long as it binds its values.
+const MAX_TEXTS: usize = 4_096;
+
+/// Longer texts are analysed each time.
+const MAX_TEXT_LEN: usize = 4 << 10;
+
+type ByText = HashMap<Box<str>, Arc<Analysis>>;
+
+/// The analyses of one auditor.
+///
+/// Bounded: when a cache is full it is emptied, and what is still in use comes back with its next execution.
+#[derive(Debug)]
+pub(super) struct Analyses {
+    live: Arc<Live>,
+    /// The version of the schema under which everything here was worked out.
+    version: u64,
+    /// By keyspace of unqualified names and text.
+    texts: HashMap<Option<Box<str>>, ByText>,
+    text_count: usize,
+    prepared: HashMap<Box<[u8]>, Arc<Analysis>>,
+    unknown_prepared: Arc<Analysis>,
+}
+
+impl Analyses {
+    /// Nothing analysed yet.
+    pub(super) fn new(live: Arc<Live>) -> Self {
+        Self {
+            version: live.version(),
+            live,
+            texts: HashMap::new(),
+            text_count: 0,
+            prepared: HashMap::new(),
+            unknown_prepared: Arc::new(Analysis::unknown_prepared()),
+        }
+    }
+
+    /// The analysis of a statement that is sent as text.
+    pub(super) fn of_text(&mut self, text: &str, keyspace: Option<&str>) -> Arc<Analysis> {
+        self.refresh();
+        // A lookup by borrowed parts needs the two levels.
+        let known = match keyspace {
+            None => self.texts.get(&None),
+            Some(_) => self.texts.get(&keyspace.map(Box::from)),
+        };
+        if let Some(analysis) = known.and_then(|texts| texts.get(text)) {
+            return Arc::clone(analysis);
+        }
+        let analysis = Arc::new(Analysis::of(text, keyspace, None, &self.live));
+        if text.len() <= MAX_TEXT_LEN {
+            self.keep_text(text, keyspace, &analysis);
+        }
+        analysis
+    }
+
+    fn keep_text(&mut self, text: &str, keyspace: Option<&str>, analysis: &Arc<Analysis>) {
+        if self.text_count >= MAX_TEXTS {
+            self.texts.clear();
+            self.text_count = 0;
+        }
+        self.text_count += 1;
+        let texts = self.texts.entry(keyspace.map(Box::from)).or_default();
+        texts.insert(text.into(), Arc::clone(analysis));
+    }
+
+    /// The analysis of a prepared statement.
+    pub(super) fn of_prepared(&mut self, id: &[u8]) -> Arc<Analysis> {
+        self.refresh();
+        if let Some(analysis) = self.prepared.get(id) {
+            return Arc::clone(analysis);
+        }
+        let Some(statement) = self.live.prepared.get(id) else {
+            self.live.prepared.want(id);
+            return Arc::clone(&self.unknown_prepared);
+        };
+        let analysis = Analysis::of(
+            &statement.cql,
+            statement.keyspace.as_deref(),
+            Some(&statement),
+            &self.live,
+        );
+        let analysis = Arc::new(analysis);
+        if self.prepared.len() >= MAX_TEXTS {
+            self.prepared.clear();
+        }
+        self.prepared.insert(id.into(), Arc::clone(&analysis));
+        analysis
+    }
+
+    /// A BATCH message: its template, and the distinct partitions of all its statements in `keys`.
+    pub(super) fn batch(&mut self, batch: &Batch<'_>, keyspace: Option<&str>, keys: &mut Keys) -> Execution {
+        let mut children = Vec::with_capacity(batch.statements.len());
+        let mut sum = BatchSum::new(batch_kind(batch.kind));
+        let mut refused = None;
+        let mut prepared = false;
+        for statement in &batch.statements {
+            let analysis = match statement.query {
+                BatchQuery::Text(text) => self.of_text(text, keyspace),
+                BatchQuery::Prepared(id) => {
+                    prepared = true;
+                    self.of_prepared(id.0)
+                }
+            };
+            match &analysis.plan {
+                Some(plan) => refused = refused.or(sum.add(plan, Some(&statement.values), keys).err()),
+                None => sum.add_unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
+            }
+            children.push(analysis);
+        }
+        let footprint = refused.map_or_else(|| sum.footprint(keys), Err);
+        let analysis = Arc::new(batch_analysis(batch.kind, &children));
+        Execution {
+            tables: analysis.tables.clone(),
+            analysis,
+            footprint: footprint.unwrap_or_else(|refusal| Footprint::unknown(refusal.reason)),
+            prepared,
+            consistency: Some(batch.consistency),
+            first_page: true,
+        }
+    }
+
+    /// Takes over what a PREPARED result says.
+    pub(super) fn prepared(&mut self, id: &[u8], statement: PreparedStatement) {
+        self.prepared.remove(id);
+        self.live.prepared.insert(id, statement);
+    }
+
+    /// The server has accepted a definition.
+    pub(super) fn defined(&mut self, text: &str, keyspace: Option<&str>) {
+        if let Ok(statement) = cql::parse(text) {
+            self.live.apply(&statement, keyspace);
+        }
+    }
+
+    /// The server has accepted a definition that was prepared before.
+    pub(super) fn defined_by_prepared(&mut self, id: &[u8]) {
+        if let Some(statement) = self.live.prepared.get(id) {
+            self.defined(&statement.cql, statement.keyspace.as_deref());
+        }
+    }
+
+    /// Forgets what was worked out under another schema.
+    fn refresh(&mut self) {
+        let version = self.live.version();
+        if version != self.version {
+            self.version = version;
+            self.texts.clear();
+            self.text_count = 0;
+            self.prepared.clear();
+        }
+    }
+}
+
+/// The kind of a BATCH message as CQL has it; kinds that no specification knows are taken for logged ones.
+fn batch_kind(kind: BatchKind) -> ast::BatchKind {
+    match kind {
+        BatchKind::Unlogged => ast::BatchKind::Unlogged,
+        BatchKind::Counter => ast::BatchKind::Counter,
+        _ => ast::BatchKind::Logged,
+    }
+}
+
+/// What the statements of a BATCH message are together.
+fn batch_analysis(kind: BatchKind, children: &[Arc<Analysis>]) -> Analysis {
+    let templates: Vec<_> = children.iter().map(|child| child.template()).collect();
+    let kind = batch_kind(kind);
+    let flag = match kind {
+        ast::BatchKind::Unlogged => Flag::UnloggedBatch,
+        ast::BatchKind::Counter => Flag::Counter,
+        ast::BatchKind::Logged => Flag::LoggedBatch,
+    };
+    let template = Template::batch(kind, &templates);
+    let mut tables: Vec<(Arc<TableName>, u32)> = Vec::new();
+    for (name, count) in children.iter().flat_map(|child| &child.tables) {
+        match tables.iter_mut().find(|(known, _)| known == name) {
+            Some((_, total)) => *total += count,
+            None => tables.push((Arc::clone(name), *count)),
+        }
+    }
+    let mut flags: BTreeSet<Flag> = children
+        .iter()
+        .flat_map(|child| child.flags.iter().copied())
+        .collect();
+    flags.insert(flag);
+    if tables.len() > 1 {
+        flags.insert(Flag::SeveralTables);
+    }
+    let head = PatternHead {
+        kind: StatementKind::Batch,
+        keyspace: tables.first().map(|(name, _)| name.keyspace.clone()),
+        table: tables.first().map(|(name, _)| name.table.clone()),
+        cql: template.text,
+        system: !tables.is_empty() && tables.iter().all(|(name, _)| is_system(&name.keyspace)),
+    };
+    Analysis {
+        id: PatternId(template.fingerprint.0),
+        head,
+        flags,
+        plan: None,
+        unknown: None,
+        tables,
+        unparsed: false,
+    }
+}

@@ -1,0 +1,522 @@
+//! One connection, as the audit follows it: chunks become envelopes, requests find their responses.
+
+use std::{collections::HashMap, net::IpAddr, sync::Arc};
+
+use cqlens_proto::{
+    cutter::{Framing, Negotiated},
+    envelope::{Direction, Envelope, Opcode, StreamId},
+    message::{Extensions, Request, Response, Startup},
+    stream::{EnvelopeStream, Gap, StreamItem},
+};
+
+use crate::capture::{Capture, Connection, Moment};
+
+/// What has been found on a connection.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A request with its response, or without one.
+    Pair(Pair),
+    /// A request that could not be decoded, or of which a part was left out.
+    UndecodedRequest,
+    /// So many requests did not reach the audit, or not as a whole.
+    DroppedRequests(u64),
+    /// A response that could not be decoded, or has no request.
+    LostResponse,
+}
+
+/// A request with what came back.
+#[derive(Debug)]
+pub(super) struct Pair {
+    /// The request.
+    pub(super) request: Envelope,
+    /// When its last byte came.
+    pub(super) requested_at: Moment,
+    /// The response and when its first byte came; none if it never did, or was lost.
+    pub(super) response: Option<(Envelope, Moment)>,
+}
+
+/// What the connection's own requests have set.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// The keyspace of unqualified names: what USE has set.
+    pub(super) keyspace: Option<Arc<str>>,
+    /// What the client calls itself, and its address.
+    pub(super) client: Arc<str>,
+    /// What was agreed beyond the version.
+    pub(super) extensions: Extensions,
+    announced: Extensions,
+}
+
+/// What is known of a connection.
+///
+/// Bounded: at most one request for each of the protocol's 32,768 stream ids, and one envelope being joined in each
+/// direction.
+#[derive(Debug)]
+pub(super) struct ConnectionState {
+    connection: Arc<Connection>,
+    requests: Side,
+    responses: Side,
+    waiting: HashMap<StreamId, (Envelope, Moment)>,
+    /// Requests that came or are known to be missing: what began before a gap and is not among them was left out.
+    accounted: u64,
+    /// Compressed segments that are known to be missing.
+    hidden_segments: u64,
+    session: Session,
+}
+
+/// One direction.
+#[derive(Debug)]
+struct Side {
+    stream: EnvelopeStream,
+    /// When the first byte of the envelope that is being joined came.
+    begun: Option<Moment>,
+}
+
+impl ConnectionState {
+    /// A connection of which nothing has been seen.
+    pub(super) fn new(connection: Arc<Connection>) -> Self {
+        // Not the data path's: it is ahead of the audit.
+        let negotiated = Arc::new(Negotiated::new());
+        let side = |direction| Side {
+            stream: EnvelopeStream::new(direction, Arc::clone(&negotiated)),
+            begun: None,
+        };
+        let session = Session {
+            keyspace: None,
+            client: connection.client.ip().to_canonical().to_string().into(),
+            extensions: Extensions::NONE,
+            announced: Extensions::NONE,
+        };
+        Self {
+            requests: side(Direction::Request),
+            responses: side(Direction::Response),
+            waiting: HashMap::new(),
+            accounted: 0,
+            hidden_segments: 0,
+            session,
+            connection,
+        }
+    }
+
+    /// Whether the data path is done with the connection.
+    pub(super) fn is_closed(&self) -> bool {
+        self.connection.is_closed()
+    }
+
+    /// Takes the next chunk and says what became whole with it.
+    pub(super) fn take(&mut self, capture: Capture, mut each: impl FnMut(&mut Session, Found)) {
+        let direction = capture.direction;
+        let at = capture.at;
+        let side = match direction {
+            Direction::Request => &mut self.requests,
+            Direction::Response => &mut self.responses,
+        };
+        if capture.after_gap {
+            side.begun = None;
+            if direction == Direction::Request {
+                self.miss(capture.begun, &mut each);
+            }
+        }
+        let side = match direction {
+            Direction::Request => &mut self.requests,
+            Direction::Response => &mut self.responses,
+        };
+        side.feed(capture);
+        loop {
+            let side = match direction {
+                Direction::Request => &mut self.requests,
+                Direction::Response => &mut self.responses,
+            };
+            let Some((item, begun)) = side.next(at) else { break };
+            match (direction, item) {
+                (Direction::Request, StreamItem::Envelope(envelope)) => self.request(envelope, at, &mut each),
+                (Direction::Response, StreamItem::Envelope(envelope)) => {
+                    self.response(envelope, begun, &mut each)
+                }
+                // The data path has counted the connection as opaque.
+                (_, StreamItem::Lost(_)) => {}
+                (Direction::Request, _) => {
+                    self.accounted += 1;
+                    each(&mut self.session, Found::UndecodedRequest);
+                }
+                (Direction::Response, StreamItem::Skipped { header, .. }) => {
+                    let waiting = self.waiting.remove(&header.stream_id);
+                    self.unanswered(waiting, &mut each);
+                    each(&mut self.session, Found::LostResponse);
+                }
+                (Direction::Response, StreamItem::Damaged(_)) => each(&mut self.session, Found::LostResponse),
+            }
+        }
+    }
+
+    /// Gives up the requests that never got a response; counts what was left out at the end.
+    pub(super) fn end(mut self, mut each: impl FnMut(&mut Session, Found)) {
+        // Without gaps, what is missing is a request that the client never finished.
+        if self.connection.has_gaps() && !self.connection.is_opaque() {
+            self.miss(self.connection.requests(), &mut each);
+        }
+        for waiting in std::mem::take(&mut self.waiting).into_values() {
+            self.unanswered(Some(waiting), &mut each);
+        }
+    }
+
+    /// Of the requests that have begun, those that have not come are missing.
+    fn miss(&mut self, begun: u64, each: &mut impl FnMut(&mut Session, Found)) {
+        let hidden = self.connection.hidden_segments();
+        let missing = begun.saturating_sub(self.accounted) + (hidden - self.hidden_segments);
+        self.accounted = self.accounted.max(begun);
+        self.hidden_segments = hidden;
+        if missing > 0 {
+            each(&mut self.session, Found::DroppedRequests(missing));
+        }
+    }
+
+    fn request(&mut self, envelope: Envelope, at: Moment, each: &mut impl FnMut(&mut Session, Found)) {
+        self.accounted += 1;
+        if envelope.header.opcode == Opcode::STARTUP {
+            self.session.start(&envelope, self.connection.client.ip());
+        }
+        // A stream id that comes again belonged to a request whose response was lost.
+        let before = self.waiting.insert(envelope.header.stream_id, (envelope, at));
+        self.unanswered(before, each);
+    }
+
+    fn response(&mut self, envelope: Envelope, begun: Moment, each: &mut impl FnMut(&mut Session, Found)) {
+        if envelope.header.opcode == Opcode::EVENT {
+            return;
+        }
+        if envelope.header.opcode == Opcode::SUPPORTED {
+            self.session.supported(&envelope);
+        }
+        match self.waiting.remove(&envelope.header.stream_id) {
+            Some((request, requested_at)) => {
+                let pair = Pair {
+                    request,
+                    requested_at,
+                    response: Some((envelope, begun)),
+                };
+                each(&mut self.session, Found::Pair(pair));
+            }
+            None => each(&mut self.session, Found::LostResponse),
+        }
+    }
+
+    fn unanswered(
+        &mut self,
+        waiting: Option<(Envelope, Moment)>,
+        each: &mut impl FnMut(&mut Session, Found),
+    ) {
+        if let Some((request, requested_at)) = waiting {
+            each(
+                &mut self.session,
+                Found::Pair(Pair {
+                    request,
+                    requested_at,
+                    response: None,
+                }),
+            );
+        }
+    }
+}
+
+impl Side {
+    fn feed(&mut self, capture: Capture) {
+        let compression = capture.connection.negotiated.compression();
+        if capture.after_gap {
+            let (boundary, framing) = match capture.boundary {
+                Some((offset, framing)) => (Some(offset), framing),
+                None => (None, Framing::Envelopes),
+            };
+            self.stream.feed_after_gap(
+                capture.bytes,
+                Gap {
+                    boundary,
+                    framing,
+                    compression,
+                },
+            );
+            return;
+        }
+        if let Some((_, framing @ Framing::Segments(_))) = capture.boundary {
+            // The other direction's chunk that said so may have been left out.
+            self.stream.learn(framing, compression);
+        }
+        self.stream.feed(capture.bytes);
+    }
+
+    /// The next item of the chunk that came at `at`, with the time at which its first byte came.
+    fn next(&mut self, at: Moment) -> Option<(StreamItem, Moment)> {
+        match self.stream.next_item() {
+            Some(item) => Some((item, self.begun.take().unwrap_or(at))),
+            None => {
+                if self.begun.is_none() && self.stream.is_joining() {
+                    self.begun = Some(at);
+                }
+                None
+            }
+        }
+    }
+}
+
+impl Session {
+    fn start(&mut self, envelope: &Envelope, address: IpAddr) {
+        let Ok(decoded) = Request::decode(envelope, Extensions::NONE) else {
+            return;
+        };
+        if let Request::Startup(startup) = decoded.message {
+            self.extensions = self.announced.agreed(&startup);
+            self.client = client_name(&startup, address).into();
+        }
+    }
+
+    fn supported(&mut self, envelope: &Envelope) {
+        let Ok(decoded) = Response::decode(envelope, Extensions::NONE) else {
+            return;
+        };
+        if let Response::Supported(supported) = decoded.message {
+            self.announced = Extensions::announced(&supported);
+        }
+    }
+}
+
+/// `application (driver version) address`, as far as the client says.
+fn client_name(startup: &Startup<'_>, address: IpAddr) -> String {
+    let joined = |name, version| match (startup.get(name), startup.get(version)) {
+        (Some(name), Some(version)) => Some(format!("{name} {version}")),
+        (Some(name), None) => Some(name.to_owned()),
+        (None, _) => None,
+    };
+    let application = joined("APPLICATION_NAME", "APPLICATION_VERSION");
+    let driver = joined("DRIVER_NAME", "DRIVER_VERSION");
+    let parts = [
+        application,
+        driver.map(|driver| format!("({driver})")),
+        Some(address.to_canonical().to_string()),
+    ];
+    let name = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    // A client may call itself what it likes, at any length.
+    name.chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_CLIENT_NAME)
+        .collect()
+}
+
+const MAX_CLIENT_NAME: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::capture::{Clock, ConnectionId, Limits, Queue, Tap};
+    use bytes::{Bytes, BytesMut};
+    use cqlens_proto::{
+        envelope::{Header, Version},
+        message::{Consistency, Dialect, Extras, Query, QueryParameters},
+        segment::{self, Encoding},
+    };
+    use proptest::{collection::vec, prelude::*};
+
+    /// One connection from the data path's tap to the audit's state.
+    struct Line {
+        queue: Arc<Queue>,
+        requests: Tap,
+        responses: Tap,
+        state: ConnectionState,
+        seen: Seen,
+    }
+
+    #[derive(Debug, Default, PartialEq, Eq)]
+    struct Seen {
+        answered: u64,
+        unanswered: u64,
+        undecoded: u64,
+        dropped: u64,
+        lost_responses: u64,
+    }
+
+    impl Seen {
+        fn note(&mut self, found: &Found) {
+            match found {
+                Found::Pair(Pair {
+                    response: Some(_), ..
+                }) => self.answered += 1,
+                Found::Pair(_) => self.unanswered += 1,
+                Found::UndecodedRequest => self.undecoded += 1,
+                Found::DroppedRequests(count) => self.dropped += count,
+                Found::LostResponse => self.lost_responses += 1,
+            }
+        }
+    }
+
+    impl Line {
+        fn with_room_for(captures: usize) -> Self {
+            let queue = Arc::new(Queue::new(
+                1,
+                Limits {
+                    captures,
+                    ..Limits::default()
+                },
+            ));
+            let connection = Arc::new(Connection::new(ConnectionId(0), "127.0.0.1:5".parse().unwrap()));
+            let tap = |direction| {
+                Tap::new(
+                    Arc::clone(&connection),
+                    direction,
+                    Arc::clone(&queue),
+                    Clock::start(),
+                )
+            };
+            let (requests, responses) = (tap(Direction::Request), tap(Direction::Response));
+            let state = ConnectionState::new(Arc::clone(&connection));
+            Self {
+                requests,
+                responses,
+                queue,
+                state,
+                seen: Seen::default(),
+            }
+        }
+
+        fn audit(&mut self) {
+            while let Some(capture) = self.queue.pop(0) {
+                self.state.take(capture, |_, found| self.seen.note(&found));
+            }
+        }
+
+        fn finish(mut self) -> Seen {
+            self.audit();
+            let mut seen = self.seen;
+            self.state.end(|_, found| seen.note(&found));
+            seen
+        }
+    }
+
+    fn query(version: Version, stream: i16, cql: &str) -> BytesMut {
+        let query = Query {
+            query: cql,
+            parameters: QueryParameters::new(Consistency::One),
+        };
+        let dialect = Dialect::new(version);
+        let envelope = Request::Query(query)
+            .to_envelope(dialect, StreamId(stream), &Extras::default())
+            .unwrap();
+        let mut bytes = BytesMut::new();
+        envelope.encode(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn ready(version: Version, stream: i16) -> BytesMut {
+        let header = Header::response(version, StreamId(stream), Opcode::READY);
+        let mut bytes = BytesMut::new();
+        Envelope {
+            header,
+            body: Bytes::new(),
+        }
+        .encode(&mut bytes)
+        .unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_response_finds_its_request_whatever_the_order() {
+        let mut line = Line::with_room_for(100);
+        for stream in [1, 2, 3] {
+            line.requests
+                .offer(&query(Version::V4, stream, "SELECT k FROM s.t").freeze());
+        }
+        for stream in [3, 1] {
+            line.responses.offer(&ready(Version::V4, stream).freeze());
+        }
+        // A stream id that is used again belonged to a request whose response was lost.
+        line.requests
+            .offer(&query(Version::V4, 2, "SELECT k FROM s.t").freeze());
+        let seen = line.finish();
+        assert_eq!(
+            seen,
+            Seen {
+                answered: 2,
+                unanswered: 2,
+                ..Seen::default()
+            }
+        );
+    }
+
+    #[test]
+    fn a_client_is_known_by_what_startup_says() {
+        let options = vec![
+            ("APPLICATION_NAME", "shop"),
+            ("DRIVER_NAME", "a\ndriver"),
+            ("DRIVER_VERSION", "3.1"),
+        ];
+        let name = client_name(&Startup { options }, "::ffff:10.1.2.3".parse().unwrap());
+        assert_eq!(name, "shop (adriver 3.1) 10.1.2.3");
+        let long = "x".repeat(10_000);
+        let startup = Startup {
+            options: vec![("APPLICATION_NAME", &long)],
+        };
+        assert_eq!(
+            client_name(&startup, "10.1.2.3".parse().unwrap()).len(),
+            MAX_CLIENT_NAME
+        );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Requests in any split; the audit looks now and then, and has room for few chunks.
+        #[test]
+        fn what_is_left_out_is_counted_and_nothing_is_invented(
+            lengths in vec(0usize..300, 1..60), cuts in vec(1usize..200, 1..120), looks in vec(any::<bool>(), 120), room in 1usize..6,
+        ) {
+            let mut line = Line::with_room_for(room);
+            let mut wire = BytesMut::new();
+            for (stream, length) in (0i16..).zip(&lengths) {
+                wire.extend_from_slice(&query(Version::V4, stream, &"x".repeat(*length)));
+            }
+            for (cut, look) in cuts.iter().cycle().zip(looks.iter().cycle()) {
+                if wire.is_empty() {
+                    break;
+                }
+                line.requests.offer(&wire.split_to((*cut).min(wire.len())).freeze());
+                if *look {
+                    line.audit();
+                }
+            }
+            let seen = line.finish();
+            prop_assert_eq!(seen.answered + seen.undecoded, 0);
+            prop_assert_eq!(seen.unanswered + seen.dropped, lengths.len() as u64);
+        }
+
+        /// The same in version 5 segments: what is in plain segments is counted one by one.
+        #[test]
+        fn what_is_left_out_of_segments_is_counted(
+            count in 1i16..60, cuts in vec(1usize..200, 1..120), looks in vec(any::<bool>(), 120), room in 2usize..6,
+        ) {
+            let mut line = Line::with_room_for(room);
+            let mut startup = BytesMut::new();
+            let options = Startup { options: vec![("CQL_VERSION", "3.0.0")] };
+            Request::Startup(options)
+                .to_envelope(Dialect::new(Version::V5), StreamId(0), &Extras::default()).unwrap()
+                .encode(&mut startup).unwrap();
+            line.requests.offer(&startup.freeze());
+            line.responses.offer(&ready(Version::V5, 0).freeze());
+            line.audit();
+            let mut wire = BytesMut::new();
+            for stream in 0..count {
+                segment::encode_envelopes(Encoding::Plain, &query(Version::V5, stream, "SELECT k FROM s.t"), &mut wire).unwrap();
+            }
+            for (cut, look) in cuts.iter().cycle().zip(looks.iter().cycle()) {
+                if wire.is_empty() {
+                    break;
+                }
+                line.requests.offer(&wire.split_to((*cut).min(wire.len())).freeze());
+                if *look {
+                    line.audit();
+                }
+            }
+            let seen = line.finish();
+            prop_assert_eq!((seen.answered, seen.undecoded), (1, 0));
+            prop_assert_eq!(seen.unanswered + seen.dropped, u64::try_from(count).unwrap());
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! One request matched with its response, and what it means.
+
+use std::{sync::Arc, time::Duration};
+
+use cqlens_proto::{
+    envelope::{Envelope, HEADER_LEN},
+    error::DecodeError,
+    message::{
+        Consistency, ErrorCode, ErrorDetails, ErrorMessage, Extensions, Extras, Failures, QueryParameters,
+        QueryResult, Request, Response,
+    },
+};
+
+use super::{
+    Footprint, Keys,
+    analysis::{Analyses, Analysis},
+    connection::{Pair, Session},
+    warning::{self, TombstoneText},
+};
+use crate::{
+    capture::Moment,
+    catalog::{Markers, PreparedStatement},
+    window::{Reason, TableName},
+};
+
+/// A request with its response.
+#[derive(Debug)]
+pub(super) struct Exchange<'a> {
+    /// When the request's last byte came.
+    pub(super) at: Moment,
+    /// From the request's last byte to the response's first; none without a response.
+    pub(super) latency: Option<Duration>,
+    /// Who asked.
+    pub(super) client: &'a str,
+    /// What was executed; none for requests that execute nothing (OPTIONS, PREPARE, …).
+    pub(super) execution: Option<Execution>,
+    /// How it ended.
+    pub(super) outcome: Outcome,
+    /// Warnings in the response.
+    pub(super) warnings: u64,
+    /// What warnings and errors say of tombstones.
+    pub(super) tombstones: Vec<TombstoneText>,
+    /// Size of the request's envelope, uncompressed.
+    pub(super) request_bytes: u64,
+    /// Size of the response's envelope, uncompressed.
+    pub(super) response_bytes: Option<u64>,
+}
+
+/// What was executed.
+#[derive(Debug)]
+pub(super) struct Execution {
+    /// What is the same for all executions.
+    pub(super) analysis: Arc<Analysis>,
+    /// The partitions that this one touches.
+    pub(super) footprint: Footprint,
+    /// Every table that it names, and how many of its statements do.
+    pub(super) tables: Vec<(Arc<TableName>, u32)>,
+    /// Whether a prepared statement was executed.
+    pub(super) prepared: bool,
+    /// The consistency level.
+    pub(super) consistency: Option<Consistency>,
+    /// Not a later page of a paged read.
+    pub(super) first_page: bool,
+}
+
+/// How an exchange ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Without rows.
+    Done,
+    /// With rows.
+    Rows {
+        /// How many.
+        count: u64,
+        /// Whether another page follows.
+        more: bool,
+    },
+    /// With an error.
+    Error {
+        /// The protocol's code.
+        code: u32,
+        /// Whether a replica gave up because of tombstones.
+        too_many_tombstones: bool,
+    },
+    /// The connection ended first, or the response was lost to the audit.
+    Unanswered,
+}
+
+impl Outcome {
+    /// Whether the server refused the statement before it touched any partition: codes 0x2000 and above (syntax,
+    /// unauthorized, invalid, unprepared, …), and those below 0x1000 (protocol error, bad credentials).
+    pub(super) fn is_refused(self) -> bool {
+        matches!(self, Self::Error { code, .. } if !(0x1000..0x2000).contains(&code))
+    }
+}
+
+/// What interpreting needs besides the pair itself.
+pub(super) struct Interpreter<'a> {
+    /// Text and prepared statements, analysed under the schema in force.
+    pub(super) analyses: &'a mut Analyses,
+    /// Filled with the partitions that the execution names.
+    pub(super) keys: &'a mut Keys,
+}
+
+impl Interpreter<'_> {
+    /// Says what `pair` means, and lets the session and the catalog follow (USE, PREPARE, DDL).
+    ///
+    /// # Errors
+    /// A request that does not decode; a response that does not is an exchange without one.
+    pub(super) fn interpret<'s>(
+        &mut self,
+        session: &'s mut Session,
+        pair: &Pair,
+    ) -> Result<Exchange<'s>, DecodeError> {
+        self.keys.clear();
+        let extensions = session.extensions;
+        let request = Request::decode(&pair.request, extensions)?.message;
+        let answer = pair
+            .response
+            .as_ref()
+            .map(|(envelope, at)| Answer::of(envelope, *at, extensions));
+        let execution = self.execution(&request, session);
+        if let Some(response) = answer.as_ref().and_then(|answer| answer.message.as_ref()) {
+            self.follow(&request, response, session);
+        }
+        Ok(Exchange {
+            at: pair.requested_at,
+            latency: answer.as_ref().map(|answer| answer.at.since(pair.requested_at)),
+            client: &session.client,
+            execution,
+            outcome: answer.as_ref().map_or(Outcome::Unanswered, Answer::outcome),
+            warnings: answer
+                .as_ref()
+                .map_or(0, |answer| answer.extras.warnings.len() as u64),
+            tombstones: answer.as_ref().map(Answer::tombstones).unwrap_or_default(),
+            request_bytes: size(&pair.request),
+            response_bytes: answer.map(|answer| answer.bytes),
+        })
+    }
+
+    fn execution(&mut self, request: &Request<'_>, session: &Session) -> Option<Execution> {
+        match request {
+            Request::Query(query) => {
+                let keyspace = query.parameters.keyspace.or(session.keyspace.as_deref());
+                let analysis = self.analyses.of_text(query.query, keyspace);
+                Some(self.bind(analysis, &query.parameters, false))
+            }
+            Request::Execute(execute) => {
+                let analysis = self.analyses.of_prepared(execute.id.0);
+                Some(self.bind(analysis, &execute.parameters, true))
+            }
+            Request::Batch(batch) => {
+                let keyspace = batch.keyspace.or(session.keyspace.as_deref());
+                Some(self.analyses.batch(batch, keyspace, self.keys))
+            }
+            _ => None,
+        }
+    }
+
+    fn bind(
+        &mut self,
+        analysis: Arc<Analysis>,
+        parameters: &QueryParameters<'_>,
+        prepared: bool,
+    ) -> Execution {
+        let footprint = match &analysis.plan {
+            Some(plan) => plan.footprint(&parameters.values, self.keys),
+            None => Footprint::unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
+        };
+        Execution {
+            tables: analysis.tables.clone(),
+            analysis,
+            footprint,
+            prepared,
+            consistency: Some(parameters.consistency),
+            first_page: parameters.paging_state.is_none(),
+        }
+    }
+
+    /// What a response changes for the statements that follow.
+    fn follow(&mut self, request: &Request<'_>, response: &Response<'_>, session: &mut Session) {
+        match (request, response) {
+            (_, Response::Result(QueryResult::SetKeyspace { keyspace })) => {
+                session.keyspace = Some((*keyspace).into())
+            }
+            (Request::Prepare(prepare), Response::Result(QueryResult::Prepared(prepared))) => {
+                let keyspace = prepare.keyspace.or(session.keyspace.as_deref());
+                let known = PreparedStatement {
+                    cql: prepare.query.into(),
+                    keyspace: keyspace.map(Into::into),
+                    markers: Some(Markers::of(&prepared.bind)),
+                };
+                self.analyses.prepared(prepared.id.0, known);
+            }
+            (Request::Query(query), Response::Result(QueryResult::SchemaChange(_))) => {
+                let keyspace = query.parameters.keyspace.or(session.keyspace.as_deref());
+                self.analyses.defined(query.query, keyspace);
+            }
+            (Request::Execute(execute), Response::Result(QueryResult::SchemaChange(_))) => {
+                self.analyses.defined_by_prepared(execute.id.0);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A response, decoded as far as it could be.
+struct Answer<'a> {
+    at: Moment,
+    bytes: u64,
+    extras: Extras<'a>,
+    message: Option<Response<'a>>,
+}
+
+impl<'a> Answer<'a> {
+    fn of(envelope: &'a Envelope, at: Moment, extensions: Extensions) -> Self {
+        let (extras, message) = match Response::decode(envelope, extensions) {
+            Ok(decoded) => (decoded.extras, Some(decoded.message)),
+            Err(error) => {
+                tracing::debug!(%error, "a response could not be decoded");
+                (Extras::default(), None)
+            }
+        };
+        Self {
+            at,
+            bytes: size(envelope),
+            extras,
+            message,
+        }
+    }
+
+    fn outcome(&self) -> Outcome {
+        match &self.message {
+            Some(Response::Error(error)) => Outcome::Error {
+                code: u32::try_from(error.code.0).unwrap_or(0),
+                too_many_tombstones: too_many_tombstones(error),
+            },
+            Some(Response::Result(QueryResult::Rows(rows))) => Outcome::Rows {
+                count: rows.len() as u64,
+                more: rows.metadata.paging_state.is_some(),
+            },
+            Some(_) => Outcome::Done,
+            None => Outcome::Unanswered,
+        }
+    }
+
+    fn tombstones(&self) -> Vec<TombstoneText> {
+        let error = match &self.message {
+            Some(Response::Error(error)) => Some(error.message),
+            _ => None,
+        };
+        self.extras
+            .warnings
+            .iter()
+            .copied()
+            .chain(error)
+            .filter_map(warning::tombstones)
+            .collect()
+    }
+}
+
+/// READ_FAILURE with `READ_TOO_MANY_TOMBSTONES`: as a reason code from version 5 on, in the text before.
+fn too_many_tombstones(error: &ErrorMessage<'_>) -> bool {
+    const READ_TOO_MANY_TOMBSTONES: u16 = 1;
+    if error.code != ErrorCode::READ_FAILURE {
+        return false;
+    }
+    match &error.details {
+        ErrorDetails::ReadFailure {
+            failures: Failures::Reasons(reasons),
+            ..
+        } => reasons
+            .iter()
+            .any(|(_, reason)| reason.0 == READ_TOO_MANY_TOMBSTONES),
+        _ => warning::names_too_many_tombstones(error.message),
+    }
+}
+
+fn size(envelope: &Envelope) -> u64 {
+    (HEADER_LEN + envelope.body.len()) as u64
+}

@@ -1,0 +1,337 @@
+//! The partitions that one execution touches: how many, which, and how sure that is.
+//!
+//! A [`Footprint`] is a small value; the keys behind it go into a [`Keys`] buffer that its owner reuses, so that
+//! counting an execution allocates nothing. Nothing here knows CQL: plans fill both.
+
+use std::sync::Arc;
+
+use crate::catalog::murmur3;
+use crate::window::{PartitionClass, Reason, TableName};
+
+/// The partitions that one execution touches. Which ones: see the [`Keys`] that were filled with it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Footprint {
+    /// How many.
+    pub count: Count,
+    /// Why `keys` has fewer keys than `count` says, if it has.
+    pub keys_missing: Option<Reason>,
+}
+
+/// How many distinct partitions an execution touches.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Count {
+    /// Exactly so many, as Cassandra itself would count them when it plans the statement.
+    Exact(u64),
+    /// At least so many, and why it is not exact.
+    AtLeast(u64, Reason),
+    /// The whole ring.
+    Scan,
+    /// The part of the ring between two tokens; `share` is in 0.0..=1.0.
+    TokenRange {
+        /// Covered part of the ring.
+        share: f64,
+    },
+    /// An index without a partition key: as many nodes as the ring needs.
+    Index,
+    /// Not known, and why.
+    Unknown(Reason),
+}
+
+impl Footprint {
+    /// A footprint that is not known.
+    pub fn unknown(reason: Reason) -> Self {
+        Self {
+            count: Count::Unknown(reason),
+            keys_missing: Some(reason),
+        }
+    }
+
+    /// A footprint of exactly `count` partitions, all of them in the key buffer.
+    pub fn exact(count: u64) -> Self {
+        Self {
+            count: Count::Exact(count),
+            keys_missing: None,
+        }
+    }
+
+    /// The class, in one word.
+    pub fn class(&self) -> PartitionClass {
+        match self.count {
+            Count::Exact(0 | 1) | Count::AtLeast(0 | 1, _) => PartitionClass::Single,
+            Count::Exact(_) | Count::AtLeast(..) => PartitionClass::Multi,
+            Count::Scan => PartitionClass::Scan,
+            Count::TokenRange { .. } => PartitionClass::TokenRange,
+            Count::Index => PartitionClass::Index,
+            Count::Unknown(_) => PartitionClass::Unknown,
+        }
+    }
+
+    /// Why the count is not exact or the keys are not complete; `None` if both are.
+    pub fn reason(&self) -> Option<Reason> {
+        match self.count {
+            Count::AtLeast(_, reason) | Count::Unknown(reason) => Some(reason),
+            _ => self.keys_missing,
+        }
+    }
+}
+
+/// The distinct (table, partition key) pairs of an execution, in a buffer for reuse.
+///
+/// Two keys are the same if their tables and bytes are; what `IN` lists fold by type is folded before it gets here.
+/// At most [`Keys::MAX_KEYS`] keys and [`Keys::MAX_BYTES`] bytes are kept; [`Keys::overflowed`] counts the others.
+#[derive(Debug, Default)]
+pub struct Keys {
+    tables: Vec<Arc<TableName>>,
+    arena: Vec<u8>,
+    entries: Vec<Entry>,
+    /// Open addressing over `entries`, by token; empty while a walk over all entries is as quick.
+    slots: Vec<u32>,
+    overflowed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    start: u32,
+    end: u32,
+    table: u32,
+    token: i64,
+}
+
+/// One key of a [`Keys`] buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key<'k> {
+    /// The table it is a key of.
+    pub table: &'k Arc<TableName>,
+    /// The routing key: the serialized column, or the framed components of a composite key.
+    pub bytes: &'k [u8],
+    /// Its Murmur3 token.
+    pub token: i64,
+}
+
+/// Whether a key was new to a [`Keys`] buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It was not there yet.
+    New,
+    /// It was.
+    Known,
+    /// The buffer is full: nobody knows.
+    Overflow,
+}
+
+impl Keys {
+    /// Most keys that are kept. Cassandra's own limit on a statement is 65,535 values; real batches are far below.
+    pub const MAX_KEYS: usize = 1 << 16;
+    /// Most bytes of keys that are kept.
+    pub const MAX_BYTES: usize = 8 << 20;
+    /// Up to here a walk over all keys beats a table.
+    const FEW: usize = 16;
+
+    /// An empty buffer.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Forgets all keys and keeps the memory.
+    pub fn clear(&mut self) {
+        self.tables.clear();
+        self.arena.clear();
+        self.entries.clear();
+        self.slots.clear();
+        self.overflowed = 0;
+    }
+
+    /// Number of distinct keys.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no key.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Pushes that found no room.
+    pub fn overflowed(&self) -> u64 {
+        self.overflowed
+    }
+
+    /// The distinct keys, in the order of their first appearance.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Key<'_>> {
+        self.entries.iter().map(|entry| Key {
+            table: &self.tables[entry.table as usize],
+            bytes: &self.arena[entry.start as usize..entry.end as usize],
+            token: entry.token,
+        })
+    }
+
+    /// Adds the key that `write` appends to the buffer; whatever it appends is taken back if the key is known.
+    pub fn push_with(&mut self, table: &Arc<TableName>, write: impl FnOnce(&mut Vec<u8>)) -> Pushed {
+        let start = self.arena.len();
+        write(&mut self.arena);
+        let token = murmur3::token(&self.arena[start..]);
+        self.keep(table, start, token)
+    }
+
+    /// Adds a key.
+    pub fn push(&mut self, table: &Arc<TableName>, key: &[u8]) -> Pushed {
+        self.push_with(table, |arena| arena.extend_from_slice(key))
+    }
+
+    fn keep(&mut self, table: &Arc<TableName>, start: usize, token: i64) -> Pushed {
+        let table = self.table_index(table);
+        let key = &self.arena[start..];
+        if self.find(table, token, key) {
+            self.arena.truncate(start);
+            return Pushed::Known;
+        }
+        let (Ok(start_32), Ok(end)) = (u32::try_from(start), u32::try_from(self.arena.len())) else {
+            return self.refuse(start);
+        };
+        if self.entries.len() >= Self::MAX_KEYS || self.arena.len() > Self::MAX_BYTES {
+            return self.refuse(start);
+        }
+        self.entries.push(Entry {
+            start: start_32,
+            end,
+            table,
+            token,
+        });
+        self.index_last();
+        Pushed::New
+    }
+
+    fn refuse(&mut self, start: usize) -> Pushed {
+        self.arena.truncate(start);
+        self.overflowed += 1;
+        Pushed::Overflow
+    }
+
+    fn table_index(&mut self, table: &Arc<TableName>) -> u32 {
+        let known = self
+            .tables
+            .iter()
+            .position(|other| Arc::ptr_eq(other, table) || other == table);
+        let index = known.unwrap_or_else(|| {
+            self.tables.push(Arc::clone(table));
+            self.tables.len() - 1
+        });
+        u32::try_from(index).unwrap_or(u32::MAX)
+    }
+
+    fn is(&self, entry: &Entry, table: u32, token: i64, key: &[u8]) -> bool {
+        entry.token == token
+            && entry.table == table
+            && &self.arena[entry.start as usize..entry.end as usize] == key
+    }
+
+    fn find(&self, table: u32, token: i64, key: &[u8]) -> bool {
+        if self.slots.is_empty() {
+            return self.entries.iter().any(|entry| self.is(entry, table, token, key));
+        }
+        let mut slot = self.home(token);
+        while self.slots[slot] != EMPTY {
+            if self.is(&self.entries[self.slots[slot] as usize], table, token, key) {
+                return true;
+            }
+            slot = (slot + 1) % self.slots.len();
+        }
+        false
+    }
+
+    /// Where the search for a token begins; the table's size is a power of two.
+    fn home(&self, token: i64) -> usize {
+        let mask = self.slots.len() as u64 - 1;
+        usize::try_from(token.cast_unsigned() & mask).unwrap_or(0)
+    }
+
+    /// Puts the newest entry into the hash table, which is built once there are more than a few entries.
+    fn index_last(&mut self) {
+        if self.entries.len() <= Self::FEW {
+            return;
+        }
+        if self.entries.len() * 2 <= self.slots.len() {
+            self.place(self.entries.len() - 1);
+            return;
+        }
+        let size = (self.entries.len() * 4).next_power_of_two();
+        self.slots.clear();
+        self.slots.resize(size, EMPTY);
+        for index in 0..self.entries.len() {
+            self.place(index);
+        }
+    }
+
+    fn place(&mut self, index: usize) {
+        let mut slot = self.home(self.entries[index].token);
+        while self.slots[slot] != EMPTY {
+            slot = (slot + 1) % self.slots.len();
+        }
+        // Lossless: MAX_KEYS fits.
+        self.slots[slot] = u32::try_from(index).unwrap_or(EMPTY);
+    }
+}
+
+const EMPTY: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str) -> Arc<TableName> {
+        Arc::new(TableName {
+            keyspace: "shop".into(),
+            table: name.into(),
+        })
+    }
+
+    #[test]
+    fn equal_keys_of_one_table_are_one() {
+        let (kv, other) = (table("kv"), table("other"));
+        let mut keys = Keys::new();
+        assert_eq!(keys.push(&kv, b"a"), Pushed::New);
+        assert_eq!(keys.push(&table("kv"), b"a"), Pushed::Known);
+        assert_eq!(keys.push(&other, b"a"), Pushed::New);
+        assert_eq!(keys.len(), 2);
+        assert_eq!(
+            keys.iter().map(|key| key.bytes.to_vec()).collect::<Vec<_>>(),
+            [b"a", b"a"]
+        );
+    }
+
+    #[test]
+    fn many_keys_are_still_found() {
+        let kv = table("kv");
+        let mut keys = Keys::new();
+        for round in 0..3 {
+            for key in 0..5_000_u32 {
+                let expected = if round == 0 { Pushed::New } else { Pushed::Known };
+                assert_eq!(keys.push(&kv, &key.to_be_bytes()), expected);
+            }
+        }
+        assert_eq!(keys.len(), 5_000);
+        keys.clear();
+        assert_eq!(keys.push(&kv, &7_u32.to_be_bytes()), Pushed::New);
+    }
+
+    #[test]
+    fn a_full_buffer_counts_what_it_refuses() {
+        let kv = table("kv");
+        let mut keys = Keys::new();
+        for key in 0..Keys::MAX_KEYS + 3 {
+            keys.push(&kv, &key.to_be_bytes());
+        }
+        assert_eq!((keys.len(), keys.overflowed()), (Keys::MAX_KEYS, 3));
+        assert_eq!(keys.push(&kv, &vec![1; Keys::MAX_BYTES]), Pushed::Overflow);
+    }
+
+    #[test]
+    fn no_partition_is_single_and_two_are_multi() {
+        assert_eq!(Footprint::exact(0).class(), PartitionClass::Single);
+        assert_eq!(Footprint::exact(2).class(), PartitionClass::Multi);
+        assert_eq!(
+            Footprint::unknown(Reason::Unbound).reason(),
+            Some(Reason::Unbound)
+        );
+    }
+}

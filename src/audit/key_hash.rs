@@ -1,0 +1,121 @@
+//! Partition keys as reports show them: keyed hashes, never the keys.
+
+use std::{
+    fmt,
+    hash::{BuildHasher, Hasher, RandomState},
+    str::FromStr,
+};
+
+use siphasher::sip::SipHasher13;
+
+use crate::window::TableName;
+
+/// The operator's key for hashes of partition keys.
+///
+/// The same key gives the same hashes, so that the windows of a report series compare; without the key nobody can
+/// tell from a report which partition a hash stands for, nor try keys one by one (partition keys are personal data).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct HashKey(u64, u64);
+
+impl HashKey {
+    /// A key that nobody knows.
+    pub fn random() -> Self {
+        // Each `RandomState` is seeded by the operating system.
+        Self(
+            RandomState::new().build_hasher().finish(),
+            RandomState::new().build_hasher().finish(),
+        )
+    }
+
+    /// Tells whether two windows were hashed with the same key, without telling the key.
+    pub fn id(self) -> String {
+        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
+        hasher.write(b"cqlens hash key id");
+        format!("{:016x}", hasher.finish())
+    }
+
+    /// The hash of a routing key of `table`.
+    pub(super) fn hash(self, table: &TableName, routing_key: &[u8]) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
+        hasher.write(table.keyspace.as_bytes());
+        // 0xff is in no name: the three parts cannot run into each other.
+        hasher.write(&[0xff]);
+        hasher.write(table.table.as_bytes());
+        hasher.write(&[0xff]);
+        hasher.write(routing_key);
+        hasher.finish()
+    }
+}
+
+impl fmt::Debug for HashKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "HashKey({})", self.id())
+    }
+}
+
+/// The form in a key file: 32 hex digits.
+impl fmt::Display for HashKey {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:016x}{:016x}", self.0, self.1)
+    }
+}
+
+/// The text is not 32 hex digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a hash key is 32 hex digits")]
+pub struct HashKeyError;
+
+impl FromStr for HashKey {
+    type Err = HashKeyError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let digits = text.trim();
+        if digits.len() != 32 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(HashKeyError);
+        }
+        let half = |digits| u64::from_str_radix(digits, 16).map_err(|_| HashKeyError);
+        Ok(Self(half(&digits[..16])?, half(&digits[16..])?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(name: &str) -> TableName {
+        TableName {
+            keyspace: "shop".to_owned(),
+            table: name.to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_hash_depends_on_key_table_and_partition() {
+        let key = HashKey(1, 2);
+        assert_eq!(
+            key.hash(&table("users"), b"anna"),
+            key.hash(&table("users"), b"anna")
+        );
+        assert_ne!(
+            key.hash(&table("users"), b"anna"),
+            key.hash(&table("users"), b"bert")
+        );
+        assert_ne!(
+            key.hash(&table("users"), b"anna"),
+            key.hash(&table("items"), b"anna")
+        );
+        assert_ne!(
+            key.hash(&table("users"), b"anna"),
+            HashKey(1, 3).hash(&table("users"), b"anna")
+        );
+    }
+
+    #[test]
+    fn a_key_file_gives_the_same_key_and_debug_output_does_not_tell_it() {
+        let key = HashKey::random();
+        assert_eq!(key.to_string().parse(), Ok(key));
+        assert!(!format!("{key:?}").contains(&key.to_string()[..16]));
+        assert_eq!("12".parse::<HashKey>(), Err(HashKeyError));
+        assert_eq!("é".repeat(16).parse::<HashKey>(), Err(HashKeyError));
+    }
+}

@@ -1,0 +1,244 @@
+//! From captures to windows: each auditor drains its ring, matches requests with responses, and counts.
+//!
+//! Auditors are threads of their own that the data path neither waits for nor wakes. What they cannot keep up with is
+//! left out by the queue, and counted.
+
+mod analysis;
+mod connection;
+mod exchange;
+mod footprint;
+mod key_hash;
+pub mod plan;
+mod record;
+mod warning;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use analysis::Analyses;
+use connection::{ConnectionState, Found, Session};
+use exchange::Interpreter;
+pub use footprint::{Count, Footprint, Key, Keys, Pushed};
+use jiff::Timestamp;
+pub use key_hash::{HashKey, HashKeyError};
+
+use crate::{
+    capture::{Capture, ConnectionId, Dropped, Queue},
+    catalog::Live,
+    window::Window,
+};
+
+/// How long an auditor sleeps when its ring is empty: short enough that a ring of 65,536 chunks does not fill, long
+/// enough that an idle proxy costs nothing.
+const TICK: Duration = Duration::from_millis(10);
+
+/// Ticks between two looks for connections that have ended.
+const SWEEP: u64 = 50;
+
+/// How many captures an auditor takes before it lets others have the window.
+const BATCH: usize = 256;
+
+/// The auditors of a process.
+#[derive(Debug)]
+pub struct Audit {
+    queue: Arc<Queue>,
+    windows: Vec<Arc<Mutex<Window>>>,
+    threads: Vec<JoinHandle<()>>,
+    stop: Arc<AtomicBool>,
+    source: String,
+}
+
+impl Audit {
+    /// Starts one auditor for each ring of `queue`. `source` names the proxy or capture in windows.
+    ///
+    /// # Errors
+    /// A thread that cannot be started.
+    pub fn start(
+        queue: Arc<Queue>,
+        live: &Arc<Live>,
+        key: HashKey,
+        source: &str,
+        now: Timestamp,
+    ) -> std::io::Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut audit = Self {
+            queue,
+            windows: Vec::new(),
+            threads: Vec::new(),
+            stop,
+            source: source.to_owned(),
+        };
+        for ring in 0..audit.queue.auditors() {
+            let window = Arc::new(Mutex::new(Window::new(now, source)));
+            let auditor = Auditor {
+                ring,
+                queue: Arc::clone(&audit.queue),
+                window: Arc::clone(&window),
+                key,
+                connections: HashMap::new(),
+                analyses: Analyses::new(Arc::clone(live)),
+                keys: Keys::new(),
+            };
+            let stop = Arc::clone(&audit.stop);
+            let thread = thread::Builder::new()
+                .name(format!("audit-{ring}"))
+                .spawn(move || auditor.run(&stop))?;
+            audit.threads.push(thread);
+            audit.windows.push(window);
+        }
+        Ok(audit)
+    }
+
+    /// Ends the window that is being filled at `now` and begins the next one.
+    pub fn take_window(&self, now: Timestamp) -> Window {
+        let taken = self
+            .windows
+            .iter()
+            .map(|window| std::mem::replace(&mut *lock(window), Window::new(now, &self.source)));
+        let mut window = merge(taken).unwrap_or_else(|| Window::new(now, &self.source));
+        count_dropped(&mut window, self.queue.take_dropped());
+        window.close(now);
+        window
+    }
+
+    /// Waits until everything that was captured is counted, ends the auditors, and gives the last window.
+    pub fn stop(mut self, now: Timestamp) -> Window {
+        self.stop.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!(
+                    "an auditor has failed; the last window holds what it had counted until then"
+                );
+            }
+        }
+        self.take_window(now)
+    }
+}
+
+/// The auditors' windows of one span of time, as one.
+fn merge(windows: impl Iterator<Item = Window>) -> Option<Window> {
+    windows.reduce(|mut all, window| {
+        all.merge(&window);
+        all
+    })
+}
+
+fn count_dropped(window: &mut Window, dropped: Dropped) {
+    let coverage = &mut window.coverage;
+    coverage.dropped_bytes += dropped.bytes;
+    for (reason, connections) in dropped.opaque {
+        *coverage.opaque_connections.entry(reason.to_owned()).or_default() += connections;
+    }
+    coverage.requests = coverage.audited + coverage.dropped + coverage.undecoded;
+}
+
+/// One thread's share of the connections.
+struct Auditor {
+    ring: usize,
+    queue: Arc<Queue>,
+    window: Arc<Mutex<Window>>,
+    key: HashKey,
+    connections: HashMap<ConnectionId, ConnectionState>,
+    analyses: Analyses,
+    keys: Keys,
+}
+
+impl Auditor {
+    fn run(mut self, stop: &AtomicBool) {
+        for tick in 0_u64.. {
+            // Read before the ring is drained: what was captured before the end is counted.
+            let last = stop.load(Ordering::Acquire);
+            while self.drain() == BATCH {}
+            if last || tick.is_multiple_of(SWEEP) {
+                self.end_closed(last);
+            }
+            if last {
+                return;
+            }
+            thread::sleep(TICK);
+        }
+    }
+
+    /// Counts up to [`BATCH`] captures; how many there were.
+    fn drain(&mut self) -> usize {
+        let window = Arc::clone(&self.window);
+        let mut window = lock(&window);
+        for taken in 0..BATCH {
+            let Some(capture) = self.queue.pop(self.ring) else {
+                return taken;
+            };
+            self.take(capture, &mut window);
+        }
+        BATCH
+    }
+
+    fn take(&mut self, capture: Capture, window: &mut Window) {
+        let connection = Arc::clone(&capture.connection);
+        let state = self
+            .connections
+            .entry(connection.id)
+            .or_insert_with(|| ConnectionState::new(connection));
+        let (analyses, keys, key) = (&mut self.analyses, &mut self.keys, self.key);
+        state.take(capture, |session, found| {
+            count(window, analyses, keys, key, session, found)
+        });
+    }
+
+    /// Forgets connections that are closed and whose captures have all been taken.
+    fn end_closed(&mut self, all: bool) {
+        // Closed is read before the ring is found empty, so that nothing of the connection can still be in it.
+        let ended: Vec<_> = self
+            .connections
+            .iter()
+            .filter(|(_, state)| all || state.is_closed())
+            .map(|(id, _)| *id)
+            .collect();
+        if ended.is_empty() {
+            return;
+        }
+        while self.drain() == BATCH {}
+        let window = Arc::clone(&self.window);
+        let mut window = lock(&window);
+        for id in ended {
+            if let Some(state) = self.connections.remove(&id) {
+                let (analyses, keys, key) = (&mut self.analyses, &mut self.keys, self.key);
+                state.end(|session, found| count(&mut window, analyses, keys, key, session, found));
+            }
+        }
+    }
+}
+
+/// Adds what was found on a connection to the window.
+fn count(
+    window: &mut Window,
+    analyses: &mut Analyses,
+    keys: &mut Keys,
+    key: HashKey,
+    session: &mut Session,
+    found: Found,
+) {
+    match found {
+        Found::Pair(pair) => match (Interpreter { analyses, keys }).interpret(session, &pair) {
+            Ok(exchange) => record::record(window, &exchange, keys, key),
+            Err(error) => {
+                tracing::debug!(%error, "a request could not be decoded");
+                window.coverage.undecoded += 1;
+            }
+        },
+        Found::UndecodedRequest => window.coverage.undecoded += 1,
+        Found::DroppedRequests(count) => window.coverage.dropped += count,
+        Found::LostResponse => window.coverage.responses_lost += 1,
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Counters are additions: after a panic the window lacks one exchange at most.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,114 @@
+//! Plans without a schema: what a PREPARED result says of its markers is all there is.
+
+use std::sync::Arc;
+
+use cqlens_proto::cql::ast::{Body, Comparand, Modification, RelationOperator, Statement, Subject, Where};
+
+use super::keys::{Choice, KeyColumn, KeyPlan};
+use super::term::{Marker, Term};
+use super::{Plan, ReadPlan, Reads, Shape, TextFacts, WritePlan, Writes};
+use crate::catalog::Markers;
+use crate::window::{Reason, TableName};
+
+impl Plan {
+    /// Plans a prepared statement of which no schema tells the table, from the markers that the server described.
+    ///
+    /// Known are the executions whose partition key is bound as a whole, marker by marker, in a statement on one
+    /// table. `IN` on the key, keys that are partly written in the text, batches, and reads without the key have no
+    /// such markers: [`Reason::SchemaUnknown`].
+    pub fn without_schema(statement: &Statement<'_>, keyspace: Option<&str>, markers: &Markers) -> Self {
+        let text = TextFacts { statement, keyspace };
+        let (facts, clause) = match &statement.body {
+            Body::Select(select) => (text.of_select(select), Some(&select.where_clause)),
+            Body::Insert(insert) => (
+                text.facts_of_modification(&Modification::Insert(insert.clone())),
+                None,
+            ),
+            Body::Update(update) => (
+                text.facts_of_modification(&Modification::Update(update.clone())),
+                Some(&update.where_clause),
+            ),
+            Body::Delete(delete) => (
+                text.facts_of_modification(&Modification::Delete(delete.clone())),
+                Some(&delete.where_clause),
+            ),
+            Body::Batch(_) => return Self::unknown(text.of_other(), Vec::new(), Reason::SchemaUnknown, None),
+            _ => return Self::unknown(text.of_other(), Vec::new(), Reason::NotApplicable, None),
+        };
+        let table = markers.table.as_ref().map(|(keyspace, table)| {
+            Arc::new(TableName {
+                keyspace: keyspace.clone(),
+                table: table.clone(),
+            })
+        });
+        let tables: Vec<_> = table.iter().map(|table| (Arc::clone(table), 1)).collect();
+        let plan = table.and_then(|table| key_plan(table, markers, clause));
+        let Some(keys) = plan else {
+            return Self::unknown(facts, tables, Reason::SchemaUnknown, None);
+        };
+        let shape = match &statement.body {
+            Body::Select(_) => Shape::Read(ReadPlan {
+                reads: Reads::Keys {
+                    keys,
+                    row_check: None,
+                },
+                limit: None,
+                per_partition_limit: None,
+            }),
+            _ => Shape::Write(WritePlan {
+                writes: Writes::Keys(keys),
+                conditional_in: None,
+                deletes_columns_of_range: false,
+                refusal: None,
+            }),
+        };
+        Self { facts, tables, shape }
+    }
+}
+
+/// The key that the server's indices name, unless it is not one key after all.
+fn key_plan(table: Arc<TableName>, markers: &Markers, clause: Option<&Where<'_>>) -> Option<KeyPlan> {
+    if markers.partition_key.is_empty() || clause.is_some_and(|clause| !names_one_key(clause, markers)) {
+        return None;
+    }
+    let column = |&index: &u16| {
+        let (name, cql_type) = markers.columns.get(usize::from(index))?;
+        let marker = Marker {
+            index: usize::from(index),
+            name: name.as_str().into(),
+            cql_type: cql_type.clone(),
+        };
+        Some(KeyColumn {
+            cql_type: cql_type.clone(),
+            choice: Choice::One(Term::Marker(marker)),
+        })
+    };
+    let columns: Option<Vec<_>> = markers.partition_key.iter().map(column).collect();
+    Some(KeyPlan {
+        table,
+        columns: columns?,
+        token: None,
+    })
+}
+
+/// Whether each of the key's markers is compared by `=`: the server names markers of `IN (?, ?)` and of slices too.
+fn names_one_key(clause: &Where<'_>, markers: &Markers) -> bool {
+    let is_equal = |index: &u16| {
+        clause.relations.iter().any(|relation| {
+            let value = match (&relation.subject, relation.operator, &relation.comparand) {
+                (Subject::Column(_), RelationOperator::Equal, Comparand::One(term)) => Some(term),
+                (Subject::Column(_), RelationOperator::In, Comparand::List(terms)) if terms.len() == 1 => {
+                    terms.first()
+                }
+                _ => None,
+            };
+            let marker = value.and_then(super::direct_marker);
+            marker.is_some_and(|marker| marker.index == usize::from(*index))
+        })
+    };
+    let on_token = clause
+        .relations
+        .iter()
+        .any(|relation| matches!(relation.subject, Subject::Token(_)));
+    !on_token && markers.partition_key.iter().all(is_equal)
+}
