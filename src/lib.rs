@@ -13,3 +13,7 @@ pub mod catalog;
 pub mod audit;
 
 pub mod window;
+
+pub mod number;
+
+pub mod rules;

@@ -1,0 +1,243 @@
+//! What a rule says of a window, and what it could not see.
+
+use serde::{Deserialize, Serialize};
+
+use super::{About, Settings};
+use crate::window::{Pattern, PatternId, Window};
+
+/// How much a finding matters. `High` is the greatest.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing, nothing to do.
+    Info,
+    /// Costs little as things are.
+    Low,
+    /// Costs enough to plan a change.
+    Medium,
+    /// Costs more than the rest of the traffic, or will break.
+    High,
+}
+
+impl Severity {
+    /// One step up.
+    pub fn raised(self) -> Self {
+        match self {
+            Self::Info => Self::Low,
+            Self::Low => Self::Medium,
+            Self::Medium | Self::High => Self::High,
+        }
+    }
+
+    /// One step down.
+    pub fn lowered(self) -> Self {
+        match self {
+            Self::Info | Self::Low => Self::Info,
+            Self::Medium => Self::Low,
+            Self::High => Self::Medium,
+        }
+    }
+}
+
+impl std::fmt::Display for Severity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(match self {
+            Self::Info => "info",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        })
+    }
+}
+
+/// Numbers and short texts that support a finding, in the order in which they are shown.
+///
+/// Names end in their unit (`_us`, `_bytes`, `_per_second`, `_share`); plain counts have no ending.
+pub type Evidence = Vec<(&'static str, serde_json::Value)>;
+
+/// One rule's judgement of one pattern or table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The rule's id.
+    pub rule: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// Where.
+    pub keyspace: Option<String>,
+    /// Where.
+    pub table: Option<String>,
+    /// The patterns that it speaks of, the most expensive first.
+    pub patterns: Vec<PatternId>,
+    /// The fact in one sentence, with the table and the number that matters most. Names and CQL stand in backticks.
+    pub title: String,
+    /// The numbers.
+    pub evidence: Evidence,
+    /// What to do. Names and CQL stand in backticks.
+    pub advice: String,
+    /// CQL that would help, where it can be written.
+    pub suggested_cql: Vec<String>,
+    /// How often × how many partitions, rows and tombstones × how slow; only for ranking.
+    pub cost: f64,
+    /// The rule's source.
+    pub reference: &'static str,
+}
+
+impl Finding {
+    /// A finding on `pattern`, with the rule's general advice and the evidence that belongs to every pattern.
+    pub fn on(
+        about: &'static About,
+        severity: Severity,
+        (id, pattern): (PatternId, &Pattern),
+        window: &Window,
+    ) -> Self {
+        Self {
+            rule: about.id,
+            severity,
+            keyspace: pattern.head.keyspace.clone(),
+            table: pattern.head.table.clone(),
+            patterns: vec![id],
+            title: about.summary.to_owned(),
+            evidence: common_evidence(pattern, window),
+            advice: about.fix.to_owned(),
+            suggested_cql: Vec::new(),
+            cost: cost(pattern),
+            reference: about.source,
+        }
+    }
+
+    /// The same with this title.
+    pub fn title(mut self, title: String) -> Self {
+        self.title = title;
+        self
+    }
+
+    /// The same with this number put before all others.
+    pub fn first(mut self, name: &'static str, value: impl Into<serde_json::Value>) -> Self {
+        self.evidence.insert(0, (name, value.into()));
+        self
+    }
+
+    /// The same with this advice.
+    pub fn advice(mut self, advice: impl Into<String>) -> Self {
+        self.advice = advice.into();
+        self
+    }
+
+    /// The same with these statements as a suggestion.
+    pub fn suggest(mut self, cql: impl IntoIterator<Item = String>) -> Self {
+        self.suggested_cql.extend(cql);
+        self
+    }
+}
+
+/// What a rule could not see, and therefore does not judge.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BlindSpot {
+    /// The rule's id.
+    pub rule: &'static str,
+    /// One sentence, with the number of executions where it is known.
+    pub text: String,
+}
+
+/// All that the rules say of a window.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Judgement {
+    /// What they found: the severest first, then the costliest.
+    pub findings: Vec<Finding>,
+    /// What they could not see.
+    pub blind_spots: Vec<BlindSpot>,
+}
+
+/// Collects what rules find, and gives them their thresholds.
+pub struct Findings<'a> {
+    settings: &'a Settings,
+    judgement: Judgement,
+}
+
+impl<'a> Findings<'a> {
+    /// Nothing found yet; thresholds as in `settings`, else their defaults.
+    pub fn new(settings: &'a Settings) -> Self {
+        Self {
+            settings,
+            judgement: Judgement::default(),
+        }
+    }
+
+    /// The value of the threshold `name` of the rule.
+    pub fn threshold(&self, about: &About, name: &str) -> f64 {
+        let set = self.settings.get(&(about.id.to_owned(), name.to_owned()));
+        let default = about.thresholds.iter().find(|threshold| threshold.name == name);
+        set.copied()
+            .or(default.map(|threshold| threshold.default))
+            .unwrap_or(f64::INFINITY)
+    }
+
+    /// Adds a finding.
+    pub fn push(&mut self, finding: Finding) {
+        self.judgement.findings.push(finding);
+    }
+
+    /// Notes that the rule could not see what it needs.
+    pub fn blind(&mut self, about: &About, text: String) {
+        self.judgement
+            .blind_spots
+            .push(BlindSpot { rule: about.id, text });
+    }
+
+    /// Everything, ranked: severest first, then the costliest.
+    pub fn ranked(mut self) -> Judgement {
+        self.judgement.findings.sort_by(|a, b| {
+            b.severity
+                .cmp(&a.severity)
+                .then(b.cost.total_cmp(&a.cost))
+                .then_with(|| a.title.cmp(&b.title))
+        });
+        self.judgement
+    }
+}
+
+/// What a pattern cost the cluster in the window: executions × (partitions + rows + tombstones) × mean latency.
+///
+/// Comparable between findings of one window only. A scan counts its rows, since its partitions are unknown.
+pub fn cost(pattern: &Pattern) -> f64 {
+    // The server speaks of tombstones in few reads only: the others count as having passed none.
+    let tombstones = pattern.tombstones.scanned.total() as f64 / pattern.count.max(1) as f64;
+    let touched = pattern.partitions.mean() + pattern.rows.mean() + tombstones;
+    pattern.count as f64 * touched.max(1.0) * pattern.latency_us.mean().max(1.0)
+}
+
+fn common_evidence(pattern: &Pattern, window: &Window) -> Evidence {
+    let mut evidence: Evidence = vec![("executions", pattern.count.into())];
+    if window.seconds() > 0.0 {
+        let per_second = pattern.count as f64 / window.seconds();
+        evidence.push(("executions_per_second", per_second.into()));
+    }
+    if !pattern.latency_us.is_empty() {
+        evidence.push(("latency_p50_us", pattern.latency_us.quantile(0.5).into()));
+        evidence.push(("latency_p99_us", pattern.latency_us.quantile(0.99).into()));
+    }
+    if !pattern.rows.is_empty() {
+        evidence.push(("rows_p99", pattern.rows.quantile(0.99).into()));
+    }
+    if pattern.errors > 0 {
+        evidence.push(("errors", pattern.errors.into()));
+    }
+    if let Some(names) = busiest_clients(pattern) {
+        evidence.push(("clients", names.into()));
+    }
+    evidence
+}
+
+/// The three clients that send most of it.
+fn busiest_clients(pattern: &Pattern) -> Option<String> {
+    let mut clients: Vec<_> = pattern.clients.iter().collect();
+    clients.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
+    let names: Vec<_> = clients.iter().take(3).map(|(name, _)| name.as_str()).collect();
+    match clients.len() {
+        0 => None,
+        1..=3 => Some(names.join(", ")),
+        more => Some(format!("{} and {} more", names.join(", "), more - 3)),
+    }
+}

@@ -1,0 +1,195 @@
+//! Rules on the shape of single reads: how many partitions one SELECT makes Cassandra visit.
+//!
+//! No read is called the same thing twice: what filters is not also a scan, a cartesian product is not also an `IN`.
+//! They look at the application's own SELECTs only, never at drivers' and tools'.
+
+mod allow_filtering;
+mod full_scan;
+mod in_cartesian_product;
+mod in_partition_key;
+mod multi_partition_read;
+mod suggest;
+
+use super::{About, Finding, Findings, Severity, Threshold};
+use crate::{
+    catalog::Schema,
+    number,
+    window::{Flag, PartitionClass, Pattern, PatternId, StatementKind, Window},
+};
+
+pub(super) use allow_filtering::AllowFiltering;
+pub(super) use full_scan::FullScan;
+pub(super) use in_cartesian_product::InCartesianProduct;
+pub(super) use in_partition_key::InPartitionKey;
+pub(super) use multi_partition_read::MultiPartitionRead;
+
+/// The application's own SELECTs, but for those that the server always refused: they cost nothing.
+pub(super) fn user_reads(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
+    let is_read = |pattern: &Pattern| pattern.head.kind == StatementKind::Select && !pattern.head.system;
+    let patterns = window.patterns.iter().map(|(&id, pattern)| (id, pattern));
+    patterns.filter(move |(_, pattern)| is_read(pattern) && !pattern.classes.is_empty())
+}
+
+/// The table as a title writes it.
+pub(super) fn table(pattern: &Pattern) -> String {
+    match (&pattern.head.keyspace, &pattern.head.table) {
+        (Some(keyspace), Some(table)) => format!("`{keyspace}.{table}`"),
+        (None, Some(table)) => format!("`{table}`"),
+        _ => "a table".to_owned(),
+    }
+}
+
+/// Whether Cassandra drops rows that it has read: `ALLOW FILTERING` is written and, as far as is known, needed.
+fn filters(pattern: &Pattern) -> bool {
+    pattern.is(Flag::AllowFiltering)
+        && (pattern.is(Flag::FilteringNeeded) || pattern.class() == PartitionClass::Unknown)
+}
+
+/// Reads per second, the pages of one read counted once.
+fn reads_per_second(pattern: &Pattern, window: &Window) -> f64 {
+    reads(pattern) as f64 / window.seconds().max(1.0)
+}
+
+/// Reads per hour as far as they make a rate.
+fn reads_per_hour(pattern: &Pattern, window: &Window) -> f64 {
+    reads(pattern) as f64 * 3_600.0 / window.seconds().max(SHORTEST_OBSERVATION)
+}
+
+/// Reads, the pages of one counted once.
+fn reads(pattern: &Pattern) -> u64 {
+    match pattern.logical_reads {
+        0 => pattern.count,
+        logical => logical,
+    }
+}
+
+/// A few reads in a few seconds are no rate: shorter observations count as ten minutes.
+const SHORTEST_OBSERVATION: f64 = 600.0;
+
+/// From this rate on, a read whose cost grows with the table is a permanent load.
+const HIGH_PER_HOUR: Threshold = Threshold {
+    name: "high_per_hour",
+    unit: "reads an hour",
+    default: 60.0,
+    origin: "own choice: one a minute is part of the load, not an occasion",
+};
+
+/// Below this rate such a read is an occasion.
+const MEDIUM_PER_HOUR: Threshold = Threshold {
+    name: "medium_per_hour",
+    unit: "reads an hour",
+    default: 1.0,
+    origin: "own choice: jobs and administrators come less often, requests of users more often",
+};
+
+/// From this latency on, a read costs more than its rate tells.
+const SLOW_MS: Threshold = Threshold {
+    name: "slow_ms",
+    unit: "ms at p99",
+    default: 500.0,
+    origin: "`slow_query_log_timeout` of cassandra.yaml: 500 ms",
+};
+
+/// The severity of a read whose cost grows with the table: by its rate, one step up where it is slow.
+///
+/// The rule's thresholds must hold [`HIGH_PER_HOUR`], [`MEDIUM_PER_HOUR`] and [`SLOW_MS`].
+fn by_rate(found: &Findings<'_>, about: &About, pattern: &Pattern, window: &Window) -> Severity {
+    let per_hour = reads_per_hour(pattern, window);
+    let severity = if per_hour >= found.threshold(about, HIGH_PER_HOUR.name) {
+        Severity::High
+    } else if per_hour >= found.threshold(about, MEDIUM_PER_HOUR.name) {
+        Severity::Medium
+    } else {
+        Severity::Low
+    };
+    let p99_ms = pattern.latency_us.quantile(0.99) as f64 / 1e3;
+    if p99_ms >= found.threshold(about, SLOW_MS.name) {
+        severity.raised()
+    } else {
+        severity
+    }
+}
+
+/// The severity of a read of several known partitions: by their number at p99; none below the lowest threshold.
+///
+/// The rule's thresholds must hold `low_partitions`, `medium_partitions` and `high_partitions`, and
+/// [`MEDIUM_PER_HOUR`]: what comes less often costs one step less.
+fn by_partitions(
+    found: &Findings<'_>,
+    about: &About,
+    pattern: &Pattern,
+    window: &Window,
+) -> Option<Severity> {
+    let p99 = pattern.partitions.quantile(0.99) as f64;
+    let reached = |name| p99 >= found.threshold(about, name);
+    let severity = if reached("high_partitions") {
+        Severity::High
+    } else if reached("medium_partitions") {
+        Severity::Medium
+    } else if reached("low_partitions") {
+        Severity::Low
+    } else {
+        return None;
+    };
+    let per_hour = reads_per_hour(pattern, window);
+    if per_hour < found.threshold(about, MEDIUM_PER_HOUR.name) {
+        return Some(severity.lowered());
+    }
+    Some(severity)
+}
+
+/// From two partitions on, a read waits for the slower of two replica sets.
+const LOW_PARTITIONS: Threshold = Threshold {
+    name: "low_partitions",
+    unit: "partitions at p99",
+    default: 2.0,
+    origin: "the literature's second rule: read as few partitions as possible, ideally one",
+};
+
+/// As many partitions as Cassandra itself warns of in a batch.
+const MEDIUM_PARTITIONS: Threshold = Threshold {
+    name: "medium_partitions",
+    unit: "partitions at p99",
+    default: 10.0,
+    origin: "\
+        `unlogged_batch_across_partitions_warn_threshold` of cassandra.yaml: 10; Cassandra has no default \
+        for reads",
+};
+
+/// The finding with the table that would serve the query, where one can be written.
+fn with_table(finding: Finding, pattern: &Pattern, schema: &Schema) -> Finding {
+    let Some(suggestion) = suggest::table_for(pattern, schema) else {
+        return finding;
+    };
+    let advice = match &suggestion.existing {
+        Some(existing) => format!("`{existing}` already has the key that this query needs: read that."),
+        None if pattern.is(Flag::FullPartitionKey) => finding.advice.clone(),
+        None => format!(
+            "{} Where many rows share a value, add a bucket to the partition key, such as a day, that the query can name.",
+            finding.advice
+        ),
+    };
+    finding.advice(advice).suggest(suggestion.cql)
+}
+
+/// Says how many reads touch an unknown number of partitions, which this rule therefore cannot judge.
+fn blind_on_unknown(found: &mut Findings<'_>, about: &About, window: &Window) {
+    let (mut unknown, mut all, mut patterns) = (0, 0, 0);
+    for (_, pattern) in user_reads(window) {
+        let here = pattern.classes.get(&PartitionClass::Unknown).copied();
+        unknown += here.unwrap_or_default();
+        patterns += u64::from(here.is_some());
+        all += pattern.count;
+    }
+    if unknown > 0 {
+        found.blind(
+            about,
+            format!(
+                "{} of {} ({}) touch partitions that are not known",
+                number::count(unknown),
+                number::plural(all, "read", "reads"),
+                number::plural(patterns, "pattern", "patterns"),
+            ),
+        );
+    }
+}

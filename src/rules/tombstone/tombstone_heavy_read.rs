@@ -1,0 +1,227 @@
+//! Reads of which the server said that they passed too many tombstones.
+
+use crate::{
+    catalog::Schema,
+    number,
+    rules::{
+        About, Finding, Findings, Rule, Severity, Threshold,
+        read::{table, user_reads},
+    },
+    window::{Pattern, PatternId, Window},
+};
+
+pub(in crate::rules) struct TombstoneHeavyRead;
+
+impl Rule for TombstoneHeavyRead {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+        for (id, pattern) in user_reads(window) {
+            if let Some(severity) = severity(found, pattern) {
+                found.push(finding(severity, id, pattern, window));
+            }
+        }
+        blind_without_reports(found, window);
+    }
+}
+
+fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
+    let most = pattern.tombstones.scanned.max() as f64;
+    let reached = |threshold: &Threshold| most >= found.threshold(&ABOUT, threshold.name);
+    if pattern.tombstones.aborted > 0 || reached(&HIGH_TOMBSTONES) {
+        Some(Severity::High)
+    } else if reached(&MEDIUM_TOMBSTONES) || (pattern.tombstones.warned > 0 && most == 0.0) {
+        Some(Severity::Medium)
+    } else {
+        // A server that warns of fewer has been told to.
+        (pattern.tombstones.warned > 0).then_some(Severity::Low)
+    }
+}
+
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+    let tombstones = &pattern.tombstones;
+    let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+        .title(title(pattern))
+        .first("reads_aborted", tombstones.aborted)
+        .first("reads_warned", tombstones.warned);
+    if !tombstones.live_rows.is_empty() {
+        finding = finding.first("live_rows_p50", tombstones.live_rows.quantile(0.5));
+    }
+    if !tombstones.scanned.is_empty() {
+        finding = finding
+            .first("tombstones_max", tombstones.scanned.max())
+            .first("tombstones_p50", tombstones.scanned.quantile(0.5));
+    }
+    finding
+}
+
+fn title(pattern: &Pattern) -> String {
+    let (table, tombstones) = (table(pattern), &pattern.tombstones);
+    let aborted = number::plural(tombstones.aborted, "read", "reads");
+    if tombstones.scanned.is_empty() && tombstones.aborted > 0 {
+        return format!("The server gave up {aborted} of {table} because of tombstones");
+    }
+    if tombstones.scanned.is_empty() {
+        return format!(
+            "The server warned of tombstones in {} reads of {table}",
+            number::count(tombstones.warned)
+        );
+    }
+    let most = number::count(tombstones.scanned.max());
+    let mut title = format!("Reads of {table} pass up to {most} tombstones");
+    if !tombstones.live_rows.is_empty() {
+        let live = tombstones.live_rows.quantile(0.5);
+        title += &format!(" for {}", number::plural(live, "live row", "live rows"));
+    }
+    if tombstones.aborted > 0 {
+        title += &format!("; the server gave up {aborted}");
+    }
+    title
+}
+
+/// Silence of the server proves nothing: says so where it said nothing at all.
+fn blind_without_reports(found: &mut Findings<'_>, window: &Window) {
+    let (mut reads, mut observed) = (0, 0);
+    for (_, pattern) in user_reads(window) {
+        reads += pattern.count;
+        observed += pattern.tombstones.observed();
+    }
+    if reads > 0 && observed == 0 {
+        found.blind(
+            &ABOUT,
+            "the server said nothing of tombstones, which proves nothing: without `read_thresholds_enabled` \
+             (off by default) a coordinator reports only what it read itself, and Scylla never does"
+                .to_owned(),
+        );
+    }
+}
+
+const MEDIUM_TOMBSTONES: Threshold = Threshold {
+    name: "medium_tombstones",
+    unit: "tombstones in one read",
+    default: 1_000.0,
+    origin: "`tombstone_warn_threshold` of cassandra.yaml: 1000",
+};
+
+const HIGH_TOMBSTONES: Threshold = Threshold {
+    name: "high_tombstones",
+    unit: "tombstones in one read",
+    default: 10_000.0,
+    origin: "a tenth of `tombstone_failure_threshold` of cassandra.yaml (100000), where reads begin to fail",
+};
+
+const ABOUT: About = About {
+    id: "tombstone-heavy-read",
+    group: "tombstones",
+    summary: "A read passes many deleted cells or rows before it finds live ones.",
+    why: "\
+        A delete, a null or an expired TTL leaves a tombstone that stays until compaction may drop it, at \
+        the earliest after `gc_grace_seconds` (ten days by default). Until then every read of that place \
+        loads the tombstones from disk, keeps them in memory and sends them to the coordinator, which needs \
+        them to outvote replicas that missed the delete. Beyond `tombstone_failure_threshold` the read is \
+        given up.",
+    fix: "\
+        Do not read where was deleted: put a time or a bucket into the partition key so that whole \
+        partitions age together, start reading after the last row taken, or delete whole partitions instead \
+        of rows. Bind no nulls. For data with one TTL use TimeWindowCompactionStrategy.",
+    before: "CREATE TABLE work.jobs (lane text, at timeuuid, what text, PRIMARY KEY ((lane), at));\n\
+             SELECT * FROM work.jobs WHERE lane = ? LIMIT 5;\nDELETE FROM work.jobs WHERE lane = ? AND at = ?;",
+    after: "CREATE TABLE work.jobs_by_hour (lane text, hour timestamp, at timeuuid, what text,\n  PRIMARY KEY ((lane, hour), at));\n\
+            SELECT * FROM work.jobs_by_hour WHERE lane = ? AND hour = ? AND at > ? LIMIT 5;",
+    severity: "\
+        High where the server gave reads up, or one read passed `high_tombstones`; medium from \
+        `medium_tombstones` or where the server warned without a number; low where it warned of fewer.",
+    thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES],
+    needs: "\
+        The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
+        complete only with `read_thresholds_enabled`; their absence proves nothing.",
+    source: "\
+        cassandra.yaml `tombstone_warn_threshold`, `tombstone_failure_threshold`; Cassandra documentation, \
+        data modeling: the queue anti-pattern",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        rules::testing::{read, run, window},
+        window::{Flag, PartitionClass},
+    };
+
+    fn head_of_queue() -> Pattern {
+        let cql = "SELECT * FROM work.jobs WHERE lane = ? LIMIT ?";
+        read(
+            cql,
+            &[Flag::FullPartitionKey, Flag::Limit],
+            PartitionClass::Single,
+            100,
+        )
+    }
+
+    fn warned(scanned: u64) -> Pattern {
+        let mut pattern = head_of_queue();
+        pattern.tombstones.warned = 3;
+        pattern.tombstones.scanned.record_n(scanned, 3);
+        pattern.tombstones.live_rows.record_n(5, 3);
+        pattern
+    }
+
+    fn severity(pattern: Pattern) -> Option<Severity> {
+        let judgement = run(&TombstoneHeavyRead, &window([pattern]));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_most_tombstones_of_one_read() {
+        assert_eq!(severity(warned(250)), Some(Severity::Low));
+        assert_eq!(severity(warned(999)), Some(Severity::Low));
+        assert_eq!(severity(warned(1_000)), Some(Severity::Medium));
+        assert_eq!(severity(warned(9_999)), Some(Severity::Medium));
+        assert_eq!(severity(warned(10_000)), Some(Severity::High));
+    }
+
+    #[test]
+    fn the_title_puts_tombstones_beside_live_rows() {
+        let judgement = run(&TombstoneHeavyRead, &window([warned(1_204)]));
+        assert_eq!(
+            judgement.findings[0].title,
+            "Reads of `work.jobs` pass up to 1,204 tombstones for 5 live rows"
+        );
+    }
+
+    #[test]
+    fn a_read_that_the_server_gave_up_is_high_even_without_a_number() {
+        let mut pattern = head_of_queue();
+        pattern.tombstones.aborted = 1;
+        let judgement = run(&TombstoneHeavyRead, &window([pattern]));
+        assert_eq!(judgement.findings[0].severity, Severity::High);
+        assert_eq!(
+            judgement.findings[0].title,
+            "The server gave up 1 read of `work.jobs` because of tombstones"
+        );
+    }
+
+    #[test]
+    fn a_warning_without_a_number_is_medium() {
+        let mut pattern = head_of_queue();
+        pattern.tombstones.warned = 2;
+        assert_eq!(severity(pattern), Some(Severity::Medium));
+    }
+
+    #[test]
+    fn numbers_below_the_threshold_without_a_warning_are_fine() {
+        let mut pattern = head_of_queue();
+        pattern.tombstones.scanned.record_n(999, 10);
+        assert_eq!(severity(pattern), None);
+    }
+
+    #[test]
+    fn silence_of_the_server_is_reported_and_proves_nothing() {
+        let judgement = run(&TombstoneHeavyRead, &window([head_of_queue()]));
+        assert_eq!(judgement.findings, []);
+        assert!(judgement.blind_spots[0].text.contains("proves nothing"));
+        assert_eq!(run(&TombstoneHeavyRead, &window([warned(2_000)])).blind_spots, []);
+    }
+}
