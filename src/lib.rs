@@ -17,3 +17,7 @@ pub mod window;
 pub mod number;
 
 pub mod rules;
+
+pub mod report;
+
+pub mod sink;

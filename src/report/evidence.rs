@@ -1,0 +1,128 @@
+//! How the numbers of a finding are shown: the ending of their name is their unit.
+
+use serde_json::Value;
+
+use crate::number;
+
+/// A line of evidence for readers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Line {
+    /// `Latency p99`.
+    pub(super) label: String,
+    /// `38 ms`.
+    pub(super) value: String,
+    /// `38412`, for those who want it all.
+    pub(super) exact: String,
+    /// A number with its unit, which is not broken over lines; else a text.
+    pub(super) is_number: bool,
+}
+
+/// The evidence in the order in which the rule gave it; quantiles of one quantity share a line.
+pub(super) fn lines(evidence: &[(&'static str, Value)]) -> Vec<Line> {
+    let mut lines: Vec<Line> = Vec::new();
+    let mut quantity = None;
+    for (name, value) in evidence {
+        if let (Some(stem), Some(rate)) = (name.strip_suffix("_per_second"), value.as_f64()) {
+            add_rate(&mut lines, &label(stem), rate);
+            continue;
+        }
+        let line = line(name, value);
+        let (stem, quantile) = split(&line.label);
+        match (lines.last_mut(), quantile) {
+            (Some(last), Some(quantile)) if quantity.as_deref() == Some(stem) => {
+                last.label += &format!(" · {quantile}");
+                last.value += &format!(" · {}", line.value);
+                last.exact += &format!(" · {}", line.exact);
+            }
+            _ => {
+                quantity = quantile.map(|_| stem.to_owned());
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+/// A rate stands behind the count that it belongs to: `212,480 (59 a second)`.
+fn add_rate(lines: &mut Vec<Line>, label: &str, rate: f64) {
+    match lines.last_mut() {
+        Some(last) if last.label == label => {
+            last.value += &format!(" ({})", number::rate(rate));
+            last.exact += &format!(", {rate} a second");
+        }
+        _ => lines.push(Line {
+            label: label.to_owned(),
+            value: number::rate(rate),
+            exact: format!("{rate} a second"),
+            is_number: true,
+        }),
+    }
+}
+
+/// `Latency p99` is the quantity `Latency` at the quantile `p99`.
+fn split(label: &str) -> (&str, Option<&str>) {
+    match label.rsplit_once(' ') {
+        Some((stem, quantile @ ("p50" | "p90" | "p99" | "p999" | "max"))) => (stem, Some(quantile)),
+        _ => (label, None),
+    }
+}
+
+fn line(name: &str, value: &Value) -> Line {
+    let (stem, shown) = if let Some(stem) = name.strip_suffix("_us") {
+        (stem, value.as_u64().map(number::micros))
+    } else if let Some(stem) = name.strip_suffix("_bytes") {
+        (stem, value.as_u64().map(number::bytes))
+    } else if let Some(stem) = name.strip_suffix("_share") {
+        (stem, value.as_f64().map(number::percent))
+    } else {
+        let whole = value.as_u64().map(number::count);
+        (name, whole.or_else(|| value.as_f64().map(number::decimal)))
+    };
+    let exact = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Line {
+        label: label(stem),
+        is_number: shown.is_some(),
+        value: shown.unwrap_or_else(|| exact.clone()),
+        exact,
+    }
+}
+
+/// `latency_p99` becomes `Latency p99`.
+fn label(name: &str) -> String {
+    let spaced = name.replace('_', " ");
+    let mut letters = spaced.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_of_a_name_gives_the_unit_and_quantiles_share_a_line() {
+        let evidence = [
+            ("executions", 9_123_456.into()),
+            ("executions_per_second", 27.14.into()),
+            ("latency_p50_us", 1_204.into()),
+            ("latency_p99_us", 38_412.into()),
+            ("response_p99_bytes", 14_300.into()),
+            ("reads_share", 0.4941.into()),
+            ("clients", "lab-portal 4.2".into()),
+        ];
+        let shown: Vec<_> = lines(&evidence)
+            .into_iter()
+            .map(|line| format!("{}: {} ({})", line.label, line.value, line.exact))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "Executions: 9,123,456 (27 a second) (9123456, 27.14 a second)",
+                "Latency p50 · p99: 1.2 ms · 38 ms (1204 · 38412)",
+                "Response p99: 14 KiB (14300)",
+                "Reads: 49 % (0.4941)",
+                "Clients: lab-portal 4.2 (lab-portal 4.2)",
+            ]
+        );
+    }
+}

@@ -1,0 +1,58 @@
+//! The JSON form: the contract that programs hold on to.
+
+use std::io::{self, Write};
+
+use super::Report;
+
+pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *to, report)?;
+    writeln!(to)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::report::{Format, testing};
+
+    #[test]
+    fn the_json_form_of_a_small_report_stays_as_it_is() {
+        let mut json = Vec::new();
+        testing::small_report().render(Format::Json, &mut json).unwrap();
+        let text = String::from_utf8(json).unwrap();
+        let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+        insta::assert_snapshot!(text.replace(&version, "\"version\": \"…\""));
+    }
+
+    #[test]
+    fn every_number_of_a_busy_report_is_a_number() {
+        let mut json = Vec::new();
+        testing::busy_report().render(Format::Json, &mut json).unwrap();
+        let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        // serde_json writes NaN and infinities as null: only what may be absent may be null.
+        for path in nulls(&value, String::new()) {
+            let name = path.rsplit('.').next().unwrap();
+            let optional = [
+                "keyspace",
+                "table",
+                "read_write_ratio",
+                "caution",
+                "view_of",
+                "name",
+                "nodes",
+            ];
+            assert!(optional.contains(&name), "{path} is null");
+        }
+    }
+
+    fn nulls(value: &serde_json::Value, path: String) -> Vec<String> {
+        match value {
+            serde_json::Value::Null => vec![path],
+            serde_json::Value::Array(all) => all.iter().flat_map(|one| nulls(one, path.clone())).collect(),
+            serde_json::Value::Object(all) => all
+                .iter()
+                .flat_map(|(name, one)| nulls(one, format!("{path}.{name}")))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+}

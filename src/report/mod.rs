@@ -1,0 +1,111 @@
+//! A window, its findings and the schema as one value, rendered as HTML, Markdown or JSON.
+//!
+//! [`Report::new`] is a pure function: the same window gives the same report. The JSON form is a contract:
+//! fields may be added, none is renamed. Times are RFC 3339, durations `_us`, sizes `_bytes`.
+
+mod build;
+mod evidence;
+mod html;
+mod json;
+mod markdown;
+mod parts;
+mod summary;
+#[cfg(test)]
+mod testing;
+mod unseen;
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write},
+};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{
+    rules::BlindSpot,
+    window::{Cluster, Coverage},
+};
+
+pub use parts::{
+    Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
+    PatternReport, Quantiles, SequenceReport, Span, Summary, TableReport, Tool, TopPartition, Totals, Unit,
+};
+
+/// The format's name and version, the first field of the JSON form.
+pub const FORMAT: &str = "cqlens.report.v1";
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// One self-contained file.
+    Html,
+    /// For pull requests and wikis.
+    #[value(alias = "markdown")]
+    Md,
+    /// For programs.
+    Json,
+}
+
+impl Format {
+    /// The format that a file name asks for by its ending (`.html`, `.md`, `.json`).
+    pub fn of_path(path: &std::path::Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "html" | "htm" => Some(Self::Html),
+            "md" | "markdown" => Some(Self::Md),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+/// All that a reader is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Always [`FORMAT`].
+    pub format: &'static str,
+    /// What wrote it.
+    pub tool: Tool,
+    /// When it was made.
+    pub generated_at: Timestamp,
+    /// What it speaks of.
+    pub window: Span,
+    /// Whose traffic it is.
+    pub cluster: Cluster,
+    /// The answer to "is it bad, and what is worst".
+    pub summary: Summary,
+    /// What was seen and what was not.
+    pub coverage: Coverage,
+    /// Over all user keyspaces.
+    pub totals: Totals,
+    /// By table and view, the busiest first.
+    pub tables: Vec<TableReport>,
+    /// By template, the costliest first; user keyspaces only.
+    pub patterns: Vec<PatternReport>,
+    /// By template: drivers' and tools' own statements on system keyspaces.
+    pub system_patterns: Vec<PatternReport>,
+    /// Statements that belong together.
+    pub sequences: Vec<SequenceReport>,
+    /// What the rules say, the costliest first.
+    pub findings: Vec<FindingReport>,
+    /// The ids of all rules that were run.
+    pub rules: Vec<&'static str>,
+    /// What the rules could not see.
+    pub blind_spots: Vec<BlindSpot>,
+    /// Requests by client.
+    pub clients: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Writes the report to `to`.
+    ///
+    /// # Errors
+    /// Whatever `to` fails with.
+    pub fn render(&self, format: Format, to: &mut dyn Write) -> io::Result<()> {
+        match format {
+            Format::Html => html::render(self, to),
+            Format::Md => markdown::render(self, to),
+            Format::Json => json::render(self, to),
+        }
+    }
+}

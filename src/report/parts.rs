@@ -1,0 +1,348 @@
+//! The parts of a report, spelled as its JSON form spells them.
+//!
+//! Plain values: what they mean is computed in `build`, how they look is decided by the renderers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{
+    number,
+    rules::Severity,
+    window::{Flag, PartitionClass, PatternId, StatementKind},
+};
+
+/// The program.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tool {
+    /// `cqlens`.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+}
+
+/// The time that a report covers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Span {
+    /// When observation began.
+    pub start: Timestamp,
+    /// When it ended.
+    pub end: Timestamp,
+    /// Seconds of observation, summed over sources.
+    pub seconds: f64,
+    /// The proxies and captures.
+    pub sources: BTreeSet<String>,
+}
+
+/// A report in two sentences. Names and CQL stand in backticks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// How bad it is.
+    pub headline: String,
+    /// What is worst, or what was looked at.
+    pub detail: String,
+    /// Why the reader should not trust the rest blindly; none where nothing stands against it.
+    pub caution: Option<String>,
+}
+
+/// Sums over user keyspaces.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Totals {
+    /// SELECTs.
+    pub reads: u64,
+    /// INSERTs, UPDATEs, DELETEs.
+    pub writes: u64,
+    /// BATCHes.
+    pub batches: u64,
+    /// Exchanges answered with an error.
+    pub errors: u64,
+    /// Warnings in answers.
+    pub warnings: u64,
+    /// Different clients.
+    pub clients: u64,
+    /// Partitions of the reads whose number is known.
+    pub partitions_per_read: Quantiles,
+    /// Reads by what they touch.
+    pub reads_by_class: BTreeMap<PartitionClass, u64>,
+    /// Latency of reads.
+    pub read_latency_us: Latency,
+    /// Latency of writes and batches.
+    pub write_latency_us: Latency,
+}
+
+/// p50, p99, max and the like; exact up to 16 different values, else within 1 %.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// The median.
+    pub p50: u64,
+    /// 99 of 100 are not above this.
+    pub p99: u64,
+    /// The greatest; exact.
+    pub max: u64,
+    /// The mean; exact.
+    pub mean: f64,
+    /// The sum; exact.
+    pub total: u64,
+    /// For drawings: (highest value of the step, how often).
+    #[serde(skip)]
+    pub steps: Vec<(u64, u64)>,
+}
+
+/// From a request's last byte to its answer's first, in microseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// The median.
+    pub p50: u64,
+    /// 90 of 100 are not above this.
+    pub p90: u64,
+    /// 99 of 100.
+    pub p99: u64,
+    /// 999 of 1,000.
+    pub p999: u64,
+    /// The slowest.
+    pub max: u64,
+    /// The mean.
+    pub mean: f64,
+    /// For drawings: (highest value of the step, how often).
+    #[serde(skip)]
+    pub steps: Vec<(u64, u64)>,
+}
+
+/// One table or view.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TableReport {
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name.
+    pub table: String,
+    /// Reads.
+    pub reads: u64,
+    /// Writes, those in batches included.
+    pub writes: u64,
+    /// Reads per write; none without writes.
+    pub read_write_ratio: Option<f64>,
+    /// Partitions of each read whose number is known.
+    pub partitions_per_read: Quantiles,
+    /// What the server said of tombstones.
+    pub tombstones_per_read: ObservedTombstones,
+    /// The partitions that are used most.
+    pub top_partitions: Vec<TopPartition>,
+    /// Different partitions that were named (2.3 % standard error above 200).
+    pub distinct_partitions: u64,
+    /// The templates on this table, the costliest first.
+    pub patterns: Vec<PatternId>,
+    /// Its columns in the order of the schema; empty where the schema is not known.
+    pub columns: Vec<ColumnReport>,
+    /// The table that a materialized view is made of.
+    pub view_of: Option<String>,
+    /// The table's comment in the schema.
+    pub comment: String,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ColumnReport {
+    /// Its name, unquoted.
+    pub name: String,
+    /// Its type in CQL.
+    #[serde(rename = "type")]
+    pub data_type: String,
+    /// Its part in the table.
+    pub kind: ColumnRole,
+    /// Whether a secondary index is on it.
+    pub indexed: bool,
+}
+
+/// The part of a column in its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ColumnRole {
+    /// Part of the partition key.
+    PartitionKey,
+    /// A clustering column, stored in ascending order.
+    ClusteringAscending,
+    /// A clustering column, stored in descending order.
+    ClusteringDescending,
+    /// One value per partition.
+    Static,
+    /// One value per row.
+    Regular,
+}
+
+/// Tombstones in reads for which the server gave a number.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ObservedTombstones {
+    /// The median.
+    pub p50: u64,
+    /// 99 of 100 are not above this.
+    pub p99: u64,
+    /// The most.
+    pub max: u64,
+    /// Reads of which the server said anything; 0 proves nothing.
+    pub observed: u64,
+}
+
+/// A partition that is used more than others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TopPartition {
+    /// A keyed hash: `#` and 16 hex digits.
+    pub key: String,
+    /// Its share of the table's reads and writes, at least.
+    pub share: f64,
+    /// Reads, at least.
+    pub reads: u64,
+    /// Writes, at least.
+    pub writes: u64,
+}
+
+/// One template.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PatternReport {
+    /// The fingerprint, 16 hex digits.
+    pub id: PatternId,
+    /// What it does.
+    pub kind: StatementKind,
+    /// Its keyspace.
+    pub keyspace: Option<String>,
+    /// Its table; the first one of a batch.
+    pub table: Option<String>,
+    /// The template.
+    pub cql: String,
+    /// Exchanges.
+    pub count: u64,
+    /// Exchanges answered with an error.
+    pub errors: u64,
+    /// Warnings in answers.
+    pub warnings: u64,
+    /// From the request's last byte to the answer's first.
+    pub latency_us: Latency,
+    /// What it touches.
+    pub partitions: PartitionsReport,
+    /// Rows of each answer with rows.
+    pub rows: Quantiles,
+    /// Size of each answer.
+    pub response_bytes: Quantiles,
+    /// What the server said of tombstones.
+    pub tombstones: ObservedTombstones,
+    /// Answers that were a page of a longer read.
+    pub pages: u64,
+    /// Reads, the pages of one counted once.
+    pub logical_reads: u64,
+    /// By consistency level.
+    pub consistency: BTreeMap<String, u64>,
+    /// Executions of a prepared statement.
+    pub prepared: u64,
+    /// Executions that sent the text.
+    pub unprepared: u64,
+    /// Properties of the statement.
+    pub flags: BTreeSet<Flag>,
+    /// By client.
+    pub clients: BTreeMap<String, u64>,
+    /// Executions × (partitions + rows + tombstones) × mean latency, for ranking.
+    pub cost: f64,
+    /// Its part of the cost of all patterns, 0 to 1.
+    pub cost_share: f64,
+}
+
+/// How many partitions the executions of a template touch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PartitionsReport {
+    /// The class of most executions.
+    pub class: PartitionClass,
+    /// The fewest.
+    pub min: u64,
+    /// Of each execution whose number is known.
+    #[serde(flatten)]
+    pub numbers: Quantiles,
+}
+
+impl PartitionsReport {
+    /// The number at p99 where it is known, else what is touched instead.
+    pub(super) fn shown(&self) -> String {
+        match self.class {
+            PartitionClass::Single | PartitionClass::Multi if !self.numbers.steps.is_empty() => {
+                number::count(self.numbers.p99)
+            }
+            PartitionClass::Scan => "the ring".to_owned(),
+            PartitionClass::TokenRange => "ring range".to_owned(),
+            PartitionClass::Index => "by index".to_owned(),
+            PartitionClass::Single | PartitionClass::Multi | PartitionClass::Unknown => "unknown".to_owned(),
+        }
+    }
+}
+
+/// Statements that belong together, found by the values that they share.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SequenceReport {
+    /// `client-join`, `index-table-lookup`, …
+    pub kind: &'static str,
+    /// The table that is read first.
+    pub from: String,
+    /// The table that follows.
+    pub to: String,
+    /// How often.
+    pub count: u64,
+    /// Reads of `to` per read of `from`.
+    pub fan_out: Quantiles,
+}
+
+/// What one rule says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FindingReport {
+    /// The rule's id.
+    pub rule: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// Where.
+    pub keyspace: Option<String>,
+    /// Where.
+    pub table: Option<String>,
+    /// The templates.
+    pub patterns: Vec<PatternId>,
+    /// The fact in one sentence.
+    pub title: String,
+    /// The numbers, in the order in which they are shown.
+    #[serde(serialize_with = "in_order")]
+    pub evidence: Vec<(&'static str, serde_json::Value)>,
+    /// The rule's mechanism: what Cassandra does and why that costs.
+    pub why: &'static str,
+    /// What to do.
+    pub advice: String,
+    /// CQL that would help.
+    pub suggested_cql: Vec<String>,
+    /// Where the rule comes from.
+    pub reference: &'static str,
+    /// The distribution that shows it best.
+    #[serde(skip)]
+    pub chart: Option<Chart>,
+}
+
+/// A distribution to draw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// What is counted: `partitions of one read`.
+    pub label: &'static str,
+    /// How its values are written.
+    pub unit: Unit,
+    /// (highest value of the step, how often), ascending.
+    pub steps: Vec<(u64, u64)>,
+}
+
+/// How a number is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// As a count.
+    Count,
+    /// As a duration in microseconds.
+    Micros,
+    /// As a size in bytes.
+    Bytes,
+}
+
+fn in_order<S: serde::Serializer>(
+    evidence: &[(&str, serde_json::Value)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(evidence.iter().map(|(name, value)| (name, value)))
+}

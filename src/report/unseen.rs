@@ -1,0 +1,234 @@
+//! What a report does not speak of, in whole sentences.
+
+use std::collections::BTreeMap;
+
+use super::Report;
+use crate::{number, window::Reason};
+
+/// One sentence for each gap; names and CQL stand in backticks. Never empty: it says so where nothing was missed.
+pub(super) fn lines(report: &Report) -> Vec<String> {
+    let mut lines: Vec<_> = report
+        .coverage
+        .notices
+        .iter()
+        .map(|notice| sentence(notice))
+        .collect();
+    lines.extend(counted(report));
+    lines.extend(unknown_partitions(report));
+    lines.extend(blind_spots(report));
+    if lines.is_empty() {
+        let requests = number::exact(report.coverage.requests);
+        lines.push(match report.coverage.requests {
+            0 => "No requests came this way. Whether there were any elsewhere cannot be seen from here."
+                .to_owned(),
+            _ => format!("Nothing is known to be missing: of {requests} requests all were audited."),
+        });
+    }
+    lines
+}
+
+fn counted(report: &Report) -> Vec<String> {
+    let coverage = &report.coverage;
+    let mut lines = Vec::new();
+    if coverage.dropped_bytes > 0 {
+        lines.push(format!(
+            "{} with {} were left out because the audit was behind; everything was forwarded.",
+            number::plural(coverage.dropped, "request", "requests"),
+            number::bytes(coverage.dropped_bytes)
+        ));
+    }
+    let mut say = |count: u64, one: &str, many: &str, what: &str| {
+        if count > 0 {
+            lines.push(format!("{} {what}.", number::plural(count, one, many)));
+        }
+    };
+    say(
+        coverage.undecoded,
+        "request",
+        "requests",
+        "could not be decoded; forwarded as they came",
+    );
+    say(
+        coverage.responses_lost,
+        "answer",
+        "answers",
+        "could not be decoded or were left out: latency, rows and warnings of them are missing",
+    );
+    say(
+        coverage.unanswered,
+        "request",
+        "requests",
+        "had no answer when their connection ended or their window closed",
+    );
+    say(
+        coverage.unparsed,
+        "statement",
+        "statements",
+        "could not be parsed and are counted without their partitions",
+    );
+    say(
+        coverage.patterns_overflowed,
+        "execution",
+        "executions",
+        "of rare templates are counted together as other statements: there were too many templates",
+    );
+    for (reason, &count) in &coverage.opaque_connections {
+        say(
+            count,
+            "connection was",
+            "connections were",
+            &format!("forwarded without being looked into: {}", in_words(reason)),
+        );
+    }
+    lines
+}
+
+fn unknown_partitions(report: &Report) -> Vec<String> {
+    let reasons = report.coverage.unknown_reasons.iter();
+    reasons
+        .map(|(reason, &count)| {
+            let executions = number::plural(count, "execution", "executions");
+            format!(
+                "Of {executions} the partitions are not known exactly: {}.",
+                in_words(reason)
+            )
+        })
+        .collect()
+}
+
+/// The names that windows keep, as a reader understands them; what is not listed stays as it is.
+fn in_words(name: &str) -> &str {
+    REASONS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or(name, |(_, words)| words)
+}
+
+/// [`Reason`]s of missing counts, then why a connection could not be cut into envelopes.
+const REASONS: &[(&str, &str)] = &[
+    (
+        Reason::PreparedIdUnknown.name(),
+        "prepared before cqlens started, and `system.prepared_statements` does not list the statement",
+    ),
+    (Reason::TableUnknown.name(), "the table is not in the schema"),
+    (Reason::KeyspaceUnknown.name(), "no keyspace was named"),
+    (
+        Reason::SchemaUnknown.name(),
+        "there is no schema, and PREPARED does not tell where the partition key is bound",
+    ),
+    (
+        Reason::TypeUnknown.name(),
+        "the partition key has a type that is not known",
+    ),
+    (
+        Reason::StatementUnknown.name(),
+        "the statement could not be parsed",
+    ),
+    (
+        Reason::InvalidStatement.name(),
+        "the statement does not fit the schema that is known",
+    ),
+    (Reason::Unbound.name(), "a marker had no value"),
+    (
+        Reason::InvalidKey.name(),
+        "a value of the partition key was null, not set or empty",
+    ),
+    (
+        Reason::ValueUndecodable.name(),
+        "a bound value is none of its column's type",
+    ),
+    (Reason::FunctionValue.name(), "the server computes the key"),
+    (
+        Reason::Json.name(),
+        "the key is inside a JSON text that could not be read",
+    ),
+    (Reason::TooManyKeys.name(), "more keys than are kept"),
+    (Reason::NotApplicable.name(), "the statement has no partitions"),
+    ("tls", "TLS on a port that was thought plain"),
+    ("text", "text instead of CQL envelopes, such as an HTTP request"),
+    ("unknown-version", "a protocol version that is not known"),
+    ("wrong-direction", "envelopes of the wrong direction"),
+    ("impossible-length", "an envelope of an impossible length"),
+    ("damaged-segment", "a segment whose header is damaged"),
+];
+
+/// Rules that miss the same thing share a sentence.
+fn blind_spots(report: &Report) -> Vec<String> {
+    let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for spot in &report.blind_spots {
+        rules
+            .entry(&spot.text)
+            .or_default()
+            .push(format!("`{}`", spot.rule));
+    }
+    let sentence = |(text, rules): (&str, Vec<String>)| format!("{}: {text}.", rules.join(", "));
+    rules.into_iter().map(sentence).collect()
+}
+
+fn sentence(text: &str) -> String {
+    if text.ends_with('.') {
+        text.to_owned()
+    } else {
+        format!("{text}.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::testing,
+        rules::testing::{read, window},
+        window::PartitionClass,
+    };
+
+    #[test]
+    fn every_gap_has_its_sentence() {
+        let lines = lines(&testing::busy_report());
+        for expected in [
+            "2 of 3 nodes can be reached without cqlens: drivers learn their addresses from `system.peers`.",
+            "2,000 requests with 1.2 MiB were left out because the audit was behind; everything was forwarded.",
+            "12 requests could not be decoded; forwarded as they came.",
+            "31 requests had no answer when their connection ended or their window closed.",
+            "2 connections were forwarded without being looked into: TLS on a port that was thought plain.",
+            "Of 92,101 executions the partitions are not known exactly: prepared before cqlens started, \
+             and `system.prepared_statements` does not list the statement.",
+        ] {
+            assert!(
+                lines.iter().any(|line| line == expected),
+                "{expected} is not in {lines:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn rules_that_miss_the_same_share_a_sentence() {
+        let unknown = read("SELECT * FROM a.b", &[], PartitionClass::Unknown, 3);
+        let lines = lines(&testing::report(&window([unknown])));
+        let shared = "`allow-filtering`, `full-scan`, `in-partition-key`, `in-cartesian-product`, `multi-partition-read`: \
+                      3 of 3 reads (1 pattern) touch partitions that are not known.";
+        assert!(lines.iter().any(|line| line == shared), "{lines:#?}");
+    }
+
+    #[test]
+    fn every_reason_has_its_words() {
+        for reason in Reason::ALL {
+            assert_ne!(in_words(reason.name()), reason.name());
+        }
+        assert_eq!(in_words("something new"), "something new");
+    }
+
+    #[test]
+    fn where_nothing_was_missed_it_says_so() {
+        let mut window = window([]);
+        assert_eq!(
+            lines(&testing::report(&window)),
+            ["No requests came this way. Whether there were any elsewhere cannot be seen from here."]
+        );
+        window.coverage.requests = 12;
+        assert_eq!(
+            lines(&testing::report(&window)),
+            ["Nothing is known to be missing: of 12 requests all were audited."]
+        );
+    }
+}

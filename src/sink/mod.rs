@@ -1,0 +1,7 @@
+//! Where windows and reports go: files that are replaced as a whole, folders of snapshots.
+
+mod file;
+mod snapshot_dir;
+
+pub use file::replace;
+pub use snapshot_dir::SnapshotDir;
