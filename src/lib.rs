@@ -21,3 +21,5 @@ pub mod rules;
 pub mod report;
 
 pub mod sink;
+
+pub mod node;

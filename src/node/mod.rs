@@ -1,0 +1,141 @@
+//! An embedded, in-memory CQL node: a stand-in for `cqlens demo` and for hermetic tests. It is not a database.
+//!
+//! One node, one copy of the data, no disk, no authentication, no replicas: consistency levels are taken and ignored.
+//! It speaks the native protocol 3, 4 and 5 with compression, answers the system tables that drivers read at connect,
+//! keeps every tombstone that was ever written, and gives Cassandra's texts where clients and `cqlens` read them.
+//!
+//! ```text
+//! connection ── bytes, envelopes ──> session ── statements ──> database: definition, write, select ──> store
+//! ```
+
+mod answer;
+mod batch;
+mod bind;
+mod condition;
+mod connection;
+mod database;
+mod definition;
+mod execution;
+mod failure;
+mod function;
+mod layout;
+mod literal;
+mod marker;
+mod mutation;
+mod paging;
+mod prepared;
+mod projection;
+mod read;
+mod restriction;
+pub mod scenario;
+mod select;
+mod session;
+mod store;
+mod system;
+mod view;
+mod write;
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use database::Database;
+
+/// How a node behaves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// A read that passes more tombstones gets a warning; Cassandra's default is 1,000.
+    pub tombstone_warn_threshold: u64,
+    /// A read that passes more tombstones fails; Cassandra's default is 100,000.
+    pub tombstone_failure_threshold: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            tombstone_warn_threshold: 1_000,
+            tombstone_failure_threshold: 100_000,
+        }
+    }
+}
+
+/// A running node; it stops when it is dropped.
+#[derive(Debug)]
+pub struct Node {
+    address: SocketAddr,
+    database: Arc<Mutex<Database>>,
+    stop: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
+
+impl Node {
+    /// Starts a node on the current tokio runtime.
+    ///
+    /// # Errors
+    /// If the address cannot be listened on.
+    pub async fn start(options: Options) -> io::Result<Node> {
+        let listener = TcpListener::bind(options.listen).await?;
+        let address = listener.local_addr()?;
+        let (stop, stopped) = watch::channel(false);
+        let database = Arc::new(Mutex::new(Database::new(address, options)));
+        let accepting = tokio::spawn(accept(listener, Arc::clone(&database), stopped));
+        Ok(Node {
+            address,
+            database,
+            stop,
+            accepting,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Forgets all prepared statements, as a restart would: clients that execute one are told to prepare it again.
+    pub fn forget_prepared(&self) {
+        lock(&self.database).prepared.clear();
+    }
+
+    /// Closes the listener and all connections, and waits until they are closed.
+    pub async fn shutdown(mut self) {
+        let _ = self.stop.send(true);
+        // The task ends by itself; if it panicked there is nothing left to wait for.
+        let _ = (&mut self.accepting).await;
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.stop.send(true);
+    }
+}
+
+async fn accept(listener: TcpListener, database: Arc<Mutex<Database>>, mut stopped: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    loop {
+        tokio::select! {
+            accepted = listener.accept() => {
+                let Ok((socket, _)) = accepted else { continue };
+                connections.spawn(connection::serve(socket, Arc::clone(&database), stopped.clone()));
+            }
+            Some(_) = connections.join_next() => {}
+            _ = stopped.changed() => break,
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Takes the lock. A request that panicked while it held it has answered nobody; the next one goes on.
+fn lock(database: &Mutex<Database>) -> std::sync::MutexGuard<'_, Database> {
+    database.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,216 @@
+//! The verdicts of the scenarios (`verdict.toml`), and what speaks against them in a report (JSON, `cqlens.report.v1`).
+//!
+//! ```toml
+//! none-above = "info"          # no other finding in the scenario's keyspace is more severe
+//! later = ["client-join"]      # rules that will speak of it once they exist; not checked
+//!
+//! [[finding]]
+//! rule = "in-partition-key"
+//! table = "groups"
+//! at-least = "low"
+//! at-most = "low"              # may be left out
+//!
+//! [[partitions]]
+//! cql = "SELECT …"             # any spelling of the statement's template
+//! each = 4                     # partitions of each execution
+//! count = 200                  # executions
+//! ```
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "every test binary compiles the whole of this and uses a part of it"
+)]
+
+use std::path::PathBuf;
+
+use cqlens_proto::cql::{self, Template};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What the audit is to say of a scenario.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Verdict {
+    none_above: Severity,
+    #[serde(default)]
+    later: Vec<String>,
+    #[serde(default, rename = "finding")]
+    findings: Vec<Expected>,
+    #[serde(default)]
+    partitions: Vec<Partitions>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Severity {
+    Info,
+    Low,
+    Medium,
+    High,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Expected {
+    rule: String,
+    table: String,
+    at_least: Severity,
+    at_most: Option<Severity>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Partitions {
+    cql: String,
+    each: u64,
+    count: u64,
+}
+
+/// The folders of all scenarios.
+pub fn ids() -> Vec<String> {
+    let entries = std::fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap());
+    let folders = entries.filter(|entry| entry.path().is_dir());
+    let mut ids: Vec<_> = folders
+        .map(|entry| entry.file_name().into_string().unwrap())
+        .collect();
+    ids.sort();
+    ids
+}
+
+/// The text of one of a scenario's files.
+pub fn text(id: &str, file: &str) -> String {
+    let path = folder().join(id).join(file);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The verdict of a scenario.
+pub fn read(id: &str) -> Verdict {
+    toml::from_str(&text(id, "verdict.toml")).unwrap_or_else(|error| panic!("{id}: {error}"))
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios")
+}
+
+impl Verdict {
+    /// What in a report speaks against the verdict; the scenario's tables are in the keyspace of its name.
+    pub fn complaints(&self, id: &str, report: &Value) -> Vec<String> {
+        let keyspace = id.replace('-', "_");
+        let all = report["findings"].as_array().unwrap().iter();
+        let found: Vec<Found> = all
+            .filter(|finding| finding["keyspace"] == keyspace)
+            .map(Found::of)
+            .collect();
+        let mut complaints = Vec::new();
+        for expected in &self.findings {
+            complaints.extend(expected.complaint(&found));
+        }
+        for finding in &found {
+            let is_expected = self.findings.iter().any(|expected| expected.is_about(finding));
+            if !is_expected && finding.severity > self.none_above {
+                complaints.push(format!("unexpected: {finding:?}"));
+            }
+        }
+        complaints.extend(
+            self.partitions
+                .iter()
+                .filter_map(|partitions| partitions.complaint(report)),
+        );
+        complaints
+            .into_iter()
+            .map(|complaint| format!("{id}: {complaint}"))
+            .collect()
+    }
+}
+
+#[derive(Debug)]
+struct Found {
+    rule: String,
+    table: String,
+    severity: Severity,
+}
+
+impl Found {
+    fn of(finding: &Value) -> Found {
+        Found {
+            rule: finding["rule"].as_str().unwrap().to_owned(),
+            table: finding["table"].as_str().unwrap_or_default().to_owned(),
+            severity: Severity::deserialize(&finding["severity"]).unwrap(),
+        }
+    }
+}
+
+impl Expected {
+    fn is_about(&self, finding: &Found) -> bool {
+        finding.rule == self.rule && finding.table == self.table
+    }
+
+    fn complaint(&self, found: &[Found]) -> Option<String> {
+        let most = found
+            .iter()
+            .filter(|finding| self.is_about(finding))
+            .map(|finding| finding.severity)
+            .max();
+        match most {
+            None => Some(format!("no {} on {}", self.rule, self.table)),
+            Some(most) if most < self.at_least => Some(format!("{} is only {most:?}", self.rule)),
+            Some(most) if self.at_most.is_some_and(|limit| most > limit) => {
+                Some(format!("{} is {most:?}", self.rule))
+            }
+            Some(_) => None,
+        }
+    }
+}
+
+impl Partitions {
+    fn complaint(&self, report: &Value) -> Option<String> {
+        let statement = cql::parse(&self.cql).unwrap();
+        let template = Template::of(&statement, None).text;
+        let mut patterns = report["patterns"].as_array().unwrap().iter();
+        let Some(pattern) = patterns.find(|pattern| pattern["cql"] == template) else {
+            return Some(format!("no pattern {template}"));
+        };
+        let numbers = &pattern["partitions"];
+        // A server that forgot the statement refuses an execution, and the client repeats it.
+        let count = pattern["count"].as_u64().unwrap() - pattern["errors"].as_u64().unwrap();
+        let seen = (&numbers["min"], &numbers["max"], count);
+        let is_right = *seen.0 == self.each && *seen.1 == self.each && seen.2 == self.count;
+        (!is_right).then(|| format!("{template}: min, max and executions are {seen:?}, not {self:?}"))
+    }
+}
+
+#[test]
+fn a_verdict_complains_about_what_is_missing_too_mild_too_severe_or_not_expected() {
+    let verdict: Verdict = toml::from_str(
+        "none-above = 'info'\n[[finding]]\nrule = 'a'\ntable = 't'\nat-least = 'medium'\nat-most = 'medium'\n",
+    )
+    .unwrap();
+    let complaints = |findings: &[(&str, &str)]| {
+        let findings = findings.iter().map(|(rule, severity)| {
+            serde_json::json!({"rule": rule, "severity": severity, "keyspace": "k_s", "table": "t"})
+        });
+        let report = serde_json::json!({"findings": findings.collect::<Vec<_>>(), "patterns": []});
+        verdict.complaints("k-s", &report).len()
+    };
+    assert_eq!(complaints(&[("a", "medium"), ("b", "info")]), 0);
+    assert_eq!(complaints(&[]), 1);
+    assert_eq!(complaints(&[("a", "low")]), 1);
+    assert_eq!(complaints(&[("a", "high")]), 1);
+    assert_eq!(complaints(&[("a", "medium"), ("b", "low")]), 1);
+}
+
+#[test]
+fn a_verdict_complains_about_another_number_of_partitions() {
+    let text = "none-above = 'info'\n[[partitions]]\ncql = 'SELECT * FROM k.t WHERE a IN (1, 2)'\neach = 2\ncount = 5\n";
+    let verdict: Verdict = toml::from_str(text).unwrap();
+    let complaints = |most: u64| {
+        let pattern = serde_json::json!({
+            "cql": "SELECT * FROM k.t WHERE a IN ?", "count": 5, "errors": 0, "partitions": {"min": 2, "max": most}
+        });
+        verdict
+            .complaints("k", &serde_json::json!({"findings": [], "patterns": [pattern]}))
+            .len()
+    };
+    assert_eq!((complaints(2), complaints(3)), (0, 1));
+}
