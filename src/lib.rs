@@ -23,3 +23,5 @@ pub mod report;
 pub mod sink;
 
 pub mod node;
+
+pub mod cli;

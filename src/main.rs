@@ -1,3 +1,7 @@
-//! The `cqlens` command.
+//! The `cqlens` command: arguments in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    cqlens::cli::main()
+}

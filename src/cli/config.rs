@@ -1,0 +1,67 @@
+//! Values of settings that are more than a number or a name.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// Reads a duration: `60s`, `1m 30s`, `500ms`.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let duration: SignedDuration = text
+        .parse()
+        .map_err(|_| "a duration such as 500ms, 60s or 1h30m".to_owned())?;
+    Duration::try_from(duration).map_err(|_| "a duration that is not negative".to_owned())
+}
+
+/// Reads a duration above zero.
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("a duration above zero".to_owned()),
+        duration => Ok(duration),
+    }
+}
+
+/// Reads `host:port`; the port is 9042 where it is left out.
+pub(super) fn host_and_port(text: &str) -> Result<String, String> {
+    let wrong = || "host:port, such as 10.0.0.1:9042".to_owned();
+    if let Ok(address) = text.parse::<std::net::IpAddr>() {
+        return Ok(std::net::SocketAddr::new(address, 9042).to_string());
+    }
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return if text.is_empty() {
+            Err(wrong())
+        } else {
+            Ok(format!("{text}:9042"))
+        };
+    };
+    if host.is_empty() || port.parse::<u16>().is_err() {
+        return Err(wrong());
+    }
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(duration("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(positive_duration("250ms"), Ok(Duration::from_millis(250)));
+        for wrong in ["", "60", "-5s", "soon"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert!(positive_duration("0s").is_err());
+    }
+
+    #[test]
+    fn the_port_may_be_left_out() {
+        assert_eq!(host_and_port("db"), Ok("db:9042".to_owned()));
+        assert_eq!(host_and_port("10.0.0.1"), Ok("10.0.0.1:9042".to_owned()));
+        assert_eq!(host_and_port("::1"), Ok("[::1]:9042".to_owned()));
+        assert_eq!(host_and_port("[::1]:9043"), Ok("[::1]:9043".to_owned()));
+        for wrong in ["", ":9042", "db:", "db:port", "db:99999"] {
+            assert!(host_and_port(wrong).is_err(), "{wrong}");
+        }
+    }
+}

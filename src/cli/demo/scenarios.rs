@@ -1,0 +1,68 @@
+//! The scenarios of `tests/scenarios` that the binary carries with it.
+
+use crate::node::scenario::{Scenario, ScenarioError};
+
+/// A folder of `tests/scenarios`.
+struct Source {
+    id: &'static str,
+    schema: &'static str,
+    traffic: &'static str,
+}
+
+// A macro, since `include_str!` takes nothing but literals.
+macro_rules! sources {
+    ($($id:literal,)*) => {
+        &[$(Source {
+            id: $id,
+            schema: include_str!(concat!("../../../tests/scenarios/", $id, "/schema.cql")),
+            traffic: include_str!(concat!("../../../tests/scenarios/", $id, "/traffic.toml")),
+        },)*]
+    };
+}
+
+/// In the order in which they are told: each model beside its alternatives.
+const SOURCES: &[Source] = sources![
+    "users-two-tables",
+    "users-index-tables",
+    "groups-one-partition",
+    "groups-giant",
+    "groups-hash-prefix",
+    "groups-normalised",
+    "allow-filtering",
+    "full-scan",
+    "in-query",
+    "cartesian-in",
+    "multi-partition",
+    "queue",
+];
+
+/// All scenarios.
+///
+/// # Errors
+/// None in a build that was tested.
+pub(super) fn all() -> Result<Vec<Scenario>, ScenarioError> {
+    SOURCES
+        .iter()
+        .map(|source| Scenario::parse(source.id, source.schema, source.traffic))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_folder_of_scenarios_is_carried_and_can_be_read() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios");
+        let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let folders = folders.filter(|entry| entry.path().is_dir());
+        let folders: BTreeSet<_> = folders
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+        let carried: BTreeSet<_> = all().unwrap().into_iter().map(|scenario| scenario.id).collect();
+        assert_eq!(carried, folders);
+    }
+}

@@ -1,0 +1,239 @@
+//! `--json`: one record a line in, one answer a line out.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+
+use cqlens_proto::cql::ast::BatchKind;
+use cqlens_proto::message::{Value, ValuesBuf};
+use serde::{Deserialize, Serialize};
+
+use super::answer::{Answer, Context, Error};
+use crate::audit::Keys;
+use crate::catalog::Schema;
+
+/// A statement, or a batch of them.
+#[derive(Debug, Deserialize)]
+struct Record {
+    #[serde(default)]
+    id: serde_json::Value,
+    #[serde(default)]
+    keyspace: Option<String>,
+    #[serde(default)]
+    query: Option<String>,
+    #[serde(default)]
+    values: Option<Vec<Bound>>,
+    #[serde(default)]
+    batch: Option<Batch>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Batch {
+    #[serde(default)]
+    kind: Option<String>,
+    statements: Vec<InBatch>,
+}
+
+#[derive(Debug, Deserialize)]
+struct InBatch {
+    query: String,
+    #[serde(default)]
+    values: Option<Vec<Bound>>,
+}
+
+/// A bound value: hexadecimal bytes, null, or `"unset"`.
+#[derive(Debug, Deserialize)]
+struct Bound(Option<String>);
+
+/// An answer beside the id of its record.
+#[derive(Serialize)]
+struct Line<'a> {
+    id: serde_json::Value,
+    #[serde(flatten)]
+    answer: &'a Answer,
+}
+
+/// Answers every line of `input`; names without a keyspace are the record's, else `keyspace`'s.
+pub(super) fn explain(
+    mut input: BufReader<impl Read>,
+    out: &mut impl Write,
+    keyspace: Option<&str>,
+    schema: Option<&Schema>,
+) -> io::Result<()> {
+    let none = Schema::default();
+    let context = Context {
+        keyspace,
+        schema: schema.unwrap_or(&none),
+        has_schema: schema.is_some(),
+    };
+    let mut keys = Keys::new();
+    let mut line = Vec::new();
+    while input.read_until(b'\n', &mut line)? > 0 {
+        if !line.trim_ascii().is_empty() {
+            let (id, answer) = answer(&line, context, &mut keys);
+            serde_json::to_writer(&mut *out, &Line { id, answer: &answer })?;
+            out.write_all(b"\n")?;
+        }
+        line.clear();
+        // Who asks and waits for the answer gets it, who sends many lines at once does not pay for each.
+        if input.buffer().is_empty() {
+            out.flush()?;
+        }
+    }
+    Ok(())
+}
+
+fn answer(line: &[u8], context: Context<'_>, keys: &mut Keys) -> (serde_json::Value, Answer) {
+    let record: Record = match serde_json::from_slice(line) {
+        Ok(record) => record,
+        Err(error) => return (serde_json::Value::Null, bad_input(error.to_string())),
+    };
+    let context = Context {
+        keyspace: record.keyspace.as_deref().or(context.keyspace),
+        ..context
+    };
+    let answer = match (&record.query, &record.batch) {
+        (Some(query), None) => of_query(query, record.values.as_deref(), context, keys),
+        (None, Some(batch)) => of_batch(batch, context, keys),
+        _ => bad_input("a record has either a query or a batch".to_owned()),
+    };
+    (record.id, answer)
+}
+
+fn of_query(query: &str, values: Option<&[Bound]>, context: Context<'_>, keys: &mut Keys) -> Answer {
+    match values.map(bind).transpose() {
+        Ok(values) => Answer::of_text(
+            query,
+            values.as_ref().map(ValuesBuf::values).as_ref(),
+            context,
+            keys,
+        ),
+        Err(message) => bad_input(message),
+    }
+}
+
+fn of_batch(batch: &Batch, context: Context<'_>, keys: &mut Keys) -> Answer {
+    let kind = match batch.kind.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        None | Some("logged") => BatchKind::Logged,
+        Some("unlogged") => BatchKind::Unlogged,
+        Some("counter") => BatchKind::Counter,
+        Some(other) => return bad_input(format!("there is no {other} batch")),
+    };
+    let bound: Result<Vec<_>, String> = batch
+        .statements
+        .iter()
+        .map(|statement| statement.values.as_deref().map(bind).transpose())
+        .collect();
+    match bound {
+        Ok(bound) => {
+            let values = bound.iter().map(|values| values.as_ref().map(ValuesBuf::values));
+            let queries = batch.statements.iter().map(|statement| statement.query.as_str());
+            let statements: Vec<_> = queries.zip(values).collect();
+            Answer::of_batch(kind, &statements, context, keys)
+        }
+        Err(message) => bad_input(message),
+    }
+}
+
+/// The values as EXECUTE would carry them.
+fn bind(values: &[Bound]) -> Result<ValuesBuf, String> {
+    let bytes: Result<Vec<_>, String> = values.iter().map(Bound::bytes).collect();
+    let bytes = bytes?;
+    let values = values
+        .iter()
+        .zip(&bytes)
+        .map(|(bound, bytes)| match (&bound.0, bytes) {
+            (Some(text), _) if text == UNSET => Value::NotSet,
+            (Some(_), bytes) => Value::Bytes(bytes),
+            (None, _) => Value::Null,
+        });
+    ValuesBuf::positional(values).map_err(|error| error.to_string())
+}
+
+const UNSET: &str = "unset";
+
+impl Bound {
+    fn bytes(&self) -> Result<Vec<u8>, String> {
+        let Some(digits) = self.0.as_deref().filter(|text| *text != UNSET) else {
+            return Ok(Vec::new());
+        };
+        let pairs = digits.as_bytes().chunks(2).map(|pair| {
+            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2);
+            pair.and_then(|pair| u8::from_str_radix(pair, 16).ok())
+        });
+        let bytes: Option<Vec<u8>> = pairs.collect();
+        bytes.ok_or_else(|| "a value is hexadecimal, null or \"unset\"".to_owned())
+    }
+}
+
+fn bad_input(message: String) -> Answer {
+    Answer::of_error(Error {
+        stage: "input",
+        message,
+        offset: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    const SCHEMA: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};
+        CREATE TABLE shop.kv (k int PRIMARY KEY, v int);";
+
+    fn answers(input: &str) -> Vec<serde_json::Value> {
+        let schema = Schema::from_cql(SCHEMA).unwrap();
+        let mut out = Vec::new();
+        explain(
+            BufReader::new(input.as_bytes()),
+            &mut out,
+            Some("shop"),
+            Some(&schema),
+        )
+        .unwrap();
+        let lines = std::str::from_utf8(&out).unwrap().lines();
+        lines.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_record_has_its_answer_and_bad_ones_do_not_stop_the_next() {
+        let answers = answers(
+            "{\"id\": 1, \"query\": \"SELECT * FROM kv WHERE k IN (1, 2, 1)\"}\nnot json\n\n\
+             {\"id\": 2, \"query\": \"SELECT FROM\"}\n{\"id\": 3, \"query\": \"SELECT * FROM kv\", \"batch\": {\"statements\": []}}\n\
+             {\"id\": 4, \"query\": \"SELECT * FROM kv\"}",
+        );
+        assert_eq!(answers.len(), 5);
+        assert_eq!(answers[0]["partitions"], 2);
+        assert_eq!(answers[0]["error"], serde_json::Value::Null);
+        assert_eq!(answers[1]["error"]["stage"], "input");
+        assert_eq!(answers[2]["error"]["stage"], "parse");
+        assert_eq!(answers[3]["error"]["stage"], "input");
+        assert_eq!(
+            (answers[4]["id"].as_u64(), answers[4]["partitions_class"].as_str()),
+            (Some(4), Some("scan"))
+        );
+    }
+
+    #[test]
+    fn nothing_bound_is_not_knowable_and_null_is_refused() {
+        let answers = answers(
+            "{\"query\": \"SELECT * FROM kv WHERE k = ?\"}\n{\"query\": \"SELECT * FROM kv WHERE k = ?\", \"values\": [null]}\n\
+             {\"query\": \"SELECT * FROM kv WHERE k = ?\", \"values\": [\"0000002a\"]}\n\
+             {\"query\": \"SELECT * FROM kv WHERE k = ?\", \"values\": [\"zz\"]}",
+        );
+        assert_eq!(answers[0]["partitions"], serde_json::Value::Null);
+        assert_eq!(answers[0]["reason"], "unbound");
+        assert_eq!(answers[1]["error"]["stage"], "bind");
+        assert_eq!(answers[2]["partition_keys"], serde_json::json!(["0000002a"]));
+        assert_eq!(answers[3]["error"]["stage"], "input");
+    }
+
+    #[test]
+    fn a_batch_message_counts_distinct_partitions() {
+        let answers = answers(
+            "{\"batch\": {\"kind\": \"unlogged\", \"statements\": [{\"query\": \"DELETE FROM kv WHERE k = 1\"}, \
+             {\"query\": \"INSERT INTO kv (k, v) VALUES (?, 2)\", \"values\": [\"00000001\"]}]}}",
+        );
+        assert_eq!(answers[0]["batch_partitions"], 1);
+        assert_eq!(answers[0]["batch_kind"], "unlogged");
+    }
+}

@@ -1,0 +1,221 @@
+//! Where a running audit puts its windows: snapshots, and a report over everything since the start.
+
+use std::{
+    fs,
+    io::{self, Write},
+    net::SocketAddr,
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+use jiff::Timestamp;
+
+use crate::{
+    audit::HashKey,
+    catalog::Live,
+    report::{Format, Report},
+    rules,
+    sink::{SnapshotDir, replace},
+    window::{Cluster, Snapshot, Window},
+};
+
+/// The outputs that were asked for.
+pub(super) struct Outputs {
+    report: Option<(PathBuf, Format)>,
+    snapshots: Option<SnapshotDir>,
+    key: HashKey,
+    /// Everything since the start, for the report.
+    all: Option<Window>,
+    listening: Option<SocketAddr>,
+    /// Outputs that could not be written, since the last one that could.
+    failures: u64,
+}
+
+impl Outputs {
+    /// Makes sure that everything can be written.
+    ///
+    /// # Errors
+    /// A report of an unknown format, a snapshot folder that cannot be written.
+    pub(super) fn open(
+        report: Option<&Path>,
+        snapshot_dir: Option<&Path>,
+        key: HashKey,
+    ) -> anyhow::Result<Self> {
+        let report = report.map(|path| match Format::of_path(path) {
+            Some(format) => Ok((path.to_owned(), format)),
+            None => bail!("the report {} must end in .html, .md or .json", path.display()),
+        });
+        let snapshots = snapshot_dir.map(|folder| {
+            SnapshotDir::open(folder)
+                .with_context(|| format!("cannot write snapshots to {}", folder.display()))
+        });
+        Ok(Self {
+            report: report.transpose()?,
+            snapshots: snapshots.transpose()?,
+            key,
+            all: None,
+            listening: None,
+            failures: 0,
+        })
+    }
+
+    /// The key for hashes of partition keys.
+    pub(super) fn hash_key(&self) -> HashKey {
+        self.key
+    }
+
+    /// Writes the first report, which says that nothing has been seen yet.
+    ///
+    /// # Errors
+    /// A report that cannot be written.
+    pub(super) fn begin(&mut self, live: &Live, source: &str, listening: SocketAddr) -> anyhow::Result<()> {
+        self.listening = Some(listening);
+        let nothing = Window::new(Timestamp::now(), source);
+        self.all = Some(nothing);
+        self.write_report(live).context("cannot write the report")
+    }
+
+    /// Takes a finished window. What cannot be written is said once and counted; forwarding goes on.
+    pub(super) fn window(&mut self, mut window: Window, live: &Live) {
+        window.coverage.notices.extend(self.notices(live));
+        match &mut self.all {
+            Some(all) => {
+                // The latest state counts: a notice of an hour ago may be settled.
+                all.coverage.notices.clear();
+                all.merge(&window);
+            }
+            None => self.all = Some(window.clone()),
+        }
+        let snapshot = self.write_snapshot(window, live);
+        let report = self.write_report(live);
+        self.settle(snapshot.and(report));
+    }
+
+    fn settle(&mut self, written: anyhow::Result<()>) {
+        match written {
+            Ok(()) if self.failures > 0 => {
+                tracing::info!(
+                    failures = self.failures,
+                    "snapshots and reports can be written again"
+                );
+                self.failures = 0;
+            }
+            Ok(()) => {}
+            Err(error) => {
+                self.failures += 1;
+                if self.failures == 1 {
+                    tracing::error!("{error:#}: forwarding goes on, further failures are only counted");
+                }
+            }
+        }
+    }
+
+    fn write_snapshot(&self, window: Window, live: &Live) -> anyhow::Result<()> {
+        let Some(folder) = &self.snapshots else {
+            return Ok(());
+        };
+        let snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
+        folder.write(&snapshot).context("cannot write a snapshot")?;
+        Ok(())
+    }
+
+    fn write_report(&self, live: &Live) -> anyhow::Result<()> {
+        let (Some((path, format)), Some(window)) = (&self.report, &self.all) else {
+            return Ok(());
+        };
+        let schema = live.schema();
+        let findings = rules::check(window, &schema, &rules::Settings::default());
+        let report = Report::new(window, &cluster(live), &schema, findings, Timestamp::now());
+        replace(path, |to| report.render(*format, to))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// What a reader must know before any number (promise P1: what is not seen must not look clean).
+    fn notices(&self, live: &Live) -> Vec<String> {
+        let mut notices = Vec::new();
+        if self.failures > 0 {
+            notices.push(format!(
+                "{} snapshots or reports could not be written.",
+                self.failures
+            ));
+        }
+        if !live.is_known() {
+            notices.push(
+                "The schema could not be read: partitions are counted only where PREPARED results allow it."
+                    .to_owned(),
+            );
+        }
+        if let Some(listening) = self.listening {
+            notices.extend(around(live, listening));
+        }
+        notices
+    }
+}
+
+/// Says which nodes a driver would reach without the proxy.
+fn around(live: &Live, listening: SocketAddr) -> Option<String> {
+    let cluster = live.cluster();
+    let elsewhere: Vec<_> = cluster
+        .nodes
+        .iter()
+        .filter(|node| !node.leads_to(listening))
+        .collect();
+    let first = elsewhere.first()?;
+    let (address, port) = (
+        first.address.as_deref().unwrap_or("an unknown address"),
+        first.port,
+    );
+    let example = port.map_or_else(|| address.to_owned(), |port| format!("{address}:{port}"));
+    Some(format!(
+        "Traffic may go around this proxy: the cluster tells drivers to connect to {example}{} and not to {listening}. \
+         What takes that way is not in this report.",
+        if elsewhere.len() > 1 {
+            format!(" and {} more nodes", elsewhere.len() - 1)
+        } else {
+            String::new()
+        },
+    ))
+}
+
+fn cluster(live: &Live) -> Cluster {
+    let cluster = live.cluster();
+    Cluster {
+        name: cluster.name.clone(),
+        release_version: cluster.release_version.clone(),
+        partitioner: cluster.partitioner.clone(),
+        nodes: (!cluster.nodes.is_empty()).then_some(cluster.nodes.len()),
+    }
+}
+
+/// The key for hashes of partition keys: from `file`, else from `hash.key` in the snapshot folder, else a new one.
+///
+/// # Errors
+/// A key file that cannot be read, written, or is none.
+pub(super) fn hash_key(file: Option<&Path>, snapshot_dir: Option<&Path>) -> anyhow::Result<HashKey> {
+    let in_folder = snapshot_dir.map(|folder| folder.join("hash.key"));
+    let Some(path) = file.map(Path::to_owned).or(in_folder) else {
+        return Ok(HashKey::random());
+    };
+    let context = || format!("hash key file {}", path.display());
+    match fs::read_to_string(&path) {
+        Ok(text) => text.parse().with_context(context),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => write_new_key(&path).with_context(context),
+        Err(error) => Err(error).with_context(context),
+    }
+}
+
+/// Only the operator may read the key: with it, hashes can be tried out.
+fn write_new_key(path: &Path) -> anyhow::Result<HashKey> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let key = HashKey::random();
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    writeln!(file, "{key}")?;
+    Ok(key)
+}

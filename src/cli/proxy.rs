@@ -1,0 +1,168 @@
+//! `cqlens proxy`: forward and audit.
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use jiff::Timestamp;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+    task::JoinHandle,
+};
+
+use super::{
+    config::{duration, host_and_port, positive_duration},
+    output::{Outputs, hash_key},
+    schema_file,
+};
+use crate::{
+    audit::Audit,
+    capture::{Clock, Limits, Queue},
+    catalog::{self, Live, client::ClientOptions},
+    proxy::{Drain, Drained, Proxy, Route},
+};
+
+/// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// Where clients connect.
+    #[arg(
+        long,
+        env = "CQLENS_LISTEN",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:9142"
+    )]
+    listen: SocketAddr,
+    /// The node that connections go to.
+    #[arg(long, env = "CQLENS_UPSTREAM", value_name = "HOST[:PORT]", value_parser = host_and_port)]
+    upstream: String,
+    /// Keep a report current: rewritten every window and at exit. The ending tells the format: .html, .md or .json.
+    #[arg(long, env = "CQLENS_REPORT", value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Write a snapshot of every window into this folder, for `cqlens report`.
+    #[arg(long, env = "CQLENS_SNAPSHOT_DIR", value_name = "DIR")]
+    snapshot_dir: Option<PathBuf>,
+    /// How long a window is.
+    #[arg(long, env = "CQLENS_WINDOW", value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
+    window: Duration,
+    /// How long requests in flight may take to end when cqlens is told to stop.
+    #[arg(long, env = "CQLENS_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    grace: Duration,
+    /// How long to wait for the node to accept a connection.
+    #[arg(long, env = "CQLENS_CONNECT_TIMEOUT", value_name = "DURATION", default_value = "5s", value_parser = positive_duration)]
+    connect_timeout: Duration,
+    /// Read the schema from a file of CQL statements, such as `cqlsh -e 'DESCRIBE SCHEMA'` prints.
+    #[arg(long, env = "CQLENS_SCHEMA", value_name = "FILE")]
+    schema: Option<PathBuf>,
+    /// Open no connection of cqlens' own to the node: the schema is what --schema and the traffic tell.
+    #[arg(long, env = "CQLENS_NO_CONTROL_CONNECTION")]
+    no_control_connection: bool,
+    /// User name of the control connection, where the node asks for one.
+    #[arg(long, env = "CQLENS_USERNAME", value_name = "NAME", requires = "password")]
+    username: Option<String>,
+    /// Its password; better given as CQLENS_PASSWORD, since others can read the arguments of a process.
+    #[arg(
+        long,
+        env = "CQLENS_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true
+    )]
+    password: Option<String>,
+    /// The name of this proxy in reports; the listening address if not set.
+    #[arg(long, env = "CQLENS_NAME", value_name = "NAME")]
+    name: Option<String>,
+    /// The key of the hashes that stand for partition keys; made where it is missing. Without it, hash.key in the
+    /// snapshot folder, or a key of this run alone.
+    #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
+    hash_key_file: Option<PathBuf>,
+}
+
+/// Runs until SIGTERM or SIGINT.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let live = Arc::new(match &args.schema {
+        Some(path) => Live::with_schema(schema_file::read(path)?),
+        None => Live::default(),
+    });
+    let key = hash_key(args.hash_key_file.as_deref(), args.snapshot_dir.as_deref())?;
+    let outputs = Outputs::open(args.report.as_deref(), args.snapshot_dir.as_deref(), key)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("no runtime")?;
+    runtime.block_on(serve(args, live, outputs))
+}
+
+async fn serve(args: Args, live: Arc<Live>, mut outputs: Outputs) -> anyhow::Result<ExitCode> {
+    // Before anybody can connect: whoever sees the proxy listen may also stop it.
+    let mut stop = std::pin::pin!(stop_signal()?);
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .with_context(|| format!("cannot listen on {}", args.listen))?;
+    let listening = listener
+        .local_addr()
+        .context("cannot tell the listening address")?;
+    let name = args.name.clone().unwrap_or_else(|| listening.to_string());
+    let queue = Arc::new(Queue::new(1, Limits::default()));
+    let audit = Audit::start(
+        Arc::clone(&queue),
+        &live,
+        outputs.hash_key(),
+        &name,
+        Timestamp::now(),
+    )
+    .context("no auditor")?;
+    let control = (!args.no_control_connection).then(|| follow(&args, &live));
+    outputs.begin(&live, &name, listening)?;
+
+    let (begin_drain, drain) = Drain::new(args.grace);
+    let route = Route {
+        upstream: args.upstream.clone(),
+        connect_timeout: args.connect_timeout,
+    };
+    let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(listener, drain));
+    tracing::info!(listen = %listening, upstream = %args.upstream, "forwarding");
+
+    let mut windows = tokio::time::interval_at(tokio::time::Instant::now() + args.window, args.window);
+    loop {
+        tokio::select! {
+            signal = &mut stop => {
+                tracing::info!(signal, grace = ?args.grace, "stopping: no new clients, requests in flight may end");
+                break;
+            }
+            _ = windows.tick() => outputs.window(audit.take_window(Timestamp::now()), &live),
+        }
+    }
+    // Nobody may be left who could be told: then everything has ended already.
+    let _ = begin_drain.send(true);
+    if serving.await.context("the data path has failed")? == Drained::CutOff {
+        tracing::warn!("some connections were closed with requests in flight");
+    }
+    if let Some(control) = control {
+        control.abort();
+    }
+    outputs.window(audit.stop(Timestamp::now()), &live);
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn follow(args: &Args, live: &Arc<Live>) -> JoinHandle<()> {
+    let credentials = args.username.clone().zip(args.password.clone());
+    let options = ClientOptions {
+        credentials,
+        application: "cqlens control".to_owned(),
+        ..ClientOptions::default()
+    };
+    tokio::spawn(catalog::follow(Arc::clone(live), args.upstream.clone(), options))
+}
+
+/// Waits for SIGTERM or SIGINT and gives its name.
+fn stop_signal() -> anyhow::Result<impl Future<Output = &'static str>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
+    })
+}

@@ -1,0 +1,203 @@
+//! `cqlens rules [ID]`: the catalogue, and each rule's page.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use anyhow::{Context, bail};
+
+use crate::rules::{self, About, RULES};
+
+/// Lists the rules, or explains one of them.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The rule to explain: what it means, why it costs, an example, the fix, its thresholds.
+    id: Option<String>,
+}
+
+/// Prints the catalogue, or the page of one rule.
+///
+/// # Errors
+/// A rule that does not exist, standard output that cannot be written.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let text = match &args.id {
+        None => catalogue(),
+        Some(id) => match rules::find(id) {
+            Some(rule) => page(rule.about()),
+            None => bail!(unknown(id)),
+        },
+    };
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        // Whoever closed the pipe has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written.context("cannot write to standard output")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn catalogue() -> String {
+    let widest = |text: fn(&About) -> &'static str| RULES.iter().map(|rule| text(rule.about()).len()).max();
+    let id_width = widest(|about| about.id).unwrap_or(0);
+    let group_width = widest(|about| about.group).unwrap_or(0);
+    let mut text = String::new();
+    for rule in RULES {
+        let about = rule.about();
+        text += &format!(
+            "{:id_width$}  {:group_width$}  {}\n",
+            about.id, about.group, about.summary
+        );
+    }
+    text + "\n`cqlens rules ID` explains a rule.\n"
+}
+
+/// A page as the best linters have it; Markdown that also reads well as plain text.
+fn page(about: &About) -> String {
+    let mut text = format!("# {}\n\n{}\n", about.id, wrapped(about.summary, ""));
+    section(&mut text, "Why it costs", &wrapped(about.why, ""));
+    section(&mut text, "Example", &indented(about.before));
+    section(&mut text, "Better", &indented(about.after));
+    section(&mut text, "What to do", &wrapped(about.fix, ""));
+    section(&mut text, "Severity", &wrapped(about.severity, ""));
+    let thresholds: Vec<_> = about
+        .thresholds
+        .iter()
+        .map(|threshold| {
+            let (name, unit, origin) = (threshold.name, threshold.unit, threshold.origin);
+            let default = threshold.default;
+            let line = format!("- `{name}` = {default} {unit}: {origin}");
+            wrapped(&line, "  ")
+        })
+        .collect();
+    section(
+        &mut text,
+        "Thresholds and where their defaults come from",
+        &thresholds.join("\n"),
+    );
+    section(&mut text, "What it must see", &wrapped(about.needs, ""));
+    section(&mut text, "Source", &wrapped(about.source, ""));
+    text
+}
+
+fn section(text: &mut String, heading: &str, body: &str) {
+    if !body.is_empty() {
+        *text += &format!("\n## {heading}\n\n{body}\n");
+    }
+}
+
+fn indented(cql: &str) -> String {
+    let lines: Vec<_> = cql.lines().map(|line| format!("    {line}")).collect();
+    lines.join("\n")
+}
+
+/// Lines of at most this many characters.
+const WIDTH: usize = 96;
+
+/// The text in lines of [`WIDTH`]; lines after the first begin with `indent`.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut wrapped = String::with_capacity(text.len() + text.len() / WIDTH * (1 + indent.len()));
+    let mut width = 0;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > WIDTH {
+            wrapped += "\n";
+            wrapped += indent;
+            width = indent.len();
+        } else if width > 0 {
+            wrapped += " ";
+            width += 1;
+        }
+        wrapped += word;
+        width += length;
+    }
+    wrapped
+}
+
+/// The error for an id that no rule has, with those that it may have meant.
+fn unknown(id: &str) -> String {
+    let mut by_distance: Vec<_> = RULES.iter().map(|rule| rule.about().id).collect();
+    by_distance.sort_by_key(|candidate| (std::cmp::Reverse(likeness(id, candidate)), *candidate));
+    let close: Vec<_> = by_distance
+        .iter()
+        .take_while(|candidate| likeness(id, candidate) >= 40)
+        .take(3)
+        .collect();
+    let hint = match close.as_slice() {
+        [] => "`cqlens rules` lists all".to_owned(),
+        close => {
+            let names: Vec<_> = close.iter().map(|name| format!("`{name}`")).collect();
+            format!("is it {}?", names.join(" or "))
+        }
+    };
+    format!("no rule is called {id:?}: {hint}")
+}
+
+/// How much two names have in common, 0 to 100: twice their common pairs of letters over all pairs (Dice).
+fn likeness(left: &str, right: &str) -> usize {
+    let pairs = |name: &str| -> Vec<(char, char)> {
+        let name = name.to_lowercase().replace('_', "-");
+        name.chars().zip(name.chars().skip(1)).collect()
+    };
+    let (left, mut right) = (pairs(left), pairs(right));
+    let all = left.len() + right.len();
+    let common = left
+        .into_iter()
+        .filter(|pair| {
+            let at = right.iter().position(|other| other == pair);
+            at.map(|at| right.swap_remove(at)).is_some()
+        })
+        .count();
+    200 * common / all.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_catalogue_has_a_line_for_every_rule() {
+        let text = catalogue();
+        for rule in RULES {
+            let about = rule.about();
+            let line = text.lines().find(|line| line.starts_with(about.id)).unwrap();
+            assert!(
+                line.contains(about.group) && line.ends_with(about.summary),
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_page_tells_everything_that_the_rule_says_of_itself() {
+        insta::assert_snapshot!(page(rules::find("in-partition-key").unwrap().about()));
+    }
+
+    #[test]
+    fn no_line_of_a_page_is_too_long_to_read() {
+        for rule in RULES {
+            let page = page(rule.about());
+            let long = page.lines().find(|line| line.chars().count() > WIDTH + 12);
+            assert_eq!(long, None, "{}", rule.about().id);
+        }
+    }
+
+    #[test]
+    fn an_unknown_rule_is_an_error_with_the_names_that_come_close() {
+        let error = |id: &str| {
+            run(&Args {
+                id: Some(id.to_owned()),
+            })
+            .unwrap_err()
+            .to_string()
+        };
+        assert_eq!(
+            error("alow_filtering"),
+            "no rule is called \"alow_filtering\": is it `allow-filtering`?"
+        );
+        assert_eq!(
+            error("xyzzy"),
+            "no rule is called \"xyzzy\": `cqlens rules` lists all"
+        );
+    }
+}

@@ -1,0 +1,30 @@
+//! Reads `--schema FILE`.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, bail};
+
+use crate::catalog::Schema;
+
+/// The schema in the file at `path`.
+///
+/// # Errors
+/// A file that cannot be read or is no CQL, with the places of the first mistakes.
+pub(super) fn read(path: &Path) -> anyhow::Result<Schema> {
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the schema file {}", path.display()))?;
+    match Schema::from_cql(&text) {
+        Ok(schema) => Ok(schema),
+        Err(errors) => {
+            let shown: Vec<_> = errors.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
+            bail!(
+                "the schema file {} has {} mistakes: {}",
+                path.display(),
+                errors.len(),
+                shown.join("; ")
+            )
+        }
+    }
+}
+
+const MOST_SHOWN: usize = 3;
