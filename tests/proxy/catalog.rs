@@ -1,0 +1,213 @@
+//! What cqlens finds out by itself: the schema, and statements that others have prepared.
+
+use std::{net::SocketAddr, path::Path, time::Instant};
+
+use cqlens::{
+    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
+    node::{Node, Options},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    support::proxy::Proxy,
+    wire::{LIMIT, report},
+};
+
+const SCHEMA: &str =
+    "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+    CREATE TABLE shop.users (name text PRIMARY KEY, age int);";
+
+fn proxy(upstream: SocketAddr, file: &Path, arguments: &[&str]) -> Proxy {
+    let arguments = [
+        &["--window", "50ms", "--report", file.to_str().unwrap()],
+        arguments,
+    ]
+    .concat();
+    Proxy::start(env!("CARGO_BIN_EXE_cqlens"), upstream, &arguments)
+}
+
+/// Reads the report again and again until `wanted` is true of its coverage.
+async fn until(file: &Path, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    let deadline = Instant::now() + LIMIT;
+    loop {
+        // The proxy listens a moment before it writes the first report.
+        let coverage = if file.exists() {
+            report(file)["coverage"].clone()
+        } else {
+            Value::Null
+        };
+        if !coverage.is_null() && wanted(&coverage) {
+            return coverage;
+        }
+        assert!(Instant::now() < deadline, "never: {what}\n{coverage}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+fn has_schema_notice(coverage: &Value) -> bool {
+    coverage["notices"]
+        .to_string()
+        .contains("The schema could not be read")
+}
+
+#[tokio::test]
+async fn the_schema_is_read_when_the_node_comes_up_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    // The node that is to be followed has gone before the proxy starts.
+    let node = Node::start(Options::default()).await.unwrap();
+    let address = node.address();
+    node.shutdown().await;
+    let proxy = proxy(address, &file, &[]);
+    until(&file, "a notice that there is no schema", has_schema_notice).await;
+
+    let node = Node::start(Options {
+        listen: address,
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    Client::connect(address, &ClientOptions::default())
+        .await
+        .unwrap()
+        .script(SCHEMA)
+        .await
+        .unwrap();
+    until(&file, "no such notice", |coverage| !has_schema_notice(coverage)).await;
+    let mut client = Client::connect(proxy.address, &ClientOptions::default())
+        .await
+        .unwrap();
+    // The control connection may have come just before the table: its event then brings the table.
+    let deadline = Instant::now() + LIMIT;
+    while report(&file)["coverage"]["partitions_exact"] == 0 {
+        client
+            .query("SELECT age FROM shop.users WHERE name = 'anna'")
+            .await
+            .unwrap();
+        assert!(Instant::now() < deadline, "the table is never known");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let log = proxy.log();
+    assert_eq!(
+        log.matches("no control connection").count(),
+        1,
+        "said once, not at every attempt:\n{log}"
+    );
+    drop(node);
+}
+
+#[tokio::test]
+async fn a_statement_that_was_prepared_elsewhere_is_looked_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    let node = Node::start(Options::default()).await.unwrap();
+    let mut direct = Client::connect(node.address(), &ClientOptions::default())
+        .await
+        .unwrap();
+    direct.script(SCHEMA).await.unwrap();
+    let proxy = proxy(node.address(), &file, &[]);
+    until(&file, "the schema", |coverage| !has_schema_notice(coverage)).await;
+
+    let prepared = direct
+        .prepare("SELECT age FROM shop.users WHERE name IN ?")
+        .await
+        .unwrap();
+    let names = [Bind::Bytes(
+        [0, 0, 0, 2, 0, 0, 0, 1, b'a', 0, 0, 0, 1, b'b'].to_vec().into(),
+    )];
+    let mut client = Client::connect(proxy.address, &ClientOptions::default())
+        .await
+        .unwrap();
+    let deadline = Instant::now() + LIMIT;
+    while report(&file)["coverage"]["partitions_exact"] == 0 {
+        client
+            .run(Run::Prepared(&prepared, &names), &RunOptions::default())
+            .await
+            .unwrap();
+        assert!(Instant::now() < deadline, "the statement is never known");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    drop(client);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let report = report(&file);
+    // What was executed before it was known is unknown and says why; everything after is exact.
+    let coverage = &report["coverage"];
+    let unknown = coverage["unknown_reasons"]["prepared-id-unknown"]
+        .as_u64()
+        .unwrap_or(0);
+    assert_eq!(coverage["partitions_unknown"], unknown);
+    let pattern = &report["patterns"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|pattern| pattern["table"] == "users")
+        .unwrap();
+    assert_eq!(pattern["cql"], "SELECT age FROM shop.users WHERE name IN ?");
+    assert_eq!(
+        (&pattern["partitions"]["p50"], &pattern["partitions"]["class"]),
+        (&json!(2), &json!("multi"))
+    );
+}
+
+/// Executes a point read and an IN of two keys, prepared, and a scan; the coverage afterwards.
+async fn three_reads(arguments: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    let node = Node::start(Options::default()).await.unwrap();
+    Client::connect(node.address(), &ClientOptions::default())
+        .await
+        .unwrap()
+        .script(SCHEMA)
+        .await
+        .unwrap();
+    let proxy = proxy(
+        node.address(),
+        &file,
+        &[&["--no-control-connection"], arguments].concat(),
+    );
+    let mut client = Client::connect(proxy.address, &ClientOptions::default())
+        .await
+        .unwrap();
+    for (cql, values) in [
+        (
+            "SELECT age FROM shop.users WHERE name = ?",
+            vec![Bind::text("anna")],
+        ),
+        (
+            "SELECT age FROM shop.users WHERE name IN (?, ?)",
+            vec![Bind::text("anna"), Bind::text("bert")],
+        ),
+        ("SELECT name FROM shop.users", vec![]),
+    ] {
+        let prepared = client.prepare(cql).await.unwrap();
+        client
+            .run(Run::Prepared(&prepared, &values), &RunOptions::default())
+            .await
+            .unwrap();
+    }
+    drop(client);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    report(&file)["coverage"].clone()
+}
+
+#[tokio::test]
+async fn a_schema_file_is_as_good_as_a_control_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let schema = folder.path().join("schema.cql");
+    std::fs::write(&schema, SCHEMA).unwrap();
+    let coverage = three_reads(&["--schema", schema.to_str().unwrap()]).await;
+    assert_eq!(
+        (&coverage["partitions_exact"], &coverage["partitions_scan"]),
+        (&json!(2), &json!(1))
+    );
+    assert_eq!(coverage["partitions_unknown"], 0);
+}
+
+#[tokio::test]
+async fn without_any_schema_prepared_results_still_count_and_the_rest_says_why_not() {
+    let coverage = three_reads(&[]).await;
+    assert_eq!(coverage["partitions_exact"], 1, "{coverage}");
+    assert_eq!(coverage["partitions_unknown"], 2, "{coverage}");
+    assert_eq!(coverage["unknown_reasons"], json!({"schema-unknown": 2}));
+    assert!(has_schema_notice(&coverage));
+}

@@ -1,0 +1,18 @@
+//! What the data path promises, without a Cassandra: a scripted node on one side, raw bytes on the other.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test that cannot be set up has failed"
+)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bad_input;
+mod catalog;
+mod files;
+mod forwarding;
+mod secrets;
+mod stopping;
+mod wire;

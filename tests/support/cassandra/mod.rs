@@ -1,0 +1,212 @@
+//! Real Cassandra nodes, from the jars that Maven resolves: no container, no installation, nothing left behind.
+//!
+//! Nodes listen on loopback addresses of their own (127.x.y.z), so that two test runs on one machine do not meet.
+
+mod artifacts;
+mod config;
+mod probe;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Missing;
+use super::cache;
+use super::process::Supervised;
+use config::Place;
+
+/// From the start of the process to an answer. Usually 13 s for one node; a machine with other work takes several times that.
+const READY_WITHIN: Duration = Duration::from_secs(240);
+
+/// How a cluster differs from the plain one.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// 1 or 3; each has a heap of [`Options::heap_mib`].
+    pub nodes: usize,
+    /// Settings of `cassandra.yaml` by name, as YAML text.
+    pub yaml: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            nodes: 1,
+            yaml: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// The same with one more setting of `cassandra.yaml`.
+    #[must_use]
+    pub fn with(mut self, setting: &str, value: &str) -> Self {
+        self.yaml.push((setting.to_owned(), value.to_owned()));
+        self
+    }
+
+    fn heap_mib(&self) -> usize {
+        if self.nodes == 1 { 1024 } else { 768 }
+    }
+}
+
+/// A running cluster; dropping it, or the end of this process for whatever reason, ends its nodes and removes their data.
+pub struct Cassandra {
+    nodes: Vec<Node>,
+}
+
+/// One node that answers.
+pub struct Node {
+    /// Where clients connect.
+    pub address: SocketAddr,
+    process: Supervised,
+}
+
+impl Cassandra {
+    /// Starts the nodes and returns when each of them answers and sees the others.
+    ///
+    /// # Errors
+    /// [`Missing`] where this machine has no Java or no Maven.
+    ///
+    /// # Panics
+    /// If a node does not come up; the panic names its log.
+    pub fn start(options: &Options) -> Result<Self, Missing> {
+        let class_path = artifacts::class_path()?;
+        let places = places(options.nodes);
+        let mut nodes = Vec::new();
+        for place in &places {
+            let mut node = Node::spawn(*place, places[0].address, &class_path, options);
+            if nodes.is_empty() {
+                // The others look for the first when they start.
+                node.wait_until_ready(0);
+            }
+            nodes.push(node);
+        }
+        let peers = nodes.len() - 1;
+        nodes.iter_mut().for_each(|node| node.wait_until_ready(peers));
+        Ok(Self { nodes })
+    }
+
+    /// The nodes, in the order of their addresses.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The first node's address for clients.
+    pub fn address(&self) -> SocketAddr {
+        self.nodes[0].address
+    }
+}
+
+impl Node {
+    /// What the node has logged so far.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Where it logs to.
+    pub fn log_path(&self) -> &Path {
+        self.process.log_path()
+    }
+
+    fn spawn(place: Place, seed: IpAddr, class_path: &str, options: &Options) -> Self {
+        let home = tempfile::Builder::new()
+            .prefix("cqlens-cassandra-")
+            .tempdir()
+            .unwrap()
+            .keep();
+        std::fs::write(
+            home.join("cassandra.yaml"),
+            config::yaml(place, seed, &home, options),
+        )
+        .unwrap();
+        std::fs::write(home.join("logback.xml"), config::LOGBACK).unwrap();
+        let log = cache::log_file("cassandra");
+        let process = Supervised::spawn(
+            &config::command(class_path, &home, options),
+            &[],
+            &log,
+            Some(&home),
+        );
+        Self {
+            address: SocketAddr::new(place.address, place.native_port),
+            process,
+        }
+    }
+
+    fn wait_until_ready(&mut self, peers: usize) {
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            let Err(reason) = probe::ready(self.address, peers) else {
+                return;
+            };
+            let ended = self.process.ended();
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "Cassandra on {} is not ready: {reason}; {}\nits log is {}, and ends with\n{}",
+                self.address,
+                ended.map_or("it still runs".to_owned(), |status| format!(
+                    "it ended with {status}"
+                )),
+                self.log_path().display(),
+                last_lines(&self.log(), 30)
+            );
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// Addresses that nobody listens on, with two ports that are free on each of them.
+fn places(nodes: usize) -> Vec<Place> {
+    loop {
+        let addresses = next_addresses(nodes);
+        if let Some([native_port, storage_port]) = free_ports(&addresses) {
+            return addresses
+                .into_iter()
+                .map(|address| Place {
+                    address,
+                    native_port,
+                    storage_port,
+                })
+                .collect();
+        }
+    }
+}
+
+/// A block of loopback addresses that belongs to this process: two bytes are its id, the last counts up.
+fn next_addresses(nodes: usize) -> Vec<IpAddr> {
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    let first = USED.fetch_add(nodes, Ordering::Relaxed);
+    let id = std::process::id().to_be_bytes();
+    (first..first + nodes)
+        .map(|index| {
+            let last = u8::try_from(index % 250 + 1).expect("at most 250");
+            IpAddr::V4(Ipv4Addr::new(127, id[2].max(1), id[3], last))
+        })
+        .collect()
+}
+
+/// Two ports that could be bound on every one of these addresses a moment ago.
+fn free_ports(addresses: &[IpAddr]) -> Option<[u16; 2]> {
+    let (first, others) = addresses.split_first()?;
+    // Both are held until both are known, so that they differ.
+    let held = [
+        TcpListener::bind((*first, 0)).ok()?,
+        TcpListener::bind((*first, 0)).ok()?,
+    ];
+    let ports = [
+        held[0].local_addr().ok()?.port(),
+        held[1].local_addr().ok()?.port(),
+    ];
+    let free = |port: u16| {
+        others
+            .iter()
+            .all(|address| TcpListener::bind((*address, port)).is_ok())
+    };
+    ports.into_iter().all(free).then_some(ports)
+}

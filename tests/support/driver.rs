@@ -1,0 +1,166 @@
+//! Drivers that nobody here wrote, run as the applications that they usually sit in.
+//!
+//! A driver program takes the same arguments whatever its language and prints one line of JSON for each thing that it saw.
+//! Its output depends on nothing but its arguments, so that two runs compare line by line.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::process::Supervised;
+use super::{Missing, cache};
+
+/// Far beyond what a run takes on a busy machine (about 10 s).
+const DONE_WITHIN: Duration = Duration::from_secs(300);
+
+/// How a driver speaks to the node.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// 3, 4 or 5; `None` lets the driver negotiate.
+    pub version: Option<u8>,
+    /// What STARTUP asks for.
+    pub compression: Compression,
+    /// Dropped and made anew by the program.
+    pub keyspace: String,
+}
+
+/// The compression of bodies (v3, v4) or segments (v5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compression {
+    None,
+    Lz4,
+    /// Not in version 5.
+    Snappy,
+}
+
+impl Compression {
+    /// As in STARTUP, `none` apart.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+            Self::Snappy => "snappy",
+        }
+    }
+}
+
+impl Session {
+    /// In a keyspace that is named after the version and the compression.
+    pub fn new(version: Option<u8>, compression: Compression) -> Self {
+        let spoken = version.map_or_else(|| "negotiated".to_owned(), |version| format!("v{version}"));
+        Self {
+            version,
+            compression,
+            keyspace: format!("seen_{spoken}_{}", compression.name()),
+        }
+    }
+
+    fn arguments(&self, node: SocketAddr) -> Vec<String> {
+        let version = self
+            .version
+            .map_or_else(|| "auto".to_owned(), |version| version.to_string());
+        vec![
+            node.ip().to_string(),
+            node.port().to_string(),
+            version,
+            self.compression.name().to_owned(),
+            self.keyspace.clone(),
+        ]
+    }
+}
+
+/// A driver in its language's runtime, ready to run.
+pub struct Driver {
+    name: &'static str,
+    command: Vec<String>,
+}
+
+impl Driver {
+    /// `program`, a file of `tests/cassandra/python`, in a virtual environment of the cache.
+    ///
+    /// # Errors
+    /// [`Missing`] where there is no `python3`.
+    pub fn python(program: &str) -> Result<Self, Missing> {
+        let source = source("python");
+        let requirements = std::fs::read_to_string(source.join("requirements.txt")).unwrap();
+        let environment = cache::folder("python", &requirements, |folder| {
+            cache::run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+            let mut pip = Command::new(folder.join("bin/pip"));
+            pip.args(["install", "--no-input", "--quiet", "--requirement"])
+                .arg(source.join("requirements.txt"));
+            cache::run(&mut pip).map(|_| ())
+        })?;
+        let command = vec![text(&environment.join("bin/python")), text(&source.join(program))];
+        Ok(Self {
+            name: "python",
+            command,
+        })
+    }
+
+    /// gocql, built once into the cache.
+    ///
+    /// # Errors
+    /// [`Missing`] where there is no `go`.
+    pub fn go() -> Result<Self, Missing> {
+        let source = source("go");
+        let recipe: String = ["go.mod", "go.sum", "main.go"]
+            .map(|file| std::fs::read_to_string(source.join(file)).unwrap())
+            .concat();
+        let folder = cache::folder("go", &recipe, |folder| {
+            let mut build = Command::new("go");
+            build
+                .args(["build", "-o"])
+                .arg(folder.join("driver"))
+                .arg(".")
+                .current_dir(&source);
+            cache::run(&mut build).map(|_| ())
+        })?;
+        Ok(Self {
+            name: "go",
+            command: vec![text(&folder.join("driver"))],
+        })
+    }
+
+    /// Runs the program against `node` and returns the lines of JSON that it printed.
+    ///
+    /// # Panics
+    /// If the program fails, with all that it wrote.
+    pub fn run(&self, node: SocketAddr, session: &Session) -> Vec<String> {
+        self.run_with(session.arguments(node))
+    }
+
+    /// The same with the arguments of a program that takes others.
+    pub fn run_with(&self, arguments: Vec<String>) -> Vec<String> {
+        let command = [self.command.clone(), arguments.clone()].concat();
+        let mut program = Supervised::spawn(&command, &[], &cache::log_file(self.name), None);
+        let ended = program.wait(DONE_WITHIN);
+        let output = program.log();
+        assert!(
+            ended.is_some_and(|status| status.success()),
+            "{} driver, {arguments:?}: {}\n{output}",
+            self.name,
+            ended.map_or_else(
+                || format!("not done within {DONE_WITHIN:?}"),
+                |status| status.to_string()
+            )
+        );
+        output
+            .lines()
+            .filter(|line| line.starts_with('{'))
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+fn source(language: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/cassandra")
+        .join(language)
+}
+
+fn text(path: &Path) -> String {
+    path.to_str()
+        .expect("the paths of a checkout and its cache are text")
+        .to_owned()
+}

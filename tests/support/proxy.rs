@@ -1,0 +1,100 @@
+//! The `cqlens proxy` of this build, as a process of its own, the way an operator runs it.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::cache;
+use super::process::Supervised;
+
+const ACCEPTS_WITHIN: Duration = Duration::from_secs(30);
+
+/// A running proxy; killed when dropped, so that a failing test leaves nothing behind.
+pub struct Proxy {
+    /// Where clients connect.
+    pub address: SocketAddr,
+    process: Supervised,
+}
+
+/// How a proxy ended.
+pub struct Ended {
+    /// The exit code; 128 + the number of the signal that killed it.
+    pub code: i32,
+    /// All that it wrote to standard output and error.
+    pub log: String,
+}
+
+impl Proxy {
+    /// Starts `program proxy --listen … --upstream …` with `arguments` added; returns when it accepts connections.
+    /// `program` is `env!("CARGO_BIN_EXE_cqlens")`, which only test binaries know.
+    ///
+    /// # Panics
+    /// If it does not accept, with its log.
+    pub fn start(program: &str, upstream: SocketAddr, arguments: &[&str]) -> Self {
+        let address = free_address();
+        let mut command: Vec<String> = [program, "proxy", "--listen"].map(str::to_owned).to_vec();
+        command.extend([address.to_string(), "--upstream".to_owned(), upstream.to_string()]);
+        command.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        let process = Supervised::spawn(&command, &[], &cache::log_file("proxy"), None);
+        let mut proxy = Self { address, process };
+        proxy.wait_until_it_accepts();
+        proxy
+    }
+
+    /// What it has logged so far.
+    pub fn log(&self) -> String {
+        self.process.log()
+    }
+
+    /// Where it logs to.
+    pub fn log_path(&self) -> &Path {
+        self.process.log_path()
+    }
+
+    /// Sends SIGTERM and waits for the end.
+    ///
+    /// # Panics
+    /// If it has not ended within `limit`.
+    pub fn stop(self, limit: Duration) -> Ended {
+        self.stop_by("TERM", limit)
+    }
+
+    /// Sends a signal, by its name without SIG, and waits for the end.
+    ///
+    /// # Panics
+    /// If it has not ended within `limit`.
+    pub fn stop_by(mut self, signal: &str, limit: Duration) -> Ended {
+        self.process.signal(signal);
+        let status = self.process.wait(limit);
+        let log = self.log();
+        let status =
+            status.unwrap_or_else(|| panic!("the proxy runs on after SIG{signal} and {limit:?}\n{log}"));
+        Ended {
+            code: status.code().expect("the supervisor exits, it is not killed"),
+            log,
+        }
+    }
+
+    /// Connecting is the question and also makes a connection upstream, which is closed at once without a byte.
+    fn wait_until_it_accepts(&mut self) {
+        let deadline = Instant::now() + ACCEPTS_WITHIN;
+        while TcpStream::connect(self.address).is_err() {
+            let ended = self.process.ended();
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "the proxy does not accept on {}; ended: {ended:?}\n{}",
+                self.address,
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// An address that was free a moment ago.
+fn free_address() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
