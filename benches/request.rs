@@ -1,0 +1,129 @@
+//! What does one request cost the audit, step by step? Nanoseconds for each step, on one thread.
+//!
+//! `cut` is all that the data path does; the other steps happen in the auditor's thread.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use cqlens::{
+    audit::{Keys, plan::Plan},
+    catalog::Schema,
+};
+use cqlens_proto::{
+    cql::{self, Template},
+    cutter::{Cutter, Negotiated},
+    envelope::{Direction, Envelope, StreamId, Version},
+    message::{
+        Consistency, Dialect, Execute, Extensions, Extras, PreparedId, QueryParameters, Request, Value,
+        ValuesBuf,
+    },
+    stream::EnvelopeStream,
+};
+use divan::{Bencher, black_box, counter::ItemsCount};
+
+fn main() {
+    divan::main();
+}
+
+/// Requests of one read of a busy connection.
+const DEPTH: usize = 32;
+
+const READ: &str = "SELECT user_id, name, email FROM shop.users WHERE user_id = ?";
+
+/// 200 bytes of statement with literals.
+const LITERALS: &str = "SELECT order_id, booked, amount, currency, customer, note FROM shop.orders_by_customer \
+     WHERE customer = 'customer-0000000001234567' AND booked >= '2026-11-21 00:00:00+0000' AND amount > 100 LIMIT 50";
+
+fn schema() -> Schema {
+    Schema::from_cql(
+        "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};
+         CREATE TABLE shop.users (user_id bigint PRIMARY KEY, name text, email text);",
+    )
+    .expect("the schema is CQL")
+}
+
+/// An EXECUTE of one bound value.
+fn execute() -> Envelope {
+    let values = ValuesBuf::positional([Value::Bytes(&42_i64.to_be_bytes())]).expect("one value fits");
+    let parameters = QueryParameters {
+        values: values.values(),
+        ..QueryParameters::new(Consistency::LocalQuorum)
+    };
+    Request::Execute(Execute {
+        id: PreparedId(&[7; 16]),
+        result_metadata_id: None,
+        parameters,
+    })
+    .to_envelope(Dialect::new(Version::V4), StreamId(1), &Extras::default())
+    .expect("the request fits")
+}
+
+fn chunk() -> Bytes {
+    let mut bytes = BytesMut::new();
+    for _ in 0..DEPTH {
+        execute().encode(&mut bytes).expect("the body is short");
+    }
+    bytes.freeze()
+}
+
+/// The data path: find the envelopes in a chunk of 32 requests.
+#[divan::bench]
+fn cut(bencher: Bencher<'_, '_>) {
+    let chunk = chunk();
+    let mut cutter = Cutter::new(Direction::Request, Arc::new(Negotiated::new()));
+    bencher
+        .counter(ItemsCount::new(DEPTH))
+        .bench_local(|| cutter.cut(black_box(&chunk)));
+}
+
+/// The auditor: take the envelopes out of a chunk of 32 requests.
+#[divan::bench]
+fn join(bencher: Bencher<'_, '_>) {
+    let chunk = chunk();
+    let mut stream = EnvelopeStream::new(Direction::Request, Arc::new(Negotiated::new()));
+    bencher.counter(ItemsCount::new(DEPTH)).bench_local(|| {
+        stream.feed(chunk.clone());
+        while let Some(item) = stream.next_item() {
+            black_box(item);
+        }
+    });
+}
+
+/// Decode an EXECUTE of a prepared point read.
+#[divan::bench]
+fn decode_execute(bencher: Bencher<'_, '_>) {
+    let envelope = execute();
+    bencher.bench_local(|| Request::decode(black_box(&envelope), Extensions::NONE).is_ok());
+}
+
+/// From the values of an EXECUTE to its footprint: which partition, and its token.
+#[divan::bench]
+fn footprint(bencher: Bencher<'_, '_>) {
+    let plan = Plan::of(&cql::parse(READ).expect("it is CQL"), None, &schema());
+    let envelope = execute();
+    let request = Request::decode(&envelope, Extensions::NONE)
+        .expect("it was encoded")
+        .message;
+    let Request::Execute(execute) = request else {
+        return;
+    };
+    let mut keys = Keys::new();
+    bencher.bench_local(|| plan.footprint(black_box(&execute.parameters.values), &mut keys));
+}
+
+/// Parse a statement of 200 bytes with literals and take them out: what an unprepared statement costs each time.
+#[divan::bench]
+fn parse_and_fingerprint(bencher: Bencher<'_, '_>) {
+    bencher.bench_local(|| {
+        let statement = cql::parse(black_box(LITERALS)).expect("it is CQL");
+        Template::of(&statement, None).fingerprint
+    });
+}
+
+/// Plan a statement under a schema: once for each prepared statement and version of the schema.
+#[divan::bench]
+fn plan(bencher: Bencher<'_, '_>) {
+    let schema = schema();
+    let statement = cql::parse(READ).expect("it is CQL");
+    bencher.bench_local(|| Plan::of(black_box(&statement), None, &schema));
+}
