@@ -1,0 +1,98 @@
+//! `cqlens demo` as a user runs it: the report says of every scenario what its verdict says, and the terminal says what
+//! was done and by whom.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+#[path = "scenarios/verdict.rs"]
+mod verdict;
+
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+struct Demo {
+    output: Output,
+    report: serde_json::Value,
+}
+
+/// One run for all tests: it sends tens of thousands of requests.
+static DEMO: LazyLock<Demo> = LazyLock::new(|| {
+    let folder = tempfile::tempdir().unwrap();
+    let output = cqlens(&["demo", "-o", "demo.json"], folder.path());
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let report = std::fs::read_to_string(folder.path().join("demo.json")).unwrap();
+    Demo {
+        output,
+        report: serde_json::from_str(&report).unwrap(),
+    }
+});
+
+fn cqlens(arguments: &[&str], folder: &std::path::Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cqlens"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn the_report_says_of_every_scenario_what_its_verdict_says() {
+    let ids = verdict::ids();
+    assert!(ids.len() >= 12, "{ids:?}");
+    let complaints: Vec<_> = ids
+        .iter()
+        .flat_map(|id| verdict::read(id).complaints(id, &DEMO.report))
+        .collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+#[test]
+fn nothing_that_was_sent_is_missing_in_the_report() {
+    let coverage = &DEMO.report["coverage"];
+    assert_eq!(coverage["audited"], coverage["requests"]);
+    for missing in [
+        "dropped",
+        "undecoded",
+        "partitions_unknown",
+        "unparsed",
+        "unanswered",
+    ] {
+        assert_eq!(coverage[missing], 0, "{missing} of {coverage}");
+    }
+    assert_eq!(DEMO.report["totals"]["errors"], 0);
+}
+
+#[test]
+fn report_and_terminal_say_that_the_node_is_a_stand_in() {
+    let notices = DEMO.report["coverage"]["notices"].to_string();
+    assert!(notices.contains("stand-in"), "{notices}");
+    let printed = String::from_utf8_lossy(&DEMO.output.stdout);
+    assert!(
+        printed.contains("The node is a stand-in, not Cassandra"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn what_is_piped_has_no_colour_and_names_findings_and_report() {
+    let printed = String::from_utf8_lossy(&DEMO.output.stdout);
+    assert!(!printed.contains('\x1b') && !printed.contains('\r'), "{printed}");
+    assert!(printed.contains("high    allow-filtering"), "{printed}");
+    let report = printed
+        .lines()
+        .find_map(|line| line.strip_prefix("Report: "))
+        .unwrap();
+    assert!(report.ends_with("/demo.json"), "{report}");
+}
+
+#[test]
+fn a_report_of_an_unknown_format_is_refused_before_anything_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = cqlens(&["demo", "-o", "report.txt"], folder.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("must end in .html, .md or .json"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
