@@ -7,23 +7,13 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Asks everything that can be asked of a text.
+#[path = "cql_support/exercise.rs"]
+mod exercise;
+
+/// What the fuzz targets ask too.
 fn ask_everything(text: &str) {
-    if let Ok(statement) = cql::parse(text) {
-        let found = Template::of(&statement, Some("ks"));
-        assert!(found.text.len() <= Template::MAX_LEN);
-        assert!(statement.span.end as usize <= text.len());
-    }
-    if let Ok(tokens) = cql::tokens(text) {
-        assert!(tokens.iter().all(|token| text.get(token.span.range()).is_some()));
-    }
-    for (span, parsed) in cql::statements(text) {
-        assert!(text.get(span.range()).is_some());
-        if let Err(error) = parsed {
-            assert!(text.get(error.span.range()).is_some(), "{error:?}");
-        }
-    }
-    assert!(Template::unparsed(text).text.len() <= Template::MAX_UNPARSED_LEN);
+    exercise::text(text);
+    exercise::template(text);
 }
 
 /// Words and signs, of which statements could be made.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use cqlens_proto::compress::{Compression, decompress_body};
-use cqlens_proto::cutter::{Cutter, Negotiated};
+use cqlens_proto::cutter::{Cut, Cutter, Negotiated, OpcodeCounts};
 use cqlens_proto::envelope::{Direction, Envelope};
 use cqlens_proto::message::{
     ColumnSpecs, Dialect, Event, Extensions, QueryParameters, QueryResult, Request, Response, Rows,
@@ -19,16 +19,9 @@ pub(crate) fn wire(
     compression: Compression,
     chunks: &[&[u8]],
 ) {
-    let negotiated = || {
-        let negotiated = Negotiated::new();
-        negotiated.set_compression(compression);
-        if starts_with_segments {
-            negotiated.start_segments();
-        }
-        Arc::new(negotiated)
-    };
+    let negotiated = || negotiated(starts_with_segments, compression);
     let mut cutter = Cutter::new(direction, negotiated());
-    let mut stream = EnvelopeStream::new(direction, negotiated()).with_max_body(1 << 16);
+    let mut stream = EnvelopeStream::new(direction, negotiated()).with_max_body(MAX_BODY);
     for chunk in chunks {
         let cut = cutter.cut(chunk);
         assert!(cut.first_boundary.is_none_or(|boundary| boundary < chunk.len()));
@@ -39,6 +32,85 @@ pub(crate) fn wire(
             }
         }
     }
+}
+
+/// Short, so that skipped bodies are exercised too.
+const MAX_BODY: usize = 1 << 16;
+
+fn negotiated(starts_with_segments: bool, compression: Compression) -> Arc<Negotiated> {
+    let negotiated = Negotiated::new();
+    negotiated.set_compression(compression);
+    if starts_with_segments {
+        negotiated.start_segments();
+    }
+    Arc::new(negotiated)
+}
+
+/// The same bytes, good or bad, in chunks of these lengths: cutter and stream find what they find when each byte comes alone.
+pub(crate) fn split(
+    direction: Direction,
+    starts_with_segments: bool,
+    compression: Compression,
+    bytes: &[u8],
+    lengths: &[usize],
+) {
+    let negotiated = || negotiated(starts_with_segments, compression);
+    let bytewise: Vec<&[u8]> = bytes.chunks(1).collect();
+    let chunks = chunks(bytes, lengths);
+    assert_eq!(
+        items(direction, negotiated(), &chunks),
+        items(direction, negotiated(), &bytewise)
+    );
+
+    let known = cuts(direction, negotiated(), &bytewise);
+    let found = cuts(direction, negotiated(), &chunks);
+    let mut start = 0;
+    for (chunk, cut) in chunks.iter().zip(found) {
+        let known = &known[start..start + chunk.len()];
+        let mut envelopes = OpcodeCounts::default();
+        known.iter().for_each(|cut| envelopes.merge(&cut.envelopes));
+        let boundary = known.iter().position(|cut| cut.first_boundary.is_some());
+        let before = known[..boundary.unwrap_or(chunk.len())].iter();
+        let expected = Cut {
+            first_boundary: boundary,
+            framing: boundary.and_then(|boundary| known[boundary].framing),
+            envelopes_before_boundary: before.map(|cut| cut.envelopes.total()).sum(),
+            segments: known.iter().map(|cut| cut.segments).sum(),
+            envelopes,
+            opaque: known.iter().find_map(|cut| cut.opaque),
+        };
+        assert_eq!(cut, expected, "the chunk at {start}");
+        start += chunk.len();
+    }
+}
+
+fn chunks<'a>(bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
+    let mut chunks = Vec::new();
+    let mut rest = bytes;
+    for length in lengths.iter().chain(std::iter::repeat(&bytes.len())) {
+        let (chunk, left) = rest.split_at((*length).clamp(1, rest.len().max(1)).min(rest.len()));
+        if chunk.is_empty() {
+            break;
+        }
+        chunks.push(chunk);
+        rest = left;
+    }
+    chunks
+}
+
+fn items(direction: Direction, negotiated: Arc<Negotiated>, chunks: &[&[u8]]) -> Vec<StreamItem> {
+    let mut stream = EnvelopeStream::new(direction, negotiated).with_max_body(MAX_BODY);
+    let mut items = Vec::new();
+    for chunk in chunks {
+        stream.feed(Bytes::copy_from_slice(chunk));
+        items.extend(std::iter::from_fn(|| stream.next_item()));
+    }
+    items
+}
+
+fn cuts(direction: Direction, negotiated: Arc<Negotiated>, chunks: &[&[u8]]) -> Vec<Cut> {
+    let mut cutter = Cutter::new(direction, negotiated);
+    chunks.iter().map(|chunk| cutter.cut(chunk)).collect()
 }
 
 /// A whole envelope, decoded as what its header says.

@@ -41,9 +41,9 @@ pub(crate) fn recordings() -> Vec<Recording> {
     files.iter().map(|file| Recording::read(file)).collect()
 }
 
-/// Where the recordings are.
+/// Where the recordings are, from this crate and from `fuzz/`, which takes this file in.
 pub(crate) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto/tests/golden")
 }
 
 impl Recording {

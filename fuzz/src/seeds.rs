@@ -1,0 +1,124 @@
+//! Inputs to begin with: the golden sessions, laid out as each target reads its input.
+
+use bytes::BytesMut;
+use cqlens_proto::cursor::Writer;
+use cqlens_proto::envelope::{Direction, Envelope};
+use cqlens_proto::message::{BatchQuery, Extensions, QueryResult, Request, Response};
+use cqlens_proto::segment;
+
+use super::recording::{self, Recording};
+
+/// A fuzzer that begins with long inputs gets nowhere.
+const MAX_LEN: usize = 2048;
+
+/// The inputs for a target; none for a name that is no target's.
+pub fn of(target: &str) -> Vec<Vec<u8>> {
+    let mut seeds: Vec<Vec<u8>> = recording::recordings()
+        .iter()
+        .flat_map(|recording| match target {
+            "envelope" => connections(recording, &[]),
+            "split" => connections(recording, &[1, 9, 100, 3, 200, 7, 50, 255]),
+            "segment" => recording.envelopes().iter().filter_map(segments).collect(),
+            "request" => bodies(recording, Direction::Request),
+            "response" => bodies(recording, Direction::Response),
+            "value" => recording.envelopes().iter().flat_map(values).collect(),
+            "cql" | "template" => recording.envelopes().iter().flat_map(texts).collect(),
+            _ => Vec::new(),
+        })
+        .filter(|seed| seed.len() <= MAX_LEN)
+        .collect();
+    seeds.sort();
+    seeds.dedup();
+    seeds
+}
+
+/// What a direction of a connection begins with, cut off.
+fn connections(recording: &Recording, between: &[u8]) -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    for connection in recording.connections() {
+        for direction in [Direction::Request, Direction::Response] {
+            let mut seed = vec![direction_bit(direction)];
+            seed.extend(between);
+            let chunks = connection.iter().filter(|chunk| chunk.direction == direction);
+            chunks.for_each(|chunk| seed.extend_from_slice(&chunk.bytes));
+            seed.truncate(MAX_LEN);
+            seeds.push(seed);
+        }
+    }
+    seeds
+}
+
+/// An envelope as the payload of a segment.
+fn segments(envelope: &Envelope) -> Option<Vec<u8>> {
+    let mut payload = BytesMut::new();
+    envelope.encode(&mut payload).ok()?;
+    let length = u16::try_from(payload.len().min(segment::MAX_PAYLOAD)).ok()?;
+    let lz4 = if length > 100 { 0x02 } else { 0 };
+    let mut seed = vec![direction_bit(envelope.header.direction) | lz4];
+    seed.extend(length.to_be_bytes());
+    seed.extend_from_slice(&payload);
+    Some(seed)
+}
+
+fn direction_bit(direction: Direction) -> u8 {
+    u8::from(direction == Direction::Response)
+}
+
+fn bodies(recording: &Recording, direction: Direction) -> Vec<Vec<u8>> {
+    let of_direction = |envelope: &Envelope| envelope.header.direction == direction;
+    let seed = |envelope: Envelope| {
+        let header = envelope.header;
+        let start = [header.version.number(), header.flags.0, header.opcode.0];
+        [&start[..], &envelope.body].concat()
+    };
+    recording
+        .envelopes()
+        .into_iter()
+        .filter(of_direction)
+        .map(seed)
+        .collect()
+}
+
+fn values(envelope: &Envelope) -> Vec<Vec<u8>> {
+    let mut seeds = Vec::new();
+    let Ok(decoded) = Response::decode(envelope, Extensions::NONE) else {
+        return seeds;
+    };
+    let Response::Result(QueryResult::Rows(rows)) = decoded.message else {
+        return seeds;
+    };
+    let Some(columns) = rows.metadata.columns else {
+        return seeds;
+    };
+    for row in rows.iter().flatten() {
+        for (column, cell) in columns.iter().zip(row) {
+            let mut seed = BytesMut::new();
+            if column.column_type.encode(&mut Writer::new(&mut seed)).is_ok() {
+                seed.extend_from_slice(cell.unwrap_or_default());
+                seeds.push(seed.to_vec());
+            }
+        }
+    }
+    seeds
+}
+
+fn texts(envelope: &Envelope) -> Vec<Vec<u8>> {
+    let Ok(decoded) = Request::decode(envelope, Extensions::NONE) else {
+        return Vec::new();
+    };
+    match decoded.message {
+        Request::Query(query) => vec![query.query.into()],
+        Request::Prepare(prepare) => vec![prepare.query.into()],
+        Request::Batch(batch) => {
+            let texts = batch
+                .statements
+                .iter()
+                .filter_map(|statement| match statement.query {
+                    BatchQuery::Text(text) => Some(text.into()),
+                    BatchQuery::Prepared(_) => None,
+                });
+            texts.collect()
+        }
+        _ => Vec::new(),
+    }
+}

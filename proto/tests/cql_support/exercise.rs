@@ -1,0 +1,48 @@
+//! Asks a text for everything that it can be asked for. Nothing in here may panic, whatever the text.
+#![allow(dead_code, clippy::panic, missing_docs)]
+
+use cqlens_proto::cql::ast::Body;
+use cqlens_proto::cql::{self, Template};
+
+/// Tokens, tree, script: spans lie within the text.
+pub(crate) fn text(text: &str) {
+    if let Ok(statement) = cql::parse(text) {
+        assert!(statement.span.end as usize <= text.len());
+        let _ = format!("{statement:?}");
+    }
+    if let Ok(tokens) = cql::tokens(text) {
+        assert!(tokens.iter().all(|token| text.get(token.span.range()).is_some()));
+    }
+    for (span, parsed) in cql::statements(text) {
+        assert!(text.get(span.range()).is_some());
+        if let Err(error) = parsed {
+            assert!(text.get(error.span.range()).is_some(), "{error:?}");
+        }
+    }
+}
+
+/// Templates are no longer than they may be, and are their own templates where they are CQL.
+pub(crate) fn template(text: &str) {
+    assert!(Template::unparsed(text).text.len() <= Template::MAX_UNPARSED_LEN);
+    let Ok(statement) = cql::parse(text) else { return };
+    let found = Template::of(&statement, Some("ks"));
+    assert!(found.text.len() <= Template::MAX_LEN);
+    if !is_definition(&statement.body) && !found.text.ends_with('…') {
+        let again = cql::parse(&found.text).unwrap_or_else(|error| panic!("{}: {error}", found.text));
+        assert_eq!(Template::of(&again, None), found);
+    }
+}
+
+/// Whose templates need not be CQL.
+fn is_definition(body: &Body<'_>) -> bool {
+    !matches!(
+        body,
+        Body::Select(_)
+            | Body::Insert(_)
+            | Body::Update(_)
+            | Body::Delete(_)
+            | Body::Batch(_)
+            | Body::Truncate(_)
+            | Body::Use(_)
+    )
+}
