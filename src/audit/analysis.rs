@@ -301,9 +301,7 @@ impl Analyses {
 
     /// The server has accepted a definition.
     pub(super) fn defined(&mut self, text: &str, keyspace: Option<&str>) {
-        if let Ok(statement) = cql::parse(text) {
-            self.live.apply(&statement, keyspace);
-        }
+        self.live.apply(text, keyspace);
     }
 
     /// The server has accepted a definition that was prepared before.

@@ -107,11 +107,12 @@ async fn read_all(live: &Live, client: &mut Client) -> Result<(), ClientError> {
 }
 
 async fn read_schema(live: &Live, client: &mut Client) -> Result<(), ClientError> {
+    let reading = live.begin_reading();
     let (schema, errors) = read::schema(client).await?;
     for error in &errors {
         tracing::warn!(%error, "a part of the schema was not understood");
     }
-    live.replace_schema(schema);
+    live.replace_schema(schema, reading);
     Ok(())
 }
 

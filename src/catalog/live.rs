@@ -1,12 +1,15 @@
 //! The catalog of a running audit: read for every exchange, replaced when the schema changes.
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 use arc_swap::ArcSwap;
-use cqlens_proto::cql::ast::Statement;
+use cqlens_proto::cql;
 
 use super::{Cluster, PreparedStatements, Schema};
 
@@ -17,18 +20,57 @@ pub struct Live {
     /// Grows with every change of the schema; plans made under another one are made again.
     version: AtomicU64,
     /// Whether the schema was ever read, or is only what was seen on the wire.
-    known: std::sync::atomic::AtomicBool,
+    known: AtomicBool,
     cluster: ArcSwap<Cluster>,
     /// Prepared statements.
     pub prepared: PreparedStatements,
-    changing: Mutex<()>,
+    definitions: Mutex<Definitions>,
 }
+
+/// The definitions that were last seen on the wire: a schema that was being read meanwhile may not have them.
+#[derive(Debug, Default)]
+struct Definitions {
+    seen: u64,
+    last: VecDeque<Definition>,
+}
+
+#[derive(Debug)]
+struct Definition {
+    cql: String,
+    /// Of its unqualified names.
+    keyspace: Option<String>,
+}
+
+impl Definitions {
+    /// A migration has fewer statements than this while a schema is read.
+    const MOST: usize = 1_024;
+
+    fn add(&mut self, cql: &str, keyspace: Option<&str>) {
+        if self.last.len() == Self::MOST {
+            self.last.pop_front();
+        }
+        self.last.push_back(Definition {
+            cql: cql.to_owned(),
+            keyspace: keyspace.map(str::to_owned),
+        });
+        self.seen += 1;
+    }
+
+    fn since(&self, reading: Reading) -> impl Iterator<Item = &Definition> {
+        let new = usize::try_from(self.seen.saturating_sub(reading.0)).unwrap_or(usize::MAX);
+        self.last.range(self.last.len().saturating_sub(new)..)
+    }
+}
+
+/// The moment at which somebody began to read the schema: see [`Live::begin_reading`].
+#[derive(Debug, Clone, Copy)]
+pub struct Reading(u64);
 
 impl Live {
     /// A catalog that begins with `schema`, read from a file.
     pub fn with_schema(schema: Schema) -> Self {
         let live = Self::default();
-        live.replace_schema(schema);
+        live.replace_schema(schema, live.begin_reading());
         live
     }
 
@@ -52,9 +94,21 @@ impl Live {
         self.cluster.load_full()
     }
 
+    /// To be called before a schema is read that will be given to [`Live::replace_schema`].
+    pub fn begin_reading(&self) -> Reading {
+        Reading(self.definitions().seen)
+    }
+
     /// Puts a schema that was read as a whole in force.
-    pub fn replace_schema(&self, schema: Schema) {
-        let _changing = self.changing();
+    ///
+    /// Reading takes a while. What was defined on the wire since it began is applied once more, or a table would be
+    /// unknown again, until the next reading, to the very application that has just created it.
+    pub fn replace_schema(&self, mut schema: Schema, reading: Reading) {
+        let definitions = self.definitions();
+        for definition in definitions.since(reading) {
+            // It fails where the reading has seen the change already.
+            let _ = define(&mut schema, &definition.cql, definition.keyspace.as_deref());
+        }
         self.known.store(true, Ordering::Release);
         if **self.schema.load() != schema {
             self.schema.store(Arc::new(schema));
@@ -65,15 +119,16 @@ impl Live {
     /// Applies a definition that the server has just accepted, so that the next statement finds it at once.
     ///
     /// What cannot be applied is left to the control connection, which reads the schema anew after every change.
-    pub fn apply(&self, statement: &Statement<'_>, keyspace: Option<&str>) {
-        let _changing = self.changing();
+    pub fn apply(&self, cql: &str, keyspace: Option<&str>) {
+        let mut definitions = self.definitions();
+        definitions.add(cql, keyspace);
         let mut schema = Schema::clone(&self.schema.load());
-        match schema.apply(statement, keyspace) {
+        match define(&mut schema, cql, keyspace) {
             Ok(()) => {
                 self.schema.store(Arc::new(schema));
                 self.version.fetch_add(1, Ordering::Release);
             }
-            Err(error) => tracing::debug!(%error, "a definition seen on the wire was not applied"),
+            Err(why) => tracing::debug!(why, "a definition seen on the wire was not applied"),
         }
     }
 
@@ -82,7 +137,77 @@ impl Live {
         self.cluster.store(Arc::new(cluster));
     }
 
-    fn changing(&self) -> std::sync::MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Held by whoever changes the schema.
+    fn definitions(&self) -> MutexGuard<'_, Definitions> {
+        self.definitions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Applies one definition, or says why it does not fit.
+fn define(schema: &mut Schema, cql: &str, keyspace: Option<&str>) -> Result<(), String> {
+    let statement = cql::parse(cql).map_err(|error| error.to_string())?;
+    schema
+        .apply(&statement, keyspace)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};";
+    const ORDERS: &str = "CREATE TABLE orders (id int PRIMARY KEY)";
+
+    fn schema(cql: &str) -> Schema {
+        Schema::from_cql(cql).unwrap()
+    }
+
+    fn tables(live: &Live) -> Vec<String> {
+        live.schema().keyspaces["shop"].tables.keys().cloned().collect()
+    }
+
+    #[test]
+    fn a_table_that_was_created_while_the_schema_was_read_stays_known() {
+        let live = Live::with_schema(schema(BEFORE));
+        let reading = live.begin_reading();
+        live.apply(ORDERS, Some("shop"));
+        live.replace_schema(schema(BEFORE), reading);
+        assert_eq!(tables(&live), ["orders"]);
+    }
+
+    #[test]
+    fn a_definition_that_the_reading_has_seen_is_not_applied_twice() {
+        let live = Live::with_schema(schema(BEFORE));
+        let reading = live.begin_reading();
+        live.apply(ORDERS, Some("shop"));
+        live.apply("ALTER TABLE orders ADD note text", Some("shop"));
+        let read = schema(&format!(
+            "{BEFORE} CREATE TABLE shop.orders (id int PRIMARY KEY, note text)"
+        ));
+        live.replace_schema(read.clone(), reading);
+        assert_eq!(*live.schema(), read);
+    }
+
+    #[test]
+    fn a_later_reading_has_the_last_word() {
+        let live = Live::with_schema(schema(BEFORE));
+        live.apply(ORDERS, Some("shop"));
+        let reading = live.begin_reading();
+        live.replace_schema(schema(BEFORE), reading);
+        assert!(tables(&live).is_empty());
+    }
+
+    #[test]
+    fn only_the_last_definitions_are_kept() {
+        let live = Live::with_schema(schema(BEFORE));
+        let reading = live.begin_reading();
+        for table in 0..Definitions::MOST + 3 {
+            live.apply(
+                &format!("CREATE TABLE t{table} (id int PRIMARY KEY)"),
+                Some("shop"),
+            );
+        }
+        live.replace_schema(schema(BEFORE), reading);
+        assert_eq!(tables(&live).len(), Definitions::MOST);
     }
 }

@@ -12,6 +12,6 @@ pub mod schema;
 
 pub use cluster::{Cluster, Node};
 pub use follow::follow;
-pub use live::Live;
+pub use live::{Live, Reading};
 pub use prepared::{MAX_PREPARED, Markers, PreparedStatement, PreparedStatements};
 pub use schema::{Schema, SchemaError};
