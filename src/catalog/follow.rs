@@ -1,12 +1,12 @@
 //! The control connection: keeps the catalog in step with the cluster.
 //!
-//! It reads schema, cluster and prepared statements when it connects, the schema anew after every SCHEMA_CHANGE, and
-//! the prepared statements when somebody executes one that is not known. Without a server it tries again, forever and
+//! It reads schema, cluster and prepared statements when it connects, schema and cluster anew after every event, and the
+//! prepared statements when somebody executes one that is not known. Without a server it tries again, forever and
 //! ever more patiently; the audit goes on with what is known.
 
 use std::{sync::Arc, time::Duration};
 
-use cqlens_proto::message::{Event, Extensions, Register, Request, Response};
+use cqlens_proto::message::{Register, Request};
 use tokio::time::sleep;
 
 use super::{
@@ -17,6 +17,7 @@ use super::{
 
 /// Follows the node at `address`; never returns. Drop the future to stop.
 pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
+    live.begin_following();
     let mut patience = Patience::default();
     loop {
         let ended = session(&live, &address, &options, &mut patience).await;
@@ -61,7 +62,7 @@ async fn session(
     let mut client = Client::negotiate(address, options).await?;
     client
         .call(&Request::Register(Register {
-            event_types: vec!["SCHEMA_CHANGE"],
+            event_types: vec!["SCHEMA_CHANGE", "TOPOLOGY_CHANGE", "STATUS_CHANGE"],
         }))
         .await?;
     read_all(live, &mut client).await?;
@@ -70,12 +71,9 @@ async fn session(
     loop {
         tokio::select! {
             event = client.next_event() => {
-                let event = event?;
-                let decoded = Response::decode(&event, Extensions::NONE)?;
-                if matches!(decoded.message, Response::Event(Event::SchemaChange(_))) {
-                    settle(&mut client).await?;
-                    read_schema(live, &mut client).await?;
-                }
+                drop(event?);
+                settle(&mut client).await?;
+                read_schema_and_cluster(live, &mut client).await?;
             }
             () = live.prepared.wanted_changed() => read_prepared(live, &mut client).await?,
             () = sleep(REFRESH) => read_all(live, &mut client).await?,
@@ -101,18 +99,18 @@ const MOST_EVENTS_AT_ONCE: u32 = 1_000;
 const REFRESH: Duration = Duration::from_secs(300);
 
 async fn read_all(live: &Live, client: &mut Client) -> Result<(), ClientError> {
-    read_schema(live, client).await?;
-    live.replace_cluster(read::cluster(client).await?);
+    read_schema_and_cluster(live, client).await?;
     read_prepared(live, client).await
 }
 
-async fn read_schema(live: &Live, client: &mut Client) -> Result<(), ClientError> {
+async fn read_schema_and_cluster(live: &Live, client: &mut Client) -> Result<(), ClientError> {
     let reading = live.begin_reading();
     let (schema, errors) = read::schema(client).await?;
     for error in &errors {
         tracing::warn!(%error, "a part of the schema was not understood");
     }
     live.replace_schema(schema, reading);
+    live.replace_cluster(read::cluster(client).await?);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The catalog of a running audit: read for every exchange, replaced when the schema changes.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -11,7 +11,7 @@ use std::{
 use arc_swap::ArcSwap;
 use cqlens_proto::cql;
 
-use super::{Cluster, PreparedStatements, Schema};
+use super::{Cluster, Placement, PreparedStatements, Replication, Ring, Schema};
 
 /// Schema, cluster and prepared statements, shared by all auditors and the control connection.
 #[derive(Debug, Default)]
@@ -21,10 +21,21 @@ pub struct Live {
     version: AtomicU64,
     /// Whether the schema was ever read, or is only what was seen on the wire.
     known: AtomicBool,
+    /// Whether somebody keeps it in step with a cluster.
+    followed: AtomicBool,
     cluster: ArcSwap<Cluster>,
+    places: Mutex<Places>,
     /// Prepared statements.
     pub prepared: PreparedStatements,
     definitions: Mutex<Definitions>,
+}
+
+/// The ring, and what was placed on it so far.
+#[derive(Debug, Default)]
+struct Places {
+    ring: Option<Ring>,
+    /// None where the replication is not understood.
+    placements: HashMap<Replication, Option<Arc<Placement>>>,
 }
 
 /// The definitions that were last seen on the wire: a schema that was being read meanwhile may not have them.
@@ -79,7 +90,7 @@ impl Live {
         self.schema.load_full()
     }
 
-    /// The number of the schema in force. Read it before the schema: a plan may then be newer than it says, not older.
+    /// The number of the schema and the ring in force. Read it before the schema: a plan may then be newer than it says, not older.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
@@ -87,6 +98,16 @@ impl Live {
     /// Whether a whole schema has been read, from a node or a file.
     pub fn is_known(&self) -> bool {
         self.known.load(Ordering::Acquire)
+    }
+
+    /// Whether a control connection reads, or tries to read, what is not known yet.
+    pub fn is_followed(&self) -> bool {
+        self.followed.load(Ordering::Relaxed)
+    }
+
+    /// Says that a control connection is at work from now on.
+    pub(super) fn begin_following(&self) {
+        self.followed.store(true, Ordering::Relaxed);
     }
 
     /// The cluster, as far as known.
@@ -134,7 +155,34 @@ impl Live {
 
     /// Takes over what a node says of the cluster.
     pub fn replace_cluster(&self, cluster: Cluster) {
+        if *self.cluster() == cluster {
+            return;
+        }
+        let mut places = self.places();
+        *places = Places {
+            ring: Ring::of(&cluster),
+            placements: HashMap::new(),
+        };
         self.cluster.store(Arc::new(cluster));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Where the partitions of a keyspace's tables live, nodes being indices of [`Cluster::nodes`]; none where the ring
+    /// is not known, or the keyspace, or its replication is not understood.
+    pub fn placement(&self, keyspace: &str) -> Option<Arc<Placement>> {
+        let schema = self.schema();
+        let keyspace = schema.keyspaces.get(keyspace)?;
+        let replication = Replication::of(keyspace);
+        let Places { ring, placements } = &mut *self.places();
+        let ring = ring.as_ref()?;
+        placements
+            .entry(replication)
+            .or_insert_with_key(|replication| ring.place(replication).map(Arc::new))
+            .clone()
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Held by whoever changes the schema.
@@ -152,6 +200,7 @@ fn define(schema: &mut Schema, cql: &str, keyspace: Option<&str>) -> Result<(), 
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -8,10 +8,12 @@ pub mod murmur3;
 mod prepared;
 mod read;
 mod record;
+mod ring;
 pub mod schema;
 
 pub use cluster::{Cluster, Node};
 pub use follow::follow;
 pub use live::{Live, Reading};
 pub use prepared::{MAX_PREPARED, Markers, PreparedStatement, PreparedStatements};
+pub use ring::{Placement, Replication, Ring};
 pub use schema::{Schema, SchemaError};

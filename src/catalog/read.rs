@@ -16,9 +16,18 @@ use super::{
 
 /// The schema as `system_schema` has it, and what of it was not understood.
 pub(super) async fn schema(client: &mut Client) -> Result<(Schema, Vec<SchemaError>), ClientError> {
+    let tables = read(client, "tables", table).await?;
+    let is_scylla = tables
+        .iter()
+        .any(|table| table.keyspace == "system_schema" && table.name == "scylla_keyspaces");
+    let with_tablets = if is_scylla {
+        read(client, "scylla_keyspaces", with_tablets).await?
+    } else {
+        Vec::new()
+    };
     let rows = Rows {
-        keyspaces: read(client, "keyspaces", keyspace).await?,
-        tables: read(client, "tables", table).await?,
+        keyspaces: read(client, "keyspaces", |row| keyspace(row, &with_tablets)).await?,
+        tables,
         views: read(client, "views", view).await?,
         columns: read(client, "columns", column).await?,
         types: read(client, "types", user_type).await?,
@@ -35,6 +44,12 @@ pub(super) async fn schema(client: &mut Client) -> Result<(Schema, Vec<SchemaErr
     Ok(Schema::from_rows(rows))
 }
 
+/// The keyspace's name, if Scylla places its tables by tablets.
+fn with_tablets(row: &Record) -> Option<String> {
+    const NONE: i32 = -1;
+    (row.int("initial_tablets", NONE) != NONE).then(|| row.text("keyspace_name"))
+}
+
 async fn read<T>(
     client: &mut Client,
     table: &str,
@@ -46,9 +61,11 @@ async fn read<T>(
     Ok(records.iter().map(row).collect())
 }
 
-fn keyspace(row: &Record) -> KeyspaceRow {
+fn keyspace(row: &Record, with_tablets: &[Option<String>]) -> KeyspaceRow {
+    let name = row.text("keyspace_name");
     KeyspaceRow {
-        name: row.text("keyspace_name"),
+        tablets: with_tablets.iter().flatten().any(|other| *other == name),
+        name,
         durable_writes: row.boolean("durable_writes", true),
         replication: row.text_map("replication"),
     }
@@ -151,6 +168,7 @@ pub(super) async fn cluster(client: &mut Client) -> Result<Cluster, ClientError>
         release_version: local.optional_text("release_version"),
         partitioner: partitioner.map(|class| class.rsplit('.').next().unwrap_or_default().to_owned()),
         nodes,
+        asked: client.peer(),
     })
 }
 
@@ -161,7 +179,15 @@ fn node(row: &Record) -> Node {
     let port = match (row.int("native_port", 0), row.int("rpc_port", 0)) {
         (0, port) | (port, _) => u16::try_from(port).ok().filter(|port| *port != 0),
     };
-    Node { address, port }
+    let tokens = row.texts("tokens");
+    Node {
+        host_id: row.uuid("host_id"),
+        address,
+        port,
+        data_center: row.optional_text("data_center"),
+        rack: row.optional_text("rack"),
+        tokens: tokens.iter().filter_map(|token| token.parse().ok()).collect(),
+    }
 }
 
 /// The statements that the node holds prepared: Cassandra 3.10 and later.

@@ -66,6 +66,14 @@ impl Record {
         }
     }
 
+    /// A uuid column, in its usual form.
+    pub(super) fn uuid(&self, column: &str) -> Option<String> {
+        match self.0.get(column)? {
+            CqlValue::Uuid(uuid) | CqlValue::TimeUuid(uuid) => Some(uuid.to_string()),
+            _ => None,
+        }
+    }
+
     /// An int column; `default` where null.
     pub(super) fn int(&self, column: &str, default: i32) -> i32 {
         match self.0.get(column) {

@@ -7,7 +7,7 @@ mod answer;
 mod error;
 mod statement;
 
-use std::{collections::VecDeque, fmt::Display, io, sync::Arc, time::Duration};
+use std::{collections::VecDeque, fmt::Display, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use cqlens_proto::{
@@ -130,6 +130,11 @@ impl Client {
         };
         client.start(options, &negotiated).await?;
         Ok(client)
+    }
+
+    /// Where the node was reached; none once the connection is gone.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.socket.peer_addr().ok()
     }
 
     async fn start(&mut self, options: &ClientOptions, negotiated: &Negotiated) -> Result<(), ClientError> {

@@ -577,6 +577,11 @@ fn set_keyspace_options(keyspace: &mut Keyspace, options: &[Property<'_>]) {
             ("durable_writes", OptionValue::Plain(word) | OptionValue::Text(word)) => {
                 keyspace.durable_writes = !word.eq_ignore_ascii_case("false");
             }
+            ("tablets", OptionValue::Map(map)) => {
+                keyspace.tablets = map
+                    .get("enabled")
+                    .is_none_or(|enabled| enabled.eq_ignore_ascii_case("true"));
+            }
             _ => {}
         }
     }

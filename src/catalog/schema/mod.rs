@@ -40,6 +40,8 @@ pub struct Keyspace {
     pub replication: BTreeMap<String, String>,
     /// Whether writes go through the commit log.
     pub durable_writes: bool,
+    /// Whether tables are placed by Scylla's tablets instead of the ring.
+    pub tablets: bool,
     /// Tables and materialized views by name.
     pub tables: BTreeMap<String, Table>,
     /// User-defined types by name.

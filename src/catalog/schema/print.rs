@@ -44,7 +44,11 @@ impl fmt::Display for Keyspace {
             "CREATE KEYSPACE {name} WITH replication = {}",
             Map(&self.replication)
         )?;
-        writeln!(out, " AND durable_writes = {};", self.durable_writes)?;
+        write!(out, " AND durable_writes = {}", self.durable_writes)?;
+        if self.tablets {
+            out.write_str(" AND tablets = {'enabled': true}")?;
+        }
+        out.write_str(";\n")?;
         for user_type in self.types_in_order() {
             write_type(out, &name, user_type)?;
         }

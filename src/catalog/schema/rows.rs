@@ -44,6 +44,8 @@ pub struct KeyspaceRow {
     pub durable_writes: bool,
     /// `replication`; the class with its full Java name.
     pub replication: BTreeMap<String, String>,
+    /// Whether `system_schema.scylla_keyspaces` has `initial_tablets` for it.
+    pub tablets: bool,
 }
 
 /// A row of `system_schema.tables`.
@@ -133,6 +135,7 @@ impl Schema {
                 name: row.name.clone(),
                 replication: row.replication,
                 durable_writes: row.durable_writes,
+                tablets: row.tablets,
                 ..Keyspace::default()
             };
             schema.keyspaces.insert(row.name, keyspace);

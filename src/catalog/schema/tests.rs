@@ -305,6 +305,7 @@ fn rows_of_system_schema_give_the_schema_that_the_text_gives() {
             name: "shop".into(),
             durable_writes: true,
             replication: text(&[("class", "SimpleStrategy")]),
+            tablets: true,
         }],
         types: vec![TypeRow {
             keyspace: "shop".into(),
@@ -407,6 +408,7 @@ fn hidden_columns_of_compact_tables_stay_hidden() {
             name: "shop".into(),
             durable_writes: true,
             replication: BTreeMap::new(),
+            tablets: false,
         }],
         tables: vec![table("s", &[]), table("d", &["dense", "compound"])],
         columns: vec![
@@ -436,6 +438,7 @@ fn a_type_that_is_not_understood_is_said_and_kept_by_name() {
             name: "shop".into(),
             durable_writes: true,
             replication: BTreeMap::new(),
+            tablets: false,
         }],
         tables: vec![TableRow {
             keyspace: "shop".into(),
