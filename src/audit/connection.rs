@@ -36,7 +36,7 @@ pub(super) struct Pair {
 }
 
 /// What the connection's own requests have set.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Session {
     /// The keyspace of unqualified names: what USE has set.
     pub(super) keyspace: Option<Arc<str>>,

@@ -5,6 +5,7 @@
 
 mod analysis;
 mod connection;
+mod deferred;
 mod exchange;
 mod footprint;
 mod key_hash;
@@ -19,12 +20,13 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use analysis::Analyses;
-use connection::{ConnectionState, Found, Session};
-use exchange::Interpreter;
+use connection::{ConnectionState, Found, Pair, Session};
+use deferred::{Deferred, Waiting};
+use exchange::{Exchange, Interpreter};
 pub use footprint::{Count, Footprint, Key, Keys, Pushed};
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
@@ -81,10 +83,14 @@ impl Audit {
                 ring,
                 queue: Arc::clone(&audit.queue),
                 window: Arc::clone(&window),
-                key,
                 connections: HashMap::new(),
-                analyses: Analyses::new(Arc::clone(live)),
-                keys: Keys::new(),
+                counter: Counter {
+                    live: Arc::clone(live),
+                    key,
+                    analyses: Analyses::new(Arc::clone(live)),
+                    keys: Keys::new(),
+                    deferred: Deferred::default(),
+                },
             };
             let stop = Arc::clone(&audit.stop);
             let thread = thread::Builder::new()
@@ -144,10 +150,8 @@ struct Auditor {
     ring: usize,
     queue: Arc<Queue>,
     window: Arc<Mutex<Window>>,
-    key: HashKey,
     connections: HashMap<ConnectionId, ConnectionState>,
-    analyses: Analyses,
-    keys: Keys,
+    counter: Counter,
 }
 
 impl Auditor {
@@ -159,10 +163,19 @@ impl Auditor {
             if last || tick.is_multiple_of(SWEEP) {
                 self.end_closed(last);
             }
-            if last {
+            self.count_deferred();
+            if last && self.counter.deferred.is_empty() {
                 return;
             }
             thread::sleep(TICK);
+        }
+    }
+
+    /// Looks again at what was not clear before.
+    fn count_deferred(&mut self) {
+        let now = Instant::now();
+        for waiting in self.counter.deferred.take(now) {
+            self.counter.count_again(&mut lock(&self.window), waiting, now);
         }
     }
 
@@ -185,10 +198,8 @@ impl Auditor {
             .connections
             .entry(connection.id)
             .or_insert_with(|| ConnectionState::new(connection));
-        let (analyses, keys, key) = (&mut self.analyses, &mut self.keys, self.key);
-        state.take(capture, |session, found| {
-            count(window, analyses, keys, key, session, found)
-        });
+        let counter = &mut self.counter;
+        state.take(capture, |session, found| counter.count(window, session, found));
     }
 
     /// Forgets connections that are closed and whose captures have all been taken.
@@ -208,33 +219,75 @@ impl Auditor {
         let mut window = lock(&window);
         for id in ended {
             if let Some(state) = self.connections.remove(&id) {
-                let (analyses, keys, key) = (&mut self.analyses, &mut self.keys, self.key);
-                state.end(|session, found| count(&mut window, analyses, keys, key, session, found));
+                let counter = &mut self.counter;
+                state.end(|session, found| counter.count(&mut window, session, found));
             }
         }
     }
 }
 
-/// Adds what was found on a connection to the window.
-fn count(
-    window: &mut Window,
-    analyses: &mut Analyses,
-    keys: &mut Keys,
+/// Adds what is found on connections to windows.
+struct Counter {
+    live: Arc<Live>,
     key: HashKey,
-    session: &mut Session,
-    found: Found,
-) {
-    match found {
-        Found::Pair(pair) => match (Interpreter { analyses, keys }).interpret(session, &pair) {
-            Ok(exchange) => record::record(window, &exchange, keys, key),
+    analyses: Analyses,
+    keys: Keys,
+    deferred: Deferred,
+}
+
+impl Counter {
+    fn count(&mut self, window: &mut Window, session: &mut Session, found: Found) {
+        match found {
+            Found::Pair(pair) => self.count_pair(window, session, pair),
+            Found::UndecodedRequest => window.coverage.undecoded += 1,
+            Found::DroppedRequests(count) => window.coverage.dropped += count,
+            Found::LostResponse => window.coverage.responses_lost += 1,
+        }
+    }
+
+    /// Counts a pair, or puts it off where the catalog will know more in a moment.
+    fn count_pair(&mut self, window: &mut Window, session: &mut Session, pair: Pair) {
+        let unclear = self.count_if(window, session, &pair, |exchange, live| {
+            !(live.is_followed() && deferred::may_become_clear(exchange))
+        });
+        if unclear && let Err(pair) = self.deferred.push(session, pair, Instant::now()) {
+            self.count_if(window, session, &pair, |_, _| true);
+        }
+    }
+
+    fn count_again(&mut self, window: &mut Window, mut waiting: Waiting, now: Instant) {
+        let due = waiting.is_due(now);
+        let unclear = self.count_if(window, &mut waiting.session, &waiting.pair, |exchange, _| {
+            due || !deferred::may_become_clear(exchange)
+        });
+        if unclear {
+            self.deferred.keep(waiting);
+        }
+    }
+
+    /// Counts the exchange if `is_clear` says so, and whether it was not.
+    fn count_if(
+        &mut self,
+        window: &mut Window,
+        session: &mut Session,
+        pair: &Pair,
+        is_clear: impl FnOnce(&Exchange<'_>, &Live) -> bool,
+    ) -> bool {
+        let mut interpreter = Interpreter {
+            analyses: &mut self.analyses,
+            keys: &mut self.keys,
+        };
+        match interpreter.interpret(session, pair) {
+            Ok(exchange) if is_clear(&exchange, &self.live) => {
+                record::record(window, &exchange, &self.keys, self.key);
+            }
+            Ok(_unclear) => return true,
             Err(error) => {
                 tracing::debug!(%error, "a request could not be decoded");
                 window.coverage.undecoded += 1;
             }
-        },
-        Found::UndecodedRequest => window.coverage.undecoded += 1,
-        Found::DroppedRequests(count) => window.coverage.dropped += count,
-        Found::LostResponse => window.coverage.responses_lost += 1,
+        }
+        false
     }
 }
 

@@ -137,10 +137,11 @@ async fn serve(args: Args, live: Arc<Live>, mut outputs: Outputs) -> anyhow::Res
     if serving.await.context("the data path has failed")? == Drained::CutOff {
         tracing::warn!("some connections were closed with requests in flight");
     }
+    // The control connection may still find what the last requests asked for.
+    outputs.window(audit.stop(Timestamp::now()), &live);
     if let Some(control) = control {
         control.abort();
     }
-    outputs.window(audit.stop(Timestamp::now()), &live);
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }

@@ -96,7 +96,8 @@ async fn the_schema_is_read_when_the_node_comes_up_later() {
     drop(node);
 }
 
-#[tokio::test]
+// The node must answer while the proxy stops.
+#[tokio::test(flavor = "multi_thread")]
 async fn a_statement_that_was_prepared_elsewhere_is_looked_up() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.json");
@@ -118,24 +119,17 @@ async fn a_statement_that_was_prepared_elsewhere_is_looked_up() {
     let mut client = Client::connect(proxy.address, &ClientOptions::default())
         .await
         .unwrap();
-    let deadline = Instant::now() + LIMIT;
-    while report(&file)["coverage"]["partitions_exact"] == 0 {
-        client
-            .run(Run::Prepared(&prepared, &names), &RunOptions::default())
-            .await
-            .unwrap();
-        assert!(Instant::now() < deadline, "the statement is never known");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    client
+        .run(Run::Prepared(&prepared, &names), &RunOptions::default())
+        .await
+        .unwrap();
     drop(client);
     assert_eq!(proxy.stop(LIMIT).code, 0);
     let report = report(&file);
-    // What was executed before it was known is unknown and says why; everything after is exact.
+    // The first execution waits until the id has been looked up.
     let coverage = &report["coverage"];
-    let unknown = coverage["unknown_reasons"]["prepared-id-unknown"]
-        .as_u64()
-        .unwrap_or(0);
-    assert_eq!(coverage["partitions_unknown"], unknown);
+    assert_eq!(coverage["partitions_exact"], 1, "{coverage}");
+    assert_eq!(coverage["partitions_unknown"], 0, "{coverage}");
     let pattern = &report["patterns"]
         .as_array()
         .unwrap()
@@ -147,6 +141,85 @@ async fn a_statement_that_was_prepared_elsewhere_is_looked_up() {
         (&pattern["partitions"]["p50"], &pattern["partitions"]["class"]),
         (&json!(2), &json!("multi"))
     );
+}
+
+// The node must answer while the proxy stops.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_others_create_is_counted_from_its_first_request_on() {
+    const TABLES: u64 = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    let node = Node::start(Options::default()).await.unwrap();
+    let mut direct = Client::connect(node.address(), &ClientOptions::default())
+        .await
+        .unwrap();
+    direct.script(SCHEMA).await.unwrap();
+    let proxy = proxy(node.address(), &file, &[]);
+    until(&file, "the schema", |coverage| !has_schema_notice(coverage)).await;
+
+    let mut client = Client::connect(proxy.address, &ClientOptions::default())
+        .await
+        .unwrap();
+    for table in 0..TABLES {
+        // Past the proxy: only the control connection can tell, and it does so later than the requests come.
+        direct
+            .query(&format!("CREATE TABLE shop.t{table} (id int PRIMARY KEY, v int)"))
+            .await
+            .unwrap();
+        client
+            .query(&format!("INSERT INTO shop.t{table} (id, v) VALUES (1, 1)"))
+            .await
+            .unwrap();
+    }
+    direct.query("ALTER TABLE shop.t0 ADD later int").await.unwrap();
+    client
+        .query("SELECT later FROM shop.t0 WHERE id IN (1, 2)")
+        .await
+        .unwrap();
+    drop(client);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let coverage = &report(&file)["coverage"];
+    assert_eq!(coverage["partitions_exact"], TABLES + 1, "{coverage}");
+    assert_eq!(coverage["partitions_unknown"], 0, "{coverage}");
+}
+
+// The node must answer while the proxy stops.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_stays_unknown_is_said_to_be_unknown() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    let node = Node::start(Options::default()).await.unwrap();
+    let mut direct = Client::connect(node.address(), &ClientOptions::default())
+        .await
+        .unwrap();
+    direct.script(SCHEMA).await.unwrap();
+    let proxy = proxy(node.address(), &file, &[]);
+    until(&file, "the schema", |coverage| !has_schema_notice(coverage)).await;
+    let mut client = Client::connect(proxy.address, &ClientOptions::default())
+        .await
+        .unwrap();
+    // It has gone before anybody could look at it.
+    direct
+        .query("CREATE TABLE shop.short (id int PRIMARY KEY)")
+        .await
+        .unwrap();
+    client
+        .query("INSERT INTO shop.short (id) VALUES (1)")
+        .await
+        .unwrap();
+    direct.query("DROP TABLE shop.short").await.unwrap();
+    drop(client);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let coverage = &report(&file)["coverage"];
+    assert_eq!(coverage["audited"], coverage["requests"], "{coverage}");
+    let (exact, unknown) = (&coverage["partitions_exact"], &coverage["partitions_unknown"]);
+    // Unless the control connection was quick enough.
+    if *exact == 0 {
+        assert_eq!(*unknown, 1, "{coverage}");
+        assert_eq!(coverage["unknown_reasons"], json!({"table-unknown": 1}));
+    } else {
+        assert_eq!((exact, unknown), (&json!(1), &json!(0)), "{coverage}");
+    }
 }
 
 /// Executes a point read and an IN of two keys, prepared, and a scan; the coverage afterwards.

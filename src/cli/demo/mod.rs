@@ -160,8 +160,8 @@ async fn through_proxy<T>(
     // Nobody may be left who could be told: then everything has ended already.
     let _ = begin_drain.send(true);
     serving.await.context("the data path has failed")?;
-    control.abort();
     let mut window = audit.stop(Timestamp::now());
+    control.abort();
     window.coverage.notices.insert(STAND_IN.to_owned());
     let schema = live.schema();
     let judgement = rules::check(&window, &schema, &rules::Settings::default());
