@@ -21,6 +21,7 @@ mod differential;
 mod passthrough;
 mod prepared_before;
 mod report;
+mod ring;
 mod scenarios;
 
 use std::sync::LazyLock;

@@ -76,12 +76,15 @@ pub fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -> Strin
         .collect()
 }
 
-/// The command that runs a node in the foreground, with its files below `home`.
-pub fn command(class_path: &str, home: &Path, options: &Options) -> Vec<String> {
+/// The command that runs a node in the foreground, with its files below `home`; `joins` others that run already.
+pub fn command(class_path: &str, home: &Path, options: &Options, joins: bool) -> Vec<String> {
     let heap = options.heap_mib();
     let mut command = vec!["java".to_owned(), "-ea".to_owned()];
     command.extend([format!("-Xms{heap}m"), format!("-Xmx{heap}m")]);
     command.extend(START_FAST.iter().map(|&flag| flag.to_owned()));
+    // How long a node looks for the others before it gives up; one that has none to look for waits as long.
+    let ring_delay_ms = if joins { 30_000 } else { 100 };
+    command.push(format!("-Dcassandra.ring_delay_ms={ring_delay_ms}"));
     command.extend([
         format!(
             "-Dcassandra.config=file://{}",
@@ -90,6 +93,11 @@ pub fn command(class_path: &str, home: &Path, options: &Options) -> Vec<String> 
         format!(
             "-Dlogback.configurationFile={}",
             home.join("logback.xml").display()
+        ),
+        // Read by the snitch that knows racks, where the options ask for it.
+        format!(
+            "-Dcassandra-rackdc.properties=file://{}",
+            home.join("rackdc.properties").display()
         ),
         format!("-Dcassandra.storagedir={}", home.display()),
         format!("-Djava.io.tmpdir={}", home.display()),
@@ -115,7 +123,6 @@ const START_FAST: &[&str] = &[
     "-XX:+PerfDisableSharedMem",
     "-Xss512k",
     "-Dcassandra.skip_wait_for_gossip_to_settle=0",
-    "-Dcassandra.ring_delay_ms=100",
     "-Dcassandra.superuser_setup_delay_ms=0",
 ];
 

@@ -26,6 +26,8 @@ pub struct Options {
     pub nodes: usize,
     /// Settings of `cassandra.yaml` by name, as YAML text.
     pub yaml: Vec<(String, String)>,
+    /// The rack of each node in datacenter `dc1`; if empty, nodes know of no racks (`datacenter1`, `rack1`).
+    pub racks: Vec<String>,
 }
 
 impl Default for Options {
@@ -33,6 +35,7 @@ impl Default for Options {
         Self {
             nodes: 1,
             yaml: Vec::new(),
+            racks: Vec::new(),
         }
     }
 }
@@ -43,6 +46,14 @@ impl Options {
     pub fn with(mut self, setting: &str, value: &str) -> Self {
         self.yaml.push((setting.to_owned(), value.to_owned()));
         self
+    }
+
+    /// A node on each of these racks.
+    #[must_use]
+    pub fn on_racks(mut self, racks: &[&str]) -> Self {
+        self.nodes = racks.len();
+        self.racks = racks.iter().map(|&rack| rack.to_owned()).collect();
+        self.with("endpoint_snitch", "GossipingPropertyFileSnitch")
     }
 
     fn heap_mib(&self) -> usize {
@@ -74,12 +85,11 @@ impl Cassandra {
         let class_path = artifacts::class_path()?;
         let places = places(options.nodes);
         let mut nodes = Vec::new();
-        for place in &places {
-            let mut node = Node::spawn(*place, places[0].address, &class_path, options);
-            if nodes.is_empty() {
-                // The others look for the first when they start.
-                node.wait_until_ready(0);
-            }
+        for (index, place) in places.iter().enumerate() {
+            let rack = options.racks.get(index).map(String::as_str);
+            let mut node = Node::spawn(*place, rack, places[0].address, &class_path, options);
+            // One after the other: each looks for those before it when it starts.
+            node.wait_until_ready(index);
             nodes.push(node);
         }
         let peers = nodes.len() - 1;
@@ -109,7 +119,7 @@ impl Node {
         self.process.log_path()
     }
 
-    fn spawn(place: Place, seed: IpAddr, class_path: &str, options: &Options) -> Self {
+    fn spawn(place: Place, rack: Option<&str>, seed: IpAddr, class_path: &str, options: &Options) -> Self {
         let home = tempfile::Builder::new()
             .prefix("cqlens-cassandra-")
             .tempdir()
@@ -121,9 +131,12 @@ impl Node {
         )
         .unwrap();
         std::fs::write(home.join("logback.xml"), config::LOGBACK).unwrap();
+        if let Some(rack) = rack {
+            std::fs::write(home.join("rackdc.properties"), format!("dc=dc1\nrack={rack}\n")).unwrap();
+        }
         let log = cache::log_file("cassandra");
         let process = Supervised::spawn(
-            &config::command(class_path, &home, options),
+            &config::command(class_path, &home, options, place.address != seed),
             &[],
             &log,
             Some(&home),

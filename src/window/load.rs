@@ -1,0 +1,191 @@
+//! Where on the ring the traffic goes: by node, and by token.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What a node had to do, as far as keys and the ring are known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeLoad {
+    /// Where clients reach it.
+    pub address: Option<String>,
+    /// Its datacenter.
+    pub data_center: Option<String>,
+    /// Its rack.
+    pub rack: Option<String>,
+    /// Requests that it coordinated.
+    pub coordinated: u64,
+    /// Partitions read that it holds a replica of. Which of the replicas has answered is not known.
+    pub reads: u64,
+    /// Partitions written that it holds a replica of.
+    pub writes: u64,
+}
+
+impl NodeLoad {
+    /// Adds the load of `other`, the same node at another time; what is newer about its place stays unknown, so the
+    /// greater text wins.
+    pub fn merge(&mut self, other: &Self) {
+        self.address = self.address.take().max(other.address.clone());
+        self.data_center = self.data_center.take().max(other.data_center.clone());
+        self.rack = self.rack.take().max(other.rack.clone());
+        self.coordinated += other.coordinated;
+        self.reads += other.reads;
+        self.writes += other.writes;
+    }
+}
+
+/// Adds the loads of `other` to `nodes`, by node.
+pub(super) fn merge_nodes(nodes: &mut BTreeMap<String, NodeLoad>, other: &BTreeMap<String, NodeLoad>) {
+    for (id, load) in other {
+        nodes.entry(id.clone()).or_default().merge(load);
+    }
+}
+
+/// Partitions read and written, by the part of the ring that their tokens are in.
+///
+/// The ring of Murmur3 tokens is cut into [`RingLoad::SLICES`] equal slices, whatever nodes there are: so the loads of
+/// windows add up although nodes come and go.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RingLoad {
+    /// By slice; empty until something is counted.
+    reads: Vec<u64>,
+    writes: Vec<u64>,
+}
+
+impl RingLoad {
+    /// How many slices there are.
+    pub const SLICES: usize = 256;
+
+    /// Counts a read of the partition with the token.
+    pub fn read(&mut self, token: i64) {
+        count(&mut self.reads, token);
+    }
+
+    /// Counts a write of the partition with the token.
+    pub fn write(&mut self, token: i64) {
+        count(&mut self.writes, token);
+    }
+
+    /// Reads and writes of each slice, from the smallest token on; empty if nothing was counted.
+    pub fn slices(&self) -> impl Iterator<Item = (u64, u64)> {
+        let slices = self.reads.len().max(self.writes.len());
+        let of = |counts: &[u64], slice| counts.get(slice).copied().unwrap_or(0);
+        (0..slices).map(move |slice| (of(&self.reads, slice), of(&self.writes, slice)))
+    }
+
+    /// The first token of a slice.
+    pub fn first_token(slice: usize) -> i64 {
+        let slice = i64::try_from(slice).unwrap_or(0);
+        i64::MIN.saturating_add(slice.saturating_mul(1 << SLICE_BITS))
+    }
+
+    /// Adds what `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        add(&mut self.reads, &other.reads);
+        add(&mut self.writes, &other.writes);
+    }
+}
+
+/// A slice has 2^56 tokens: the slice is a token's highest byte.
+const SLICE_BITS: u32 = 56;
+
+fn count(counts: &mut Vec<u64>, token: i64) {
+    if counts.is_empty() {
+        counts.resize(RingLoad::SLICES, 0);
+    }
+    // From the smallest token, which is negative, upwards.
+    let slice = (token.cast_unsigned() ^ (1 << 63)) >> SLICE_BITS;
+    if let Some(count) = usize::try_from(slice).ok().and_then(|slice| counts.get_mut(slice)) {
+        *count += 1;
+    }
+}
+
+fn add(counts: &mut Vec<u64>, other: &[u64]) {
+    if counts.len() < other.len() {
+        counts.resize(other.len(), 0);
+    }
+    for (count, other) in counts.iter_mut().zip(other) {
+        *count += other;
+    }
+}
+
+/// Whether requests for a single partition went to a node that holds it: the coordinator is then a replica, and the
+/// driver knows the ring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Routing {
+    /// The coordinator holds the partition.
+    pub replica: u64,
+    /// It does not, and has to ask others.
+    pub other: u64,
+}
+
+impl Routing {
+    /// Share of requests whose coordinator holds the partition, 0.0..=1.0; none where that was never known.
+    pub fn share(&self) -> Option<f64> {
+        let all = self.replica + self.other;
+        (all > 0).then(|| self.replica as f64 / all as f64)
+    }
+
+    /// Adds what `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.replica += other.replica;
+        self.other += other.other;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_fall_into_equal_slices() {
+        let mut load = RingLoad::default();
+        assert_eq!(load.slices().count(), 0);
+        for token in [i64::MIN, -1, 0, i64::MAX] {
+            load.read(token);
+        }
+        load.write(RingLoad::first_token(3));
+        load.write(RingLoad::first_token(4) - 1);
+        let counted: Vec<_> = load
+            .slices()
+            .enumerate()
+            .filter(|(_, counts)| *counts != (0, 0))
+            .collect();
+        assert_eq!(
+            counted,
+            [(0, (1, 0)), (3, (0, 2)), (127, (1, 0)), (128, (1, 0)), (255, (1, 0))]
+        );
+        assert_eq!(RingLoad::first_token(0), i64::MIN);
+        assert_eq!(RingLoad::first_token(128), 0);
+    }
+
+    #[test]
+    fn loads_merge_in_any_order() {
+        let (mut a, mut b) = (RingLoad::default(), RingLoad::default());
+        a.read(1);
+        b.write(1);
+        b.write(i64::MAX);
+        let (mut ab, mut ba) = (a.clone(), b.clone());
+        ab.merge(&b);
+        ba.merge(&a);
+        assert_eq!(ab, ba);
+
+        let node = |address: &str, reads| NodeLoad {
+            address: Some(address.to_owned()),
+            reads,
+            ..NodeLoad::default()
+        };
+        let (old, new) = (node("10.0.0.1", 2), node("10.0.0.2", 3));
+        let (mut left, mut right) = (old.clone(), new.clone());
+        left.merge(&new);
+        right.merge(&old);
+        assert_eq!((&left, left.reads), (&right, 5));
+    }
+
+    #[test]
+    fn a_share_is_known_once_something_was_counted() {
+        assert_eq!(Routing::default().share(), None);
+        let routing = Routing { replica: 3, other: 1 };
+        assert_eq!(routing.share(), Some(0.75));
+    }
+}
