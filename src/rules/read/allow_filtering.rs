@@ -2,11 +2,10 @@
 
 use super::{
     About, Findings, HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, Severity, blind_on_unknown, by_rate, filters,
-    reads_per_second, table, user_reads, with_table,
+    how_often, table, user_reads, with_table,
 };
 use crate::{
     catalog::Schema,
-    number,
     rules::{Finding, Rule},
     window::{Flag, PartitionClass, Pattern, PatternId, Window},
 };
@@ -41,18 +40,18 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, window: &Wi
         severity if narrowed => severity.lowered(),
         severity => severity,
     };
-    let rate = number::rate(reads_per_second(pattern, window));
+    let often = how_often(pattern, window);
     let table = table(pattern);
     let title = if pattern.is(Flag::FullPartitionKey) {
-        format!("Reads of {table} filter the rows of a partition that they name, {rate}")
+        format!("Reads of {table} filter the rows of a partition that they name{often}")
     } else if pattern.is(Flag::Index) {
-        format!("Reads of {table} filter what an index finds on all nodes, {rate}")
+        format!("Reads of {table} filter what an index finds on all nodes{often}")
     } else if pattern.is(Flag::OnToken) {
-        format!("Reads of {table} filter a range of the ring row by row, {rate}")
+        format!("Reads of {table} filter a range of the ring row by row{often}")
     } else if pattern.class() == PartitionClass::Unknown {
-        format!("Reads of {table} filter rows, {rate}; without its schema it is not known how many")
+        format!("Reads of {table} filter rows{often}; without its schema it is not known how many")
     } else {
-        format!("Reads of {table} filter the whole table row by row, {rate}")
+        format!("Reads of {table} filter the whole table row by row{often}")
     };
     let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
     if pattern.is(Flag::FullPartitionKey) {

@@ -2,7 +2,7 @@
 
 use super::{
     About, Findings, HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, Severity, Threshold, blind_on_unknown, by_rate,
-    filters, reads, reads_per_second, table, user_reads,
+    filters, how_often, reads, table, user_reads,
 };
 use crate::{
     catalog::Schema,
@@ -26,9 +26,9 @@ impl Rule for FullScan {
             };
             let rows = rows_per_read(pattern);
             let title = format!(
-                "Reads of {} scan the whole ring, {}{}",
+                "Reads of {} scan the whole ring{}{}",
                 table(pattern),
-                number::rate(reads_per_second(pattern, window)),
+                how_often(pattern, window),
                 rows.map_or_else(String::new, each)
             );
             let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);

@@ -1,12 +1,11 @@
 //! `IN` on several columns of one composite partition key: the lists multiply.
 
 use super::{
-    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Threshold, blind_on_unknown,
-    by_partitions, reads_per_second, table, user_reads,
+    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Threshold, at_p99, blind_on_unknown,
+    by_partitions, how_many, how_often, table, user_reads, with_partitions,
 };
 use crate::{
     catalog::Schema,
-    number,
     rules::{Finding, Rule},
     window::{Flag, Window},
 };
@@ -23,18 +22,15 @@ impl Rule for InCartesianProduct {
             let Some(severity) = by_partitions(found, &ABOUT, pattern, window) else {
                 continue;
             };
-            let p99 = pattern.partitions.quantile(0.99);
             let title = format!(
-                "Reads of {} multiply their `IN` lists to {} partitions (p99), {}",
+                "Reads of {} multiply their `IN` lists to {} partitions{}{}",
                 table(pattern),
-                number::count(p99),
-                number::rate(reads_per_second(pattern, window))
+                how_many(pattern),
+                at_p99(pattern),
+                how_often(pattern, window)
             );
-            let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
-                .title(title)
-                .first("partitions_max", pattern.partitions.max())
-                .first("partitions_p99", p99)
-                .first("partitions_p50", pattern.partitions.quantile(0.5));
+            let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+            let mut finding = with_partitions(finding, pattern);
             if let Some(share) = rows_per_partition(pattern.rows.total(), pattern.partitions.total()) {
                 finding = finding.first("rows_per_partition", share);
             }
@@ -75,7 +71,8 @@ const ABOUT: About = About {
             SELECT * FROM metrics.samples_by_day WHERE day = ? AND sensor IN (?, ?, ?);",
     severity: "\
         By the distinct keys of one read at p99: low from `low_partitions`, medium from `medium_partitions`, \
-        high from `high_partitions`; one step down below `medium_per_hour` reads an hour.",
+        high from `high_partitions`; one step down below `medium_per_hour` reads an hour. Info where the \
+        number depends on what will be bound: a statement that was read, not executed.",
     thresholds: &[
         LOW_PARTITIONS,
         MEDIUM_PARTITIONS,

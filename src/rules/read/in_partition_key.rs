@@ -1,12 +1,11 @@
 //! `IN` on the partition key: one statement, many partitions, one coordinator that waits for all of them.
 
 use super::{
-    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Threshold, blind_on_unknown,
-    by_partitions, reads_per_second, table, user_reads,
+    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Threshold, at_p99, blind_on_unknown,
+    by_partitions, how_many, how_often, table, user_reads, with_partitions,
 };
 use crate::{
     catalog::Schema,
-    number,
     rules::{Finding, Rule},
     window::{Flag, Pattern, Window},
 };
@@ -25,22 +24,15 @@ impl Rule for InPartitionKey {
             let Some(severity) = by_partitions(found, &ABOUT, pattern, window) else {
                 continue;
             };
-            let (p50, p99) = (
-                pattern.partitions.quantile(0.5),
-                pattern.partitions.quantile(0.99),
-            );
             let title = format!(
-                "Reads of {} ask for {} partitions at once (p99), {}",
+                "Reads of {} ask for {} partitions at once{}{}",
                 table(pattern),
-                number::count(p99),
-                number::rate(reads_per_second(pattern, window))
+                how_many(pattern),
+                at_p99(pattern),
+                how_often(pattern, window)
             );
-            let finding = Finding::on(&ABOUT, severity, (id, pattern), window)
-                .title(title)
-                .first("partitions_max", pattern.partitions.max())
-                .first("partitions_p99", p99)
-                .first("partitions_p50", p50);
-            found.push(finding);
+            let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+            found.push(with_partitions(finding, pattern));
         }
         blind_on_unknown(found, &ABOUT, window);
     }
@@ -74,7 +66,8 @@ const ABOUT: About = About {
             SELECT * FROM shop.items_by_cart WHERE cart_id = ?;",
     severity: "\
         By the distinct keys of one read at p99: low from `low_partitions`, medium from `medium_partitions`, \
-        high from `high_partitions`; one step down below `medium_per_hour` reads an hour.",
+        high from `high_partitions`; one step down below `medium_per_hour` reads an hour. Info where the \
+        number depends on what will be bound: a statement that was read, not executed.",
     thresholds: &[
         LOW_PARTITIONS,
         MEDIUM_PARTITIONS,
@@ -128,6 +121,36 @@ mod tests {
             "Reads of `shop.items` ask for 60 partitions at once (p99), 2 a second"
         );
         assert_eq!(finding.evidence[0], ("partitions_p50", 60.into()));
+    }
+
+    #[test]
+    fn a_statement_that_was_only_read_has_no_rate_and_its_number_may_be_unknown() {
+        let mut read_once = window([of(3, 1)]);
+        read_once.observed_seconds = 0.0;
+        let finding = &run(&InPartitionKey, &read_once).findings[0];
+        assert_eq!(
+            finding.title,
+            "Reads of `shop.items` ask for 3 partitions at once"
+        );
+        assert_eq!(finding.severity, Severity::Low);
+        read_once
+            .patterns
+            .values_mut()
+            .for_each(|pattern| pattern.partitions = Default::default());
+        let finding = &run(&InPartitionKey, &read_once).findings[0];
+        assert_eq!(
+            finding.title,
+            "Reads of `shop.items` ask for an unknown number of partitions at once"
+        );
+        assert_eq!(finding.severity, Severity::Info);
+        assert!(
+            finding
+                .evidence
+                .iter()
+                .all(|(name, _)| !name.starts_with("partitions")),
+            "{:?}",
+            finding.evidence
+        );
     }
 
     #[test]

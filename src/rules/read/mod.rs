@@ -45,9 +45,42 @@ fn filters(pattern: &Pattern) -> bool {
         && (pattern.is(Flag::FilteringNeeded) || pattern.class() == PartitionClass::Unknown)
 }
 
-/// Reads per second, the pages of one read counted once.
-fn reads_per_second(pattern: &Pattern, window: &Window) -> f64 {
-    reads(pattern) as f64 / window.seconds().max(1.0)
+/// The rate of a title, `, 3 a minute`, the pages of one read counted once; nothing where no time was observed, as of a
+/// statement that was only read.
+fn how_often(pattern: &Pattern, window: &Window) -> String {
+    if window.seconds() <= 0.0 {
+        return String::new();
+    }
+    let per_second = reads(pattern) as f64 / window.seconds().max(1.0);
+    format!(", {}", number::rate(per_second))
+}
+
+/// The number of partitions in a title.
+fn how_many(pattern: &Pattern) -> String {
+    if pattern.partitions.is_empty() {
+        return "an unknown number of".to_owned();
+    }
+    number::count(pattern.partitions.quantile(0.99))
+}
+
+/// Says which of many executions the number of a title is of.
+fn at_p99(pattern: &Pattern) -> &'static str {
+    if pattern.partitions.count() > 1 {
+        " (p99)"
+    } else {
+        ""
+    }
+}
+
+/// The finding with the partitions of an execution as its first numbers, where they are known.
+fn with_partitions(finding: Finding, pattern: &Pattern) -> Finding {
+    if pattern.partitions.is_empty() {
+        return finding;
+    }
+    finding
+        .first("partitions_max", pattern.partitions.max())
+        .first("partitions_p99", pattern.partitions.quantile(0.99))
+        .first("partitions_p50", pattern.partitions.quantile(0.5))
 }
 
 /// Reads per hour as far as they make a rate.
@@ -110,7 +143,8 @@ fn by_rate(found: &Findings<'_>, about: &About, pattern: &Pattern, window: &Wind
     }
 }
 
-/// The severity of a read of several known partitions: by their number at p99; none below the lowest threshold.
+/// The severity of a read of several partitions: by their number at p99; none below the lowest threshold. Where the
+/// number depends on what will be bound, as of a statement that was only read, it is worth knowing and no more.
 ///
 /// The rule's thresholds must hold `low_partitions`, `medium_partitions` and `high_partitions`, and
 /// [`MEDIUM_PER_HOUR`]: what comes less often costs one step less.
@@ -120,6 +154,9 @@ fn by_partitions(
     pattern: &Pattern,
     window: &Window,
 ) -> Option<Severity> {
+    if pattern.partitions.is_empty() && pattern.class() == PartitionClass::Multi {
+        return Some(Severity::Info);
+    }
     let p99 = pattern.partitions.quantile(0.99) as f64;
     let reached = |name| p99 >= found.threshold(about, name);
     let severity = if reached("high_partitions") {

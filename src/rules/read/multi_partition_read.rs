@@ -4,13 +4,12 @@
 //! touch several partitions.
 
 use super::{
-    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Severity, Threshold,
-    blind_on_unknown, by_partitions, filters, reads_per_hour, reads_per_second, table, user_reads,
-    with_table,
+    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Severity, Threshold, at_p99,
+    blind_on_unknown, by_partitions, filters, how_many, how_often, reads_per_hour, table, user_reads,
+    with_partitions, with_table,
 };
 use crate::{
     catalog::Schema,
-    number,
     rules::{Finding, Rule},
     window::{Flag, PartitionClass, Pattern, PatternId, Window},
 };
@@ -47,9 +46,9 @@ fn by_index(found: &Findings<'_>, id: PatternId, pattern: &Pattern, window: &Win
     let steady = reads_per_hour(pattern, window) >= found.threshold(&ABOUT, INDEX_PER_HOUR.name);
     let severity = if steady { Severity::Medium } else { Severity::Low };
     let title = format!(
-        "Reads of {} ask an index on all nodes instead of one partition, {}",
+        "Reads of {} ask an index on all nodes instead of one partition{}",
         table(pattern),
-        number::rate(reads_per_second(pattern, window))
+        how_often(pattern, window)
     );
     Finding::on(&ABOUT, severity, (id, pattern), window)
         .title(title)
@@ -61,9 +60,9 @@ fn by_index(found: &Findings<'_>, id: PatternId, pattern: &Pattern, window: &Win
 
 fn by_token(id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
     let title = format!(
-        "Reads of {} walk token ranges, {}: analytics or an export",
+        "Reads of {} walk token ranges{}: analytics or an export",
         table(pattern),
-        number::rate(reads_per_second(pattern, window))
+        how_often(pattern, window)
     );
     Finding::on(&ABOUT, Severity::Info, (id, pattern), window)
         .title(title)
@@ -72,19 +71,15 @@ fn by_token(id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
 
 fn by_number(found: &Findings<'_>, id: PatternId, pattern: &Pattern, window: &Window) -> Option<Finding> {
     let severity = by_partitions(found, &ABOUT, pattern, window)?;
-    let p99 = pattern.partitions.quantile(0.99);
     let title = format!(
-        "Reads of {} touch {} partitions (p99), {}",
+        "Reads of {} touch {} partitions{}{}",
         table(pattern),
-        number::count(p99),
-        number::rate(reads_per_second(pattern, window))
+        how_many(pattern),
+        at_p99(pattern),
+        how_often(pattern, window)
     );
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), window)
-        .title(title)
-        .first("partitions_max", pattern.partitions.max())
-        .first("partitions_p99", p99)
-        .first("partitions_p50", pattern.partitions.quantile(0.5));
-    Some(finding)
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+    Some(with_partitions(finding, pattern))
 }
 
 const HIGH_PARTITIONS: Threshold = Threshold {
