@@ -74,10 +74,15 @@ impl Analysis {
         ) {
             plan = Plan::without_schema(statement, keyspace, markers);
         }
+        Self::of_plan(template, plan)
+    }
+
+    /// A statement that is understood.
+    pub(super) fn of_plan(template: Template, plan: Plan) -> Self {
         let names = plan.tables().to_vec();
         let first = names.first().map(|(name, _)| Arc::clone(name));
         let head = PatternHead {
-            kind: kind(statement.kind()),
+            kind: plan.facts().statement_kind(),
             keyspace: first.as_ref().map(|name| name.keyspace.clone()),
             table: first.as_ref().map(|name| name.table.clone()),
             cql: template.text,
@@ -135,43 +140,6 @@ impl Analysis {
 
 /// The pattern of all executions of unknown prepared statements.
 const UNKNOWN_PREPARED: PatternId = PatternId(1);
-
-fn kind(kind: ast::Kind) -> StatementKind {
-    match kind {
-        ast::Kind::Select => StatementKind::Select,
-        ast::Kind::Insert => StatementKind::Insert,
-        ast::Kind::Update => StatementKind::Update,
-        ast::Kind::Delete => StatementKind::Delete,
-        ast::Kind::Batch => StatementKind::Batch,
-        other if DEFINITIONS.contains(&other) => StatementKind::Ddl,
-        _ => StatementKind::Other,
-    }
-}
-
-/// Statements that change the schema, and TRUNCATE, which drops what it held.
-const DEFINITIONS: &[ast::Kind] = &[
-    ast::Kind::CreateKeyspace,
-    ast::Kind::AlterKeyspace,
-    ast::Kind::DropKeyspace,
-    ast::Kind::CreateTable,
-    ast::Kind::AlterTable,
-    ast::Kind::DropTable,
-    ast::Kind::CreateType,
-    ast::Kind::AlterType,
-    ast::Kind::DropType,
-    ast::Kind::CreateIndex,
-    ast::Kind::DropIndex,
-    ast::Kind::CreateView,
-    ast::Kind::AlterView,
-    ast::Kind::DropView,
-    ast::Kind::CreateFunction,
-    ast::Kind::DropFunction,
-    ast::Kind::CreateAggregate,
-    ast::Kind::DropAggregate,
-    ast::Kind::CreateTrigger,
-    ast::Kind::DropTrigger,
-    ast::Kind::Truncate,
-];
 
 /// Texts that are kept with their analysis: more than any application has, as long as it binds its values.
 const MAX_TEXTS: usize = 4_096;
@@ -282,7 +250,7 @@ impl Analyses {
             children.push(analysis);
         }
         let footprint = refused.map_or_else(|| sum.footprint(keys), Err);
-        let analysis = Arc::new(batch_analysis(batch.kind, &children));
+        let analysis = Arc::new(batch_analysis(batch_kind(batch.kind), &children));
         Execution {
             tables: analysis.tables.clone(),
             analysis,
@@ -333,9 +301,8 @@ fn batch_kind(kind: BatchKind) -> ast::BatchKind {
 }
 
 /// What the statements of a BATCH message are together.
-fn batch_analysis(kind: BatchKind, children: &[Arc<Analysis>]) -> Analysis {
+pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -> Analysis {
     let templates: Vec<_> = children.iter().map(|child| child.template()).collect();
-    let kind = batch_kind(kind);
     let flag = match kind {
         ast::BatchKind::Unlogged => Flag::UnloggedBatch,
         ast::BatchKind::Counter => Flag::Counter,

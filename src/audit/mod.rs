@@ -9,6 +9,7 @@ mod deferred;
 mod exchange;
 mod footprint;
 mod key_hash;
+mod once;
 pub mod plan;
 mod record;
 mod warning;
@@ -30,6 +31,7 @@ use exchange::{Exchange, Interpreter};
 pub use footprint::{Count, Footprint, Key, Keys, Pushed};
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
+pub use once::Once;
 
 use crate::{
     capture::{Capture, ConnectionId, Dropped, Queue},

@@ -17,6 +17,7 @@ mod batch_sum;
 mod cast;
 mod clustering;
 mod facts;
+mod foreseen;
 mod function;
 mod index;
 mod json;
