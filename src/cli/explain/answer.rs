@@ -2,15 +2,19 @@
 //!
 //! A field that is left out has no meaning for the statement's kind; one that is null has, but cannot be known.
 
+use std::collections::BTreeSet;
+
 use cqlens_proto::cql::ast::{BatchKind, Dialect, Kind, Statement};
 use cqlens_proto::cql::{self, ParseError, Template};
 use cqlens_proto::message::Values;
 use serde::Serialize;
 
+use super::lint;
 use crate::audit::plan::{BatchSum, Facts, Limits, Plan, Refusal};
-use crate::audit::{Count, Footprint, Keys};
+use crate::audit::{Count, Footprint, Keys, Once};
 use crate::catalog::Schema;
 use crate::catalog::schema::is_virtual;
+use crate::rules::Severity;
 use crate::window::{PartitionClass, Reason};
 
 /// The answer to one statement.
@@ -34,6 +38,11 @@ pub(super) struct Answer {
     touched: Option<Touched>,
     template: Option<String>,
     fingerprint: Option<String>,
+    /// The rules that one execution makes fire, by id; what is not executed makes none fire.
+    findings: Vec<&'static str>,
+    /// The severest of them.
+    #[serde(skip)]
+    pub(super) worst: Option<Severity>,
     pub(super) error: Option<Error>,
 }
 
@@ -220,7 +229,7 @@ impl Answer {
             .as_ref()
             .map_or_else(|refusal| Footprint::unknown(refusal.reason), |known| *known);
         let batch_keys = distinct_keys(&footprint, keys);
-        Self {
+        let answer = Self {
             kind: Some(facts.kind.as_str()),
             text: Some(text_of(facts)),
             read: (facts.kind == Kind::Select).then(|| read_of(facts, limits)),
@@ -229,12 +238,14 @@ impl Answer {
                 .batch
                 .map(|(kind, statements)| batch_of(kind, statements, &footprint, batch_keys)),
             touched: touches(facts.kind).then(|| Touched::of(&footprint, keys).within(plan.class())),
-            template: Some(template.text),
+            template: Some(template.text.clone()),
             fingerprint: Some(template.fingerprint.to_string()),
             error: error
                 .filter(|refusal| refusal.reason != Reason::SchemaUnknown)
                 .map(Into::into),
-        }
+            ..Self::default()
+        };
+        answer.judged(context, || Once::of(template, plan, &footprint))
     }
 
     /// The answer to a BATCH message, of texts that are given one by one.
@@ -284,7 +295,7 @@ impl Answer {
         });
         let schemas: Option<Vec<_>> = facts.clone().map(|facts| facts.schema.as_ref()).collect();
         let counter = schemas.map(|schemas| schemas.iter().any(|schema| schema.counter));
-        Self {
+        let answer = Self {
             kind: Some(Kind::Batch.as_str()),
             text: Some(Text {
                 keyspace,
@@ -314,7 +325,23 @@ impl Answer {
                 .as_ref()
                 .filter(|refusal| refusal.reason != Reason::SchemaUnknown)
                 .map(Into::into),
-            read: None,
+            ..Self::default()
+        };
+        let statements = templates.into_iter().zip(plans);
+        answer.judged(context, || Once::of_batch(kind, statements, &footprint))
+    }
+
+    /// The answer with what the rules find, unless the statement is refused.
+    fn judged(self, context: Context<'_>, once: impl FnOnce() -> Once) -> Self {
+        if self.error.is_some() {
+            return self;
+        }
+        let found = lint::findings(&once(), context.schema);
+        let ids: BTreeSet<_> = found.iter().map(|finding| finding.rule).collect();
+        Self {
+            findings: ids.into_iter().collect(),
+            worst: found.iter().map(|finding| finding.severity).max(),
+            ..self
         }
     }
 

@@ -1,28 +1,20 @@
-//! For people: errors drawn into the text in the manner of rustc, and a line or two on every statement.
+//! For people: a line or two on every statement; errors and findings drawn into the text.
 
-use std::cell::Cell;
 use std::io::{self, Write};
-use std::ops::Range;
 
-use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use cqlens_proto::cql::ast::{Body, Kind, Statement};
-use cqlens_proto::cql::{self, ParseError, Span, Template};
+use cqlens_proto::cql::ast::{Body, Kind, RelationOperator, Statement, Subject};
+use cqlens_proto::cql::{self, Span, Template};
 use cqlens_proto::message::Values;
 
 use super::answer::{extension_error, says_nothing};
-use crate::audit::plan::{Plan, Refusal};
-use crate::audit::{Count, Footprint, Keys};
+use super::draw::{Remark, Source};
+use super::lint::{self, Outcome};
+use crate::audit::plan::Plan;
+use crate::audit::{Count, Footprint, Keys, Once};
 use crate::catalog::Schema;
-use crate::window::{PartitionClass, Reason};
+use crate::window::{Flag, PartitionClass, Reason};
 
-/// A text to explain, and what it is called.
-pub(super) struct Source<'s> {
-    pub(super) name: &'s str,
-    pub(super) text: &'s str,
-    pub(super) colour: bool,
-}
-
-/// Explains every statement of a script; the number of those that are wrong.
+/// Explains every statement of a script.
 ///
 /// `USE` and definitions in the script count for what follows them.
 pub(super) fn explain(
@@ -30,27 +22,22 @@ pub(super) fn explain(
     out: &mut impl Write,
     keyspace: Option<&str>,
     schema: Option<&Schema>,
-) -> io::Result<usize> {
+) -> io::Result<Outcome> {
     let mut script = Script {
         source,
         keyspace: keyspace.map(ToOwned::to_owned),
         schema: schema.cloned().unwrap_or_default(),
         has_schema: schema.is_some(),
         keys: Keys::new(),
-        line: Cell::new((0, 1)),
+        outcome: Outcome::default(),
     };
-    let mut wrong = 0;
     for (span, statement) in cql::statements(source.text) {
-        let is_right = match statement {
+        match statement {
             Ok(statement) => script.statement(&statement, out)?,
-            Err(error) => {
-                script.draw(out, &Problem::of_parse(&error), span)?;
-                false
-            }
-        };
-        wrong += usize::from(!is_right);
+            Err(error) => script.is_wrong(out, &Remark::of_parse(&error), span)?,
+        }
     }
-    Ok(wrong)
+    Ok(script.outcome)
 }
 
 /// A script that is being explained, and what its statements have changed so far.
@@ -60,62 +47,93 @@ struct Script<'s> {
     schema: Schema,
     has_schema: bool,
     keys: Keys,
-    /// An offset and the number of its line, from which the next one is counted.
-    line: Cell<(usize, usize)>,
-}
-
-/// Something that is wrong, and where.
-struct Problem {
-    stage: &'static str,
-    message: String,
-    label: String,
-    span: Option<Span>,
+    outcome: Outcome,
 }
 
 impl Script<'_> {
-    /// Whether nothing is wrong with the statement.
-    fn statement(&mut self, statement: &Statement<'_>, out: &mut impl Write) -> io::Result<bool> {
+    fn statement(&mut self, statement: &Statement<'_>, out: &mut impl Write) -> io::Result<()> {
         if let Some(error) = extension_error(statement) {
             let span = statement.extension.as_ref().map(|extension| extension.span);
-            let problem = Problem {
-                stage: error.stage,
-                message: error.message,
-                label: String::new(),
-                span,
-            };
-            self.draw(out, &problem, statement.span)?;
-            return Ok(false);
+            return self.is_wrong(out, &Remark::of_extension(error, span), statement.span);
         }
         if let Body::Use(using) = &statement.body {
             self.keyspace = Some(using.keyspace.as_str().to_owned());
-            return Ok(true);
+            return Ok(());
         }
         if self.schema.apply(statement, self.keyspace.as_deref()).is_ok() {
             self.has_schema = true;
-            return Ok(true);
+            return Ok(());
         }
         let plan = Plan::of(statement, self.keyspace.as_deref(), &self.schema);
-        let touches = !matches!(
+        let touches = matches!(
             plan.facts().kind,
             Kind::Select | Kind::Insert | Kind::Update | Kind::Delete | Kind::Batch
         );
-        if touches {
-            return Ok(true);
+        if !touches {
+            return Ok(());
         }
         let values = statement.bind_markers.is_empty().then_some(&Values::NONE);
         self.keys.clear();
         match plan.execute(values, &mut self.keys) {
             // Without a schema every table is unknown, which says nothing of the statement.
             Err(refusal) if self.has_schema || !says_nothing(&refusal) => {
-                self.draw(out, &Problem::of_refusal(&refusal), statement.span)?;
-                Ok(false)
+                self.is_wrong(out, &Remark::of_refusal(&refusal), statement.span)
             }
             executed => {
                 let footprint = executed.unwrap_or_else(|_| Footprint::unknown(Reason::SchemaUnknown));
                 self.describe(out, statement, &plan, &footprint)?;
-                Ok(true)
+                self.judge(out, statement, plan, &footprint)
             }
         }
+    }
+
+    fn is_wrong(&mut self, out: &mut impl Write, remark: &Remark, statement: Span) -> io::Result<()> {
+        self.outcome.wrong += 1;
+        self.source.draw(out, remark, statement)
+    }
+
+    /// Draws what the rules find.
+    fn judge(
+        &mut self,
+        out: &mut impl Write,
+        statement: &Statement<'_>,
+        plan: Plan,
+        footprint: &Footprint,
+    ) -> io::Result<()> {
+        let lists = self.lists_of_keys(statement, &plan);
+        let template = Template::of(statement, self.keyspace.as_deref());
+        let once = Once::of(template, plan, footprint);
+        for finding in lint::findings(&once, &self.schema) {
+            self.outcome.worst = self.outcome.worst.max(Some(finding.severity));
+            let spans = match finding.rule {
+                "in-partition-key" | "in-cartesian-product" => lists.clone(),
+                _ => Vec::new(),
+            };
+            let remark = Remark::of_finding(finding, spans);
+            self.source.draw(out, &remark, statement.span)?;
+        }
+        Ok(())
+    }
+
+    /// Where `IN` restricts the partition key.
+    fn lists_of_keys(&self, statement: &Statement<'_>, plan: &Plan) -> Vec<Span> {
+        let (Body::Select(select), Some(keyspace), Some(table)) =
+            (&statement.body, &plan.facts().keyspace, &plan.facts().table)
+        else {
+            return Vec::new();
+        };
+        let Some(table) = self.schema.table(keyspace, table) else {
+            return Vec::new();
+        };
+        let relations = select.where_clause.relations.iter();
+        let lists = relations.filter(|relation| match &relation.subject {
+            Subject::Column(name) if relation.operator == RelationOperator::In => table
+                .partition_key()
+                .iter()
+                .any(|column| column.name == name.as_str()),
+            _ => false,
+        });
+        lists.map(|relation| relation.span).collect()
     }
 
     /// `file:line: select on shop.kv: 2 partitions`, its properties, and its template.
@@ -127,13 +145,13 @@ impl Script<'_> {
         footprint: &Footprint,
     ) -> io::Result<()> {
         let facts = plan.facts();
-        let (line, _) = self.place(statement.span);
+        let line = self.source.line(statement.span);
         let table = match (&facts.keyspace, &facts.table) {
             (Some(keyspace), Some(table)) => format!(" on {keyspace}.{table}"),
             (None, Some(table)) => format!(" on {table}"),
             _ => String::new(),
         };
-        let touched = in_words(footprint, plan.class());
+        let touched = in_words(footprint, plan);
         writeln!(
             out,
             "{}:{line}: {}{table}: {touched}",
@@ -146,89 +164,10 @@ impl Script<'_> {
         let template = Template::of(statement, self.keyspace.as_deref());
         writeln!(out, "    {}  {}", template.fingerprint, template.text)
     }
-
-    fn draw(&self, out: &mut impl Write, problem: &Problem, statement: Span) -> io::Result<()> {
-        let (line, lines) = self.place(statement.to(problem.span.unwrap_or(statement)));
-        let text = self.source.text.get(lines.clone()).unwrap_or_default();
-        let marked = problem.span.unwrap_or(statement);
-        let start = char_start(text, marked.range().start.saturating_sub(lines.start));
-        let end = char_start(text, marked.range().end.saturating_sub(lines.start)).max(start);
-        let annotation = AnnotationKind::Primary
-            .span(start..end)
-            .label(problem.label.as_str());
-        let snippet = Snippet::source(text)
-            .line_start(line)
-            .path(self.source.name)
-            .annotation(annotation);
-        let report = &[Level::ERROR
-            .primary_title(problem.message.as_str())
-            .id(problem.stage)
-            .element(snippet)];
-        let renderer = if self.source.colour {
-            Renderer::styled()
-        } else {
-            Renderer::plain()
-        };
-        writeln!(out, "{}\n", renderer.render(report))
-    }
-
-    /// The number of the line in which a span begins, and the bytes of all lines that it touches.
-    fn place(&self, span: Span) -> (usize, Range<usize>) {
-        let text = self.source.text;
-        let begin = char_start(text, span.range().start);
-        let end = char_start(text, span.range().end).max(begin);
-        let first = text[..begin].rfind('\n').map_or(0, |newline| newline + 1);
-        let last = text[end..].find('\n').map_or(text.len(), |newline| end + newline);
-        (self.line_of(begin), first..last)
-    }
 }
 
-impl Script<'_> {
-    /// The number of the line of an offset. Statements come in order, so that the text is counted through once.
-    fn line_of(&self, offset: usize) -> usize {
-        let (counted, line) = match self.line.get() {
-            (counted, line) if counted <= offset => (counted, line),
-            _ => (0, 1),
-        };
-        let line = line + self.source.text[counted..offset].matches('\n').count();
-        self.line.set((offset, line));
-        line
-    }
-}
-
-/// The last place at or before an offset at which a character begins.
-fn char_start(text: &str, offset: usize) -> usize {
-    text.floor_char_boundary(offset.min(text.len()))
-}
-
-impl Problem {
-    fn of_parse(error: &ParseError) -> Self {
-        let expected: Vec<String> = error.expected.iter().map(ToString::to_string).collect();
-        let label = match expected.as_slice() {
-            [] => String::new(),
-            [only] => format!("expected {only}"),
-            [others @ .., last] => format!("expected {} or {last}", others.join(", ")),
-        };
-        Self {
-            stage: "parse",
-            message: error.kind.to_string(),
-            label,
-            span: Some(error.span),
-        }
-    }
-
-    fn of_refusal(refusal: &Refusal) -> Self {
-        Self {
-            stage: refusal.stage.name(),
-            message: refusal.message.to_string(),
-            label: String::new(),
-            span: refusal.span,
-        }
-    }
-}
-
-fn in_words(footprint: &Footprint, class: PartitionClass) -> String {
-    match (footprint.count, class) {
+fn in_words(footprint: &Footprint, plan: &Plan) -> String {
+    match (footprint.count, plan.class()) {
         (Count::Exact(0), _) => "no partition (nothing can match)".to_owned(),
         (Count::Exact(1), _) => "1 partition".to_owned(),
         (Count::Exact(count), _) => format!("{count} partitions"),
@@ -242,15 +181,17 @@ fn in_words(footprint: &Footprint, class: PartitionClass) -> String {
         (Count::Unknown(Reason::Unbound), PartitionClass::Single) => {
             "1 partition for each execution".to_owned()
         }
-        (Count::Unknown(Reason::Unbound), PartitionClass::Multi) => {
-            "as many partitions as distinct keys are bound".to_owned()
-        }
+        (Count::Unknown(Reason::Unbound), PartitionClass::Multi) => match plan.foreseen_partitions() {
+            Some(1) => "1 partition for each execution".to_owned(),
+            Some(count) => format!("{count} partitions for each execution"),
+            None => "as many partitions as distinct keys are bound".to_owned(),
+        },
         (Count::Unknown(reason), _) => format!("partitions unknown ({})", reason.name()),
     }
 }
 
 /// The kebab-case name that a property has in JSON.
-fn serde_name(flag: &crate::window::Flag) -> String {
+fn serde_name(flag: &Flag) -> String {
     serde_json::to_value(flag)
         .ok()
         .and_then(|name| name.as_str().map(ToOwned::to_owned))
@@ -261,16 +202,13 @@ fn serde_name(flag: &crate::window::Flag) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::rules::Severity;
 
-    fn explained(text: &str) -> (String, usize) {
-        let source = Source {
-            name: "q.cql",
-            text,
-            colour: false,
-        };
+    fn explained(text: &str) -> (String, Outcome) {
+        let source = Source::new("q.cql", text, false);
         let mut out = Vec::new();
-        let wrong = explain(&source, &mut out, None, None).unwrap();
-        (String::from_utf8(out).unwrap(), wrong)
+        let outcome = explain(&source, &mut out, None, None).unwrap();
+        (String::from_utf8(out).unwrap(), outcome)
     }
 
     const TABLE: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};\nUSE shop;\n\
@@ -278,28 +216,39 @@ mod tests {
 
     #[test]
     fn a_syntax_error_is_drawn_and_the_next_statement_is_read() {
-        let (text, wrong) = explained("SELECT * FORM kv;\nSELECT * FROM kv");
+        let (text, outcome) = explained("SELECT * FORM kv;\nSELECT * FROM kv");
         insta::assert_snapshot!(text);
-        assert_eq!(wrong, 1);
+        assert_eq!(outcome.wrong, 1);
     }
 
     #[test]
     fn a_refusal_is_drawn_where_it_belongs() {
-        let (text, wrong) = explained(&format!(
+        let (text, outcome) = explained(&format!(
             "{TABLE}SELECT * FROM kv\nWHERE é = 1;\nSELECT * FROM kv WHERE v = 1"
         ));
         insta::assert_snapshot!(text);
-        assert_eq!(wrong, 2);
+        assert_eq!(outcome.wrong, 2);
     }
 
     #[test]
     fn footprints_are_told_in_words() {
-        let (text, wrong) = explained(&format!(
+        let (text, outcome) = explained(&format!(
             "{TABLE}SELECT * FROM kv WHERE k IN (1, 2, 1);\nSELECT v FROM kv WHERE k = ?;\nSELECT v FROM kv WHERE k IN ?;\n\
              SELECT * FROM kv WHERE token(k) > 0;\nSELECT * FROM kv WHERE v = 1 ALLOW FILTERING;\nDELETE FROM kv WHERE k IN ();"
         ));
         insta::assert_snapshot!(text);
-        assert_eq!(wrong, 0);
+        assert_eq!(outcome.wrong, 0);
+    }
+
+    #[test]
+    fn findings_are_drawn_with_what_would_help() {
+        let (text, outcome) = explained(&format!(
+            "{TABLE}CREATE TABLE pair (a int, b int, v int, PRIMARY KEY ((a, b)));\n\
+             SELECT k FROM kv\n WHERE v = ?\n ALLOW FILTERING;\nSELECT v FROM pair WHERE a = ? AND b IN (1, 2, 3);\n\
+             SELECT v FROM pair\n WHERE a IN (1, 2)\n AND b IN ?;\nSELECT v FROM kv WHERE k = 1;"
+        ));
+        insta::assert_snapshot!(text);
+        assert_eq!((outcome.wrong, outcome.worst), (0, Some(Severity::Medium)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use cqlens_proto::message::{Value, ValuesBuf};
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Context, Error};
+use super::lint::Outcome;
 use crate::audit::Keys;
 use crate::catalog::Schema;
 
@@ -57,7 +58,7 @@ pub(super) fn explain(
     out: &mut impl Write,
     keyspace: Option<&str>,
     schema: Option<&Schema>,
-) -> io::Result<()> {
+) -> io::Result<Outcome> {
     let none = Schema::default();
     let context = Context {
         keyspace,
@@ -66,9 +67,14 @@ pub(super) fn explain(
     };
     let mut keys = Keys::new();
     let mut line = Vec::new();
+    let mut outcome = Outcome::default();
     while input.read_until(b'\n', &mut line)? > 0 {
         if !line.trim_ascii().is_empty() {
             let (id, answer) = answer(&line, context, &mut keys);
+            outcome.add(Outcome {
+                wrong: usize::from(answer.error.is_some()),
+                worst: answer.worst,
+            });
             serde_json::to_writer(&mut *out, &Line { id, answer: &answer })?;
             out.write_all(b"\n")?;
         }
@@ -78,7 +84,7 @@ pub(super) fn explain(
             out.flush()?;
         }
     }
-    Ok(())
+    Ok(outcome)
 }
 
 fn answer(line: &[u8], context: Context<'_>, keys: &mut Keys) -> (serde_json::Value, Answer) {

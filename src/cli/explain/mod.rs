@@ -1,22 +1,35 @@
-//! `cqlens explain`: the static half alone. CQL text in; template, footprint and what Cassandra would refuse out.
+//! `cqlens explain`: the static half alone. CQL text in; template, footprint, findings and what Cassandra would refuse out.
 //!
 //! Reads files of statements, or with `--json` one statement a line; never a network. A statement that is wrong is
 //! answered as such, and the next one is read.
 
 mod answer;
+mod draw;
 mod human;
 mod json;
+mod lint;
 
+use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 
-use super::schema_file;
+use self::draw::Source;
+use self::lint::Outcome;
+use super::{log, schema_file};
 use crate::catalog::Schema;
+use crate::rules::Severity;
 
-/// Explain CQL statements without a cluster: what they touch, and what Cassandra would refuse.
+/// Explain CQL statements without a cluster: what they touch, what the rules find, and what Cassandra would refuse.
+///
+/// A linter for CQL in source trees and CI: `cqlens explain --schema schema.cql --fail-on medium *.cql`. Each statement is judged
+/// as if it ran once: by its shape, since only traffic tells how often it runs (`cqlens proxy`). `cqlens rules` lists what is
+/// looked for.
+///
+/// Exit codes: 0 done; 1 a finding at or above `--fail-on`; 2 a file that cannot be read, a text that is no CQL, a statement that
+/// Cassandra would refuse. With `--json` the last two are answers, and change the exit code only where `--fail-on` is given.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Definitions of the tables, as `DESCRIBE SCHEMA` prints them; without it only the text is explained.
@@ -28,15 +41,18 @@ pub(super) struct Args {
     /// Read one JSON record a line (`{"id", "keyspace", "query", "values"}`), answer one JSON object a line.
     #[arg(long)]
     json: bool,
+    /// Exit with code 1 if a finding is of this severity or above.
+    #[arg(long, value_name = "SEVERITY")]
+    fail_on: Option<Severity>,
     /// CQL files; `-` or none: standard input.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
-/// Explains everything that was given. The exit code is 2 if a statement is no CQL or would be refused.
+/// Explains everything that was given; a file that cannot be read is told, and the next one is read.
 ///
 /// # Errors
-/// A file that cannot be read, or output that cannot be written; a reader that has gone away is no error.
+/// A schema that cannot be read, or output that cannot be written; a reader that has gone away is no error.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let schema = args.schema.as_deref().map(schema_file::read).transpose()?;
     let outcome = explain(args, schema.as_ref());
@@ -50,30 +66,42 @@ fn explain(args: &Args, schema: Option<&Schema>) -> anyhow::Result<ExitCode> {
     let stdout = io::stdout();
     let colour = stdout.is_terminal();
     let mut out = io::BufWriter::new(stdout.lock());
-    let mut refused = 0;
+    let mut outcome = Outcome::default();
+    let mut unread = false;
     for path in inputs(&args.files) {
         let keyspace = args.keyspace.as_deref();
-        if args.json {
-            read_with(path, |input| {
-                json::explain(io::BufReader::new(input), &mut out, keyspace, schema)
-            })?;
-        } else {
-            let mut text = String::new();
-            read_with(path, |input| input.read_to_string(&mut text))?;
-            let source = human::Source {
-                name: &name(path),
-                text: &text,
-                colour,
-            };
-            refused += human::explain(&source, &mut out, keyspace, schema).context("cannot write")?;
-        }
+        let input = open(path).and_then(|input| match args.json {
+            true => Ok(Input::Lines(input)),
+            false => text(path, input).map(Input::Script),
+        });
+        let explained = match input {
+            Ok(Input::Lines(input)) => json::explain(input, &mut out, keyspace, schema),
+            Ok(Input::Script(text)) => {
+                let name = name(path);
+                human::explain(&Source::new(&name, &text, colour), &mut out, keyspace, schema)
+            }
+            Err(error) => {
+                out.flush().context("cannot write")?;
+                log::failed(&error);
+                unread = true;
+                continue;
+            }
+        };
+        outcome.add(explained.with_context(|| format!("cannot explain {}", name(path)))?);
     }
     out.flush().context("cannot write")?;
-    Ok(if refused == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(2)
-    })
+    if args.json && args.fail_on.is_none() {
+        // Whoever asks for answers reads errors there.
+        outcome.wrong = 0;
+    }
+    outcome.wrong += usize::from(unread);
+    Ok(outcome.exit_code(args.fail_on))
+}
+
+/// What is to be explained.
+enum Input {
+    Lines(io::BufReader<Box<dyn Read>>),
+    Script(String),
 }
 
 /// What to read; none stands for standard input.
@@ -91,12 +119,24 @@ fn name(path: Option<&Path>) -> String {
     path.map_or_else(|| "<stdin>".to_owned(), |path| path.display().to_string())
 }
 
-fn read_with<T>(path: Option<&Path>, read: impl FnOnce(&mut dyn Read) -> io::Result<T>) -> anyhow::Result<T> {
-    let result = match path {
-        None => read(&mut io::stdin().lock()),
-        Some(path) => std::fs::File::open(path).and_then(|mut file| read(&mut file)),
+fn open(path: Option<&Path>) -> anyhow::Result<io::BufReader<Box<dyn Read>>> {
+    let input: Box<dyn Read> = match path {
+        None => Box::new(io::stdin()),
+        Some(path) => Box::new(fs::File::open(path).with_context(|| cannot_read(Some(path)))?),
     };
-    result.with_context(|| format!("cannot explain {}", name(path)))
+    Ok(io::BufReader::new(input))
+}
+
+fn text(path: Option<&Path>, mut input: impl Read) -> anyhow::Result<String> {
+    let mut text = String::new();
+    input
+        .read_to_string(&mut text)
+        .with_context(|| cannot_read(path))?;
+    Ok(text)
+}
+
+fn cannot_read(path: Option<&Path>) -> String {
+    format!("cannot read {}", name(path))
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
