@@ -10,12 +10,12 @@ use cqlens_proto::message::Values;
 use serde::Serialize;
 
 use super::lint;
+use super::touched::Touched;
 use crate::audit::plan::{BatchSum, Facts, Limits, Plan, Refusal};
 use crate::audit::{Count, Footprint, Keys, Once};
 use crate::catalog::Schema;
-use crate::catalog::schema::is_virtual;
 use crate::rules::Severity;
-use crate::window::{PartitionClass, Reason};
+use crate::window::Reason;
 
 /// The answer to one statement.
 #[derive(Debug, Default, Serialize)]
@@ -119,32 +119,6 @@ struct InBatch {
     batch_keys: Option<u64>,
 }
 
-/// The partitions.
-#[derive(Debug, Serialize)]
-struct Touched {
-    partitions: Partitions,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    partitions_at_least: Option<u64>,
-    partitions_class: PartitionClass,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<Reason>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ring_share: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    partition_keys: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tokens: Option<Vec<String>>,
-}
-
-/// A number of partitions, `"range"`, or null.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Partitions {
-    Number(u64),
-    Range(&'static str),
-    Unknown,
-}
-
 /// Why a statement would not be executed.
 #[derive(Debug, Serialize)]
 pub(super) struct Error {
@@ -182,9 +156,6 @@ impl Context<'_> {
 pub(super) fn says_nothing(refusal: &Refusal) -> bool {
     matches!(refusal.reason, Reason::TableUnknown | Reason::KeyspaceUnknown)
 }
-
-/// At most so many keys are listed.
-const MAX_KEYS_SHOWN: usize = 32;
 
 impl Answer {
     /// The answer to a text; `values` are none where nothing is bound to its markers.
@@ -459,58 +430,6 @@ fn batch_of(kind: BatchKind, statements: usize, footprint: &Footprint, keys: u64
         batch_partitions,
         batch_keys: batch_partitions.map(|_| keys),
     }
-}
-
-impl Touched {
-    /// What is known of every execution, where this one was not bound.
-    fn within(self, class: PartitionClass) -> Self {
-        let partitions_class = if self.reason == Some(Reason::Unbound) {
-            class
-        } else {
-            self.partitions_class
-        };
-        Self {
-            partitions_class,
-            ..self
-        }
-    }
-
-    fn of(footprint: &Footprint, keys: &Keys) -> Self {
-        let partitions = match footprint.count {
-            Count::Exact(count) => Partitions::Number(count),
-            Count::Scan | Count::TokenRange { .. } | Count::Index => Partitions::Range("range"),
-            Count::AtLeast(..) | Count::Unknown(_) => Partitions::Unknown,
-        };
-        let all_known = matches!(footprint.count, Count::Exact(_)) && footprint.keys_missing.is_none();
-        let listed = all_known && keys.len() <= MAX_KEYS_SHOWN;
-        let hashed = listed && !keys.iter().any(|key| is_virtual(&key.table.keyspace));
-        Self {
-            partitions,
-            partitions_at_least: match footprint.count {
-                Count::AtLeast(count, _) => Some(count),
-                _ => None,
-            },
-            partitions_class: footprint.class(),
-            reason: footprint.reason(),
-            ring_share: match footprint.count {
-                Count::TokenRange { share } => Some(share),
-                _ => None,
-            },
-            partition_keys: listed.then(|| keys.iter().map(|key| hex(key.bytes)).collect()),
-            tokens: hashed.then(|| keys.iter().map(|key| key.token.to_string()).collect()),
-        }
-    }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
 }
 
 /// Syntax that Cassandra itself does not know is an error there.

@@ -8,6 +8,7 @@ mod draw;
 mod human;
 mod json;
 mod lint;
+mod touched;
 
 use std::fs;
 use std::io::{self, IsTerminal, Read, Write};
