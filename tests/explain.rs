@@ -406,3 +406,11 @@ fn definitions_in_a_script_count_for_what_follows() {
     assert!(ended.out.contains("error[prepare]"), "{}", ended.out);
     assert_eq!(ended.code, Some(2));
 }
+
+#[test]
+fn the_help_tells_how_it_is_used_as_a_linter() {
+    let help = Folder::new().explain(&["--help"], b"").out;
+    for part in ["--fail-on medium", "Exit codes: 0 done; 1 a finding", "- high:"] {
+        assert!(help.contains(part), "{part}:\n{help}");
+    }
+}

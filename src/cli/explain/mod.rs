@@ -24,14 +24,8 @@ use crate::catalog::Schema;
 use crate::rules::Severity;
 
 /// Explain CQL statements without a cluster: what they touch, what the rules find, and what Cassandra would refuse.
-///
-/// A linter for CQL in source trees and CI: `cqlens explain --schema schema.cql --fail-on medium *.cql`. Each statement is judged
-/// as if it ran once: by its shape, since only traffic tells how often it runs (`cqlens proxy`). `cqlens rules` lists what is
-/// looked for.
-///
-/// Exit codes: 0 done; 1 a finding at or above `--fail-on`; 2 a file that cannot be read, a text that is no CQL, a statement that
-/// Cassandra would refuse. With `--json` the last two are answers, and change the exit code only where `--fail-on` is given.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = AS_A_LINTER)]
 pub(super) struct Args {
     /// Definitions of the tables, as `DESCRIBE SCHEMA` prints them; without it only the text is explained.
     #[arg(long, value_name = "FILE")]
@@ -49,6 +43,17 @@ pub(super) struct Args {
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
 }
+
+const AS_A_LINTER: &str = "\
+A linter for CQL in source trees and CI:
+
+    cqlens explain --schema schema.cql --fail-on medium queries/*.cql
+
+Each statement is judged as if it ran once: by its shape, since only traffic tells how often it runs (cqlens proxy). cqlens rules \
+lists what is looked for.
+
+Exit codes: 0 done; 1 a finding at or above --fail-on; 2 a file that cannot be read, a text that is no CQL, a statement that \
+Cassandra would refuse. With --json the last two are answers, and change the exit code only where --fail-on is given.";
 
 /// Explains everything that was given; a file that cannot be read is told, and the next one is read.
 ///
