@@ -246,7 +246,12 @@ fn updates_assign_columns_elements_and_fields() {
         &[
             "UPDATE t SET a = 1, a = 2 WHERE k = 1",
             "UPDATE t SET a[1] = 1, b = 2, a = 2 WHERE k = 1",
+            "UPDATE t SET a.x = 1, a.y = 2, a.x = 3 WHERE k = 1",
         ],
+    );
+    accepts(
+        Kind::Update,
+        &["UPDATE t SET a.x = 1, a.y = 2, b.x = 3, c[1] = 1, c[1] = 2 WHERE k = 1"],
     );
 }
 

@@ -323,24 +323,29 @@ impl<'text> Parser<'text, '_> {
     }
 }
 
-/// A column may be assigned twice only in parts: elements, fields, increments.
+/// A column may be assigned twice only in parts: elements, increments, fields of which none is the same.
 fn refuse_conflicts(assignments: &[Assignment<'_>]) -> Parsed<()> {
     // The usual case needs no order: no column twice, and few of them.
-    let mut sorted: Vec<(&str, bool, Span)> = assignments
+    let mut sorted: Vec<(&str, bool, Option<&str>, Span)> = assignments
         .iter()
         .map(|assignment| {
-            let is_whole = matches!(assignment.operation, AssignmentOperation::Set(_));
-            (assignment.column.as_str(), is_whole, assignment.span)
+            let (is_whole, field) = match &assignment.operation {
+                AssignmentOperation::Set(_) => (true, None),
+                AssignmentOperation::SetField { field, .. } => (false, Some(field.as_str())),
+                _ => (false, None),
+            };
+            (assignment.column.as_str(), is_whole, field, assignment.span)
         })
         .collect();
     sorted.sort_unstable();
-    match sorted
-        .windows(2)
-        .find(|pair| pair[0].0 == pair[1].0 && (pair[0].1 || pair[1].1))
-    {
+    let excludes = |one: &(&str, bool, Option<&str>, Span), other: &(&str, bool, Option<&str>, Span)| {
+        let is_one_field = one.2.is_some() && one.2 == other.2;
+        one.0 == other.0 && (one.1 || other.1 || is_one_field)
+    };
+    match sorted.windows(2).find(|pair| excludes(&pair[0], &pair[1])) {
         Some(pair) => Err(Parser::refused(
             ParseErrorKind::ConflictingAssignment,
-            pair[0].2.max(pair[1].2),
+            pair[0].3.max(pair[1].3),
         )),
         None => Ok(()),
     }
