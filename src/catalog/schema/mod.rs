@@ -59,7 +59,7 @@ pub struct Table {
     pub keyspace: String,
     /// Its name, unquoted.
     pub name: String,
-    /// Partition key, clustering columns, then all others by name.
+    /// Partition key, clustering columns, then static and regular ones, each by name: the order of `SELECT *`.
     pub columns: Vec<Column>,
     /// Secondary indexes by name.
     pub indexes: BTreeMap<String, Index>,
@@ -246,13 +246,15 @@ impl Table {
         self.columns.iter().filter(|column| is(column.kind)).count()
     }
 
-    /// Puts static and regular columns in the order of their names, behind the primary key.
+    /// Puts static columns and then regular ones behind the primary key, each in the order of their names
+    /// (`TableMetadata.allColumnsInSelectOrder`).
     fn sort_columns(&mut self) {
         self.columns.sort_by(|left, right| {
             let key = |column: &Column| match column.kind {
                 ColumnKind::PartitionKey => (0, None),
                 ColumnKind::Clustering(_) => (1, None),
-                ColumnKind::Static | ColumnKind::Regular => (2, Some(column.name.clone())),
+                ColumnKind::Static => (2, Some(column.name.clone())),
+                ColumnKind::Regular => (3, Some(column.name.clone())),
             };
             key(left).cmp(&key(right))
         });
