@@ -56,7 +56,24 @@ pub(super) fn fit(compiler: Compiler<'_>, operation: &Operation<'_>, cql_type: &
     if let Some(index) = NUMBERS.iter().position(|number| number == cql_type) {
         return fits(compiler, operation)[index];
     }
-    Fit::Not
+    match operation {
+        Operation::Chain { first, rest } if is_of_others(first, rest) => Fit::Weakly,
+        _ => Fit::Not,
+    }
+}
+
+/// Whether a sum is not of numbers, as far as the text shows: strings and dates have operators too.
+fn is_of_others(first: &ast::Term<'_>, rest: &[(ArithmeticOperator, ast::Term<'_>)]) -> bool {
+    let mut operands = rest.iter().map(|(_, operand)| operand).chain([first]);
+    operands.any(|operand| {
+        use ast::LiteralKind::{Duration, String};
+        matches!(operand, ast::Term::Literal(literal) if matches!(literal.kind, String | Duration))
+    })
+}
+
+/// Whether a term is a sum that is not of numbers.
+pub(super) fn is_other_sum(term: &ast::Term<'_>) -> bool {
+    matches!(Operation::of(term), Operation::Chain { first, rest } if is_of_others(first, rest))
 }
 
 fn fits(compiler: Compiler<'_>, operation: &Operation<'_>) -> Fits {
@@ -200,7 +217,7 @@ pub(super) fn compile(
             let chosen = chosen.map_err(|message| Refusal::at(message, term.span()))?;
             let number = &NUMBERS[chosen];
             let signature = Signature::new(Function::Negate, [number.clone()], number.clone());
-            function::call_of(compiler, signature, std::iter::once(*term))
+            function::call_of(compiler, "_negate", signature, std::iter::once(*term))
         }
         Operation::Chain { first, rest } => chain(compiler, first, rest, receiver),
     }
@@ -241,19 +258,16 @@ fn chain(
         wanted = NUMBERS[left].clone();
         types.push((NUMBERS[left].clone(), NUMBERS[right].clone(), result));
     }
-    let argument = |term: &ast::Term<'_>, cql_type: &CqlType| {
-        compile(
-            compiler,
-            &Operation::of(term),
-            Receiver {
-                name: "arg",
-                cql_type,
-            },
-        )
+    let argument = |index: usize, operator: ArithmeticOperator, term: &ast::Term<'_>, cql_type: &CqlType| {
+        let name = &function::argument_name(index, function_name(operator));
+        compile(compiler, &Operation::of(term), Receiver { name, cql_type })
     };
-    let mut value = argument(first, &wanted)?;
+    let Some((first_operator, _)) = rest.first() else {
+        return compile(compiler, &Operation::of(first), receiver);
+    };
+    let mut value = argument(0, *first_operator, first, &wanted)?;
     for ((operator, right), (left_type, right_type, result)) in rest.iter().zip(types.into_iter().rev()) {
-        let right = argument(right, &right_type)?;
+        let right = argument(1, *operator, right, &right_type)?;
         let arguments = vec![(left_type, value), (right_type, right)];
         let call = function::Call {
             function: Function::Operate(*operator),
@@ -263,6 +277,17 @@ fn chain(
         value = Term::Call(Box::new(call)).folded();
     }
     Ok(value)
+}
+
+/// The function behind an operator, spelled as Cassandra's `OperationFcts` spells it.
+fn function_name(operator: ArithmeticOperator) -> &'static str {
+    match operator {
+        ArithmeticOperator::Add => "_add",
+        ArithmeticOperator::Subtract => "_substract",
+        ArithmeticOperator::Multiply => "_multiply",
+        ArithmeticOperator::Divide => "_divide",
+        ArithmeticOperator::Modulo => "_modulo",
+    }
 }
 
 /// A number of any of the types.

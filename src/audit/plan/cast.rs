@@ -59,7 +59,12 @@ pub(super) fn compile(
         _ => return Ok(Term::Unknown(Fault::NotFollowed)),
     };
     let signature = Signature::new(Function::Cast, [source], target.clone());
-    function::call_of(compiler, signature, std::iter::once(term))
+    function::call_of(
+        compiler,
+        &format!("cast_as_{}", target.name()),
+        signature,
+        std::iter::once(term),
+    )
 }
 
 /// The bytes of a value as a value of another type.

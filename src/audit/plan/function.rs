@@ -75,6 +75,10 @@ pub(super) fn compile(
             let Some(signatures) = signatures(compiler, call) else {
                 return Ok(Term::Unknown(Fault::NotFollowed));
             };
+            // What sums of strings and dates give is the server's business, and so is which function takes it.
+            if call.arguments.iter().any(arithmetic::is_other_sum) {
+                return Ok(Term::Unknown(Fault::NotFollowed));
+            }
             let chosen = choose(compiler, signatures, &call.arguments, Some(receiver.cql_type));
             let signature = chosen.map_err(|message| Refusal::at(message, call.span))?;
             if !accepts(receiver.cql_type, &signature.result) {
@@ -84,24 +88,31 @@ pub(super) fn compile(
                 );
                 return Err(Refusal::at(message, call.span));
             }
-            call_of(compiler, signature, call.arguments.iter())
+            call_of(
+                compiler,
+                call.name.name.as_str(),
+                signature,
+                call.arguments.iter(),
+            )
         }
         _ => arithmetic::compile(compiler, &Operation::of(term), receiver),
     }
 }
 
-/// A call with its arguments compiled, evaluated now if nothing is bound.
+/// A call with its arguments compiled, evaluated now if nothing is bound. All functions that are followed are the
+/// server's own.
 pub(super) fn call_of<'t>(
     compiler: Compiler<'_>,
+    name: &str,
     signature: Signature,
     arguments: impl Iterator<Item = &'t ast::Term<'t>>,
 ) -> Result<Term, Refusal> {
     let mut compiled = Vec::new();
-    for (argument, cql_type) in arguments.zip(signature.arguments) {
+    for (index, (argument, cql_type)) in arguments.zip(signature.arguments).enumerate() {
         let term = compiler.term(
             argument,
             Receiver {
-                name: "arg",
+                name: &argument_name(index, name),
                 cql_type: &cql_type,
             },
         )?;
@@ -113,6 +124,11 @@ pub(super) fn call_of<'t>(
         result: signature.result,
     };
     Ok(Term::Call(Box::new(call)).folded())
+}
+
+/// What a marker is called that is an argument: `Function.makeArgSpec`.
+pub(super) fn argument_name(index: usize, function: &str) -> String {
+    format!("arg{index}(system.{})", function.to_lowercase())
 }
 
 /// How well a function call, negation, sum or product fits a type.

@@ -295,13 +295,17 @@ impl<'s> Translator<'s> {
             cql_type: &cql_type,
         };
         Ok(match (&relation.operator, &relation.comparand) {
-            (RelationOperator::Equal, Comparand::One(term)) => Test::Equal(self.tuple(term, receiver)?),
+            (RelationOperator::Equal, Comparand::One(term)) => {
+                Test::Equal(self.tuple(term, columns, receiver)?)
+            }
             (RelationOperator::In, Comparand::List(terms)) if terms.len() == 1 => {
-                Test::Equal(self.tuple(&terms[0], receiver)?)
+                Test::Equal(self.tuple(&terms[0], columns, receiver)?)
             }
             (RelationOperator::In, Comparand::List(terms)) => {
-                let terms: Result<Vec<Term>, _> =
-                    terms.iter().map(|term| self.tuple(term, receiver)).collect();
+                let terms: Result<Vec<Term>, _> = terms
+                    .iter()
+                    .map(|term| self.tuple(term, columns, receiver))
+                    .collect();
                 Test::In(Choices::Listed(terms?))
             }
             (RelationOperator::In, Comparand::Marker(marker)) => {
@@ -313,21 +317,24 @@ impl<'s> Translator<'s> {
                 | RelationOperator::GreaterThan
                 | RelationOperator::GreaterOrEqual),
                 Comparand::One(term),
-            ) => Test::Slice(Slice::of(*operator, self.tuple(term, receiver)?, true)),
+            ) => Test::Slice(Slice::of(*operator, self.tuple(term, columns, receiver)?, true)),
             _ => return Err(unsupported(relation)),
         })
     }
 
-    /// A tuple as long as the columns that it is compared with, or a marker for one.
+    /// A tuple as long as the columns that it is compared with, or a marker for one. Markers in a tuple that is written
+    /// out are called after the columns.
     fn tuple(
         &self,
         term: &cqlens_proto::cql::ast::Term<'_>,
+        columns: &[&Column],
         receiver: Receiver<'_>,
     ) -> Result<Term, Refusal> {
         use cqlens_proto::cql::ast;
-        if let (ast::Term::Tuple { items, .. }, CqlType::Tuple(types)) = (term, receiver.cql_type)
-            && items.len() != types.len()
-        {
+        let (ast::Term::Tuple { items, .. }, CqlType::Tuple(types)) = (term, receiver.cql_type) else {
+            return self.compiler.term(term, receiver);
+        };
+        if items.len() != types.len() {
             let message = format!(
                 "Expected {} elements in value tuple, but got {}",
                 types.len(),
@@ -335,7 +342,8 @@ impl<'s> Translator<'s> {
             );
             return Err(Refusal::at(message, term.span()));
         }
-        self.compiler.term(term, receiver)
+        let names = columns.iter().map(|column| column.name.clone());
+        self.compiler.components(names.zip(items.iter().zip(types)))
     }
 }
 

@@ -352,14 +352,22 @@ impl Compiler<'_> {
         if items.len() > types.len() {
             return None;
         }
-        Some(self.components(items.iter().zip(types)))
+        let names = (0..).map(|index| format!("{}[{index}]", receiver.name));
+        Some(self.components(names.zip(items.iter().zip(types))))
     }
 
-    fn components<'t>(
+    /// The components of a tuple or user-defined type, each with the name of a marker in its place.
+    pub(super) fn components<'t>(
         &self,
-        items: impl Iterator<Item = (&'t ast::Term<'t>, &'t CqlType)>,
+        items: impl Iterator<Item = (String, (&'t ast::Term<'t>, &'t CqlType))>,
     ) -> Result<Term, Refusal> {
-        let items = items.map(|(item, cql_type)| self.term(item, Receiver { name: "", cql_type }));
+        let items = items.map(|(name, (item, cql_type))| {
+            let receiver = Receiver {
+                name: &name,
+                cql_type,
+            };
+            self.term(item, receiver)
+        });
         let items: Result<Vec<Term>, Refusal> = items.collect();
         Ok(Term::Tuple(items?).folded())
     }
@@ -382,13 +390,10 @@ impl Compiler<'_> {
             let given = fields.iter().rev().find(|(name, _)| name == field);
             given.map_or(&null, |(_, value)| value)
         };
-        Some(
-            self.components(
-                udt.fields
-                    .iter()
-                    .map(|(field, cql_type)| (value(field), cql_type)),
-            ),
-        )
+        let fields = udt.fields.iter();
+        let fields =
+            fields.map(|(field, cql_type)| (format!("{}.{field}", receiver.name), (value(field), cql_type)));
+        Some(self.components(fields))
     }
 
     fn collection<'t>(
@@ -403,13 +408,12 @@ impl Compiler<'_> {
         let mut all_constant = true;
         for (item, element) in items {
             all_constant &= is_constant(item);
-            let term = self.term(
-                item,
-                Receiver {
-                    name: receiver.name,
-                    cql_type: element,
-                },
-            )?;
+            let name = &format!("value({})", receiver.name);
+            let element = Receiver {
+                name,
+                cql_type: element,
+            };
+            let term = self.term(item, element)?;
             match &term {
                 Term::Null => null = Some(item.span()),
                 // Vectors may hold markers, collections may not.
