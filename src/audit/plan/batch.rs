@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cqlens_proto::cql::ast::{Batch, BatchKind};
+use cqlens_proto::cql::ast::{Batch, BatchKind, Term, Using};
 use cqlens_proto::message::Values;
 
 use super::batch_sum::{BatchSum, Rules};
@@ -63,9 +63,7 @@ pub(super) fn plan(text: &TextFacts<'_, '_>, batch: &Batch<'_>, schema: &Schema)
                     .and_then(|table| key_markers(batch, table)),
                 _ => None,
             },
-            markers_of_one_table: one_table.is_some()
-                && batch.using.timestamp.is_none()
-                && batch.using.ttl.is_none(),
+            markers_of_one_table: one_table.is_some() && !binds_using(&batch.using),
             ..SchemaFacts::default()
         });
     let facts = Facts {
@@ -109,6 +107,12 @@ impl BatchPlan {
         }
         sum.touched(keys)
     }
+}
+
+/// Whether a marker stands behind the `USING` of the batch: it is a value of no table.
+fn binds_using(using: &Using<'_>) -> bool {
+    let is_marker = |term: &Option<Term<'_>>| matches!(term, Some(Term::BindMarker(_)));
+    is_marker(&using.timestamp) || is_marker(&using.ttl)
 }
 
 /// Markers of a batch on one table that are values of its partition key.

@@ -62,7 +62,8 @@ pub struct SchemaFacts {
     pub indexes: Vec<String>,
     /// Rows are read against the clustering order.
     pub reversed: bool,
-    /// All rows are folded into one, or into groups.
+    /// An aggregate function folds all rows into one, or those of each group. `GROUP BY` alone, which leaves the first
+    /// row of each group, does not.
     pub aggregate: bool,
     /// The table has counters.
     pub counter: bool,
