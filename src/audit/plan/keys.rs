@@ -153,9 +153,9 @@ impl KeyPlan {
                 .iter()
                 .all(|column| matches!(column.choice, Choice::One(_)));
             return Ok(Counted {
-                named: 1,
+                named: u64::from(self.token.is_none()),
                 incomplete: Some(reason),
-                is_bound: !one,
+                is_bound: !one || self.token.is_some(),
                 generated: 0,
             });
         }
@@ -163,20 +163,27 @@ impl KeyPlan {
             .iter()
             .fold(1_u64, |product, column| product.saturating_mul(column.len()));
         if generated > 0 {
-            let reason = Some(Reason::FunctionValue);
+            // Which of them the token leaves is not known.
+            let is_bound = self.token.is_some();
+            let named = if is_bound { 0 } else { total };
             return Ok(Counted {
-                named: total,
-                generated: total,
-                incomplete: reason,
-                is_bound: self.token.is_some(),
+                named,
+                generated: named,
+                incomplete: Some(Reason::FunctionValue),
+                is_bound,
             });
         }
         let columns: Vec<_> = columns.into_iter().map(|column| column.known).collect();
-        let token = self
-            .token
-            .as_ref()
-            .map(|token| token.evaluate(values))
-            .transpose()?;
+        let token = match self.token.as_ref().map(|token| token.evaluate(values)) {
+            Some(Err(fault @ (Fault::Generated(_) | Fault::NotFollowed))) => {
+                return Ok(Counted {
+                    incomplete: Some(fault.reason()),
+                    is_bound: true,
+                    ..Counted::default()
+                });
+            }
+            token => token.transpose()?,
+        };
         self.push_product(&columns, total, token, keys)
     }
 
