@@ -27,6 +27,7 @@ mod prepared;
 mod refusal;
 mod restriction;
 mod restrictions;
+mod rows;
 mod select;
 mod selector;
 mod term;
@@ -112,6 +113,8 @@ enum Reads {
 #[derive(Debug, Clone)]
 struct WritePlan {
     writes: Writes,
+    /// Which rows are named, where these can be none.
+    row_check: Option<RowCheck>,
     /// The refusal of several partitions where a condition allows only one.
     conditional_in: Option<&'static str>,
     /// Deletes some columns of rows that are not named one by one: refused as soon as there is a partition.
@@ -320,14 +323,13 @@ impl Plan {
                 let counted = plan.count(values, keys);
                 let is_empty_key =
                     matches!(&counted, Err(Fault::Refused(_, message)) if message == keys::EMPTY_KEY);
-                let impossible = row_check
-                    .as_ref()
-                    .is_some_and(|check| check.is_impossible(values));
-                if impossible && (counted.is_ok() || is_empty_key) {
-                    keys.clear();
-                    return Ok(Touched::Counted(Counted::default()));
+                match row_check {
+                    Some(check) if (counted.is_ok() || is_empty_key) && check.is_impossible(values) => {
+                        keys.clear();
+                        Ok(check.without_rows())
+                    }
+                    _ => Touched::of(counted),
                 }
-                Touched::of(counted)
             }
             Reads::Range { row_check, .. }
                 if row_check
@@ -375,11 +377,18 @@ impl WritePlan {
         if let Some(refusal) = &self.refusal {
             return Err(refusal.clone());
         }
-        let counted = match &self.writes {
+        let count = |keys: &mut Keys| match &self.writes {
             Writes::Keys(plan) => plan.count(values, keys),
             Writes::Json(key) => key.count(values, keys),
         };
-        let touched = Touched::of(counted)?;
+        let touched = match &self.row_check {
+            Some(check) if check.is_impossible(values) => {
+                // The keys are checked all the same; the buffer may hold those of a batch's other statements.
+                Touched::of(count(&mut Keys::new()))?;
+                check.without_rows()
+            }
+            _ => Touched::of(count(keys))?,
+        };
         if self.deletes_columns_of_range && matches!(touched, Touched::Counted(Counted { named: 1.., .. })) {
             let message = "Range deletions are not supported for specific columns";
             return Err(Refusal::bind(Reason::InvalidStatement, message));

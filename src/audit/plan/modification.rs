@@ -7,6 +7,7 @@ use cqlens_proto::cql::ast::{
 };
 use cqlens_proto::types::CqlType;
 
+use super::clustering::RowCheck;
 use super::facts::{DeleteKind, SchemaFacts};
 use super::json::{self, JsonKey};
 use super::keys::{KeyColumn, KeyPlan};
@@ -115,6 +116,7 @@ fn insert_json(value: &AstTerm<'_>, target: &Target<'_>) -> Result<(SchemaFacts,
         facts,
         WritePlan {
             writes: Writes::Json(key),
+            row_check: None,
             conditional_in: None,
             deletes_columns_of_range: false,
             refusal: None,
@@ -238,6 +240,7 @@ fn write_plan(
     let conditional_in = conditional.filter(|_| restrictions.has_partition_in());
     WritePlan {
         writes: Writes::Keys(keys),
+        row_check: RowCheck::of(restrictions, target.keyspace),
         conditional_in,
         deletes_columns_of_range: false,
         refusal: None,

@@ -6,7 +6,7 @@ use cqlens_proto::cql::ast::{Body, Comparand, Modification, RelationOperator, St
 
 use super::keys::{Choice, KeyColumn, KeyPlan};
 use super::term::{Marker, Term};
-use super::{Plan, ReadPlan, Reads, Shape, TextFacts, WritePlan, Writes};
+use super::{Plan, ReadPlan, Reads, Shape, TextFacts, WritePlan, Writes, rows};
 use crate::catalog::Markers;
 use crate::window::{Reason, TableName};
 
@@ -15,7 +15,8 @@ impl Plan {
     ///
     /// Known are the executions whose partition key is bound as a whole, marker by marker, in a statement on one
     /// table. `IN` on the key, keys that are partly written in the text, batches, and reads without the key have no
-    /// such markers: [`Reason::SchemaUnknown`].
+    /// such markers: [`Reason::SchemaUnknown`]. The same is said of an execution whose other restrictions no row may fit,
+    /// an empty `IN` or an impossible slice: Cassandra touches nothing if they are of clustering columns.
     pub fn without_schema(statement: &Statement<'_>, keyspace: Option<&str>, markers: &Markers) -> Self {
         let text = TextFacts { statement, keyspace };
         let (facts, clause) = match &statement.body {
@@ -46,17 +47,16 @@ impl Plan {
         let Some(keys) = plan else {
             return Self::unknown(facts, tables, Reason::SchemaUnknown, None);
         };
+        let row_check = clause.and_then(|clause| rows::check(clause, markers));
         let shape = match &statement.body {
             Body::Select(_) => Shape::Read(ReadPlan {
-                reads: Reads::Keys {
-                    keys,
-                    row_check: None,
-                },
+                reads: Reads::Keys { keys, row_check },
                 limit: None,
                 per_partition_limit: None,
             }),
             _ => Shape::Write(WritePlan {
                 writes: Writes::Keys(keys),
+                row_check,
                 conditional_in: None,
                 deletes_columns_of_range: false,
                 refusal: None,

@@ -283,7 +283,6 @@ fn what_cannot_match_touches_nothing() {
         "SELECT * FROM rows WHERE k = 1 AND c1 >= 5 AND c1 <= 5",
         "SELECT * FROM rows WHERE k = 1 AND (c1, c2) >= (5, 1) AND c1 <= 5",
         "SELECT * FROM rows WHERE k = 1 AND (c1, c2) > (5, 1) AND (c1, c2) < (6, 0)",
-        "DELETE FROM rows WHERE k = 1 AND c1 > 5 AND c1 < 3",
     ] {
         assert_eq!(count(text), Count::Exact(1), "{text}");
     }
@@ -444,6 +443,71 @@ fn an_empty_component_is_a_key_and_an_empty_whole_is_not() {
 }
 
 #[test]
+fn a_write_that_names_no_row_touches_nothing() {
+    for text in [
+        "DELETE FROM rows WHERE k = 1 AND c1 > 5 AND c1 < 3",
+        "DELETE FROM rows WHERE k = 1 AND c1 = 1 AND c2 IN ()",
+        "UPDATE rows SET v = 1 WHERE k IN (1, 2) AND c1 = 1 AND c2 = 1 AND c3 IN ()",
+        "BEGIN COUNTER BATCH UPDATE views SET hits = hits + 1 WHERE page = 'a' AND day IN (); APPLY BATCH",
+    ] {
+        assert_eq!(count(text), Count::Exact(0), "{text}");
+    }
+    let batch = "BEGIN BATCH INSERT INTO kv (k, v) VALUES (1, 1);
+        DELETE FROM rows WHERE k = 2 AND c1 > 5 AND c1 < 3 APPLY BATCH";
+    assert_eq!(count(batch), Count::Exact(1));
+    assert_eq!(
+        refusal("DELETE FROM orders WHERE shop = NULL AND day = '2024-01-01' AND at IN ()").0,
+        Stage::Bind
+    );
+}
+
+#[test]
+fn null_ends_a_slice_before_all_values_in_the_order_of_storage() {
+    let time = 7_i64.to_be_bytes();
+    let (time, null) = (Value::Bytes(&time), Value::Null);
+    let ascending = "SELECT * FROM views WHERE page = 'a' AND day > '2024-01-01' AND day <= ?";
+    assert_eq!(footprint(ascending, &[null]).count, Count::Exact(0));
+    let descending = "SELECT * FROM orders WHERE shop = 'a' AND day = '2024-01-01' AND at > ? AND at <= ?";
+    assert_eq!(footprint(descending, &[time, null]).count, Count::Exact(1));
+    assert_eq!(footprint(descending, &[null, time]).count, Count::Exact(0));
+    assert_eq!(footprint(descending, &[null, null]).count, Count::Exact(0));
+}
+
+#[test]
+fn markers_without_a_name_are_called_as_the_server_calls_them() {
+    let bytes = 1_i32.to_be_bytes();
+    for (text, name) in [
+        (
+            "SELECT * FROM kv WHERE k = blobAsInt(?)",
+            "arg0(system.blobasint)",
+        ),
+        ("SELECT * FROM kv WHERE k = -(?)", "arg0(system._negate)"),
+        ("SELECT * FROM by_tuple WHERE k = (?, 'a')", "k[0]"),
+        (
+            "SELECT * FROM by_address WHERE k = {zip: ?, street: 'a'}",
+            "k.zip",
+        ),
+        (
+            "SELECT * FROM kv WHERE k IN (1, 2) AND token(k) > token(?)",
+            "arg0(system.token)",
+        ),
+    ] {
+        let bound = ValuesBuf::by_name([(name, Value::Bytes(&bytes))]).unwrap();
+        let footprint = plan(text).footprint(&bound.values(), &mut Keys::new());
+        assert!(
+            matches!(footprint.count, Count::Exact(_)),
+            "{text}: {footprint:?}"
+        );
+    }
+    let bound = ValuesBuf::by_name([("c1", Value::Bytes(&bytes)), ("c2", Value::Bytes(&bytes))]).unwrap();
+    let plan = plan("SELECT * FROM rows WHERE k = 1 AND (c1, c2) > (?, ?) AND (c1, c2) < (1, 1)");
+    assert_eq!(
+        plan.footprint(&bound.values(), &mut Keys::new()).count,
+        Count::Exact(0)
+    );
+}
+
+#[test]
 fn named_values_are_found_by_name() {
     let plan = plan("UPDATE kv SET v = :v WHERE k = :key");
     let (one, two) = (1_i32.to_be_bytes(), 2_i32.to_be_bytes());
@@ -534,6 +598,126 @@ fn a_prepared_statement_needs_no_schema_if_its_markers_are_described() {
         plan.footprint(&bound.values(), &mut Keys::new()),
         Footprint::unknown(Reason::SchemaUnknown)
     );
+}
+
+#[test]
+fn a_token_that_only_the_server_knows_leaves_any_number_of_keys() {
+    for text in [
+        "SELECT * FROM kv WHERE k IN (1, 2) AND token(k) > toUnixTimestamp(now())",
+        "SELECT * FROM by_uuid WHERE k IN (uuid(), uuid()) AND token(k) > 0",
+        "SELECT * FROM by_text WHERE k = 'a' AND token(k) > token('a' + 'b')",
+    ] {
+        assert_eq!(count(text), Count::AtLeast(0, Reason::FunctionValue), "{text}");
+    }
+}
+
+#[test]
+fn a_literal_timestamp_of_a_batch_is_no_marker() {
+    let is_of_one_table = |using: &str| {
+        let text =
+            format!("BEGIN BATCH USING TIMESTAMP {using} INSERT INTO kv (k, v) VALUES (?, ?) APPLY BATCH");
+        let facts = plan(&text).facts().schema.clone().unwrap();
+        facts.markers_of_one_table
+    };
+    assert!(is_of_one_table("1700000000000000"));
+    assert!(!is_of_one_table("?"));
+}
+
+#[test]
+fn without_a_schema_a_prepared_statement_may_name_no_row() {
+    let int = |value: i32| value.to_be_bytes();
+    let (one, two, none) = (int(1), int(2), int(0));
+    let (one, two, none) = (Value::Bytes(&one), Value::Bytes(&two), Value::Bytes(&none));
+    let unsure = Count::Unknown(Reason::SchemaUnknown);
+    for (text, types, values, expected) in [
+        (
+            "k = ? AND c > ? AND c < ?",
+            vec![CqlType::Int; 3],
+            vec![one, one, two],
+            Count::Exact(1),
+        ),
+        (
+            "k = ? AND c > ? AND c < ?",
+            vec![CqlType::Int; 3],
+            vec![one, two, one],
+            unsure,
+        ),
+        (
+            "k = ? AND c > ? AND c <= ?",
+            vec![CqlType::Int; 3],
+            vec![one, one, one],
+            unsure,
+        ),
+        (
+            "k = ? AND c > 5 AND c < ?",
+            vec![CqlType::Int; 2],
+            vec![one, two],
+            unsure,
+        ),
+        (
+            "k = ? AND c >= -1 AND c < ?",
+            vec![CqlType::Int; 2],
+            vec![one, two],
+            Count::Exact(1),
+        ),
+        (
+            "k = ? AND c >= -1 AND c < ?",
+            vec![CqlType::Int; 2],
+            vec![one, Value::Null],
+            unsure,
+        ),
+        (
+            "k = ? AND c > 9 AND c < 10",
+            vec![CqlType::Int],
+            vec![one],
+            Count::Exact(1),
+        ),
+        (
+            "k = ? AND c > 10 AND c < 9",
+            vec![CqlType::Int],
+            vec![one],
+            unsure,
+        ),
+        (
+            "k = ? AND c > 'b' AND c < 'a'",
+            vec![CqlType::Int],
+            vec![one],
+            unsure,
+        ),
+        ("k = ? AND c IN ()", vec![CqlType::Int], vec![one], unsure),
+        (
+            "k = ? AND (c, d) > (?, ?) AND c < ?",
+            vec![CqlType::Int; 4],
+            vec![one, two, two, one],
+            unsure,
+        ),
+        (
+            "k = ? AND (c, d) > (?, ?) AND c < ?",
+            vec![CqlType::Int; 4],
+            vec![one, one, two, two],
+            Count::Exact(1),
+        ),
+        (
+            "k = ? AND c IN ?",
+            vec![CqlType::Int, CqlType::list(CqlType::Int)],
+            vec![one, none],
+            unsure,
+        ),
+    ] {
+        let markers = Markers {
+            columns: types.into_iter().map(|cql_type| ("c".into(), cql_type)).collect(),
+            table: Some(("shop".into(), "t".into())),
+            partition_key: vec![0],
+        };
+        let bound = ValuesBuf::positional(values).unwrap();
+        for start in ["SELECT * FROM t WHERE ", "DELETE FROM t WHERE "] {
+            let text = format!("{start}{text}");
+            let statement = cql::parse(&text).unwrap();
+            let plan = Plan::without_schema(&statement, None, &markers);
+            let footprint = plan.footprint(&bound.values(), &mut Keys::new());
+            assert_eq!(footprint.count, expected, "{text}");
+        }
+    }
 }
 
 #[test]
