@@ -19,7 +19,7 @@ use cqlens_proto::message::{
 use cqlens_proto::types::Uuid;
 
 use super::KEYSPACE;
-use super::bind::bind;
+use super::bind::{bind, json};
 use super::case::{Case, Group, Text};
 use super::random::Random;
 use super::trace::Trace;
@@ -83,7 +83,6 @@ pub(crate) struct Server {
     client: Client,
     random: Random,
     schema: Arc<Schema>,
-    traces: TraceQueries,
 }
 
 /// How to read what the server has traced.
@@ -103,17 +102,10 @@ impl Server {
         let mut client = Client::connect(address, &options).await.unwrap();
         client.script(schema_text).await.unwrap();
         client.query(&format!("USE {KEYSPACE}")).await.unwrap();
-        let duration = "SELECT duration FROM system_traces.sessions WHERE session_id = ?";
-        let activities = "SELECT activity FROM system_traces.events WHERE session_id = ?";
-        let traces = TraceQueries {
-            duration: client.prepare(duration).await.unwrap(),
-            activities: client.prepare(activities).await.unwrap(),
-        };
         Self {
             client,
             random: Random::new(seed),
             schema: Arc::new(Schema::from_cql(schema_text).unwrap()),
-            traces,
         }
     }
 
@@ -224,7 +216,10 @@ impl Server {
         let columns = &prepared.markers.columns;
         let binds: Vec<Bind> = columns
             .iter()
-            .map(|(_, cql_type)| bind(&mut self.random, cql_type))
+            .map(|(name, cql_type)| match name.contains("json") {
+                true => json(&mut self.random),
+                false => bind(&mut self.random, cql_type),
+            })
             .collect();
         let values = binds.iter().map(on_the_wire);
         if may_be_named && !columns.is_empty() && self.random.chance(15) {
@@ -327,8 +322,22 @@ impl Server {
         }
     }
 
-    /// Reads what the server traced, once it has finished to write it.
-    pub(crate) async fn fetch_trace(&mut self, executed: &mut Executed) {
+    /// Reads what the server traced of each execution.
+    pub(crate) async fn fetch_traces(&mut self, executions: impl Iterator<Item = &mut Executed>) {
+        let duration = "SELECT duration FROM system_traces.sessions WHERE session_id = ?";
+        let activities = "SELECT activity FROM system_traces.events WHERE session_id = ?";
+        // Prepared not before now: the server forgets statements, the oldest first, when there are many.
+        let queries = TraceQueries {
+            duration: self.client.prepare(duration).await.unwrap(),
+            activities: self.client.prepare(activities).await.unwrap(),
+        };
+        for executed in executions {
+            self.fetch_trace(&queries, executed).await;
+        }
+    }
+
+    /// Reads one trace, once the server has finished to write it.
+    async fn fetch_trace(&mut self, queries: &TraceQueries, executed: &mut Executed) {
         let Some(Uuid(id)) = executed.trace_id else { return };
         let id = [Bind::Bytes(Bytes::copy_from_slice(&id))];
         let options = RunOptions::default();
@@ -336,7 +345,7 @@ impl Server {
         loop {
             let session = self
                 .client
-                .run(Run::Prepared(&self.traces.duration, &id), &options)
+                .run(Run::Prepared(&queries.duration, &id), &options)
                 .await
                 .unwrap();
             if session.rows.iter().flatten().any(Option::is_some) {
@@ -350,7 +359,7 @@ impl Server {
         }
         let events = self
             .client
-            .run(Run::Prepared(&self.traces.activities, &id), &options)
+            .run(Run::Prepared(&queries.activities, &id), &options)
             .await
             .unwrap();
         let activities = events.rows.iter().flatten().flatten();
@@ -391,6 +400,39 @@ pub(crate) fn batch_kind(kind: u8) -> BatchKind {
         0 => BatchKind::Logged,
         1 => BatchKind::Unlogged,
         _ => BatchKind::Counter,
+    }
+}
+
+impl Prepared {
+    /// A statement without markers and rows, which the server has never seen.
+    pub(crate) fn made_up() -> Self {
+        Self {
+            id: Vec::new(),
+            result_metadata_id: None,
+            markers: Markers {
+                columns: Vec::new(),
+                table: None,
+                partition_key: Vec::new(),
+            },
+            columns: Vec::new(),
+            table: None,
+        }
+    }
+}
+
+impl Observation {
+    /// What was bound, as people read it.
+    pub(crate) fn values(&self) -> String {
+        let value = |(name, value): (Option<&str>, Value<'_>)| {
+            let value = match value {
+                Value::Bytes(bytes) => bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
+                other => format!("{other:?}"),
+            };
+            name.map_or(value.clone(), |name| format!("{name}: {value}"))
+        };
+        let of_statement =
+            |values: &ValuesBuf| values.values().iter().map(value).collect::<Vec<_>>().join(", ");
+        self.bound.iter().map(of_statement).collect::<Vec<_>>().join("; ")
     }
 }
 

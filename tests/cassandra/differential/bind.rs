@@ -15,7 +15,36 @@ pub(crate) fn bind(random: &mut Random, cql_type: &CqlType) -> Bind {
         2 | 3 => Bind::NotSet,
         4 => Bind::Bytes(Bytes::from_static(&[1, 2, 3])),
         5 => Bind::Bytes(Bytes::new()),
+        6 => Bind::Bytes(with_null(cql_type)),
         _ => Bind::value(&value(random, cql_type), cql_type).unwrap(),
+    }
+}
+
+/// A row of some table as JSON.
+pub(crate) fn json(random: &mut Random) -> Bind {
+    let rows = [
+        r#"{"id": 1}"#,
+        r#"{"id": "2", "name": "it's"}"#,
+        r#"{"id": 3, "title": null}"#,
+        r#"{"k": 1}"#,
+        r#"{"k": "a", "v": 1}"#,
+        r#"{"k": [1, 2]}"#,
+        r#"{"c3": 3, "a": 1, "b": 2, "c1": 1, "c2": "x"}"#,
+        r#"{"a": 1, "b": "x", "c": "123e4567-e89b-12d3-a456-426614174000"}"#,
+        r#"{"id": null}"#,
+        "{}",
+    ];
+    Bind::Bytes(Bytes::from_static(random.pick(&rows).as_bytes()))
+}
+
+/// A tuple or list whose only component is null; of other types bytes that are too many for most.
+fn with_null(cql_type: &CqlType) -> Bytes {
+    let null = [0xFF; 4];
+    match cql_type {
+        CqlType::List(_) | CqlType::Set(_) => [[0, 0, 0, 1], null].concat().into(),
+        CqlType::Tuple(components) => null.repeat(components.len()).into(),
+        CqlType::Udt(udt) => null.repeat(udt.fields.len()).into(),
+        _ => Bytes::from_static(&[0; 17]),
     }
 }
 

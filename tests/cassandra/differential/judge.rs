@@ -122,6 +122,23 @@ impl Verdicts {
     fn add(&mut self, category: Category, verdict: Verdict) {
         self.0.push((category, verdict));
     }
+
+    /// Whether the question was asked, and both agree whenever it was.
+    pub(crate) fn agree(&self, category: Category) -> bool {
+        let mut verdicts = self.of(category).peekable();
+        verdicts.peek().is_some() && verdicts.all(|verdict| *verdict == Verdict::Agreed)
+    }
+
+    /// Whether the answers to a question differ.
+    pub(crate) fn disagree(&self, category: Category) -> bool {
+        self.of(category)
+            .any(|verdict| matches!(verdict, Verdict::Disagreed(_)))
+    }
+
+    fn of(&self, category: Category) -> impl Iterator<Item = &Verdict> {
+        let verdicts = self.0.iter();
+        verdicts.filter_map(move |(of, verdict)| (*of == category).then_some(verdict))
+    }
 }
 
 /// Asks cqlens what the server was asked.

@@ -17,6 +17,8 @@ pub(crate) struct Counts {
     /// Refusals that cqlens leaves to the server.
     pub(crate) unforeseen: usize,
     pub(crate) disagreed: usize,
+    /// Answers of the server that were made wrong, which was noticed.
+    pub(crate) noticed: usize,
 }
 
 impl Tally {
@@ -32,6 +34,10 @@ impl Tally {
         }
     }
 
+    pub(crate) fn add_noticed(&mut self, category: Category) {
+        self.counts.entry(category).or_default().noticed += 1;
+    }
+
     pub(crate) fn of(&self, category: Category) -> Counts {
         self.counts.get(&category).copied().unwrap_or_default()
     }
@@ -41,18 +47,19 @@ impl fmt::Display for Tally {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
-            "{:40} {:>7} {:>10} {:>9}",
-            "question", "agreed", "unforeseen", "disagreed"
+            "{:40} {:>7} {:>10} {:>9} {:>7}",
+            "question", "agreed", "unforeseen", "disagreed", "noticed"
         )?;
         for category in Category::ALL {
             let counts = self.of(category);
             writeln!(
                 out,
-                "{:40} {:>7} {:>10} {:>9}",
+                "{:40} {:>7} {:>10} {:>9} {:>7}",
                 category.question(),
                 counts.agreed,
                 counts.unforeseen,
-                counts.disagreed
+                counts.disagreed,
+                counts.noticed
             )?;
         }
         Ok(())

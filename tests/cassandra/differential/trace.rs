@@ -12,6 +12,26 @@ impl Trace {
         Self(activities.into_iter().collect())
     }
 
+    /// The trace with other activities before its own.
+    pub(crate) fn after(&self, activities: impl IntoIterator<Item = String>) -> Self {
+        Self::of(activities.into_iter().chain(self.0.iter().cloned()))
+    }
+
+    /// The trace with its activities changed.
+    pub(crate) fn map(&self, change: impl Fn(&str) -> String) -> Self {
+        Self::of(self.0.iter().map(|activity| change(activity)))
+    }
+
+    /// Whether anything was read or written.
+    pub(crate) fn touches(&self) -> bool {
+        self.reads_range()
+            || self.count(|activity| {
+                activity.starts_with("Executing single-partition query on ")
+                    || activity.starts_with("Executing read on ")
+                    || (activity.starts_with("Adding to ") && activity.ends_with(" memtable"))
+            }) > 0
+    }
+
     /// Partitions of the table that were read by their keys. An index read of a named partition is one; what an index
     /// reads behind it, its own hidden table and the rows that it points to, is not counted.
     pub(crate) fn partitions_read(&self, keyspace: &str, table: &str) -> usize {

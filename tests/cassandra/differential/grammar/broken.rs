@@ -22,7 +22,9 @@ pub(crate) fn damage(random: &mut Random, sound: &str) -> String {
             7 if random.chance(40) => words.truncate(place.max(1)),
             _ => {
                 let mut letters: Vec<char> = words[place].chars().collect();
-                letters.remove(random.below(letters.len()));
+                if !letters.is_empty() {
+                    letters.remove(random.below(letters.len()));
+                }
                 words[place] = letters.into_iter().collect();
             }
         }

@@ -89,7 +89,9 @@ impl<'s> Grammar<'s> {
     fn insert_into(&mut self, table: &'s Table) -> String {
         let name = self.table_name(table);
         let columns = self.inserted(table);
-        let mut text = if self.random.chance(10) && self.markers == super::Markers::None {
+        let mut text = if self.random.chance(5) && self.markers != super::Markers::None {
+            format!("INSERT INTO {name} JSON {}", self.marker_for("json"))
+        } else if self.random.chance(10) && self.markers == super::Markers::None {
             format!(
                 "INSERT INTO {name} JSON '{}'{}",
                 self.json(&columns),

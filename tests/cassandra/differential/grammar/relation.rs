@@ -173,6 +173,9 @@ impl<'s> Grammar<'s> {
 
     /// `(c1, c2) > (1, 2)` and its kin, on a prefix of the clustering columns.
     fn multi_column(&mut self, clustering: &'s [Column]) -> String {
+        if self.random.chance(25) {
+            return self.uneven_slice(clustering);
+        }
         let columns = &clustering[..self.random.between(1, clustering.len())];
         let names: Vec<String> = columns.iter().map(Self::name).collect();
         let names = format!("({})", names.join(", "));
@@ -199,6 +202,29 @@ impl<'s> Grammar<'s> {
             7 => format!("{names} > {} AND {names} <= {}", tuple(self), tuple(self)),
             8 => format!("{names} < {}", tuple(self)),
             _ => format!("{names} >= {}", tuple(self)),
+        }
+    }
+
+    /// `(c1, c2) > (1, 2) AND c1 < 3`: two ends that do not name the same columns.
+    fn uneven_slice(&mut self, clustering: &'s [Column]) -> String {
+        let mut end = |operator: &str| {
+            let columns = &clustering[..self.random.between(1, clustering.len())];
+            let names: Vec<String> = columns.iter().map(Self::name).collect();
+            let terms: Vec<String> = columns
+                .iter()
+                .map(|column| {
+                    let cql_type = self.type_of(column);
+                    self.term(&cql_type, &column.name)
+                })
+                .collect();
+            match (names.as_slice(), terms.as_slice()) {
+                ([name], [term]) if self.random.chance(50) => format!("{name} {operator} {term}"),
+                _ => format!("({}) {operator} ({})", names.join(", "), terms.join(", ")),
+            }
+        };
+        match clustering.len() % 2 {
+            0 => format!("{} AND {}", end(">="), end("<")),
+            _ => format!("{} AND {}", end(">"), end("<=")),
         }
     }
 

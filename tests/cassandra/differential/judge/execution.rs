@@ -2,9 +2,10 @@
 
 use cqlens::audit::Count;
 use cqlens::audit::plan::BatchSum;
-use cqlens::catalog::schema::is_virtual;
+use cqlens::catalog::Schema;
+use cqlens::catalog::schema::{Table, is_virtual};
 use cqlens::window::StatementKind;
-use cqlens_proto::cql::ast::BatchKind;
+use cqlens_proto::cql::ast::{BatchKind, Body, Comparand, RelationOperator, Subject, Term};
 use cqlens_proto::message::Values;
 
 use super::super::ask::{Executed, Observation, Outcome};
@@ -70,8 +71,9 @@ pub(super) fn judge(
         return;
     };
     lwt(plan, outcome, verdicts);
-    aggregate(plan, executed, verdicts);
+    aggregate(&plans[0].0, plan, executed, &observation.schema, verdicts);
     if let Some(trace) = &executed.trace
+        && !slices_by_the_clock(&plans[0].0)
         && !plan.tables().iter().any(|(table, _)| is_virtual(&table.keyspace))
     {
         verdicts.add(Category::Partitions, touched(plan, &footprint, trace));
@@ -80,6 +82,47 @@ pub(super) fn judge(
         }
         without_schema(&plans[0].0, observation, trace, verdicts);
     }
+}
+
+/// Whether the end of a slice of rows or tokens is the server's clock: only the server knows whether it ends before it
+/// begins, and how far it goes.
+fn slices_by_the_clock(statement: &Statement<'_>) -> bool {
+    let clause = match &statement.body {
+        Body::Select(select) => &select.where_clause,
+        Body::Delete(delete) => &delete.where_clause,
+        _ => return false,
+    };
+    let is_clock = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        name == "now" || name.starts_with("current")
+    };
+    clause.relations.iter().any(|relation| {
+        let is_slice = matches!(
+            relation.operator,
+            RelationOperator::LessThan
+                | RelationOperator::LessOrEqual
+                | RelationOperator::GreaterThan
+                | RelationOperator::GreaterOrEqual
+        );
+        let Comparand::One(term) = &relation.comparand else {
+            return false;
+        };
+        let terms = match term {
+            Term::Tuple { items, .. } => items.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let mut calls = terms.iter().flat_map(|term| match term {
+            Term::Function(call) => {
+                let inner = call.arguments.iter().filter_map(|argument| match argument {
+                    Term::Function(inner) => Some(inner),
+                    _ => None,
+                });
+                inner.chain([call]).collect()
+            }
+            _ => Vec::new(),
+        });
+        is_slice && calls.any(|call| is_clock(call.name.name.as_str()))
+    })
 }
 
 /// Whether Cassandra takes the statement without `ALLOW FILTERING`.
@@ -192,21 +235,43 @@ fn lwt(plan: &Plan, outcome: &Outcome, verdicts: &mut Verdicts) {
     verdicts.add(Category::Lwt, Verdict::of(&plan.facts().lwt, &theirs));
 }
 
-/// Paged aggregates over several partitions come with a warning.
-fn aggregate(plan: &Plan, executed: &Executed, verdicts: &mut Verdicts) {
-    let Some(facts) = plan.facts().schema.as_ref().filter(|_| executed.is_paged) else {
+/// A read that folds rows, and was asked for in pages, comes with a warning, unless it is of one partition or range.
+fn aggregate(
+    statement: &Statement<'_>,
+    plan: &Plan,
+    executed: &Executed,
+    schema: &Schema,
+    verdicts: &mut Verdicts,
+) {
+    let (Body::Select(select), Some(facts)) = (&statement.body, &plan.facts().schema) else {
         return;
     };
-    if plan.facts().statement_kind() != StatementKind::Select
-        || (facts.full_partition_key && !facts.in_on_partition_key)
-    {
+    let Some(key) = plan
+        .tables()
+        .first()
+        .and_then(|(table, _)| schema.table(&table.keyspace, &table.table))
+        .map(Table::partition_key)
+    else {
+        return;
+    };
+    let on_key = select
+        .where_clause
+        .relations
+        .iter()
+        .any(|relation| match &relation.subject {
+            Subject::Token(_) => true,
+            Subject::Column(name) => key.iter().any(|column| column.name == name.as_str()),
+            _ => false,
+        });
+    if !executed.is_paged || (on_key && !facts.in_on_partition_key) {
         return;
     }
     let theirs = executed
         .warnings
         .iter()
         .any(|warning| warning.starts_with("Aggregation query used"));
-    verdicts.add(Category::Aggregate, Verdict::of(&facts.aggregate, &theirs));
+    let ours = facts.aggregate || !select.group_by.is_empty();
+    verdicts.add(Category::Aggregate, Verdict::of(&ours, &theirs));
 }
 
 /// What the server says has changed is what the text names.

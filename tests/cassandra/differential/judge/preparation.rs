@@ -3,8 +3,7 @@
 use cqlens::catalog::Schema;
 use cqlens::catalog::schema::Table;
 use cqlens::window::StatementKind;
-use cqlens_proto::cql::ast::Body;
-use cqlens_proto::cql::ast::Selection;
+use cqlens_proto::cql::ast::{AssignmentOperation, Body, Modification, Selection, Term, Update};
 use cqlens_proto::message::ErrorCode;
 use cqlens_proto::types::CqlType;
 
@@ -84,7 +83,7 @@ pub(super) fn metadata(
     let Some(table) = table.and_then(|(keyspace, table)| schema.table(keyspace, table)) else {
         return;
     };
-    marker_types(table, prepared, schema, verdicts);
+    marker_types(statement, table, prepared, schema, verdicts);
     if let Body::Select(select) = &statement.body
         && select.selection == Selection::All
         && !select.json
@@ -114,22 +113,59 @@ fn marker_names(statement: &Statement<'_>, prepared: &Prepared, verdicts: &mut V
     }
 }
 
-/// Types of markers whose names tell what they are values for.
-fn marker_types(table: &Table, prepared: &Prepared, schema: &Schema, verdicts: &mut Verdicts) {
-    for (name, theirs) in &prepared.markers.columns {
+/// Types of markers whose names tell what they are values for: `?`, which the server has named.
+fn marker_types(
+    statement: &Statement<'_>,
+    table: &Table,
+    prepared: &Prepared,
+    schema: &Schema,
+    verdicts: &mut Verdicts,
+) {
+    let markers = prepared.markers.columns.iter().zip(&statement.bind_markers);
+    let subtracted = subtracted(statement);
+    for ((name, theirs), marker) in markers.filter(|(_, marker)| marker.name.is_none()) {
         let inner = |prefix: &str| name.strip_prefix(prefix)?.strip_suffix(')');
         let ours = match name.as_str() {
             "[limit]" | "[per_partition_limit]" | "[ttl]" => Some(CqlType::Int),
             "[timestamp]" | "partition key token" => Some(CqlType::BigInt),
             _ => match inner("in(") {
                 Some(column) => type_of(schema, table, column).map(CqlType::list),
-                None => type_of(schema, table, name),
+                // From a map its keys are subtracted.
+                None => match type_of(schema, table, name) {
+                    Some(CqlType::Map(entry)) if subtracted.contains(&marker.index) => {
+                        Some(CqlType::set(entry.0.clone()))
+                    }
+                    whole => whole,
+                },
             },
         };
         if let Some(ours) = ours {
             verdicts.add(Category::MarkerTypes, Verdict::of(&ours, theirs));
         }
     }
+}
+
+/// The markers of `column = column - ?`.
+fn subtracted(statement: &Statement<'_>) -> Vec<usize> {
+    let updates: Vec<&Update<'_>> = match &statement.body {
+        Body::Update(update) => vec![update],
+        Body::Batch(batch) => batch
+            .statements
+            .iter()
+            .filter_map(|modification| match modification {
+                Modification::Update(update) => Some(update),
+                _ => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    };
+    let assignments = updates.iter().flat_map(|update| &update.assignments);
+    assignments
+        .filter_map(|assignment| match &assignment.operation {
+            AssignmentOperation::Subtract(Term::BindMarker(marker)) => Some(marker.index),
+            _ => None,
+        })
+        .collect()
 }
 
 fn type_of(schema: &Schema, table: &Table, column: &str) -> Option<CqlType> {
