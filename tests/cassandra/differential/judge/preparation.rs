@@ -61,8 +61,10 @@ pub(super) fn metadata(
     if !is_dml {
         return;
     }
-    if let (Some(ours), Some((keyspace, name))) = (table, prepared.table.as_ref().or(markers.table.as_ref()))
-    {
+    let theirs = prepared.table.as_ref().or(markers.table.as_ref());
+    // The one marker behind the USING of a batch is of no table; Cassandra calls it `[batch]`.
+    let theirs = theirs.filter(|(keyspace, _)| keyspace != "[batch]");
+    if let (Some(ours), Some((keyspace, name))) = (table, theirs) {
         verdicts.add(
             Category::Table,
             Verdict::of(&ours, &(keyspace.as_str(), name.as_str())),
