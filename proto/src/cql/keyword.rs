@@ -201,21 +201,22 @@ impl Keyword {
     /// `COLUMNFAMILIES` for `TABLES`) included.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
-        Self::of_bytes(word.as_bytes())
+        Self::at_start(word.as_bytes(), word.len())
     }
 
-    /// [`Keyword::of`] for text that is known to be ASCII.
-    pub(super) fn of_bytes(word: &[u8]) -> Option<Self> {
-        let letter = word.first()?.to_ascii_uppercase().wrapping_sub(b'A');
-        if letter >= LETTERS || word.len() >= LENGTHS {
+    /// The keyword that the first `length` bytes of `text` make up.
+    #[inline]
+    pub(super) fn at_start(text: &[u8], length: usize) -> Option<Self> {
+        let letter = text.first()?.to_ascii_uppercase().wrapping_sub(b'A');
+        if letter >= LETTERS || length == 0 || length >= LENGTHS {
             return None;
         }
-        let bucket = usize::from(letter) * LENGTHS + word.len();
+        let bucket = usize::from(letter) * LENGTHS + length;
         let (begin, end) = (TABLE.ends[bucket - 1], TABLE.ends[bucket]);
         if begin == end {
             return None;
         }
-        let packed = packed(word);
+        let packed = packed(text, length);
         let candidates = &TABLE.words[usize::from(begin)..usize::from(end)];
         candidates
             .iter()
@@ -280,7 +281,7 @@ impl Table {
             while index < Self::SIZE {
                 let (word, keyword) = Self::word(index);
                 if Self::bucket(word) == bucket {
-                    table.words[filled as usize] = (packed(word.as_bytes()), keyword);
+                    table.words[filled as usize] = (packed(word.as_bytes(), word.len()), keyword);
                     filled += 1;
                 }
                 index += 1;
@@ -304,13 +305,34 @@ impl Table {
     }
 }
 
-/// The bytes of a word as one number, letters in upper case.
+/// The first `length` bytes of a text as one number, letters in upper case; `length` is from 1 to 16.
 ///
 /// Bit 5 is the case of a letter; clearing it in a digit cannot make it a letter, and it is clear in `_`.
-const fn packed(word: &[u8]) -> u128 {
+#[inline]
+const fn packed(text: &[u8], length: usize) -> u128 {
+    let bytes = match text.first_chunk() {
+        Some(bytes) => *bytes,
+        None => padded(text),
+    };
+    u128::from_le_bytes(bytes) & MASKS[length]
+}
+
+/// For each length of a word the bits that count: all of its bytes, but for the case.
+static MASKS: [u128; 17] = {
+    let mut masks = [0; 17];
+    let mut length = 1;
+    while length < masks.len() {
+        masks[length] = (masks[length - 1] << 8) | 0xDF;
+        length += 1;
+    }
+    masks
+};
+
+/// A text of fewer than 16 bytes with zeros after it.
+const fn padded(text: &[u8]) -> [u8; 16] {
     let mut bytes = [0; 16];
-    bytes.split_at_mut(word.len()).0.copy_from_slice(word);
-    u128::from_le_bytes(bytes) & !u128::from_le_bytes([0x20; 16])
+    bytes.split_at_mut(text.len()).0.copy_from_slice(text);
+    bytes
 }
 
 #[cfg(test)]

@@ -68,10 +68,8 @@ impl Script<'_> {
                     return first_error;
                 }
                 Ok(token) if token.kind == TokenKind::Semicolon && !in_batch(tokens) => {
-                    tokens.push(Token {
-                        kind: TokenKind::End,
-                        span: Span::new(token.span.start, token.span.start),
-                    });
+                    let end = Span::new(token.span.start, token.span.start);
+                    tokens.push(Token::new(TokenKind::End, end));
                     return first_error;
                 }
                 Ok(token) => tokens.push(token),

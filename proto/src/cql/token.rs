@@ -11,6 +11,20 @@ pub struct Token {
     pub kind: TokenKind,
     /// Where it stands, quotes included.
     pub span: Span,
+    /// Whether it is a word with letters in upper case: as a name it is not what it looks like. The lexer, which sees
+    /// every letter anyhow, spares the parser to look again.
+    pub(super) has_capitals: bool,
+}
+
+impl Token {
+    /// A token that is no word with letters in upper case.
+    pub(super) const fn new(kind: TokenKind, span: Span) -> Self {
+        Self {
+            kind,
+            span,
+            has_capitals: false,
+        }
+    }
 }
 
 /// The kinds of token of Cassandra's lexer.

@@ -12,6 +12,20 @@ use nom::sequence::{pair, preceded};
 use super::{Fault, Lexed, broken};
 use crate::cql::{ParseErrorKind, TokenKind};
 
+/// The length of the integer that `input` begins with, if what follows it cannot go on with any constant.
+#[inline]
+pub(super) fn plain_integer(input: &[u8]) -> Option<usize> {
+    let length = input
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(input.len());
+    match input.get(length) {
+        // Letters go on with UUIDs, durations and floats, and so does the first byte of the micro sign.
+        Some(b'.' | b'-' | b'a'..=b'z' | b'A'..=b'Z' | 0x80..) => None,
+        _ => Some(length),
+    }
+}
+
 /// What begins with a digit. Up to eight hex digits may be the head of a UUID, and are, as soon as nothing else fits.
 //
 // hex  ::= '0' [xX] hex_digit*
@@ -196,17 +210,17 @@ fn negative_duration(input: &[u8]) -> Lexed<'_, TokenKind> {
     }
 }
 
-/// A word that begins with `P` is a duration if all of it is one: `P1Y2` is a name. The alternative form is
-/// settled by `P0001-`.
-pub(super) fn capital_p<'text>(input: &'text [u8], word: &[u8]) -> Option<Lexed<'text, TokenKind>> {
+/// A word of `length` bytes that begins with `P` is a duration if all of it is one: `P1Y2` is a name. The alternative
+/// form is settled by `P0001-`.
+pub(super) fn capital_p(input: &[u8], length: usize) -> Option<Lexed<'_, TokenKind>> {
     let is_alternative =
-        word.len() == 5 && word[1..].iter().all(u8::is_ascii_digit) && input.get(5) == Some(&b'-');
+        length == 5 && input.get(5) == Some(&b'-') && input.iter().take(5).skip(1).all(u8::is_ascii_digit);
     if is_alternative {
         return Some(match alternative_duration(input) {
             Ok((rest, _)) => Ok((rest, TokenKind::Duration)),
             Err(_) => broken(ParseErrorKind::MalformedConstant),
         });
     }
-    let (rest, _) = iso_duration(input).ok()?;
-    (input.len() - rest.len() == word.len()).then_some(Ok((rest, TokenKind::Duration)))
+    let (rest, ()) = iso_duration(input).ok()?;
+    (input.len() - rest.len() == length).then_some(Ok((rest, TokenKind::Duration)))
 }

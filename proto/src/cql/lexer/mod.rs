@@ -6,6 +6,10 @@
 //!
 //! All tokens but the inside of strings, quoted names and comments are ASCII, so the lexer works on bytes; every
 //! token begins and ends at a character boundary.
+//!
+//! Nearly all of a statement is words, blanks, signs, strings and short integers. These are read by hand, each by a
+//! scan for its end, since every unprepared statement of a connection comes by here; nom reads what has an inner
+//! structure: the other constants, and comments.
 
 mod constant;
 mod word;
@@ -16,7 +20,7 @@ use nom::character::complete::one_of;
 use nom::error::{ErrorKind, ParseError as NomError};
 use nom::{IResult, Parser};
 
-use constant::{constant, minus};
+use constant::{constant, minus, plain_integer};
 use word::{dollar_string, quoted_name, sign, string, word};
 
 use super::{ParseError, ParseErrorKind, Span, Token, TokenKind};
@@ -50,33 +54,39 @@ impl<'text> Lexer<'text> {
     ///
     /// If what follows begins no token, or a token that breaks off. The lexer then stands after the character, or at
     /// the end of the text if a string, a quoted name or a comment has no end.
+    #[inline]
     pub(super) fn next_token(&mut self) -> Result<Token, ParseError> {
         self.skip_blanks()?;
         let start = self.offset();
         match token(self.rest) {
-            Ok((rest, kind)) => {
-                self.rest = rest;
+            Ok(Cut {
+                length,
+                kind,
+                has_capitals,
+            }) => {
+                self.rest = self.rest.get(length..).unwrap_or_default();
                 Ok(Token {
                     kind,
                     span: Span::new(start, self.offset()),
+                    has_capitals,
                 })
             }
-            Err(nom::Err::Error(fault) | nom::Err::Failure(fault)) => Err(self.fail(fault)),
-            Err(nom::Err::Incomplete(_)) => Err(self.fail(Fault(ParseErrorKind::UnexpectedEnd))),
+            Err(fault) => Err(self.fail(fault)),
         }
     }
 
     /// How many bytes have been read.
+    #[inline]
     pub(super) fn offset(&self) -> u32 {
-        // The text's length fits, see `new`, and the rest is a part of it.
-        u32::try_from(self.text.len() - self.rest.len()).unwrap_or(u32::MAX)
+        offset(self.text.len() - self.rest.len())
     }
 
+    #[inline]
     fn skip_blanks(&mut self) -> Result<(), ParseError> {
         loop {
-            match *self.rest {
-                [b' ' | b'\t' | b'\r' | b'\n', ref rest @ ..] => self.rest = rest,
-                [b'-', b'-', ..] | [b'/', b'/' | b'*', ..] => match comment(self.rest) {
+            match self.rest {
+                [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] => self.rest = rest,
+                [b'-' | b'/', ..] if begins_comment(self.rest) => match comment(self.rest) {
                     Ok((rest, ())) => self.rest = rest,
                     Err(_) => return Err(self.fail(Fault(ParseErrorKind::UnterminatedComment))),
                 },
@@ -86,20 +96,37 @@ impl<'text> Lexer<'text> {
     }
 
     /// Reports a fault at the current place and moves on, so that whoever goes on reading makes progress.
-    fn fail(&mut self, Fault(kind): Fault) -> ParseError {
-        use ParseErrorKind::{UnterminatedComment, UnterminatedName, UnterminatedString};
-        let start = self.offset();
-        let width = match kind {
-            UnterminatedComment | UnterminatedName | UnterminatedString => self.rest.len(),
-            _ => self
-                .text
-                .get(start as usize..)
-                .and_then(|rest| rest.chars().next())
-                .map_or(1, char::len_utf8),
-        };
-        self.rest = self.rest.get(width..).unwrap_or_default();
-        lexical_error(kind, Span::new(start, self.offset()))
+    #[inline]
+    fn fail(&mut self, fault: Fault) -> ParseError {
+        let (error, rest) = broken_off(self.text, self.rest, fault);
+        self.rest = rest;
+        error
     }
+}
+
+/// The error at the beginning of `rest`, a part of `text`, and what is left after it.
+//
+// Apart from the lexer, which can stay in registers as long as nobody asks for its address.
+#[cold]
+fn broken_off<'text>(text: &str, rest: &'text [u8], Fault(kind): Fault) -> (ParseError, &'text [u8]) {
+    use ParseErrorKind::{UnterminatedComment, UnterminatedName, UnterminatedString};
+    let start = text.len() - rest.len();
+    let width = match kind {
+        UnterminatedComment | UnterminatedName | UnterminatedString => rest.len(),
+        _ => text
+            .get(start..)
+            .and_then(|rest| rest.chars().next())
+            .map_or(1, char::len_utf8),
+    };
+    let rest = rest.get(width..).unwrap_or_default();
+    let end = text.len() - rest.len();
+    (lexical_error(kind, Span::new(offset(start), offset(end))), rest)
+}
+
+/// An offset into a text whose length fits; see [`Lexer::new`].
+#[inline]
+fn offset(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// Cuts a whole text into tokens, the last being [`TokenKind::End`].
@@ -149,6 +176,10 @@ fn broken<T>(kind: ParseErrorKind) -> Lexed<'static, T> {
     Err(nom::Err::Failure(Fault(kind)))
 }
 
+fn begins_comment(input: &[u8]) -> bool {
+    matches!(input, [b'-', b'-', ..] | [b'/', b'/' | b'*', ..])
+}
+
 // blank   ::= (' ' | '\t' | '\n' | '\r')+
 // comment ::= ('--' | '//') .* ('\n' | '\r') | '/*' .* '*/'
 fn comment(input: &[u8]) -> Lexed<'_, ()> {
@@ -161,19 +192,50 @@ fn comment(input: &[u8]) -> Lexed<'_, ()> {
     alt((line.map(|_| ()), block.map(|_| ()))).parse(input)
 }
 
+/// A token without its place.
+struct Cut {
+    /// How many bytes it takes.
+    length: usize,
+    kind: TokenKind,
+    has_capitals: bool,
+}
+
+impl Cut {
+    const fn new(length: usize, kind: TokenKind) -> Self {
+        Self {
+            length,
+            kind,
+            has_capitals: false,
+        }
+    }
+}
+
 // token ::= string | quoted_name | number | uuid | duration | hex | identifier | keyword | sign
-fn token(input: &[u8]) -> Lexed<'_, TokenKind> {
+#[inline]
+fn token(input: &[u8]) -> Result<Cut, Fault> {
     let Some(first) = input.first() else {
-        return Ok((input, TokenKind::End));
+        return Ok(Cut::new(0, TokenKind::End));
     };
     match first {
         b'a'..=b'z' | b'A'..=b'Z' => word(input),
-        b'0'..=b'9' => constant(input),
+        b'0'..=b'9' => match plain_integer(input) {
+            Some(length) => Ok(Cut::new(length, TokenKind::Integer)),
+            None => cut(input, constant(input)),
+        },
         b'\'' => string(input),
         b'"' => quoted_name(input),
         b'$' => dollar_string(input),
-        b'-' => minus(input),
+        b'-' => cut(input, minus(input)),
         _ => sign(input),
+    }
+}
+
+/// What a nom parser found at the beginning of `input`.
+fn cut(input: &[u8], found: Lexed<'_, TokenKind>) -> Result<Cut, Fault> {
+    match found {
+        Ok((rest, kind)) => Ok(Cut::new(input.len() - rest.len(), kind)),
+        Err(nom::Err::Error(fault) | nom::Err::Failure(fault)) => Err(fault),
+        Err(nom::Err::Incomplete(_)) => Err(Fault(ParseErrorKind::UnexpectedEnd)),
     }
 }
 

@@ -165,11 +165,18 @@ impl<'text> Parser<'text, '_> {
     }
 
     /// Takes the next token, which is known to be a name.
+    #[inline]
     pub(super) fn take_name(&mut self) -> Name<'text> {
         let token = self.advance();
         let is_quoted = matches!(token.kind, TokenKind::QuotedName | TokenKind::EmptyQuotedName);
         let text = self.text_of(token);
-        let text = if is_quoted { unquoted(text) } else { lowered(text) };
+        let text = if is_quoted {
+            unquoted(text)
+        } else if token.has_capitals {
+            lowered(text)
+        } else {
+            Cow::Borrowed(text)
+        };
         Name {
             text,
             is_quoted,
@@ -181,6 +188,7 @@ impl<'text> Parser<'text, '_> {
 /// Names that Cassandra keeps for types to come.
 const RESERVED_TYPE_NAMES: [&str; 6] = ["byte", "complex", "enum", "interval", "macaddr", "bitstring"];
 
+#[cold]
 fn unquoted(text: &str) -> Cow<'_, str> {
     let inner = text
         .strip_prefix('"')
@@ -193,9 +201,7 @@ fn unquoted(text: &str) -> Cow<'_, str> {
     }
 }
 
+#[cold]
 fn lowered(text: &str) -> Cow<'_, str> {
-    if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        return Cow::Owned(text.to_ascii_lowercase());
-    }
-    Cow::Borrowed(text)
+    Cow::Owned(text.to_ascii_lowercase())
 }

@@ -51,6 +51,7 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
     }
 
     /// The source text of a token.
+    #[inline]
     pub(super) fn text_of(&self, token: Token) -> &'text str {
         token.span.of(self.text)
     }
@@ -271,7 +272,7 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
         mut item: impl FnMut(&mut Self) -> Parsed<T>,
     ) -> Parsed<Vec<T>> {
         // One allocation serves most lists.
-        let mut items = Vec::with_capacity(4);
+        let mut items = Vec::with_capacity(8);
         items.push(item(self)?);
         while self.accept(TokenKind::Comma).is_some() {
             items.push(item(self)?);
@@ -306,11 +307,9 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
         self.extension.get_or_insert(Extension { dialect, span });
     }
 
+    #[cold]
     fn end(&self) -> Token {
         let end = u32::try_from(self.text.len()).unwrap_or(u32::MAX);
-        Token {
-            kind: TokenKind::End,
-            span: Span::new(end, end),
-        }
+        Token::new(TokenKind::End, Span::new(end, end))
     }
 }

@@ -18,6 +18,18 @@ impl<'text> Parser<'text, '_> {
 
     // selector ::= unaliased_selector (AS name)?
     fn selector(&mut self) -> Parsed<Selector<'text>> {
+        // Nearly all selectors are a single column.
+        if is_name(self.kind())
+            && matches!(
+                self.kind_at(1),
+                TokenKind::Comma | TokenKind::Keyword(Keyword::From)
+            )
+        {
+            return Ok(Selector {
+                term: Term::Column(self.take_name()),
+                alias: None,
+            });
+        }
         let term = self.unaliased_selector()?;
         let alias = if self.accept_keyword(Keyword::As) {
             Some(self.name()?)
@@ -29,15 +41,6 @@ impl<'text> Parser<'text, '_> {
 
     // unaliased_selector ::= selection_product (('+' | '-') selection_product)*
     pub(super) fn unaliased_selector(&mut self) -> Parsed<Term<'text>> {
-        // Nearly all selectors are a single column.
-        if is_name(self.kind())
-            && matches!(
-                self.kind_at(1),
-                TokenKind::Comma | TokenKind::Keyword(Keyword::From)
-            )
-        {
-            return Ok(Term::Column(self.take_name()));
-        }
         let first = self.selection_product()?;
         let mut rest = Vec::new();
         while let Some(operator) = self.sum_operator() {
