@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use cqlens::{
-    audit::{Keys, plan::Plan},
+    audit::{Ending, HashKey, Identity, Keys, Repeats, plan::Plan},
+    capture::Moment,
     catalog::Schema,
+    window::PatternId,
 };
 use cqlens_proto::{
     cql::{self, Template},
@@ -44,7 +46,11 @@ fn schema() -> Schema {
 
 /// An EXECUTE of one bound value.
 fn execute() -> Envelope {
-    let values = ValuesBuf::positional([Value::Bytes(&42_i64.to_be_bytes())]).expect("one value fits");
+    execute_with(42)
+}
+
+fn execute_with(user_id: i64) -> Envelope {
+    let values = ValuesBuf::positional([Value::Bytes(&user_id.to_be_bytes())]).expect("one value fits");
     let parameters = QueryParameters {
         values: values.values(),
         ..QueryParameters::new(Consistency::LocalQuorum)
@@ -109,6 +115,35 @@ fn footprint(bencher: Bencher<'_, '_>) {
     };
     let mut keys = Keys::new();
     bencher.bench_local(|| plan.footprint(black_box(&execute.parameters.values), &mut keys));
+}
+
+/// Recognise a request that comes again: hash what an EXECUTE asks for, and compare it with the latest of its like. 32 requests,
+/// each another read than those before it, so that its place is rarely in a cache.
+#[divan::bench(sample_size = 100)]
+fn repeat(bencher: Bencher<'_, '_>) {
+    let (key, mut repeats) = (HashKey::random(), Repeats::default());
+    let envelopes: Vec<_> = (0..DEPTH).map(|number| execute_with(number as i64)).collect();
+    let requests: Vec<_> = envelopes
+        .iter()
+        .map(|envelope| {
+            Request::decode(envelope, Extensions::NONE)
+                .expect("it was encoded")
+                .message
+        })
+        .collect();
+    let mut nanoseconds = 1_700_000_000_000_000_000;
+    // Another host each time makes other requests of the same bytes.
+    let mut host = 0_u64;
+    bencher.counter(ItemsCount::new(DEPTH)).bench_local(|| {
+        host = host.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        for request in &requests {
+            nanoseconds += 10_000;
+            let at = Moment::from_unix_nanoseconds(nanoseconds);
+            if let Some(identity) = Identity::of(key, PatternId(7), black_box(request)) {
+                black_box(repeats.note(identity, host, at, Ending::Answered(at)));
+            }
+        }
+    });
 }
 
 /// Parse a statement of 200 bytes with literals and take them out: what an unprepared statement costs each time.

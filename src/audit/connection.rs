@@ -1,6 +1,11 @@
 //! One connection, as the audit follows it: chunks become envelopes, requests find their responses.
 
-use std::{collections::HashMap, net::IpAddr, sync::Arc};
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+    net::IpAddr,
+    sync::Arc,
+};
 
 use cqlens_proto::{
     cutter::{Framing, Negotiated},
@@ -33,6 +38,8 @@ pub(super) struct Pair {
     pub(super) requested_at: Moment,
     /// The response and when its first byte came; none if it never did, or was lost.
     pub(super) response: Option<(Envelope, Moment)>,
+    /// There is no response because the connection has ended: nobody has received one.
+    pub(super) cut_off: bool,
 }
 
 /// What the connection's own requests have set.
@@ -42,6 +49,8 @@ pub(super) struct Session {
     pub(super) keyspace: Option<Arc<str>>,
     /// What the client calls itself, and its address.
     pub(super) client: Arc<str>,
+    /// Stands for the client's host: connections from one address have the same one.
+    pub(super) host: u64,
     /// What was agreed beyond the version.
     pub(super) extensions: Extensions,
     announced: Extensions,
@@ -84,6 +93,7 @@ impl ConnectionState {
         let session = Session {
             keyspace: None,
             client: connection.client.ip().to_canonical().to_string().into(),
+            host: host(connection.client.ip()),
             extensions: Extensions::NONE,
             announced: Extensions::NONE,
         };
@@ -141,7 +151,7 @@ impl ConnectionState {
                 }
                 (Direction::Response, StreamItem::Skipped { header, .. }) => {
                     let waiting = self.waiting.remove(&header.stream_id);
-                    self.unanswered(waiting, &mut each);
+                    self.unanswered(waiting, false, &mut each);
                     each(&mut self.session, Found::LostResponse);
                 }
                 (Direction::Response, StreamItem::Damaged(_)) => each(&mut self.session, Found::LostResponse),
@@ -156,7 +166,7 @@ impl ConnectionState {
             self.miss(self.connection.requests(), &mut each);
         }
         for waiting in std::mem::take(&mut self.waiting).into_values() {
-            self.unanswered(Some(waiting), &mut each);
+            self.unanswered(Some(waiting), true, &mut each);
         }
     }
 
@@ -178,7 +188,7 @@ impl ConnectionState {
         }
         // A stream id that comes again belonged to a request whose response was lost.
         let before = self.waiting.insert(envelope.header.stream_id, (envelope, at));
-        self.unanswered(before, each);
+        self.unanswered(before, false, each);
     }
 
     fn response(&mut self, envelope: Envelope, begun: Moment, each: &mut impl FnMut(&mut Session, Found)) {
@@ -194,6 +204,7 @@ impl ConnectionState {
                     request,
                     requested_at,
                     response: Some((envelope, begun)),
+                    cut_off: false,
                 };
                 each(&mut self.session, Found::Pair(pair));
             }
@@ -204,6 +215,7 @@ impl ConnectionState {
     fn unanswered(
         &mut self,
         waiting: Option<(Envelope, Moment)>,
+        cut_off: bool,
         each: &mut impl FnMut(&mut Session, Found),
     ) {
         if let Some((request, requested_at)) = waiting {
@@ -213,6 +225,7 @@ impl ConnectionState {
                     request,
                     requested_at,
                     response: None,
+                    cut_off,
                 }),
             );
         }
@@ -277,6 +290,12 @@ impl Session {
             self.announced = Extensions::announced(&supported);
         }
     }
+}
+
+fn host(address: IpAddr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    address.to_canonical().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// `application (driver version) address`, as far as the client says.

@@ -7,20 +7,22 @@ use cqlens_proto::{
     error::DecodeError,
     message::{
         Consistency, ErrorCode, ErrorDetails, ErrorMessage, Extensions, Extras, Failures, QueryParameters,
-        QueryResult, Request, Response,
+        QueryResult, Request, Response, Rows,
     },
 };
 
 use super::{
-    Footprint, Keys,
+    Count, Footprint, HashKey, Identity, Keys,
     analysis::{Analyses, Analysis},
     connection::{Pair, Session},
+    reads::is_scan,
+    row_keys::{Looked, RowKeys},
     warning::{self, TombstoneText},
 };
 use crate::{
     capture::Moment,
     catalog::{Markers, PreparedStatement},
-    window::{Reason, TableName},
+    window::{PartitionClass, Reason, TableName},
 };
 
 /// A request with its response.
@@ -32,8 +34,20 @@ pub(super) struct Exchange<'a> {
     pub(super) latency: Option<Duration>,
     /// Who asked.
     pub(super) client: &'a str,
+    /// From where: see [`Session::host`].
+    pub(super) host: u64,
+    /// The connection ended before there was an answer.
+    pub(super) cut_off: bool,
     /// What was executed; none for requests that execute nothing (OPTIONS, PREPARE, …).
     pub(super) execution: Option<Execution>,
+    /// What was asked for; none where nothing was executed.
+    pub(super) identity: Option<Identity>,
+    /// The page that the answer offers, as the identity of the request for it has it.
+    pub(super) next_page: Option<u64>,
+    /// The tokens that a read covers, where it says so: above the first one, up to and with the second one.
+    pub(super) token_range: Option<(i64, i64)>,
+    /// What the rows of a scan show of its partitions.
+    pub(super) looked: Option<Looked>,
     /// How it ended.
     pub(super) outcome: Outcome,
     /// Warnings in the response.
@@ -95,14 +109,18 @@ impl Outcome {
 }
 
 /// What interpreting needs besides the pair itself.
-pub(super) struct Interpreter<'a> {
+pub(super) struct Interpreter {
+    /// The operator's key of all hashes.
+    pub(super) key: HashKey,
     /// Text and prepared statements, analysed under the schema in force.
-    pub(super) analyses: &'a mut Analyses,
+    pub(super) analyses: Analyses,
     /// Filled with the partitions that the execution names.
-    pub(super) keys: &'a mut Keys,
+    pub(super) keys: Keys,
+    /// Filled with the partitions that the rows of a scan show.
+    pub(super) row_keys: RowKeys,
 }
 
-impl Interpreter<'_> {
+impl Interpreter {
     /// Says what `pair` means, and lets the session and the catalog follow (USE, PREPARE, DDL).
     ///
     /// # Errors
@@ -120,6 +138,26 @@ impl Interpreter<'_> {
             .as_ref()
             .map(|(envelope, at)| Answer::of(envelope, *at, extensions));
         let execution = self.execution(&request, session);
+        let identity = execution.as_ref().and_then(|execution| {
+            // What drivers and tools read for themselves is repeated all the time.
+            let analysis = &execution.analysis;
+            let system = analysis.head.system;
+            (!system).then(|| Identity::of(self.key, analysis.id, &request))?
+        });
+        let rows = match answer.as_ref().and_then(|answer| answer.message.as_ref()) {
+            Some(Response::Result(QueryResult::Rows(rows))) => Some(rows),
+            _ => None,
+        };
+        let next_page = identity
+            .zip(rows.and_then(|rows| rows.metadata.paging_state))
+            .map(|(identity, state)| identity.following(self.key, state));
+        let looked = execution
+            .as_ref()
+            .zip(rows)
+            .and_then(|(execution, rows)| self.look(&request, execution, rows));
+        let token_range = execution
+            .as_ref()
+            .and_then(|execution| token_range(&request, execution));
         if let Some(response) = answer.as_ref().and_then(|answer| answer.message.as_ref()) {
             self.follow(&request, response, session);
         }
@@ -127,7 +165,13 @@ impl Interpreter<'_> {
             at: pair.requested_at,
             latency: answer.as_ref().map(|answer| answer.at.since(pair.requested_at)),
             client: &session.client,
+            host: session.host,
+            cut_off: pair.cut_off,
             execution,
+            identity,
+            next_page,
+            token_range,
+            looked,
             outcome: answer.as_ref().map_or(Outcome::Unanswered, Answer::outcome),
             warnings: answer
                 .as_ref()
@@ -151,10 +195,30 @@ impl Interpreter<'_> {
             }
             Request::Batch(batch) => {
                 let keyspace = batch.keyspace.or(session.keyspace.as_deref());
-                Some(self.analyses.batch(batch, keyspace, self.keys))
+                Some(self.analyses.batch(batch, keyspace, &mut self.keys))
             }
             _ => None,
         }
+    }
+
+    /// The partitions in the rows of a scan of one table.
+    fn look(&mut self, request: &Request<'_>, execution: &Execution, rows: &Rows<'_>) -> Option<Looked> {
+        let class = execution.footprint.class();
+        let (table, _) = execution.tables.first()?;
+        let analysis = &execution.analysis;
+        if !is_scan(class) || analysis.head.system {
+            return None;
+        }
+        let id = match request {
+            Request::Execute(execute) => Some(execute.id),
+            _ => None,
+        };
+        // An index may order by something else, such as the distance to a vector.
+        let in_ring_order = class != PartitionClass::Index;
+        Some(
+            self.row_keys
+                .look(table, &analysis.head.cql, id, rows, in_ring_order),
+        )
     }
 
     fn bind(
@@ -164,7 +228,7 @@ impl Interpreter<'_> {
         prepared: bool,
     ) -> Execution {
         let footprint = match &analysis.plan {
-            Some(plan) => plan.footprint(&parameters.values, self.keys),
+            Some(plan) => plan.footprint(&parameters.values, &mut self.keys),
             None => Footprint::unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
         };
         Execution {
@@ -190,6 +254,7 @@ impl Interpreter<'_> {
                     keyspace: keyspace.map(Into::into),
                     markers: Some(Markers::of(&prepared.bind)),
                 };
+                self.row_keys.prepared(prepare.query, prepared);
                 self.analyses.prepared(prepared.id.0, known);
             }
             (Request::Query(query), Response::Result(QueryResult::SchemaChange(_))) => {
@@ -202,6 +267,20 @@ impl Interpreter<'_> {
             _ => {}
         }
     }
+}
+
+/// The tokens between which a request reads.
+fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64)> {
+    if !matches!(execution.footprint.count, Count::TokenRange { .. }) {
+        return None;
+    }
+    let parameters = match request {
+        Request::Query(query) => &query.parameters,
+        Request::Execute(execute) => &execute.parameters,
+        _ => return None,
+    };
+    let plan = execution.analysis.plan.as_ref()?;
+    plan.token_range(&parameters.values)
 }
 
 /// A response, decoded as far as it could be.

@@ -34,6 +34,11 @@ impl HashKey {
         format!("{:016x}", hasher.finish())
     }
 
+    /// Seeds of hashes that stay in the process; never 0.
+    pub(super) fn seeds(self) -> (u64, u64) {
+        (self.0 | 1, self.1 | 1)
+    }
+
     /// The hash of a routing key of `table`.
     pub(super) fn hash(self, table: &TableName, routing_key: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.0, self.1);

@@ -4,14 +4,20 @@
 //! left out by the queue, and counted.
 
 mod analysis;
+mod bounded;
 mod connection;
 mod deferred;
 mod exchange;
 mod footprint;
+mod identity;
 mod key_hash;
 mod once;
 pub mod plan;
+mod reads;
 mod record;
+mod repeats;
+mod row_keys;
+mod sweeps;
 mod warning;
 
 use std::{
@@ -29,9 +35,13 @@ use connection::{ConnectionState, Found, Pair, Session};
 use deferred::{Deferred, Waiting};
 use exchange::{Exchange, Interpreter};
 pub use footprint::{Count, Footprint, Key, Keys, Pushed};
+pub use identity::Identity;
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
 pub use once::Once;
+use record::Recorder;
+pub use repeats::{Ending, Repeat, Repeats};
+use row_keys::RowKeys;
 
 use crate::{
     capture::{Capture, ConnectionId, Dropped, Queue},
@@ -88,9 +98,13 @@ impl Audit {
                 connections: HashMap::new(),
                 counter: Counter {
                     live: Arc::clone(live),
-                    key,
-                    analyses: Analyses::new(Arc::clone(live)),
-                    keys: Keys::new(),
+                    interpreter: Interpreter {
+                        key,
+                        analyses: Analyses::new(Arc::clone(live)),
+                        keys: Keys::new(),
+                        row_keys: RowKeys::new(Arc::clone(live), key),
+                    },
+                    recorder: Recorder::new(key),
                     deferred: Deferred::default(),
                 },
             };
@@ -167,6 +181,7 @@ impl Auditor {
             }
             self.count_deferred();
             if last && self.counter.deferred.is_empty() {
+                self.counter.recorder.end(&mut lock(&self.window));
                 return;
             }
             thread::sleep(TICK);
@@ -231,9 +246,8 @@ impl Auditor {
 /// Adds what is found on connections to windows.
 struct Counter {
     live: Arc<Live>,
-    key: HashKey,
-    analyses: Analyses,
-    keys: Keys,
+    interpreter: Interpreter,
+    recorder: Recorder,
     deferred: Deferred,
 }
 
@@ -275,13 +289,15 @@ impl Counter {
         pair: &Pair,
         is_clear: impl FnOnce(&Exchange<'_>, &Live) -> bool,
     ) -> bool {
-        let mut interpreter = Interpreter {
-            analyses: &mut self.analyses,
-            keys: &mut self.keys,
-        };
+        let interpreter = &mut self.interpreter;
         match interpreter.interpret(session, pair) {
             Ok(exchange) if is_clear(&exchange, &self.live) => {
-                record::record(window, &exchange, &self.keys, self.key);
+                self.recorder.record(
+                    window,
+                    &exchange,
+                    &interpreter.keys,
+                    interpreter.row_keys.hashes(),
+                );
             }
             Ok(_unclear) => return true,
             Err(error) => {

@@ -2,15 +2,172 @@
 
 use std::time::Duration;
 
+use cqlens_proto::message::ErrorCode;
+
 use super::{
-    Count, HashKey, Keys,
+    Count, Ending, HashKey, Identity, Keys, Repeat, Repeats,
     exchange::{Exchange, Execution, Outcome},
+    reads::{OpenReads, Page, Progress},
+    sweeps::Sweeps,
     warning::TombstoneText,
 };
-use crate::window::{Coverage, Pattern, TableName, Tombstones, Window};
+use crate::window::{Coverage, Pattern, RetryCause, TableName, Tombstones, Window};
 
-/// Adds `exchange` to `window`; `keys` are the partitions that it named.
-pub(super) fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKey) {
+/// Adds exchanges to windows, and remembers of them what the next ones are compared with.
+///
+/// Belongs to one auditor: with several, what goes on over the connections of another one looks like the beginning of
+/// something else. Everything in it has a limit; what is forgotten because of it is in the window's coverage.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    key: HashKey,
+    repeats: Repeats,
+    reads: OpenReads,
+    sweeps: Sweeps,
+}
+
+impl Recorder {
+    /// Nothing recorded yet.
+    pub(super) fn new(key: HashKey) -> Self {
+        Self {
+            key,
+            repeats: Repeats::default(),
+            reads: OpenReads::default(),
+            sweeps: Sweeps::default(),
+        }
+    }
+
+    /// Adds `exchange` to `window`; `keys` are the partitions that it named, `seen` those in its rows.
+    pub(super) fn record(&mut self, window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, seen: &[u64]) {
+        record(window, exchange, keys, self.key);
+        if let (Some(execution), Some(identity)) = (&exchange.execution, exchange.identity) {
+            self.compare(window, exchange, execution, identity);
+            self.read_on(window, exchange, execution, identity, seen);
+        }
+    }
+
+    /// Nothing more comes: reads that wait for their next page are abandoned.
+    pub(super) fn end(&mut self, window: &mut Window) {
+        self.reads.end(window);
+    }
+
+    /// Recognises a request that has come before, and ranges that belong to a sweep.
+    fn compare(
+        &mut self,
+        window: &mut Window,
+        exchange: &Exchange<'_>,
+        execution: &Execution,
+        identity: Identity,
+    ) {
+        let id = execution.analysis.id;
+        let repeat = self
+            .repeats
+            .note(identity, exchange.host, exchange.at, ending(exchange));
+        window.coverage.retries_forgotten += self.repeats.take_forgotten();
+        // What failed is read again; what was in flight already is counted already.
+        if let (Some(range), Outcome::Rows { .. }) = (exchange.token_range, exchange.outcome)
+            && execution.first_page
+            && repeat != Some(Repeat::InFlight)
+        {
+            self.sweeps.note(id, exchange.host, range, window);
+        }
+        // Most are not: their pattern is not looked up again.
+        let Some(repeat) = repeat else { return };
+        let Some(pattern) = window.patterns.get_mut(&id) else {
+            return;
+        };
+        match repeat {
+            Repeat::InFlight => pattern.repeats.in_flight += 1,
+            Repeat::Retry(cause) => {
+                *pattern.repeats.retries.entry(cause).or_default() += 1;
+                // What the server refused was no read yet.
+                let counted_twice = !matches!(cause, RetryCause::Unprepared | RetryCause::ServerError)
+                    && !exchange.outcome.is_refused()
+                    && execution.analysis.head.kind.is_read()
+                    && execution.first_page;
+                pattern.logical_reads -= u64::from(counted_twice && pattern.logical_reads > 0);
+            }
+        }
+    }
+
+    /// Puts a page to its read.
+    fn read_on(
+        &mut self,
+        window: &mut Window,
+        exchange: &Exchange<'_>,
+        execution: &Execution,
+        identity: Identity,
+        seen: &[u64],
+    ) {
+        let analysis = &execution.analysis;
+        let Outcome::Rows { count: rows, .. } = exchange.outcome else {
+            return;
+        };
+        if !analysis.head.kind.is_read() {
+            return;
+        }
+        let Some(pattern) = window.patterns.get_mut(&analysis.id) else {
+            return;
+        };
+        let mut page = Page { rows, keys: None };
+        if let Some(looked) = &exchange.looked {
+            page.keys = looked.keys;
+            let scanned = &mut pattern.scanned;
+            scanned.rows += looked.rows;
+            scanned.rows_left_out += looked.left_out;
+            scanned.answers_without_keys += u64::from(looked.without_keys);
+            seen.iter().for_each(|&hash| scanned.see(hash));
+        }
+        let before = if execution.first_page {
+            Some(Progress::default())
+        } else {
+            self.reads.progress(identity.page())
+        };
+        if before.is_none() {
+            pattern.paging.unlinked += 1;
+        }
+        let progress = before.unwrap_or_else(Progress::of_part).and(page);
+        if !execution.first_page {
+            self.reads.fetch(identity.page());
+        }
+        match exchange.next_page {
+            Some(next) => self.reads.wait(next, progress, analysis, exchange.at, window),
+            None => progress.record(pattern),
+        }
+    }
+}
+
+/// How an exchange ended, for those who may try again.
+fn ending(exchange: &Exchange<'_>) -> Ending {
+    let answered_at = exchange.latency.map(|latency| exchange.at.after(latency));
+    match (exchange.outcome, answered_at) {
+        (Outcome::Error { code, .. }, Some(at)) => {
+            retry_cause(code).map_or(Ending::Answered(at), |cause| Ending::Failed(at, cause))
+        }
+        (Outcome::Unanswered, None) if exchange.cut_off => Ending::CutOff,
+        (_, Some(at)) => Ending::Answered(at),
+        (_, None) => Ending::Unknown,
+    }
+}
+
+/// Errors after which the drivers' default policies send a request again, or may.
+fn retry_cause(code: u32) -> Option<RetryCause> {
+    const CAUSES: &[(ErrorCode, RetryCause)] = &[
+        (ErrorCode::READ_TIMEOUT, RetryCause::ReadTimeout),
+        (ErrorCode::WRITE_TIMEOUT, RetryCause::WriteTimeout),
+        (ErrorCode::UNAVAILABLE, RetryCause::Unavailable),
+        (ErrorCode::OVERLOADED, RetryCause::Overloaded),
+        (ErrorCode::IS_BOOTSTRAPPING, RetryCause::Bootstrapping),
+        (ErrorCode::TRUNCATE_ERROR, RetryCause::TruncateError),
+        (ErrorCode::SERVER_ERROR, RetryCause::ServerError),
+        (ErrorCode::UNPREPARED, RetryCause::Unprepared),
+    ];
+    let known = CAUSES
+        .iter()
+        .find(|(known, _)| u32::try_from(known.0) == Ok(code));
+    known.map(|&(_, cause)| cause)
+}
+
+fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKey) {
     window.coverage.audited += 1;
     window.count_client(exchange.client);
     if matches!(exchange.outcome, Outcome::Unanswered) {

@@ -17,9 +17,21 @@ impl Moment {
         Self(nanoseconds)
     }
 
+    /// Nanoseconds since the Unix epoch.
+    pub fn unix_nanoseconds(self) -> i64 {
+        self.0
+    }
+
     /// How long ago `earlier` was; zero if it was later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+
+    /// The moment a while later.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        let nanoseconds = i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX);
+        Self(self.0.saturating_add(nanoseconds))
     }
 
     /// The moment as a wall-clock time.

@@ -9,7 +9,8 @@ use jiff::Timestamp;
 
 use super::{
     Chart, ColumnReport, ColumnRole, FORMAT, FindingReport, Latency, ObservedTombstones, PartitionsReport,
-    PatternReport, Quantiles, Report, Span, TableReport, Tool, TopPartition, Totals, Unit, summary,
+    PatternReport, PerRead, Quantiles, RepeatsReport, Report, ScannedReport, Span, TableReport,
+    TokenRangesReport, Tool, TopPartition, Totals, Unit, summary,
 };
 use crate::{
     catalog::{
@@ -18,7 +19,8 @@ use crate::{
     },
     rules::{self, Finding, Judgement, RULES},
     window::{
-        Cluster, Distribution, Pattern, PatternId, StatementKind, TableName, TableTraffic, Tombstones, Window,
+        Cluster, Distinct, Distribution, Paging, Pattern, PatternId, Repeats, Scanned, StatementKind,
+        TableName, TableTraffic, TokenRanges, Tombstones, Window,
     },
 };
 
@@ -162,6 +164,10 @@ fn pattern_report(id: PatternId, pattern: &Pattern, whole_cost: f64) -> PatternR
         tombstones: observed_tombstones(&pattern.tombstones),
         pages: pattern.pages,
         logical_reads: pattern.logical_reads,
+        per_read: per_read(&pattern.paging),
+        repeats: repeats(&pattern.repeats),
+        scanned: scanned(&pattern.scanned),
+        token_ranges: token_ranges(&pattern.token_ranges),
         consistency: pattern.consistency.clone(),
         prepared: pattern.prepared,
         unprepared: pattern.unprepared,
@@ -174,6 +180,43 @@ fn pattern_report(id: PatternId, pattern: &Pattern, whole_cost: f64) -> PatternR
             0.0
         },
     }
+}
+
+fn per_read(paging: &Paging) -> Option<PerRead> {
+    let is_seen = !paging.pages.is_empty() || paging.unlinked > 0;
+    is_seen.then(|| PerRead {
+        reads: paging.pages.count(),
+        rows: quantiles(&paging.rows),
+        pages: quantiles(&paging.pages),
+        abandoned: paging.abandoned,
+        unlinked_pages: paging.unlinked,
+    })
+}
+
+fn repeats(repeats: &Repeats) -> Option<RepeatsReport> {
+    (repeats.in_flight + repeats.retried() > 0).then(|| RepeatsReport {
+        in_flight: repeats.in_flight,
+        retries: repeats.retries.clone(),
+    })
+}
+
+fn scanned(scanned: &Scanned) -> Option<ScannedReport> {
+    (scanned.rows + scanned.answers_without_keys > 0).then(|| ScannedReport {
+        lower_bound: true,
+        distinct_partitions: scanned.distinct.as_ref().map_or(0, Distinct::estimate),
+        partitions_per_read: quantiles(&scanned.partitions),
+        rows: scanned.rows,
+        rows_left_out: scanned.rows_left_out,
+        answers_without_keys: scanned.answers_without_keys,
+    })
+}
+
+fn token_ranges(ranges: &TokenRanges) -> Option<TokenRangesReport> {
+    (!ranges.cover.is_empty()).then(|| TokenRangesReport {
+        ring_share: ranges.cover.share(),
+        sweeps: ranges.sweeps,
+        sweep_reads: ranges.sweep_reads,
+    })
 }
 
 /// The application's tables, the busiest first.

@@ -433,6 +433,10 @@ fn facts(pattern: &PatternReport) -> Vec<(&'static str, String)> {
                 number::count(pattern.logical_reads)
             ),
         ),
+        ("Rows · pages of one read p99", paged(pattern)),
+        ("Asked again", repeats(pattern)),
+        ("Partitions seen, at least", scanned(pattern)),
+        ("Part of the ring", token_ranges(pattern)),
         (
             "Prepared",
             number::share(pattern.prepared, pattern.prepared + pattern.unprepared),
@@ -445,6 +449,51 @@ fn facts(pattern: &PatternReport) -> Vec<(&'static str, String)> {
     .into_iter()
     .filter(|(_, value)| !["", "0", "–", "0 · 0", "0 B · 0 B", "0 µs · 0 µs"].contains(&value.as_str()))
     .collect()
+}
+
+/// Of reads that came in pages; what comes in one is an answer like others.
+fn paged(pattern: &PatternReport) -> String {
+    let per_read = pattern.per_read.as_ref();
+    per_read
+        .filter(|reads| reads.pages.max > 1)
+        .map_or_else(String::new, |reads| {
+            format!(
+                "{} · {}",
+                number::count(reads.rows.p99),
+                number::count(reads.pages.p99)
+            )
+        })
+}
+
+/// `3 while the first was in flight, 2 after errors`.
+fn repeats(pattern: &PatternReport) -> String {
+    let Some(repeats) = &pattern.repeats else {
+        return String::new();
+    };
+    let said = |count: u64, when: &str| (count > 0).then(|| format!("{} {when}", number::count(count)));
+    let parts = [
+        said(repeats.in_flight, "while the first was in flight"),
+        said(repeats.retries.values().sum(), "after a failure"),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn scanned(pattern: &PatternReport) -> String {
+    let scanned = pattern.scanned.as_ref();
+    scanned.map_or_else(String::new, |scanned| number::count(scanned.distinct_partitions))
+}
+
+/// `100 %, 1 sweep in 384 reads`.
+fn token_ranges(pattern: &PatternReport) -> String {
+    let Some(ranges) = &pattern.token_ranges else {
+        return String::new();
+    };
+    let share = number::percent(ranges.ring_share);
+    if ranges.sweeps == 0 {
+        return share;
+    }
+    let sweeps = number::plural(ranges.sweeps, "sweep", "sweeps");
+    format!("{share}, {sweeps} in {} reads", number::count(ranges.sweep_reads))
 }
 
 #[cfg(test)]

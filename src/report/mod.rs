@@ -29,7 +29,8 @@ use crate::{
 
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
-    PatternReport, Quantiles, SequenceReport, Span, Summary, TableReport, Tool, TopPartition, Totals, Unit,
+    PatternReport, PerRead, Quantiles, RepeatsReport, ScannedReport, SequenceReport, Span, Summary,
+    TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
 };
 
 /// The format's name and version, the first field of the JSON form.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::{
     number,
     rules::Severity,
-    window::{Flag, PartitionClass, PatternId, StatementKind},
+    window::{Flag, PartitionClass, PatternId, RetryCause, StatementKind},
 };
 
 /// The program.
@@ -229,6 +229,18 @@ pub struct PatternReport {
     pub pages: u64,
     /// Reads, the pages of one counted once.
     pub logical_reads: u64,
+    /// Reads that have ended, the pages of one put together; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_read: Option<PerRead>,
+    /// Executions that look like repetitions of another one; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<RepeatsReport>,
+    /// What the rows of scans say of the partitions that were read; absent where the template does not scan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scanned: Option<ScannedReport>,
+    /// Reads between two tokens; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_ranges: Option<TokenRangesReport>,
     /// By consistency level.
     pub consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.
@@ -243,6 +255,58 @@ pub struct PatternReport {
     pub cost: f64,
     /// Its part of the cost of all patterns, 0 to 1.
     pub cost_share: f64,
+}
+
+/// Reads with their pages put together, as far as the first page was seen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PerRead {
+    /// Reads that have ended: with their last page, or abandoned.
+    pub reads: u64,
+    /// Rows of each.
+    pub rows: Quantiles,
+    /// Pages of each.
+    pub pages: Quantiles,
+    /// Those of which more was offered than was fetched, which is no error.
+    pub abandoned: u64,
+    /// Pages of which the page before was not seen, and which are in no read.
+    pub unlinked_pages: u64,
+}
+
+/// The same statement, values and page again, from the same host. Each is an execution of its own everywhere else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RepeatsReport {
+    /// The same request again while the first was in flight: a speculative execution, or two threads that ask the same thing.
+    pub in_flight: u64,
+    /// The same request again soon after an error after which drivers try again, by that error, or after a lost connection.
+    pub retries: BTreeMap<RetryCause, u64>,
+}
+
+/// Partitions that were seen in rows: fewer than were read.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScannedReport {
+    /// Always true: empty partitions and filtered rows are not seen.
+    pub lower_bound: bool,
+    /// Different partitions over all reads (2.3 % standard error above 200).
+    pub distinct_partitions: u64,
+    /// Different partitions of each read.
+    pub partitions_per_read: Quantiles,
+    /// Rows that were looked at.
+    pub rows: u64,
+    /// Rows that were not, beyond the first 1,000 of an answer.
+    pub rows_left_out: u64,
+    /// Answers whose rows do not show the partition key.
+    pub answers_without_keys: u64,
+}
+
+/// Reads by `token()`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TokenRangesReport {
+    /// The part of the ring that all of them cover together, 0 to 1, in steps of 1/4,096.
+    pub ring_share: f64,
+    /// How often the reads of one host walked (99 % of) the ring.
+    pub sweeps: u64,
+    /// Reads that those sweeps were made of.
+    pub sweep_reads: u64,
 }
 
 /// How many partitions the executions of a template touch.

@@ -10,7 +10,8 @@ use crate::{
         testing::{pattern, read, window, with_partitions},
     },
     window::{
-        Cluster, Distribution, Flag, PartitionClass, Pattern, StatementKind, TableName, TableTraffic, Window,
+        Cluster, Distribution, Flag, PartitionClass, Pattern, RetryCause, StatementKind, TableName,
+        TableTraffic, Window,
     },
 };
 
@@ -31,7 +32,7 @@ fn under(window: &Window, schema: &Schema) -> Report {
     Report::new(window, &cluster, schema, judgement, generated_at)
 }
 
-/// One lookup, one `IN`, one insert; every part of the JSON form has something in it.
+/// One lookup, one `IN`, one insert, one sweep of the ring; every part of the JSON form has something in it.
 pub(crate) fn small_report() -> Report {
     let lookup = read(
         "SELECT * FROM shop.items WHERE id = ?",
@@ -55,17 +56,44 @@ pub(crate) fn small_report() -> Report {
     );
     insert.consistency.insert("LOCAL_QUORUM".to_owned(), 50);
     insert.clients.insert("shop-web 1.4".to_owned(), 50);
-    let mut window = window([lookup, listed, insert]);
-    window.coverage.requests = 150;
-    window.coverage.audited = 150;
+    let mut window = window([lookup, listed, insert, sweep()]);
+    window.coverage.requests = 154;
+    window.coverage.audited = 154;
     window.coverage.partitions_exact = 150;
-    window.clients.insert("shop-web 1.4".to_owned(), 150);
-    let traffic = table(&mut window, "shop", "items", 100, 50);
+    window.coverage.partitions_scan = 4;
+    window.clients.insert("shop-web 1.4".to_owned(), 154);
+    let traffic = table(&mut window, "shop", "items", 104, 50);
     traffic.partitions_per_read.record_n(1, 90);
     traffic.partitions_per_read.record_n(12, 10);
     traffic.top_partitions.read(7);
     traffic.distinct_partitions.insert(7);
     report(&window)
+}
+
+/// Four ranges, of which one came in two pages and one was asked for twice.
+fn sweep() -> Pattern {
+    let mut pattern = read(
+        "SELECT id FROM shop.items WHERE token(id) > ? AND token(id) <= ?",
+        &[Flag::OnToken],
+        PartitionClass::TokenRange,
+        4,
+    );
+    pattern.count = 5;
+    pattern.pages = 2;
+    pattern.paging.rows.record_n(40, 3);
+    pattern.paging.rows.record(5_030);
+    pattern.paging.pages.record_n(1, 3);
+    pattern.paging.pages.record(2);
+    pattern.repeats.in_flight = 1;
+    pattern.repeats.retries.insert(RetryCause::ReadTimeout, 2);
+    pattern.scanned.rows = 1_120;
+    pattern.scanned.rows_left_out = 4_030;
+    pattern.scanned.partitions.record_n(20, 4);
+    (1..=80).for_each(|key| pattern.scanned.see(key));
+    let ranges = &mut pattern.token_ranges;
+    ranges.cover.insert(i64::MIN, i64::MAX);
+    (ranges.sweeps, ranges.sweep_reads) = (1, 4);
+    pattern
 }
 
 /// [`busy_window`] as a report.

@@ -72,6 +72,24 @@ fn counted(report: &Report) -> Vec<String> {
         "executions",
         "of rare templates are counted together as other statements: there were too many templates",
     );
+    say(
+        coverage.reads_forgotten,
+        "read",
+        "reads",
+        "could not be followed to its last page: too many were being paged through at once",
+    );
+    say(
+        coverage.retries_forgotten,
+        "failed request",
+        "failed requests",
+        "could not be compared with what came after: there were too many others",
+    );
+    say(
+        coverage.sweeps_forgotten,
+        "read of a token range",
+        "reads of token ranges",
+        "belonged to sweeps that were not followed to their end: too many went on at once",
+    );
     for (reason, &count) in &coverage.opaque_connections {
         say(
             count,

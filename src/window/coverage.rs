@@ -43,6 +43,12 @@ pub struct Coverage {
     pub system_requests: u64,
     /// Exchanges folded into "other statements" because the window held too many patterns.
     pub patterns_overflowed: u64,
+    /// Reads whose next page could no longer be linked, because too many others waited for theirs.
+    pub reads_forgotten: u64,
+    /// Failed requests that could no longer be recognised when they came again, because too many others came between.
+    pub retries_forgotten: u64,
+    /// Token range reads whose sweep was given up half-way, because too many other sweeps went on.
+    pub sweeps_forgotten: u64,
     /// What the reader must know before any number, in whole sentences (traffic may bypass the proxy, no schema, …).
     pub notices: std::collections::BTreeSet<String>,
 }
@@ -64,6 +70,9 @@ impl Coverage {
         self.unparsed += other.unparsed;
         self.system_requests += other.system_requests;
         self.patterns_overflowed += other.patterns_overflowed;
+        self.reads_forgotten += other.reads_forgotten;
+        self.retries_forgotten += other.retries_forgotten;
+        self.sweeps_forgotten += other.sweeps_forgotten;
         add_counts(&mut self.unknown_reasons, &other.unknown_reasons);
         add_counts(&mut self.opaque_connections, &other.opaque_connections);
         self.notices.extend(other.notices.iter().cloned());

@@ -8,6 +8,8 @@ mod clients;
 mod coverage;
 mod flag;
 mod pattern;
+mod reads;
+mod ring;
 mod sketch;
 mod snapshot;
 mod table;
@@ -21,6 +23,8 @@ pub use class::{PartitionClass, Reason};
 pub use coverage::Coverage;
 pub use flag::Flag;
 pub use pattern::{Pattern, PatternHead, PatternId, StatementKind, Tombstones};
+pub use reads::{Paging, Repeats, RetryCause, Scanned, TokenRanges};
+pub use ring::RingCover;
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
 pub use table::{TableName, TableTraffic};
@@ -162,6 +166,7 @@ mod tests {
                 pattern.count += 1;
                 pattern.rows.record(exchange * id);
                 pattern.see(at(start));
+                read(pattern, id, exchange);
                 let table = TableName {
                     keyspace: "s".to_owned(),
                     table: format!("t{}", id % 3),
@@ -176,6 +181,30 @@ mod tests {
         window.coverage.audited = count;
         window.close(at(start + 60));
         window
+    }
+
+    /// What is beside single exchanges: everything that depends on `id` and `exchange` somehow.
+    fn read(pattern: &mut Pattern, id: u64, exchange: u64) {
+        pattern.paging.rows.record(id * 100 + exchange);
+        pattern.paging.pages.record(exchange);
+        pattern.paging.abandoned += id % 2;
+        pattern.paging.unlinked += exchange;
+        pattern.repeats.in_flight += id;
+        let cause = if id.is_multiple_of(3) {
+            RetryCause::Unprepared
+        } else {
+            RetryCause::ReadTimeout
+        };
+        *pattern.repeats.retries.entry(cause).or_default() += 1;
+        pattern.scanned.rows += id;
+        pattern.scanned.partitions.record(id);
+        if id.is_multiple_of(2) {
+            pattern.scanned.see(id * exchange);
+        }
+        let width = i64::try_from(id).unwrap_or(0) << 52;
+        pattern.token_ranges.cover.insert(width, width + (1 << 53));
+        pattern.token_ranges.sweeps += exchange % 2;
+        pattern.token_ranges.sweep_reads += 1;
     }
 
     fn merged(parts: [&Window; 3]) -> Window {
@@ -196,6 +225,41 @@ mod tests {
         grouped.merge(&right);
         assert_eq!(all, grouped);
         assert_eq!((all.start, all.end, all.coverage.audited), (at(0), at(182), 45));
+    }
+
+    #[test]
+    fn a_snapshot_from_before_there_was_anything_beside_exchanges_is_read() {
+        let mut window = window(0, 2..4, 3);
+        window.coverage.reads_forgotten = 7;
+        let snapshot = Snapshot::new(window, Cluster::default(), String::new(), String::new());
+        let mut text = Vec::new();
+        snapshot.write(&mut text).unwrap_or_default();
+        let read: Option<Snapshot> = Snapshot::read(&text[..]).ok();
+        assert_eq!(read.as_ref(), Some(&snapshot), "today's comes back whole");
+
+        let mut old: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+        let patterns = old["window"]["patterns"].as_object_mut().into_iter().flatten();
+        for (_, pattern) in patterns {
+            for name in ["paging", "repeats", "scanned", "token_ranges"] {
+                let removed = pattern.as_object_mut().and_then(|pattern| pattern.remove(name));
+                assert!(removed.is_some(), "{name}");
+            }
+        }
+        let coverage = old["window"]["coverage"].as_object_mut();
+        let removed = coverage.and_then(|coverage| coverage.remove("reads_forgotten"));
+        assert!(removed.is_some());
+        let read = Snapshot::read(old.to_string().as_bytes()).map(|snapshot| snapshot.window);
+        let expected = snapshot.window.patterns.into_iter().map(|(id, pattern)| {
+            let without = Pattern {
+                paging: Paging::default(),
+                repeats: Repeats::default(),
+                scanned: Scanned::default(),
+                token_ranges: TokenRanges::default(),
+                ..pattern
+            };
+            (id, without)
+        });
+        assert_eq!(read.map(|window| window.patterns).ok(), Some(expected.collect()));
     }
 
     #[test]

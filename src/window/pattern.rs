@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Distribution, Flag, PartitionClass, clients, coverage::add_counts};
+use super::{
+    Distribution, Flag, Paging, PartitionClass, Repeats, Scanned, TokenRanges, clients, coverage::add_counts,
+};
 
 /// The identity of a query pattern: the 64-bit fingerprint of its template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -113,8 +115,21 @@ pub struct Pattern {
     pub tombstones: Tombstones,
     /// Answers that were a page of a longer read.
     pub pages: u64,
-    /// Reads without a paging state: the pages of one read count once.
+    /// Reads, the pages of one counted once: those without a paging state. What comes again after an error or a lost
+    /// connection is not another read.
     pub logical_reads: u64,
+    /// Reads with their pages put together.
+    #[serde(default)]
+    pub paging: Paging,
+    /// Executions that look like repetitions of another one.
+    #[serde(default)]
+    pub repeats: Repeats,
+    /// What the rows of scans say of the partitions that were read.
+    #[serde(default)]
+    pub scanned: Scanned,
+    /// Reads between two tokens.
+    #[serde(default)]
+    pub token_ranges: TokenRanges,
     /// Exchanges by consistency level, as the specification names it (`LOCAL_QUORUM`).
     pub consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.
@@ -178,6 +193,10 @@ impl Pattern {
             tombstones: Tombstones::default(),
             pages: 0,
             logical_reads: 0,
+            paging: Paging::default(),
+            repeats: Repeats::default(),
+            scanned: Scanned::default(),
+            token_ranges: TokenRanges::default(),
             consistency: BTreeMap::new(),
             prepared: 0,
             unprepared: 0,
@@ -226,6 +245,10 @@ impl Pattern {
         self.tombstones.merge(&other.tombstones);
         self.pages += other.pages;
         self.logical_reads += other.logical_reads;
+        self.paging.merge(&other.paging);
+        self.repeats.merge(&other.repeats);
+        self.scanned.merge(&other.scanned);
+        self.token_ranges.merge(&other.token_ranges);
         add_counts(&mut self.consistency, &other.consistency);
         self.prepared += other.prepared;
         self.unprepared += other.unprepared;

@@ -18,6 +18,7 @@ mod support;
 
 mod apparatus;
 mod differential;
+mod logical_reads;
 mod passthrough;
 mod prepared_before;
 mod report;

@@ -136,6 +136,12 @@ impl<'a> Values<'a> {
             .map(|(_, value)| value)
     }
 
+    /// The bytes in the body, names and lengths included: equal bytes of one statement are equal values.
+    #[inline]
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.raw
+    }
+
     /// Their length in the body, in bytes, names and lengths included.
     pub fn byte_len(&self) -> usize {
         self.raw.len()

@@ -271,6 +271,22 @@ impl Plan {
         }
     }
 
+    /// Between which tokens an execution reads the ring: above the first one, up to and with the second one. None where
+    /// it is not restricted by `token()`, reads nothing, or the tokens are not known.
+    pub fn token_range(&self, values: &Values<'_>) -> Option<(i64, i64)> {
+        let Shape::Read(ReadPlan {
+            reads: Reads::Range {
+                token: Some(token), ..
+            },
+            ..
+        }) = &self.shape
+        else {
+            return None;
+        };
+        let span = token.evaluate(Some(values)).ok()?;
+        (!span.is_empty()).then(|| span.tokens())
+    }
+
     /// The limits of an execution of a `SELECT`.
     ///
     /// # Errors

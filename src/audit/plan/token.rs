@@ -111,6 +111,16 @@ impl Span {
         }
     }
 
+    /// The tokens that a range read covers: those above the first one, up to and with the second one.
+    ///
+    /// An end that is not given is the ring's. A start that is included takes the token before it, which is too little to matter
+    /// to anybody who asks for a part of the ring.
+    pub(super) fn tokens(&self) -> (i64, i64) {
+        let start = self.start.map_or(MINIMUM, |start| start.token);
+        let end = self.end.map_or(MINIMUM, |end| end.token);
+        (start, if end == MINIMUM { i64::MAX } else { end })
+    }
+
     /// The part of the ring that is covered, 0.0 to 1.0.
     #[allow(clippy::cast_precision_loss, reason = "a share needs no more than 53 bits")]
     pub(super) fn share(&self) -> f64 {

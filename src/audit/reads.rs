@@ -1,0 +1,232 @@
+//! Puts the pages of one read together.
+//!
+//! A page is found by what the answer before it offered: the keyed hash of its paging state, of the statement and of the
+//! values ([`super::Identity`]). Neither the connection nor the host matters, since a driver may fetch each page from another
+//! node, and an application may hand the state to its own client and continue anywhere. Reads of the same thing at the same
+//! time have the same paging states and share one place here; each of them is counted when it ends.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{analysis::Analysis, bounded::BoundedMap};
+use crate::{
+    capture::Moment,
+    window::{Paging, PartitionClass, Pattern, Window},
+};
+
+/// A read, as far as its pages have come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    /// Pages so far.
+    pages: u64,
+    /// Rows so far.
+    rows: u64,
+    /// Different partitions in the rows so far, at least.
+    partitions: Option<u64>,
+    /// The partition of the last row: the next page may go on with it.
+    last_key: Option<u64>,
+    /// The beginning was not seen: the sums are not those of a whole read.
+    is_part: bool,
+}
+
+/// One answer of a read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Page {
+    /// Its rows.
+    pub(super) rows: u64,
+    /// What its rows say of partitions; none where the read names its partitions, or the rows do not show them.
+    pub(super) keys: Option<PageKeys>,
+}
+
+/// The partitions in the rows of one answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageKeys {
+    /// How many different ones.
+    pub(super) distinct: u64,
+    /// That of the first row.
+    pub(super) first: u64,
+    /// That of the last row that was looked at.
+    pub(super) last: u64,
+    /// Partitions come one after the other, as the ring has them; else a later page may come back to an earlier one.
+    pub(super) in_ring_order: bool,
+}
+
+/// Reads that wait for their next page, and those that have got it.
+#[derive(Debug)]
+pub(super) struct OpenReads {
+    waiting: BoundedMap<Waiting>,
+    /// Pages that were fetched not long ago: another read of the same thing, or a retry, may fetch them too.
+    fetched: BoundedMap<Waiting>,
+}
+
+#[derive(Debug, Clone)]
+struct Waiting {
+    progress: Progress,
+    analysis: Arc<Analysis>,
+    since: Moment,
+}
+
+/// Reads that may wait for their next page at a time, at about 100 bytes each.
+const MAX_WAITING: usize = 16_384;
+
+/// Pages that are remembered after they were fetched.
+const MAX_FETCHED: usize = 2_048;
+
+/// A read whose next page has not been fetched for so long is taken for finished.
+const ABANDONED_AFTER: Duration = Duration::from_mins(10);
+
+impl Default for OpenReads {
+    fn default() -> Self {
+        Self {
+            waiting: BoundedMap::new(MAX_WAITING),
+            fetched: BoundedMap::new(MAX_FETCHED),
+        }
+    }
+}
+
+impl OpenReads {
+    /// Where the read stands whose page `identity` is asked for; none if the page before it was not seen.
+    pub(super) fn progress(&self, page: u64) -> Option<Progress> {
+        let known = self.waiting.get(page).or_else(|| self.fetched.get(page));
+        known.map(|read| read.progress)
+    }
+
+    /// The page was answered: its read does not wait for it any more.
+    pub(super) fn fetch(&mut self, page: u64) {
+        if let Some(read) = self.waiting.remove(page) {
+            self.fetched.insert(page, read);
+        }
+    }
+
+    /// A read waits for its next page.
+    pub(super) fn wait(
+        &mut self,
+        next_page: u64,
+        progress: Progress,
+        analysis: &Arc<Analysis>,
+        at: Moment,
+        window: &mut Window,
+    ) {
+        while let Some(read) = self
+            .waiting
+            .pop_oldest_if(|read| at.since(read.since) >= ABANDONED_AFTER)
+        {
+            abandon(&read, window);
+        }
+        let waiting = Waiting {
+            progress,
+            analysis: Arc::clone(analysis),
+            since: at,
+        };
+        if self.waiting.insert(next_page, waiting).is_some() {
+            window.coverage.reads_forgotten += 1;
+        }
+    }
+
+    /// Nothing more will be fetched.
+    pub(super) fn end(&mut self, window: &mut Window) {
+        while let Some(read) = self.waiting.pop_oldest_if(|_| true) {
+            abandon(&read, window);
+        }
+    }
+}
+
+fn abandon(read: &Waiting, window: &mut Window) {
+    let analysis = &read.analysis;
+    let pattern = window.pattern_mut(analysis.id, || (analysis.head.clone(), analysis.flags.clone()));
+    if !read.progress.is_part {
+        pattern.paging.abandoned += 1;
+    }
+    read.progress.record(pattern);
+}
+
+impl Progress {
+    /// A read whose beginning was not seen.
+    pub(super) fn of_part() -> Self {
+        Self {
+            is_part: true,
+            ..Self::default()
+        }
+    }
+
+    /// With one more page.
+    pub(super) fn and(self, page: Page) -> Self {
+        let (partitions, last_key) = match page.keys {
+            None => (self.partitions, self.last_key),
+            Some(keys) => {
+                let before = self.partitions.unwrap_or(0);
+                let goes_on = u64::from(self.last_key == Some(keys.first));
+                let partitions = if keys.in_ring_order {
+                    before + keys.distinct - goes_on.min(keys.distinct)
+                } else {
+                    before.max(keys.distinct)
+                };
+                (Some(partitions), Some(keys.last))
+            }
+        };
+        Self {
+            pages: self.pages + 1,
+            rows: self.rows + page.rows,
+            partitions,
+            last_key,
+            is_part: self.is_part,
+        }
+    }
+
+    /// The read has ended.
+    pub(super) fn record(&self, pattern: &mut Pattern) {
+        if self.is_part {
+            return;
+        }
+        let Paging { rows, pages, .. } = &mut pattern.paging;
+        rows.record(self.rows);
+        pages.record(self.pages);
+        if let Some(partitions) = self.partitions {
+            pattern.scanned.partitions.record(partitions);
+        }
+    }
+}
+
+/// Whether the rows of a read tell more about its partitions than its statement does.
+pub(super) fn is_scan(class: PartitionClass) -> bool {
+    matches!(
+        class,
+        PartitionClass::Scan | PartitionClass::TokenRange | PartitionClass::Index
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(distinct: u64, first: u64, last: u64, in_ring_order: bool) -> Page {
+        Page {
+            rows: 10,
+            keys: Some(PageKeys {
+                distinct,
+                first,
+                last,
+                in_ring_order,
+            }),
+        }
+    }
+
+    #[test]
+    fn a_partition_that_goes_on_in_the_next_page_counts_once() {
+        let read = Progress::default()
+            .and(keys(3, 1, 3, true))
+            .and(keys(2, 3, 4, true));
+        assert_eq!((read.pages, read.rows, read.partitions), (2, 20, Some(4)));
+        let read = read.and(keys(1, 4, 4, true)).and(Page::default());
+        assert_eq!((read.pages, read.rows, read.partitions), (4, 30, Some(4)));
+        let read = read.and(keys(1, 5, 5, true));
+        assert_eq!(read.partitions, Some(5));
+    }
+
+    #[test]
+    fn partitions_that_may_come_again_are_not_added_up() {
+        let read = Progress::default()
+            .and(keys(3, 1, 3, false))
+            .and(keys(2, 1, 2, false));
+        assert_eq!(read.partitions, Some(3));
+    }
+}
