@@ -74,6 +74,7 @@ pub(super) fn judge(
     aggregate(&plans[0].0, plan, executed, &observation.schema, verdicts);
     if let Some(trace) = &executed.trace
         && !slices_by_the_clock(&plans[0].0)
+        && !may_stop_early(&plans[0].0)
         && !plan.tables().iter().any(|(table, _)| is_virtual(&table.keyspace))
     {
         verdicts.add(Category::Partitions, touched(plan, &footprint, trace));
@@ -82,6 +83,12 @@ pub(super) fn judge(
         }
         without_schema(&plans[0].0, observation, trace, verdicts);
     }
+}
+
+/// Whether groups are read partition after partition until there are as many as the limit allows: how many partitions
+/// that takes depends on what is stored.
+fn may_stop_early(statement: &Statement<'_>) -> bool {
+    matches!(&statement.body, Body::Select(select) if !select.group_by.is_empty() && select.limit.is_some())
 }
 
 /// Whether the end of a slice of rows or tokens is the server's clock: only the server knows whether it ends before it
