@@ -5,16 +5,13 @@
 //! for prepared ids that are still being looked up. Such exchanges wait a moment, and are counted once they are
 //! understood, or when the moment is over as what they are: unknown.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, time::Duration};
 
 use super::{
     connection::{Pair, Session},
     exchange::{Exchange, Outcome},
 };
-use crate::window::Reason;
+use crate::{capture::Moment, window::Reason};
 
 /// How long an exchange waits: a control connection that is at work has read the schema by then.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,7 +30,7 @@ const MAX_BYTES: usize = 8 << 20;
 pub(super) struct Deferred {
     waiting: VecDeque<Waiting>,
     bytes: usize,
-    looked: Option<Instant>,
+    looked: Option<Moment>,
 }
 
 /// An exchange that waits.
@@ -43,14 +40,14 @@ pub(super) struct Waiting {
     pub(super) session: Session,
     /// The request and its response.
     pub(super) pair: Pair,
-    /// When it is counted as unknown.
-    until: Instant,
+    /// Since when it waits.
+    since: Moment,
 }
 
 impl Waiting {
     /// Whether its time is over.
-    pub(super) fn is_due(&self, now: Instant) -> bool {
-        now >= self.until
+    pub(super) fn is_due(&self, now: Moment) -> bool {
+        now.since(self.since) >= PATIENCE
     }
 
     fn bytes(&self) -> usize {
@@ -84,11 +81,11 @@ impl Deferred {
     ///
     /// # Errors
     /// The exchange, where there is none.
-    pub(super) fn push(&mut self, session: &Session, pair: Pair, now: Instant) -> Result<(), Pair> {
+    pub(super) fn push(&mut self, session: &Session, pair: Pair, now: Moment) -> Result<(), Pair> {
         let waiting = Waiting {
             session: session.clone(),
             pair,
-            until: now + PATIENCE,
+            since: now,
         };
         let bytes = self.bytes + waiting.bytes();
         if self.waiting.len() >= MAX_EXCHANGES || bytes > MAX_BYTES {
@@ -105,8 +102,8 @@ impl Deferred {
     }
 
     /// All that waits, a few times a second; what is still not clear goes back with [`Deferred::keep`].
-    pub(super) fn take(&mut self, now: Instant) -> VecDeque<Waiting> {
-        if self.looked.is_some_and(|looked| now < looked + EVERY) {
+    pub(super) fn take(&mut self, now: Moment) -> VecDeque<Waiting> {
+        if self.looked.is_some_and(|looked| now.since(looked) < EVERY) {
             return VecDeque::new();
         }
         self.looked = Some(now);

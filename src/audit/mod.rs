@@ -27,7 +27,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use analysis::Analyses;
@@ -44,7 +44,7 @@ pub use repeats::{Ending, Repeat, Repeats};
 use row_keys::RowKeys;
 
 use crate::{
-    capture::{Capture, ConnectionId, Dropped, Queue},
+    capture::{Capture, Clock, ConnectionId, Dropped, Moment, Queue},
     catalog::Live,
     window::Window,
 };
@@ -98,6 +98,7 @@ impl Audit {
                 connections: HashMap::new(),
                 counter: Counter {
                     live: Arc::clone(live),
+                    clock: Clock::start(),
                     interpreter: Interpreter {
                         key,
                         analyses: Analyses::new(Arc::clone(live)),
@@ -190,7 +191,7 @@ impl Auditor {
 
     /// Looks again at what was not clear before.
     fn count_deferred(&mut self) {
-        let now = Instant::now();
+        let now = self.counter.clock.now();
         for waiting in self.counter.deferred.take(now) {
             self.counter.count_again(&mut lock(&self.window), waiting, now);
         }
@@ -246,6 +247,8 @@ impl Auditor {
 /// Adds what is found on connections to windows.
 struct Counter {
     live: Arc<Live>,
+    /// For what waits; exchanges have the data path's times.
+    clock: Clock,
     interpreter: Interpreter,
     recorder: Recorder,
     deferred: Deferred,
@@ -266,12 +269,12 @@ impl Counter {
         let unclear = self.count_if(window, session, &pair, |exchange, live| {
             !(live.is_followed() && deferred::may_become_clear(exchange))
         });
-        if unclear && let Err(pair) = self.deferred.push(session, pair, Instant::now()) {
+        if unclear && let Err(pair) = self.deferred.push(session, pair, self.clock.now()) {
             self.count_if(window, session, &pair, |_, _| true);
         }
     }
 
-    fn count_again(&mut self, window: &mut Window, mut waiting: Waiting, now: Instant) {
+    fn count_again(&mut self, window: &mut Window, mut waiting: Waiting, now: Moment) {
         let due = waiting.is_due(now);
         let unclear = self.count_if(window, &mut waiting.session, &waiting.pair, |exchange, _| {
             due || !deferred::may_become_clear(exchange)
