@@ -117,15 +117,32 @@ impl Window {
         self.sources.extend(other.sources.iter().cloned());
         self.coverage.merge(&other.coverage);
         for (id, pattern) in &other.patterns {
-            match self.patterns.get_mut(id) {
-                Some(mine) => mine.merge(pattern),
-                None => drop(self.patterns.insert(*id, pattern.clone())),
-            }
+            self.merge_pattern(*id, pattern);
         }
         for (name, table) in &other.tables {
             self.tables.entry(name.clone()).or_default().merge(table);
         }
         coverage::add_counts(&mut self.clients, &other.clients);
+    }
+
+    /// Up to [`MAX_PATTERNS`] this does not depend on the order of windows; beyond, those that came first stay.
+    fn merge_pattern(&mut self, id: PatternId, pattern: &Pattern) {
+        let is_full = self.patterns.len() >= MAX_PATTERNS;
+        match self.patterns.get_mut(&id) {
+            Some(mine) => mine.merge(pattern),
+            None if is_full && id != OVERFLOW => {
+                self.coverage.patterns_overflowed += pattern.count;
+                let others = self
+                    .patterns
+                    .entry(OVERFLOW)
+                    .or_insert_with(|| Pattern::new(overflow(), BTreeSet::new()));
+                others.merge(&Pattern {
+                    flags: BTreeSet::new(),
+                    ..pattern.clone()
+                });
+            }
+            None => drop(self.patterns.insert(id, pattern.clone())),
+        }
     }
 }
 
@@ -278,5 +295,24 @@ mod tests {
             (5, 5)
         );
         assert_eq!(window.patterns[&PatternId(10)].count, 2);
+    }
+
+    #[test]
+    fn merged_windows_keep_to_the_limit() {
+        let most = MAX_PATTERNS as u64;
+        let of = |ids: std::ops::Range<u64>| {
+            let mut window = Window::new(at(0), "proxy");
+            for id in ids {
+                window.pattern_mut(PatternId(id), || head("SELECT")).count += 1;
+            }
+            window
+        };
+        let mut all = of(10..most + 5);
+        all.merge(&of(most..most + 20));
+        // The first window has room for five more.
+        assert_eq!(all.patterns.len() as u64, most + 1);
+        assert_eq!(all.patterns[&OVERFLOW].count, 10);
+        assert_eq!(all.coverage.patterns_overflowed, 10);
+        assert_eq!(all.patterns[&PatternId(most)].count, 2);
     }
 }

@@ -381,7 +381,8 @@ fn rows_of_system_schema_give_the_schema_that_the_text_gives() {
     let (mut schema, errors) = Schema::from_rows(rows);
     assert_eq!(errors, []);
     assert!(schema.keyspaces.get_mut("shop").unwrap().functions.remove("f"));
-    let expected = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'} AND tablets = {'enabled': true};
+    let expected =
+        "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'} AND tablets = {'enabled': true};
         CREATE TYPE shop.address (zip int);
         CREATE TABLE shop.orders (\"Shop\" text, at timestamp, id int, \"to\" frozen<map<text, address>>,
             owner list<frozen<tuple<int, text>>> static, PRIMARY KEY (\"Shop\", at, id))
