@@ -1,31 +1,55 @@
-//! Counting the partitions of a prepared statement's executions allocates no memory.
+//! From the envelope of an EXECUTE to its footprint, nothing allocates memory.
 //!
 //! A test binary of its own: its allocator counts.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use cqlens::audit::plan::Plan;
 use cqlens::audit::{Count, Keys};
 use cqlens::catalog::Schema;
 use cqlens_proto::cql;
-use cqlens_proto::message::{Value, ValuesBuf};
+use cqlens_proto::envelope::{Envelope, StreamId, Version};
+use cqlens_proto::message::{
+    Consistency, Dialect, Execute, Extensions, Extras, PreparedId, QueryParameters, Request, Value, ValuesBuf,
+};
 
 const SCHEMA: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};
     CREATE TABLE shop.kv (k uuid PRIMARY KEY, v int);
     CREATE TABLE shop.orders (shop text, day date, at timestamp, PRIMARY KEY ((shop, day), at));";
 
+fn execute(values: &[Value<'_>]) -> Envelope {
+    let bound = ValuesBuf::positional(values.iter().copied()).unwrap();
+    let execute = Request::Execute(Execute {
+        id: PreparedId(&[7; 16]),
+        result_metadata_id: None,
+        parameters: QueryParameters {
+            values: bound.values(),
+            page_size: Some(5_000),
+            timestamp: Some(1_700_000_000_000_000),
+            ..QueryParameters::new(Consistency::LocalQuorum)
+        },
+    });
+    execute
+        .to_envelope(Dialect::new(Version::V4), StreamId(1), &Extras::default())
+        .unwrap()
+}
+
 fn allocations_of_an_execution(text: &str, values: &[Value<'_>]) -> u64 {
     let schema = Schema::from_cql(SCHEMA).unwrap();
     let plan = Plan::of(&cql::parse(text).unwrap(), Some("shop"), &schema);
-    let bound = ValuesBuf::positional(values.iter().copied()).unwrap();
-    let values = bound.values();
+    let envelope = execute(values);
     let mut keys = Keys::new();
+    let mut count = || {
+        keys.clear();
+        match Request::decode(&envelope, Extensions::NONE).unwrap().message {
+            Request::Execute(execute) => plan.footprint(&execute.parameters.values, &mut keys).count,
+            other => panic!("{other:?}"),
+        }
+    };
     // The buffer grows with its first use.
-    plan.footprint(&values, &mut keys);
+    count();
     let measured = allocation_counter::measure(|| {
         for _ in 0..1_000 {
-            keys.clear();
-            let footprint = plan.footprint(&values, &mut keys);
-            assert_eq!(footprint.count, Count::Exact(1));
+            assert_eq!(count(), Count::Exact(1));
         }
     });
     measured.count_total
