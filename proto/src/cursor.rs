@@ -40,7 +40,9 @@ impl<'a> Cursor<'a> {
                 self.rest = rest;
                 Ok(value)
             }
-            Err(nom::Err::Error(at) | nom::Err::Failure(at)) => Err(self.error_at(what, at.rest, at.kind)),
+            Err(nom::Err::Error(at) | nom::Err::Failure(at)) => {
+                Err(error_at(what, self.body.len(), at.rest.len(), at.kind))
+            }
             // The parsers are the "complete" ones; a body is always whole.
             Err(nom::Err::Incomplete(_)) => Err(self.error(what, DecodeErrorKind::Truncated)),
         }
@@ -96,23 +98,22 @@ impl<'a> Cursor<'a> {
     }
 
     /// An error about the field at the current position.
-    #[cold]
+    #[inline]
     pub fn error(&self, what: &'static str, kind: DecodeErrorKind) -> DecodeError {
-        DecodeError {
-            what,
-            offset: self.offset(),
-            kind,
-        }
+        error_at(what, self.body.len(), self.rest.len(), kind)
     }
+}
 
-    #[cold]
-    fn error_at(&self, what: &'static str, rest: &[u8], kind: DecodeErrorKind) -> DecodeError {
+/// The error at the place where `rest` bytes of a body are left. It takes lengths, not the cursor: whose address nobody
+/// asks for can stay in registers.
+#[cold]
+#[inline(never)]
+fn error_at(what: &'static str, body: usize, rest: usize, kind: DecodeErrorKind) -> DecodeError {
+    DecodeError {
+        what,
         // What a parser has left is always the end of the body.
-        DecodeError {
-            what,
-            offset: self.body.len().saturating_sub(rest.len()),
-            kind,
-        }
+        offset: body.saturating_sub(rest),
+        kind,
     }
 }
 

@@ -81,6 +81,7 @@ impl Footprint {
 /// At most [`Keys::MAX_KEYS`] keys and [`Keys::MAX_BYTES`] bytes are kept; [`Keys::overflowed`] counts the others.
 #[derive(Debug, Default)]
 pub struct Keys {
+    /// Of the keys, and of those before.
     tables: Vec<Arc<TableName>>,
     arena: Vec<u8>,
     entries: Vec<Entry>,
@@ -126,6 +127,9 @@ impl Keys {
     pub const MAX_BYTES: usize = 8 << 20;
     /// Up to here a walk over all keys beats a table.
     const FEW: usize = 16;
+    /// Tables that are remembered from one execution to the next: their counters are shared with other threads, and
+    /// touching those costs more than looking a table up.
+    const FAMILIAR_TABLES: usize = 8;
 
     /// An empty buffer.
     pub fn new() -> Self {
@@ -134,7 +138,9 @@ impl Keys {
 
     /// Forgets all keys and keeps the memory.
     pub fn clear(&mut self) {
-        self.tables.clear();
+        if self.tables.len() > Self::FAMILIAR_TABLES {
+            self.tables.clear();
+        }
         self.arena.clear();
         self.entries.clear();
         self.slots.clear();
@@ -166,16 +172,30 @@ impl Keys {
     }
 
     /// Adds the key that `write` appends to the buffer; whatever it appends is taken back if the key is known.
-    pub fn push_with(&mut self, table: &Arc<TableName>, write: impl FnOnce(&mut Vec<u8>)) -> Pushed {
+    ///
+    /// # Errors
+    ///
+    /// Those of `write`; no key is added then.
+    #[inline]
+    pub fn try_push_with<E>(
+        &mut self,
+        table: &Arc<TableName>,
+        write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Pushed, E> {
         let start = self.arena.len();
-        write(&mut self.arena);
+        if let Err(error) = write(&mut self.arena) {
+            self.arena.truncate(start);
+            return Err(error);
+        }
         let token = murmur3::token(&self.arena[start..]);
-        self.keep(table, start, token)
+        Ok(self.keep(table, start, token))
     }
 
     /// Adds a key.
     pub fn push(&mut self, table: &Arc<TableName>, key: &[u8]) -> Pushed {
-        self.push_with(table, |arena| arena.extend_from_slice(key))
+        let start = self.arena.len();
+        self.arena.extend_from_slice(key);
+        self.keep(table, start, murmur3::token(key))
     }
 
     fn keep(&mut self, table: &Arc<TableName>, start: usize, token: i64) -> Pushed {
@@ -208,10 +228,9 @@ impl Keys {
     }
 
     fn table_index(&mut self, table: &Arc<TableName>) -> u32 {
-        let known = self
-            .tables
-            .iter()
-            .position(|other| Arc::ptr_eq(other, table) || other == table);
+        let tables = &self.tables;
+        let known = (tables.iter().position(|other| Arc::ptr_eq(other, table)))
+            .or_else(|| tables.iter().position(|other| other == table));
         let index = known.unwrap_or_else(|| {
             self.tables.push(Arc::clone(table));
             self.tables.len() - 1

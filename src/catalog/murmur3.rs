@@ -10,6 +10,8 @@ pub const MINIMUM: i64 = i64::MIN;
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 const BLOCK: usize = 16;
+/// The sign of each byte.
+const NEGATIVE_BYTES: u64 = 0x8080_8080_8080_8080;
 
 /// The token of a routing key (the serialized partition key, see [`push_component`] for composite ones).
 ///
@@ -82,6 +84,12 @@ fn halves(block: &[u8; BLOCK]) -> (u64, u64) {
 
 /// The tail's bytes, little endian, each *sign extended* before it is shifted: Cassandra's deviation from Murmur3.
 fn signed_tail(tail: &[u8]) -> u64 {
+    // Numbers are keys of eight bytes; where no byte of theirs is negative, they are what they are.
+    if let Ok(word) = tail.try_into().map(u64::from_le_bytes)
+        && word & NEGATIVE_BYTES == 0
+    {
+        return word;
+    }
     let mut word = 0_i64;
     for (index, byte) in tail.iter().enumerate() {
         word ^= i64::from(byte.cast_signed()) << (8 * index);

@@ -72,7 +72,8 @@ impl<'a> Batch<'a> {
             .collect::<Result<Vec<_>, _>>()?;
         let consistency = Consistency::decode(cursor)?;
         let flags = read_flags(cursor, dialect)?;
-        let common = CommonParameters::decode(cursor, flags, dialect)?;
+        let known_flags = CommonParameters::known_flags(dialect);
+        let common = CommonParameters::decode(cursor, flags & known_flags)?;
         Ok(Batch {
             kind,
             statements,
@@ -81,7 +82,7 @@ impl<'a> Batch<'a> {
             timestamp: common.timestamp,
             keyspace: common.keyspace,
             now_in_seconds: common.now_in_seconds,
-            other_flags: flags & !CommonParameters::known_flags(dialect),
+            other_flags: flags & !known_flags,
         })
     }
 

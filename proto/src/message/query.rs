@@ -110,9 +110,10 @@ impl QueryParameters<'static> {
 impl<'a> QueryParameters<'a> {
     #[inline]
     pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
-        let is_dse = dialect.version.is_dse();
         let consistency = Consistency::decode(cursor)?;
-        let flags = read_flags(cursor, dialect)?;
+        let sent_flags = read_flags(cursor, dialect)?;
+        let known_flags = known_flags(dialect);
+        let flags = sent_flags & known_flags;
         let has = |flag: u32| flags & flag != 0;
 
         let values = match has(flag::VALUES) {
@@ -122,8 +123,8 @@ impl<'a> QueryParameters<'a> {
         let page_size = cursor.read_if(has(flag::PAGE_SIZE), "page size", notation::int)?;
         // A null paging state means the first page.
         let paging_state = cursor.read_if(has(flag::PAGING_STATE), "paging state", notation::bytes)?;
-        let common = CommonParameters::decode(cursor, flags, dialect)?;
-        let continuous_paging = match is_dse && has(flag::CONTINUOUS_PAGING) {
+        let common = CommonParameters::decode(cursor, flags)?;
+        let continuous_paging = match has(flag::CONTINUOUS_PAGING) {
             true => Some(ContinuousPaging::decode(cursor, dialect)?),
             false => None,
         };
@@ -132,14 +133,14 @@ impl<'a> QueryParameters<'a> {
             values,
             skip_metadata: has(flag::SKIP_METADATA),
             page_size,
-            page_size_in_bytes: is_dse && has(flag::PAGE_SIZE_IN_BYTES),
+            page_size_in_bytes: has(flag::PAGE_SIZE_IN_BYTES),
             paging_state: paging_state.flatten().map(PagingState),
             serial_consistency: common.serial_consistency,
             timestamp: common.timestamp,
             keyspace: common.keyspace,
             now_in_seconds: common.now_in_seconds,
             continuous_paging,
-            other_flags: flags & !known_flags(dialect),
+            other_flags: sent_flags & !known_flags,
         })
     }
 
@@ -187,6 +188,7 @@ impl<'a> QueryParameters<'a> {
 }
 
 /// The flags that are decoded into fields, by version; the rest is kept as `other_flags`.
+#[inline]
 fn known_flags(dialect: Dialect) -> u32 {
     use flag::*;
     let all = VALUES | SKIP_METADATA | PAGE_SIZE | PAGING_STATE | NAMES;
@@ -214,6 +216,7 @@ impl<'a> CommonParameters<'a> {
     const KEYSPACE: u32 = 0x80;
     const NOW_IN_SECONDS: u32 = 0x100;
 
+    #[inline]
     pub(super) fn known_flags(dialect: Dialect) -> u32 {
         let keyspace = if dialect.version.has_result_metadata_id() {
             Self::KEYSPACE
@@ -228,9 +231,10 @@ impl<'a> CommonParameters<'a> {
         Self::SERIAL_CONSISTENCY | Self::TIMESTAMP | keyspace | now
     }
 
+    /// `flags` are those of the [known](Self::known_flags) ones that are set.
     #[inline]
-    pub(super) fn decode(cursor: &mut Cursor<'a>, flags: u32, dialect: Dialect) -> Result<Self, DecodeError> {
-        let has = |flag: u32| flags & flag & Self::known_flags(dialect) != 0;
+    pub(super) fn decode(cursor: &mut Cursor<'a>, flags: u32) -> Result<Self, DecodeError> {
+        let has = |flag: u32| flags & flag != 0;
         let serial_consistency = match has(Self::SERIAL_CONSISTENCY) {
             true => Some(SerialConsistency::decode(cursor)?),
             false => None,

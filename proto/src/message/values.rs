@@ -87,7 +87,7 @@ impl<'a> Values<'a> {
             if named {
                 cursor.read("name of a value", notation::string)?;
             }
-            cursor.read("value", |input| value(input, form))?;
+            cursor.read("value", |input| skip(input, form))?;
         }
         Ok(Values {
             count,
@@ -212,6 +212,17 @@ fn value(input: &[u8], form: Form) -> Parsed<'_, Value<'_>> {
         _ if !form.has_not_set => Ok((rest, Value::Null)),
         -2 => Ok((rest, Value::NotSet)),
         _ => malformed(input, DecodeErrorKind::NegativeLength(length)),
+    }
+}
+
+/// Moves behind a [`value`] of whatever kind.
+#[inline]
+fn skip(input: &[u8], form: Form) -> Parsed<'_, ()> {
+    match notation::int(input)? {
+        (rest, length @ 0..) => {
+            notation::raw(rest, length.unsigned_abs() as usize).map(|(rest, _)| (rest, ()))
+        }
+        _ => value(input, form).map(|(rest, _)| (rest, ())),
     }
 }
 

@@ -54,9 +54,6 @@ pub(super) struct Counted {
 /// What is said of an empty key: Cassandra notices it later than other faults.
 pub(super) const EMPTY_KEY: &str = "Key may not be empty";
 
-/// The length and the end of a component in a composite key.
-const COMPONENT_FRAME: usize = 3;
-
 /// Cassandra's limit: the length of a key is an unsigned short.
 const MAX_KEY_LENGTH: usize = u16::MAX as usize;
 
@@ -102,30 +99,32 @@ impl KeyPlan {
 
     /// The way of most statements: nothing is allocated.
     fn count_one(&self, values: &Values<'_>, keys: &mut Keys) -> Result<Counted, Fault> {
-        let mut length = 0;
-        for column in &self.columns {
-            length += column.bound(values)?.len() + COMPONENT_FRAME;
-        }
         let pushed = if let [only] = self.columns.as_slice() {
             let bytes = only.bound(values)?;
             check_whole_key(bytes)?;
             keys.push(&self.table, bytes)
-        } else if length > MAX_KEY_LENGTH {
-            return Err(too_long());
         } else {
-            keys.push_with(&self.table, |key| {
-                for column in &self.columns {
-                    // Each was bound a moment ago, and none is longer than all together.
-                    let bytes = column.bound(values).unwrap_or_default();
-                    murmur3::push_component(key, bytes);
-                }
-            })
+            keys.try_push_with(&self.table, |key| self.write_bound(values, key))?
         };
         Ok(Counted {
             named: 1,
             incomplete: overflow(pushed),
             ..Counted::default()
         })
+    }
+
+    /// Appends the components of a composite key. Each is looked at before the length of all of them is.
+    fn write_bound(&self, values: &Values<'_>, key: &mut Vec<u8>) -> Result<(), Fault> {
+        let start = key.len();
+        let mut fits = true;
+        for column in &self.columns {
+            fits &= murmur3::push_component(key, column.bound(values)?);
+        }
+        if fits && key.len() - start <= MAX_KEY_LENGTH {
+            Ok(())
+        } else {
+            Err(too_long())
+        }
     }
 
     fn count_product(&self, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<Counted, Fault> {
@@ -245,10 +244,7 @@ impl KeyColumn {
         if value::is_valid(&self.cql_type, bytes) {
             Ok(bytes)
         } else {
-            Err(Fault::undecodable(format!(
-                "invalid value of type {}",
-                self.cql_type
-            )))
+            Err(invalid_value(&self.cql_type))
         }
     }
 
@@ -302,10 +298,7 @@ impl KeyColumn {
     fn element<'v>(&self, item: Option<&'v [u8]>) -> Result<Cow<'v, [u8]>, Fault> {
         let bytes = item.ok_or_else(null)?;
         if !value::is_valid(&self.cql_type, bytes) {
-            return Err(Fault::undecodable(format!(
-                "invalid value of type {}",
-                self.cql_type
-            )));
+            return Err(invalid_value(&self.cql_type));
         }
         value::repacked(&self.cql_type, bytes).ok_or_else(null)
     }
@@ -355,14 +348,22 @@ fn not_null(value: Value<'_>) -> Result<&[u8], Fault> {
     }
 }
 
+#[cold]
+fn invalid_value(cql_type: &CqlType) -> Fault {
+    Fault::undecodable(format!("invalid value of type {cql_type}"))
+}
+
+#[cold]
 fn null() -> Fault {
     Fault::invalid("Invalid null value in condition for a partition key column")
 }
 
+#[cold]
 fn not_set() -> Fault {
     Fault::invalid("Invalid unset value for a partition key column")
 }
 
+#[cold]
 fn too_long() -> Fault {
     Fault::invalid("Key length is longer than maximum of 65535")
 }
