@@ -17,6 +17,7 @@
 mod support;
 
 mod apparatus;
+mod counting;
 mod differential;
 mod logical_reads;
 mod passthrough;
