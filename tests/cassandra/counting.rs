@@ -3,6 +3,8 @@
 //! The program `counting.py` knows what each of its requests touches, and holds that against the traces. It asks through two
 //! proxies, so that one of them executes what only the other has seen prepared.
 
+mod raw;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ use crate::support::proxy::Proxy;
 /// Cases that the program has in every version: fewer are a program that has lost some.
 const CASES: usize = 100;
 
-/// All requests of one proxy whose statements have the word `case`.
+/// All requests of one proxy whose statements have the word `case`, or are `case`.
 #[derive(Debug, Deserialize)]
 struct Asked {
     proxy: String,
@@ -100,14 +102,18 @@ fn disagreements(report: &Value, keyspace: &str, asked: &[&Asked]) -> Vec<String
     // Definitions and USE are no case; what the driver reads for itself is of another keyspace.
     let patterns = patterns
         .into_iter()
-        .filter(|pattern| pattern["keyspace"] == keyspace || pattern["keyspace"].is_null())
+        .filter(|pattern| {
+            pattern["keyspace"]
+                .as_str()
+                .is_none_or(|of| of.starts_with(keyspace))
+        })
         .filter(|pattern| pattern["kind"] != "ddl" && !text(pattern).starts_with("USE "));
     let mut unclaimed: Vec<&Value> = patterns.collect();
     let mut disagreements = Vec::new();
     for asked in asked {
         let (found, rest) = unclaimed
             .into_iter()
-            .partition::<Vec<_>, _>(|pattern| has_word(text(pattern), &asked.case));
+            .partition::<Vec<_>, _>(|pattern| is_of(&asked.case, text(pattern)));
         unclaimed = rest;
         match found[..] {
             [pattern] if reported(pattern) == expected(asked) => {}
@@ -129,9 +135,10 @@ fn text(pattern: &Value) -> &str {
     pattern["cql"].as_str().unwrap_or_default()
 }
 
-fn has_word(cql: &str, word: &str) -> bool {
-    cql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .any(|other| other == word)
+/// Whether the statement is the case, or has it as a word.
+fn is_of(case: &str, cql: &str) -> bool {
+    let mut words = cql.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    case == cql || words.any(|word| word == case)
 }
 
 fn expected(asked: &Asked) -> Value {
