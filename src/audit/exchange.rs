@@ -137,7 +137,11 @@ impl Interpreter {
             .response
             .as_ref()
             .map(|(envelope, at)| Answer::of(envelope, *at, extensions));
-        let execution = self.execution(&request, session);
+        let outcome = answer.as_ref().map_or(Outcome::Unanswered, Answer::outcome);
+        let mut execution = self.execution(&request, session);
+        if let Some(execution) = &mut execution {
+            self.narrow(execution, outcome);
+        }
         let identity = execution.as_ref().and_then(|execution| {
             // What drivers and tools read for themselves is repeated all the time.
             let analysis = &execution.analysis;
@@ -172,7 +176,7 @@ impl Interpreter {
             next_page,
             token_range,
             looked,
-            outcome: answer.as_ref().map_or(Outcome::Unanswered, Answer::outcome),
+            outcome,
             warnings: answer
                 .as_ref()
                 .map_or(0, |answer| answer.extras.warnings.len() as u64),
@@ -180,6 +184,16 @@ impl Interpreter {
             request_bytes: size(&pair.request),
             response_bytes: answer.map(|answer| answer.bytes),
         })
+    }
+
+    /// Takes into account what the answer says of the partitions that were touched.
+    fn narrow(&mut self, execution: &mut Execution, outcome: Outcome) {
+        let more = matches!(outcome, Outcome::Rows { more: true, .. });
+        execution.footprint = execution.footprint.of_page(execution.first_page, more);
+        if matches!(execution.footprint.count, Count::Page { first: false, .. }) {
+            // In which of them it goes on only the server knows.
+            self.keys.clear();
+        }
     }
 
     fn execution(&mut self, request: &Request<'_>, session: &Session) -> Option<Execution> {

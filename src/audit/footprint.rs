@@ -24,6 +24,14 @@ pub enum Count {
     Exact(u64),
     /// At least so many, and why it is not exact.
     AtLeast(u64, Reason),
+    /// A page of a read that names several partitions: some of them. A coordinator reads one after the other until the
+    /// page is full, and goes on in the middle of one with the next page.
+    Page {
+        /// How many the read names: all its pages together touch these, if the client asks for all pages.
+        named: u64,
+        /// The first page stands for all of them, each later one for the partition in which it goes on.
+        first: bool,
+    },
     /// The whole ring.
     Scan,
     /// The part of the ring between two tokens; `share` is in 0.0..=1.0.
@@ -54,11 +62,32 @@ impl Footprint {
         }
     }
 
+    /// What one page of a read touches, this being what the read as a whole does. `more`: there is another page after it.
+    pub fn of_page(self, first: bool, more: bool) -> Self {
+        let named = match self.count {
+            Count::Exact(named @ 2..) | Count::AtLeast(named @ 2.., _) if !first || more => named,
+            _ => return self,
+        };
+        Self {
+            count: Count::Page { named, first },
+            keys_missing: Some(Reason::Page),
+        }
+    }
+
+    /// The number that sums and distributions take: exact, a bound, or none.
+    pub fn number(&self) -> Option<u64> {
+        match self.count {
+            Count::Exact(count) | Count::AtLeast(count, _) => Some(count),
+            Count::Page { named, first } => Some(if first { named } else { 1 }),
+            Count::Scan | Count::TokenRange { .. } | Count::Index | Count::Unknown(_) => None,
+        }
+    }
+
     /// The class, in one word.
     pub fn class(&self) -> PartitionClass {
         match self.count {
             Count::Exact(0 | 1) | Count::AtLeast(0 | 1, _) => PartitionClass::Single,
-            Count::Exact(_) | Count::AtLeast(..) => PartitionClass::Multi,
+            Count::Exact(_) | Count::AtLeast(..) | Count::Page { .. } => PartitionClass::Multi,
             Count::Scan => PartitionClass::Scan,
             Count::TokenRange { .. } => PartitionClass::TokenRange,
             Count::Index => PartitionClass::Index,
@@ -70,6 +99,7 @@ impl Footprint {
     pub fn reason(&self) -> Option<Reason> {
         match self.count {
             Count::AtLeast(_, reason) | Count::Unknown(reason) => Some(reason),
+            Count::Page { .. } => Some(Reason::Page),
             _ => self.keys_missing,
         }
     }
@@ -342,6 +372,26 @@ mod tests {
         }
         assert_eq!((keys.len(), keys.overflowed()), (Keys::MAX_KEYS, 3));
         assert_eq!(keys.push(&kv, &vec![1; Keys::MAX_BYTES]), Pushed::Overflow);
+    }
+
+    #[test]
+    fn a_page_is_a_part_of_a_read_of_several_partitions() {
+        let read = Footprint::exact(10);
+        assert_eq!(read.of_page(true, false), read, "all of it");
+        for (first, more, number) in [(true, true, 10), (false, true, 1), (false, false, 1)] {
+            let page = read.of_page(first, more);
+            assert_eq!(
+                (page.number(), page.class()),
+                (Some(number), PartitionClass::Multi)
+            );
+            assert_eq!(page.reason(), Some(Reason::Page));
+        }
+        let one = Footprint::exact(1);
+        assert_eq!(
+            one.of_page(false, true),
+            one,
+            "every page of a partition touches it"
+        );
     }
 
     #[test]

@@ -83,11 +83,7 @@ fn touched(footprint: &Footprint, plan: Option<&Plan>) -> (PartitionClass, Optio
             None => (plan.class(), None),
         };
     }
-    let partitions = match footprint.count {
-        Count::Exact(count) | Count::AtLeast(count, _) => Some(count),
-        _ => None,
-    };
-    (footprint.class(), partitions)
+    (footprint.class(), footprint.number())
 }
 
 #[cfg(test)]

@@ -199,11 +199,13 @@ fn cover(coverage: &mut Coverage, execution: &Execution) {
     }
     match execution.footprint.count {
         Count::Exact(_) => coverage.partitions_exact += 1,
-        Count::AtLeast(..) => coverage.partitions_bounded += 1,
+        Count::AtLeast(..) | Count::Page { .. } => coverage.partitions_bounded += 1,
         Count::Scan | Count::TokenRange { .. } | Count::Index => coverage.partitions_scan += 1,
         Count::Unknown(_) => coverage.partitions_unknown += 1,
     }
-    if let Count::AtLeast(_, reason) | Count::Unknown(reason) = execution.footprint.count {
+    if let (Count::AtLeast(..) | Count::Page { .. } | Count::Unknown(_), Some(reason)) =
+        (execution.footprint.count, execution.footprint.reason())
+    {
         *coverage
             .unknown_reasons
             .entry(reason.name().to_owned())
@@ -254,7 +256,7 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
         pattern.logical_reads += u64::from(execution.first_page);
     }
     *pattern.classes.entry(execution.footprint.class()).or_default() += 1;
-    if let Count::Exact(count) | Count::AtLeast(count, _) = execution.footprint.count {
+    if let Some(count) = execution.footprint.number() {
         pattern.partitions.record(count);
     }
 }
@@ -304,7 +306,7 @@ fn record_tables(
         let table = window.tables.entry(TableName::clone(name)).or_default();
         if read {
             table.reads += 1;
-            if let Count::Exact(count) | Count::AtLeast(count, _) = execution.footprint.count {
+            if let Some(count) = execution.footprint.number() {
                 table.partitions_per_read.record(count);
             }
             record_tombstones(&mut table.tombstones, exchange);

@@ -161,6 +161,11 @@ const REASONS: &[(&str, &str)] = &[
         "the key is inside a JSON text that could not be read",
     ),
     (Reason::TooManyKeys.name(), "more keys than are kept"),
+    (
+        Reason::Page.name(),
+        "a page of a read of several partitions touches some of them; they are counted with the first page, and one with each \
+         later page",
+    ),
     (Reason::NotApplicable.name(), "the statement has no partitions"),
     ("tls", "TLS on a port that was thought plain"),
     ("text", "text instead of CQL envelopes, such as an HTTP request"),

@@ -77,13 +77,15 @@ pub enum Reason {
     Json,
     /// More keys than are kept: the count is exact, the keys are a part.
     TooManyKeys,
+    /// A page of a read that names several partitions: it touches some of them.
+    Page,
     /// The statement has no partitions (DDL, roles, USE, ...).
     NotApplicable,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::PreparedIdUnknown,
         Self::TableUnknown,
         Self::KeyspaceUnknown,
@@ -97,6 +99,7 @@ impl Reason {
         Self::FunctionValue,
         Self::Json,
         Self::TooManyKeys,
+        Self::Page,
         Self::NotApplicable,
     ];
 
@@ -116,6 +119,7 @@ impl Reason {
             Self::FunctionValue => "function-value",
             Self::Json => "json",
             Self::TooManyKeys => "too-many-keys",
+            Self::Page => "page",
             Self::NotApplicable => "not-applicable",
         }
     }

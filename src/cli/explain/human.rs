@@ -172,6 +172,7 @@ fn in_words(footprint: &Footprint, plan: &Plan) -> String {
         (Count::Exact(1), _) => "1 partition".to_owned(),
         (Count::Exact(count), _) => format!("{count} partitions"),
         (Count::AtLeast(count, reason), _) => format!("at least {count} partitions ({})", reason.name()),
+        (Count::Page { named, .. }, _) => format!("some of {named} partitions"),
         (Count::Scan, _) | (_, PartitionClass::Scan) => "a scan of the whole ring".to_owned(),
         (Count::TokenRange { share }, _) => format!("{:.1} % of the ring", share * 100.0),
         (_, PartitionClass::TokenRange) => "a part of the ring".to_owned(),

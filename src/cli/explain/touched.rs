@@ -54,7 +54,7 @@ impl Touched {
         let partitions = match footprint.count {
             Count::Exact(count) => Partitions::Number(count),
             Count::Scan | Count::TokenRange { .. } | Count::Index => Partitions::Range("range"),
-            Count::AtLeast(..) | Count::Unknown(_) => Partitions::Unknown,
+            Count::AtLeast(..) | Count::Page { .. } | Count::Unknown(_) => Partitions::Unknown,
         };
         let all_known = matches!(footprint.count, Count::Exact(_)) && footprint.keys_missing.is_none();
         let listed = all_known && keys.len() <= MAX_KEYS_SHOWN;

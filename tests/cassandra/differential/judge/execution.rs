@@ -162,7 +162,8 @@ fn touched(plan: &Plan, footprint: &Footprint, trace: &Trace) -> Verdict {
         Count::AtLeast(count, _) => !trace.reads_range() && partitions >= count,
         Count::Scan | Count::TokenRange { .. } => trace.reads_range() && trace.indexes().is_empty(),
         Count::Index => trace.reads_range() && !trace.indexes().is_empty(),
-        Count::Unknown(_) => false,
+        // What is judged is a read as a whole.
+        Count::Page { .. } | Count::Unknown(_) => false,
     };
     Verdict::that(holds, || {
         format!("cqlens says {:?}, Cassandra did: {trace}", footprint.count)
