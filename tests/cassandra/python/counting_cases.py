@@ -129,6 +129,29 @@ def clustering(app):
     app.exact("r_p_limit", 2, "SELECT v AS r_p_limit FROM deep WHERE k IN (1, 2) PER PARTITION LIMIT 1")
 
 
+def pages(app):
+    app.define("CREATE TABLE paged (k int, c int, v int, w_paged int, PRIMARY KEY (k, c))")
+    insert = app.prepare("INSERT INTO paged (k, c, v, w_paged) VALUES (?, ?, 1, 1)")
+    for key, row in itertools.product(range(6), range(5)):
+        app.exact("w_paged", 1, insert, (key, row), traced=False)
+    keys = [0, 1, 2, 3, 4, 5, 0, 1]
+    several = app.prepare("SELECT v AS r_pages FROM paged WHERE k IN ?")
+    several.fetch_size = 7
+    app.in_pages("r_pages", 6, several, (keys,), 5)
+    some = SimpleStatement("SELECT v AS r_pages_limit FROM paged WHERE k IN (0, 1, 2, 3) PER PARTITION LIMIT 2", fetch_size=3)
+    app.in_pages("r_pages_limit", 4, some, None, 3)
+    one = app.prepare("SELECT v AS r_pages_of_one FROM paged WHERE k IN ?")
+    one.fetch_size = 2
+    app.in_pages("r_pages_of_one", 1, one, ([3, 3],), 3)
+    # All partitions are read where the limit is below the size of the page, and where there are no pages.
+    limited = app.prepare("SELECT v AS r_limit_in FROM paged WHERE k IN ? LIMIT 3")
+    app.exact("r_limit_in", 6, limited, (keys,))
+    limited.fetch_size = None
+    app.exact("r_limit_in", 6, limited, (keys,))
+    folded = app.prepare("SELECT count(*) AS r_count_in FROM paged WHERE k IN ?")
+    app.exact("r_count_in", 6, folded, (keys,))
+
+
 def partly_literal(app):
     app.exact("r_partly", 1, app.prepare("SELECT v AS r_partly FROM two WHERE a = 1 AND b = ?"), ("x",))
     app.exact("r_partly_in", 2, app.prepare("SELECT v AS r_partly_in FROM two WHERE a = ? AND b IN ('x', ?)"), (1, "y"))
@@ -313,6 +336,6 @@ def ids(app):
 
 
 STEPS = (
-    tables, values, in_lists, clustering, partly_literal, functions, tokens, json_inserts, batches, before_the_key,
+    tables, values, in_lists, clustering, pages, partly_literal, functions, tokens, json_inserts, batches, before_the_key,
     conditions, deletes, statics, views, changed_tables, ids,
 )  # fmt: skip
