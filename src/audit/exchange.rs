@@ -102,9 +102,26 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// Whether the server refused the statement before it touched any partition: codes 0x2000 and above (syntax,
-    /// unauthorized, invalid, unprepared, …), and those below 0x1000 (protocol error, bad credentials).
+    /// unauthorized, invalid, unprepared, …), and those below 0x1000 (protocol error, bad credentials) but 0: see
+    /// [`Self::is_server_error`].
     pub(super) fn is_refused(self) -> bool {
-        matches!(self, Self::Error { code, .. } if !(0x1000..0x2000).contains(&code))
+        matches!(self, Self::Error { code: 1.., .. }) && !self.is_while_running()
+    }
+
+    /// What goes wrong when replicas are asked: unavailable, timeouts, failures, ….
+    fn is_while_running(self) -> bool {
+        matches!(
+            self,
+            Self::Error {
+                code: 0x1000..0x2000,
+                ..
+            }
+        )
+    }
+
+    /// The server has failed, and only its log says how far it had come.
+    fn is_server_error(self) -> bool {
+        matches!(self, Self::Error { code: 0, .. })
     }
 }
 
@@ -188,6 +205,10 @@ impl Interpreter {
 
     /// Takes into account what the answer says of the partitions that were touched.
     fn narrow(&mut self, execution: &mut Execution, outcome: Outcome) {
+        if outcome.is_server_error() {
+            execution.footprint = Footprint::unknown(Reason::ServerError);
+            self.keys.clear();
+        }
         let more = matches!(outcome, Outcome::Rows { more: true, .. });
         execution.footprint = execution.footprint.of_page(execution.first_page, more);
         if matches!(execution.footprint.count, Count::Page { first: false, .. }) {
@@ -371,4 +392,29 @@ fn too_many_tombstones(error: &ErrorMessage<'_>) -> bool {
 
 fn size(envelope: &Envelope) -> u64 {
     (HEADER_LEN + envelope.body.len()) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: u32) -> Outcome {
+        Outcome::Error {
+            code,
+            too_many_tombstones: false,
+        }
+    }
+
+    #[test]
+    fn what_is_refused_touches_nothing_and_a_server_error_may_have() {
+        // Syntax error, invalid, unprepared, protocol error.
+        for code in [0x2000, 0x2200, 0x2500, 0x000a] {
+            assert!(error(code).is_refused(), "{code:#x}");
+        }
+        // Server error, unavailable, read timeout, function failure.
+        for code in [0, 0x1000, 0x1200, 0x1400] {
+            assert!(!error(code).is_refused(), "{code:#x}");
+        }
+        assert!(error(0).is_server_error() && !error(0x1200).is_server_error());
+    }
 }

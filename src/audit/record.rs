@@ -80,7 +80,7 @@ impl Recorder {
             Repeat::Retry(cause) => {
                 *pattern.repeats.retries.entry(cause).or_default() += 1;
                 // What the server refused was no read yet.
-                let counted_twice = !matches!(cause, RetryCause::Unprepared | RetryCause::ServerError)
+                let counted_twice = cause != RetryCause::Unprepared
                     && !exchange.outcome.is_refused()
                     && execution.analysis.head.kind.is_read()
                     && execution.first_page;
@@ -179,8 +179,8 @@ fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKe
     let system = execution.analysis.head.system;
     if system {
         window.coverage.system_requests += 1;
-    } else if !exchange.outcome.is_refused() {
-        cover(&mut window.coverage, execution);
+    } else {
+        cover(&mut window.coverage, execution, exchange.outcome);
     }
     if execution.analysis.unparsed {
         window.coverage.unparsed += 1;
@@ -193,8 +193,12 @@ fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKe
     }
 }
 
-fn cover(coverage: &mut Coverage, execution: &Execution) {
+fn cover(coverage: &mut Coverage, execution: &Execution, outcome: Outcome) {
     if !execution.analysis.touches_partitions() {
+        return;
+    }
+    if outcome.is_refused() {
+        coverage.refused += 1;
         return;
     }
     match execution.footprint.count {

@@ -61,6 +61,12 @@ fn counted(report: &Report) -> Vec<String> {
         "had no answer when their connection ended or their window closed",
     );
     say(
+        coverage.refused,
+        "execution was",
+        "executions were",
+        "refused by the server, and touched no partition",
+    );
+    say(
         coverage.unparsed,
         "statement",
         "statements",
@@ -161,6 +167,10 @@ const REASONS: &[(&str, &str)] = &[
         "the key is inside a JSON text that could not be read",
     ),
     (Reason::TooManyKeys.name(), "more keys than are kept"),
+    (
+        Reason::ServerError.name(),
+        "the server failed with an internal error and does not say how far it had come",
+    ),
     (
         Reason::Page.name(),
         "a page of a read of several partitions touches some of them; they are counted with the first page, and one with each \

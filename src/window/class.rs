@@ -79,13 +79,15 @@ pub enum Reason {
     TooManyKeys,
     /// A page of a read that names several partitions: it touches some of them.
     Page,
+    /// The server answered with an internal error: how far it had come nobody says.
+    ServerError,
     /// The statement has no partitions (DDL, roles, USE, ...).
     NotApplicable,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::PreparedIdUnknown,
         Self::TableUnknown,
         Self::KeyspaceUnknown,
@@ -100,6 +102,7 @@ impl Reason {
         Self::Json,
         Self::TooManyKeys,
         Self::Page,
+        Self::ServerError,
         Self::NotApplicable,
     ];
 
@@ -120,6 +123,7 @@ impl Reason {
             Self::Json => "json",
             Self::TooManyKeys => "too-many-keys",
             Self::Page => "page",
+            Self::ServerError => "server-error",
             Self::NotApplicable => "not-applicable",
         }
     }

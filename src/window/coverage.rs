@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 /// How much of the traffic the numbers of a window speak of.
 ///
 /// `requests = audited + dropped + undecoded` always holds. The `partitions_*` counters speak of executions of
-/// SELECT, INSERT, UPDATE, DELETE and BATCH on user keyspaces that the server did not refuse.
+/// SELECT, INSERT, UPDATE, DELETE and BATCH on user keyspaces that the server did not refuse; together with `refused` they
+/// are all of them. What timed out, or had too few replicas, counts as what it asked for.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coverage {
@@ -33,6 +34,9 @@ pub struct Coverage {
     pub partitions_scan: u64,
     /// Executions of which nothing is known.
     pub partitions_unknown: u64,
+    /// Executions that the server refused (syntax, values, permissions, an id that it does not know): they are requests and
+    /// errors, and have touched no partition.
+    pub refused: u64,
     /// Why counts are bounded or unknown.
     pub unknown_reasons: BTreeMap<String, u64>,
     /// Connections forwarded without being captured, by reason.
@@ -67,6 +71,7 @@ impl Coverage {
         self.partitions_bounded += other.partitions_bounded;
         self.partitions_scan += other.partitions_scan;
         self.partitions_unknown += other.partitions_unknown;
+        self.refused += other.refused;
         self.unparsed += other.unparsed;
         self.system_requests += other.system_requests;
         self.patterns_overflowed += other.patterns_overflowed;

@@ -171,6 +171,8 @@ fn assert_covered(report: &Value, asked: &[&Asked]) {
     for missed in ["dropped", "undecoded", "responses_lost", "unanswered", "unparsed"] {
         assert_eq!(coverage[missed], 0, "{missed}: {coverage}");
     }
+    let refused: u64 = asked.iter().map(|asked| asked.refused).sum();
+    assert_eq!(coverage["refused"], refused, "{coverage}");
     for kind in ["exact", "bounded", "scan", "unknown"] {
         let expected: u64 = asked.iter().filter_map(|asked| asked.coverage.get(kind)).sum();
         assert_eq!(
