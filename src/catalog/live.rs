@@ -1,7 +1,7 @@
 //! The catalog of a running audit: read for every exchange, replaced when the schema changes.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -28,6 +28,8 @@ pub struct Live {
     /// Prepared statements.
     pub prepared: PreparedStatements,
     definitions: Mutex<Definitions>,
+    /// Tables of which a reading found another partition key than the one that was in force.
+    rekeyed: Mutex<BTreeSet<String>>,
 }
 
 /// The ring, and what was placed on it so far.
@@ -131,10 +133,22 @@ impl Live {
             let _ = define(&mut schema, &definition.cql, definition.keyspace.as_deref());
         }
         self.known.store(true, Ordering::Release);
-        if **self.schema.load() != schema {
+        let before = self.schema();
+        if *before != schema {
+            self.rekeyed().extend(rekeyed(&before, &schema));
             self.schema.store(Arc::new(schema));
             self.version.fetch_add(1, Ordering::Release);
         }
+    }
+
+    /// The tables (`keyspace.table`) that were re-created with another partition key, and not before our eyes, since
+    /// this was last asked: what was asked of them shortly before was counted by the key that they no longer had.
+    pub fn take_rekeyed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.rekeyed())
+    }
+
+    fn rekeyed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.rekeyed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies a definition that the server has just accepted, so that the next statement finds it at once.
@@ -191,6 +205,20 @@ impl Live {
     }
 }
 
+/// The tables whose partition keys differ between two schemas that both have them.
+fn rekeyed(before: &Schema, after: &Schema) -> Vec<String> {
+    let mut names = Vec::new();
+    for (keyspace, tables) in before.keyspaces.iter().map(|(name, of)| (name, &of.tables)) {
+        for (name, table) in tables {
+            let now = after.table(keyspace, name);
+            if now.is_some_and(|now| now.partition_key() != table.partition_key()) {
+                names.push(format!("{keyspace}.{name}"));
+            }
+        }
+    }
+    names
+}
+
 /// Applies one definition, or says why it does not fit.
 fn define(schema: &mut Schema, cql: &str, keyspace: Option<&str>) -> Result<(), String> {
     let statement = cql::parse(cql).map_err(|error| error.to_string())?;
@@ -235,6 +263,28 @@ mod tests {
         ));
         live.replace_schema(read.clone(), reading);
         assert_eq!(*live.schema(), read);
+    }
+
+    #[test]
+    fn a_reading_that_finds_another_partition_key_says_so_once() {
+        let table = |key: &str| {
+            format!("{BEFORE} CREATE TABLE shop.orders (id int, line int, note text, PRIMARY KEY ({key}));")
+        };
+        let live = Live::with_schema(schema(&table("id, line")));
+        let read = |cql: &str| live.replace_schema(schema(cql), live.begin_reading());
+        read(&table("id, line").replace("note text", "note int"));
+        assert!(live.take_rekeyed().is_empty());
+        read(&table("(id, line)"));
+        assert_eq!(live.take_rekeyed(), ["shop.orders".to_owned()].into());
+        assert!(live.take_rekeyed().is_empty());
+        // What was defined on the wire was in force at once.
+        live.apply("DROP TABLE shop.orders", None);
+        live.apply(
+            "CREATE TABLE shop.orders (id int, line int, PRIMARY KEY (line))",
+            None,
+        );
+        read(&table("line, id").replace(", note text", ""));
+        assert!(live.take_rekeyed().is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where a running audit puts its windows: snapshots, and a report over everything since the start.
 
 use std::{
+    collections::BTreeSet,
     fs,
     io::{self, Write},
     net::SocketAddr,
@@ -28,6 +29,8 @@ pub(super) struct Outputs {
     /// Everything since the start, for the report.
     all: Option<Window>,
     listening: Option<SocketAddr>,
+    /// What was said of tables since the start.
+    rekeyed: BTreeSet<String>,
     /// Outputs that could not be written, since the last one that could.
     failures: u64,
 }
@@ -56,6 +59,7 @@ impl Outputs {
             key,
             all: None,
             listening: None,
+            rekeyed: BTreeSet::new(),
             failures: 0,
         })
     }
@@ -79,10 +83,18 @@ impl Outputs {
     /// Takes a finished window. What cannot be written is said once and counted; forwarding goes on.
     pub(super) fn window(&mut self, mut window: Window, live: &Live) {
         window.coverage.notices.extend(self.notices(live));
+        let rekeyed: BTreeSet<_> = live
+            .take_rekeyed()
+            .iter()
+            .take(MOST_REKEYED)
+            .map(|table| rekeyed(table))
+            .collect();
+        self.rekeyed.extend(rekeyed.iter().cloned());
+        window.coverage.notices.extend(rekeyed);
         match &mut self.all {
             Some(all) => {
-                // The latest state counts: a notice of an hour ago may be settled.
-                all.coverage.notices.clear();
+                // The latest state counts: a notice of an hour ago may be settled. What was counted stays counted.
+                all.coverage.notices.clone_from(&self.rekeyed);
                 all.merge(&window);
             }
             None => self.all = Some(window.clone()),
@@ -151,6 +163,17 @@ impl Outputs {
         }
         notices
     }
+}
+
+/// Tables of one window of which it is said; the others of so large a migration are like these.
+const MOST_REKEYED: usize = 20;
+
+/// Says of a table that was re-created past the proxy what was counted wrongly, perhaps.
+fn rekeyed(table: &str) -> String {
+    format!(
+        "{table} was created again with another partition key, past this proxy: what was asked of it in the moment before \
+         the new schema was read is counted by the old key."
+    )
 }
 
 /// Says which nodes a driver would reach without the proxy.

@@ -222,6 +222,43 @@ async fn a_table_that_stays_unknown_is_said_to_be_unknown() {
     }
 }
 
+// The node must answer while the proxy stops.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_that_comes_back_with_another_key_is_a_notice() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    let node = Node::start(Options::default()).await.unwrap();
+    let mut direct = Client::connect(node.address(), &ClientOptions::default())
+        .await
+        .unwrap();
+    direct.script(SCHEMA).await.unwrap();
+    let proxy = proxy(node.address(), &file, &[]);
+    let coverage = until(&file, "the schema", |coverage| !has_schema_notice(coverage)).await;
+    let says_so = |coverage: &Value| {
+        coverage["notices"]
+            .to_string()
+            .contains("shop.users was created again with another partition key")
+    };
+    assert!(!says_so(&coverage), "{coverage}");
+    let deadline = Instant::now() + LIMIT;
+    // A reading between DROP and CREATE sees no other key: then again.
+    for key in ["(name, age)", "name, age"].iter().cycle() {
+        let create = format!("CREATE TABLE shop.users (name text, age int, PRIMARY KEY ({key}))");
+        direct.query("DROP TABLE shop.users").await.unwrap();
+        direct.query(&create).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        if says_so(&report(&file)["coverage"]) {
+            break;
+        }
+        assert!(Instant::now() < deadline, "never: {}", report(&file)["coverage"]);
+    }
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    assert!(
+        says_so(&report(&file)["coverage"]),
+        "it stays in the report of all windows"
+    );
+}
+
 /// Executes a point read and an IN of two keys, prepared, and a scan; the coverage afterwards.
 async fn three_reads(arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
