@@ -16,7 +16,7 @@ use super::{
     plan::{BatchSum, Plan},
 };
 use crate::{
-    catalog::{Live, PreparedStatement, schema::is_system},
+    catalog::{Live, Markers, PreparedStatement, schema::is_system},
     window::{Flag, PatternHead, PatternId, Reason, StatementKind, TableName},
 };
 
@@ -46,6 +46,12 @@ impl Analysis {
         kind.is_read() || kind.is_write() || self.unknown == Some(Reason::PreparedIdUnknown)
     }
 
+    /// Whether it was planned by what PREPARED and the text say.
+    pub(super) fn lacks_schema(&self) -> bool {
+        let plan = self.plan.as_ref();
+        plan.is_some_and(|plan| plan.facts().schema.is_none())
+    }
+
     fn template(&self) -> Template {
         Template {
             text: self.head.cql.clone(),
@@ -68,11 +74,12 @@ impl Analysis {
     ) -> Self {
         let template = Template::of(statement, keyspace);
         let mut plan = Plan::of(statement, keyspace, &live.schema());
-        if let (Some(markers), false) = (
-            prepared.and_then(|prepared| prepared.markers.as_ref()),
-            plan.is_known(),
-        ) {
-            plan = Plan::without_schema(statement, keyspace, markers);
+        let markers = prepared.and_then(|prepared| prepared.markers.as_ref());
+        match markers {
+            _ if plan.is_known() => {}
+            Some(markers) => plan = Plan::without_schema(statement, keyspace, markers),
+            None if live.is_known() => {}
+            None => plan = Plan::without_schema(statement, keyspace, &Markers::default()),
         }
         Self::of_plan(template, plan)
     }

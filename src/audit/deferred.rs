@@ -8,6 +8,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
+    Count,
     connection::{Pair, Session},
     exchange::{Exchange, Outcome},
 };
@@ -58,6 +59,10 @@ impl Waiting {
 
 /// Whether a later look may find out more of an exchange than this one did.
 pub(super) fn may_become_clear(exchange: &Exchange<'_>) -> bool {
+    // Its partitions are known, and nothing of what a schema says of the table.
+    let without_schema = exchange.execution.as_ref().is_some_and(|execution| {
+        execution.footprint.count == Count::Scan && execution.analysis.lacks_schema()
+    });
     let answered = matches!(exchange.outcome, Outcome::Done | Outcome::Rows { .. });
     let reason = exchange
         .execution
@@ -73,7 +78,7 @@ pub(super) fn may_become_clear(exchange: &Exchange<'_>) -> bool {
                 | Reason::InvalidStatement
         )
     );
-    answered && behind
+    answered && (behind || without_schema)
 }
 
 impl Deferred {

@@ -24,7 +24,7 @@ pub struct PreparedStatement {
 }
 
 /// The bind markers of a prepared statement, as the server described them.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Markers {
     /// Name and type of each, in order.
     pub columns: Vec<(String, CqlType)>,

@@ -18,6 +18,8 @@ use crate::window::{Reason, TableName};
 pub struct BatchSum {
     rules: Rules,
     generated: u64,
+    /// Whether one of them has a key, be it known or not.
+    has_key: bool,
     incomplete: Option<Reason>,
     is_bound: bool,
     unknown: Option<Reason>,
@@ -29,6 +31,7 @@ impl BatchSum {
         Self {
             rules: Rules::new(kind),
             generated: 0,
+            has_key: false,
             incomplete: None,
             is_bound: false,
             unknown: None,
@@ -77,6 +80,7 @@ impl BatchSum {
         match touched {
             Touched::Counted(counted) => {
                 self.generated += counted.generated;
+                self.has_key |= counted.named > 0;
                 // Keys that nobody listed may be among the listed ones, unless the server made them up just now.
                 let all_generated = counted.generated == counted.named;
                 self.is_bound |= counted.is_bound || (counted.incomplete.is_some() && !all_generated);
@@ -89,7 +93,7 @@ impl BatchSum {
     }
 
     pub(super) fn touched(&self, keys: &Keys) -> Result<Touched, Refusal> {
-        let named = keys.len() as u64 + self.generated;
+        let named = (keys.len() as u64 + self.generated).max(u64::from(self.has_key));
         if let (Some(reason), 0) = (self.unknown, named) {
             return Ok(Touched::Unknown(reason));
         }

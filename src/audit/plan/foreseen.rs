@@ -22,7 +22,7 @@ impl Plan {
                 ..
             }) => of_keys(keys),
             Shape::Write(WritePlan {
-                writes: Writes::Json(_),
+                writes: Writes::Json(_) | Writes::Unnamed,
                 ..
             }) => Some(1),
             Shape::Read(_) | Shape::Batch(_) | Shape::Unknown(..) => None,

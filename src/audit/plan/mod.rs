@@ -127,6 +127,8 @@ struct WritePlan {
 enum Writes {
     Keys(KeyPlan),
     Json(JsonKey),
+    /// One partition, by a statement on a table that no schema describes: which, only the server knows.
+    Unnamed,
 }
 
 /// What an execution does, beside its partitions.
@@ -264,7 +266,7 @@ impl Plan {
                 ..
             }) => of_keys(keys),
             Shape::Write(WritePlan {
-                writes: Writes::Json(_),
+                writes: Writes::Json(_) | Writes::Unnamed,
                 ..
             }) => PartitionClass::Single,
             Shape::Batch(_) | Shape::Unknown(..) => PartitionClass::Unknown,
@@ -396,6 +398,11 @@ impl WritePlan {
         let count = |keys: &mut Keys| match &self.writes {
             Writes::Keys(plan) => plan.count(values, keys),
             Writes::Json(key) => key.count(values, keys),
+            Writes::Unnamed => Ok(Counted {
+                named: 1,
+                incomplete: Some(Reason::SchemaUnknown),
+                ..Counted::default()
+            }),
         };
         let touched = match &self.row_check {
             Some(check) if check.is_impossible(values) => {

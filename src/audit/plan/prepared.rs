@@ -6,7 +6,7 @@ use cqlens_proto::cql::ast::{Body, Comparand, Modification, RelationOperator, St
 
 use super::keys::{Choice, KeyColumn, KeyPlan};
 use super::term::{Marker, Term};
-use super::{Plan, ReadPlan, Reads, Shape, TextFacts, WritePlan, Writes, rows};
+use super::{Plan, ReadPlan, Reads, RowCheck, Shape, TextFacts, WritePlan, Writes, rows};
 use crate::catalog::Markers;
 use crate::window::{Reason, TableName};
 
@@ -15,7 +15,8 @@ impl Plan {
     ///
     /// Known are the executions whose partition key is bound as a whole, marker by marker, in a statement on one
     /// table. `IN` on the key, keys that are partly written in the text, batches, and reads without the key have no
-    /// such markers: [`Reason::SchemaUnknown`]. The same is said of an execution whose other restrictions no row may fit,
+    /// such markers, and version 3 has none at all: [`Reason::SchemaUnknown`]. Some are counted all the same, whatever the
+    /// key: a write of one row is one partition, and a read without `WHERE` is a scan. The same is said of an execution whose other restrictions no row may fit,
     /// an empty `IN` or an impossible slice: Cassandra touches nothing if they are of clustering columns.
     pub fn without_schema(statement: &Statement<'_>, keyspace: Option<&str>, markers: &Markers) -> Self {
         let text = TextFacts { statement, keyspace };
@@ -45,7 +46,10 @@ impl Plan {
         let tables: Vec<_> = table.iter().map(|table| (Arc::clone(table), 1)).collect();
         let plan = table.and_then(|table| key_plan(table, markers, clause));
         let Some(keys) = plan else {
-            return Self::unknown(facts, tables, Reason::SchemaUnknown, None);
+            return match by_text(&statement.body) {
+                Some(shape) => Self { facts, tables, shape },
+                None => Self::unknown(facts, tables, Reason::SchemaUnknown, None),
+            };
         };
         let row_check = clause.and_then(|clause| rows::check(clause, markers));
         let shape = match &statement.body {
@@ -54,16 +58,46 @@ impl Plan {
                 limit: None,
                 per_partition_limit: None,
             }),
-            _ => Shape::Write(WritePlan {
-                writes: Writes::Keys(keys),
-                row_check,
-                conditional_in: None,
-                deletes_columns_of_range: false,
-                refusal: None,
-            }),
+            _ => Shape::Write(write_plan(Writes::Keys(keys), row_check)),
         };
         Self { facts, tables, shape }
     }
+}
+
+fn write_plan(writes: Writes, row_check: Option<RowCheck>) -> WritePlan {
+    WritePlan {
+        writes,
+        row_check,
+        conditional_in: None,
+        deletes_columns_of_range: false,
+        refusal: None,
+    }
+}
+
+/// What the text alone says of a statement that the server has accepted: it takes no write without the partition key.
+fn by_text(body: &Body<'_>) -> Option<Shape> {
+    let one = || Shape::Write(write_plan(Writes::Unnamed, None));
+    match body {
+        Body::Insert(_) => Some(one()),
+        Body::Update(update) => has_only_equal(&update.where_clause).then(one),
+        Body::Delete(delete) => has_only_equal(&delete.where_clause).then(one),
+        Body::Select(select) if select.where_clause == Where::default() => Some(Shape::Read(ReadPlan {
+            reads: Reads::Range {
+                token: None,
+                by_index: false,
+                row_check: None,
+            },
+            limit: None,
+            per_partition_limit: None,
+        })),
+        _ => None,
+    }
+}
+
+fn has_only_equal(clause: &Where<'_>) -> bool {
+    clause.relations.iter().all(|relation| {
+        matches!(relation.subject, Subject::Column(_)) && relation.operator == RelationOperator::Equal
+    })
 }
 
 /// The key that the server's indices name, unless it is not one key after all.

@@ -601,6 +601,51 @@ fn a_prepared_statement_needs_no_schema_if_its_markers_are_described() {
 }
 
 #[test]
+fn without_a_schema_a_row_that_is_written_is_one_partition() {
+    let markers = Markers::default();
+    let footprint = |text: &str| {
+        let plan = Plan::without_schema(&cql::parse(text).unwrap(), Some("shop"), &markers);
+        plan.footprint(&Values::NONE, &mut Keys::new())
+    };
+    for text in [
+        "INSERT INTO t (a, b) VALUES (1, 2)",
+        "INSERT INTO t JSON '{}'",
+        "UPDATE t SET v = 1 WHERE a = 1 AND b = 2",
+        "DELETE v FROM t WHERE a = 1",
+    ] {
+        let written = footprint(text);
+        let one = (Count::Exact(1), Some(Reason::SchemaUnknown));
+        assert_eq!((written.count, written.keys_missing), one, "{text}");
+    }
+    assert_eq!(footprint("SELECT v FROM t").count, Count::Scan);
+    for text in [
+        "UPDATE t SET v = 1 WHERE a IN (1, 2)",
+        "DELETE FROM t WHERE a = 1 AND b > 2 AND b < 1",
+        "SELECT v FROM t WHERE a = 1",
+        "SELECT v FROM t WHERE token(a) > 1",
+    ] {
+        assert_eq!(
+            footprint(text),
+            Footprint::unknown(Reason::SchemaUnknown),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_batch_of_keys_that_nobody_knows_has_at_least_one() {
+    let statement = cql::parse("INSERT INTO t (a) VALUES (1)").unwrap();
+    let markers = Markers::default();
+    let plan = Plan::without_schema(&statement, Some("shop"), &markers);
+    let (mut sum, mut keys) = (BatchSum::new(cql::ast::BatchKind::Logged), Keys::new());
+    for _ in 0..2 {
+        sum.add(&plan, Some(&Values::NONE), &mut keys).unwrap();
+    }
+    let count = sum.footprint(&keys).unwrap().count;
+    assert_eq!(count, Count::AtLeast(1, Reason::SchemaUnknown));
+}
+
+#[test]
 fn a_token_that_only_the_server_knows_leaves_any_number_of_keys() {
     for text in [
         "SELECT * FROM kv WHERE k IN (1, 2) AND token(k) > toUnixTimestamp(now())",
