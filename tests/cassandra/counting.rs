@@ -4,6 +4,7 @@
 //! proxies, so that one of them executes what only the other has seen prepared.
 
 mod raw;
+mod without_schema;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
