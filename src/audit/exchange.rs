@@ -50,6 +50,8 @@ pub(super) struct Exchange<'a> {
     pub(super) looked: Option<Looked>,
     /// How it ended.
     pub(super) outcome: Outcome,
+    /// The server refused it before it touched any partition.
+    pub(super) refused: bool,
     /// Warnings in the response.
     pub(super) warnings: u64,
     /// What warnings and errors say of tombstones.
@@ -156,6 +158,10 @@ impl Interpreter {
             .map(|(envelope, at)| Answer::of(envelope, *at, extensions));
         let outcome = answer.as_ref().map_or(Outcome::Unanswered, Answer::outcome);
         let mut execution = self.execution(&request, session);
+        let foreseen = execution
+            .as_ref()
+            .is_some_and(|execution| could_not_run(&execution.footprint));
+        let refused = outcome.is_refused() || (outcome.is_server_error() && foreseen);
         if let Some(execution) = &mut execution {
             self.narrow(execution, outcome);
         }
@@ -194,6 +200,7 @@ impl Interpreter {
             token_range,
             looked,
             outcome,
+            refused,
             warnings: answer
                 .as_ref()
                 .map_or(0, |answer| answer.extras.warnings.len() as u64),
@@ -302,6 +309,14 @@ impl Interpreter {
             _ => {}
         }
     }
+}
+
+/// Whether nothing can be executed with what is bound: of values of wrong lengths Cassandra says so by a server error.
+fn could_not_run(footprint: &Footprint) -> bool {
+    matches!(
+        footprint.count,
+        Count::Unknown(Reason::InvalidKey | Reason::ValueUndecodable | Reason::InvalidStatement)
+    )
 }
 
 /// The tokens between which a request reads.

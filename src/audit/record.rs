@@ -81,7 +81,7 @@ impl Recorder {
                 *pattern.repeats.retries.entry(cause).or_default() += 1;
                 // What the server refused was no read yet.
                 let counted_twice = cause != RetryCause::Unprepared
-                    && !exchange.outcome.is_refused()
+                    && !exchange.refused
                     && execution.analysis.head.kind.is_read()
                     && execution.first_page;
                 pattern.logical_reads -= u64::from(counted_twice && pattern.logical_reads > 0);
@@ -180,7 +180,7 @@ fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKe
     if system {
         window.coverage.system_requests += 1;
     } else {
-        cover(&mut window.coverage, execution, exchange.outcome);
+        cover(&mut window.coverage, execution, exchange.refused);
     }
     if execution.analysis.unparsed {
         window.coverage.unparsed += 1;
@@ -188,16 +188,16 @@ fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKe
     let analysis = &execution.analysis;
     let pattern = window.pattern_mut(analysis.id, || (analysis.head.clone(), analysis.flags.clone()));
     record_pattern(pattern, exchange, execution);
-    if !system && !exchange.outcome.is_refused() {
+    if !system && !exchange.refused {
         record_tables(window, exchange, execution, keys, key);
     }
 }
 
-fn cover(coverage: &mut Coverage, execution: &Execution, outcome: Outcome) {
+fn cover(coverage: &mut Coverage, execution: &Execution, refused: bool) {
     if !execution.analysis.touches_partitions() {
         return;
     }
-    if outcome.is_refused() {
+    if refused {
         coverage.refused += 1;
         return;
     }
@@ -253,7 +253,7 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
         }
         Outcome::Done | Outcome::Unanswered => {}
     }
-    if exchange.outcome.is_refused() || !execution.analysis.touches_partitions() {
+    if exchange.refused || !execution.analysis.touches_partitions() {
         return;
     }
     if execution.analysis.head.kind.is_read() {
