@@ -43,7 +43,15 @@ impl Plan {
                 table: table.clone(),
             })
         });
-        let tables: Vec<_> = table.iter().map(|table| (Arc::clone(table), 1)).collect();
+        // A statement without markers of a table has its name in the text.
+        let named = facts.keyspace.clone().zip(facts.table.clone());
+        let named = named.map(|(keyspace, table)| Arc::new(TableName { keyspace, table }));
+        let tables: Vec<_> = table
+            .clone()
+            .or(named)
+            .map(|table| (table, 1))
+            .into_iter()
+            .collect();
         let plan = table.and_then(|table| key_plan(table, markers, clause));
         let Some(keys) = plan else {
             return match by_text(&statement.body) {
