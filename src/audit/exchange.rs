@@ -315,7 +315,9 @@ impl Interpreter {
 fn could_not_run(footprint: &Footprint) -> bool {
     matches!(
         footprint.count,
-        Count::Unknown(Reason::InvalidKey | Reason::ValueUndecodable | Reason::InvalidStatement)
+        Count::Unknown(
+            Reason::InvalidKey | Reason::ValueUndecodable | Reason::InvalidStatement | Reason::Unbound
+        )
     )
 }
 

@@ -180,7 +180,8 @@ impl Application {
             .prepare("UPDATE two SET v = 1 WHERE a = ? AND b = ? IF v = ?")
             .await;
         let word = Value::Bytes(b"x");
-        for values in [&[number, word][..], &[number, word, number, number], &[]] {
+        // With a key and without the value of its condition the server fails, by an index of its own: that is unknown.
+        for values in [&[number, word, number, number][..], &[]] {
             self.execute("two", Refused, &two, values).await;
         }
         self.execute("two", Refused, &two, &[Value::Null, word, number])
