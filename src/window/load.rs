@@ -4,8 +4,68 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::coverage::add_counts;
+
+/// Which nodes the traffic of a window goes to, and which parts of the ring.
+///
+/// Speaks of executions of SELECT, INSERT, UPDATE, DELETE and BATCH on user keyspaces that the server did not refuse, each page
+/// being one. A partition counts once for each of them that names its whole key.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Load {
+    /// By `host_id`; a node without one by its address. Those that were known and had nothing to do are there with zeros.
+    pub nodes: BTreeMap<String, NodeLoad>,
+    /// By token; empty with another partitioner than Murmur3.
+    pub ring: RingLoad,
+    /// Executions that went to an address that no known node tells: their coordinator is not known.
+    pub coordinator_unknown: u64,
+    /// Partitions whose replicas are not known, by the reason; they are in no node's reads and writes.
+    pub unplaced: BTreeMap<Unplaced, u64>,
+    /// Executions that do not name all of their partitions, such as scans: what they touch beyond those is in no node's reads
+    /// and writes, and in no part of the ring.
+    pub without_keys: u64,
+}
+
+impl Load {
+    /// Adds what `other` has counted.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (id, load) in &other.nodes {
+            self.nodes.entry(id.clone()).or_default().merge(load);
+        }
+        self.ring.merge(&other.ring);
+        self.coordinator_unknown += other.coordinator_unknown;
+        add_counts(&mut self.unplaced, &other.unplaced);
+        self.without_keys += other.without_keys;
+    }
+}
+
+/// Why nobody can tell which nodes hold a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unplaced {
+    /// No node has told its tokens: there is no control connection, or not yet.
+    RingUnknown,
+    /// The partitioner is not Murmur3.
+    OtherPartitioner,
+    /// The keyspace's tables are placed by Scylla's tablets, not by the ring.
+    Tablets,
+    /// The keyspace is not known, or has a replication strategy of its own.
+    ReplicationUnknown,
+}
+
+impl Unplaced {
+    /// All of them, in order.
+    pub const ALL: [Self; 4] = [
+        Self::RingUnknown,
+        Self::OtherPartitioner,
+        Self::Tablets,
+        Self::ReplicationUnknown,
+    ];
+}
+
 /// What a node had to do, as far as keys and the ring are known.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeLoad {
     /// Where clients reach it.
     pub address: Option<String>,
@@ -13,7 +73,7 @@ pub struct NodeLoad {
     pub data_center: Option<String>,
     /// Its rack.
     pub rack: Option<String>,
-    /// Requests that it coordinated.
+    /// Executions that it coordinated.
     pub coordinated: u64,
     /// Partitions read that it holds a replica of. Which of the replicas has answered is not known.
     pub reads: u64,
@@ -24,7 +84,7 @@ pub struct NodeLoad {
 impl NodeLoad {
     /// Adds the load of `other`, the same node at another time; what is newer about its place stays unknown, so the
     /// greater text wins.
-    pub fn merge(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         self.address = self.address.take().max(other.address.clone());
         self.data_center = self.data_center.take().max(other.data_center.clone());
         self.rack = self.rack.take().max(other.rack.clone());
@@ -34,18 +94,12 @@ impl NodeLoad {
     }
 }
 
-/// Adds the loads of `other` to `nodes`, by node.
-pub(super) fn merge_nodes(nodes: &mut BTreeMap<String, NodeLoad>, other: &BTreeMap<String, NodeLoad>) {
-    for (id, load) in other {
-        nodes.entry(id.clone()).or_default().merge(load);
-    }
-}
-
 /// Partitions read and written, by the part of the ring that their tokens are in.
 ///
 /// The ring of Murmur3 tokens is cut into [`RingLoad::SLICES`] equal slices, whatever nodes there are: so the loads of
 /// windows add up although nodes come and go.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RingLoad {
     /// By slice; empty until something is counted.
     reads: Vec<u64>,
@@ -73,14 +127,14 @@ impl RingLoad {
         (0..slices).map(move |slice| (of(&self.reads, slice), of(&self.writes, slice)))
     }
 
-    /// The first token of a slice.
+    /// The first token of a slice, of which there are [`RingLoad::SLICES`].
     pub fn first_token(slice: usize) -> i64 {
-        let slice = i64::try_from(slice).unwrap_or(0);
-        i64::MIN.saturating_add(slice.saturating_mul(1 << SLICE_BITS))
+        let slice = u64::try_from(slice).unwrap_or(0);
+        ((slice << SLICE_BITS) ^ (1 << 63)).cast_signed()
     }
 
     /// Adds what `other` has counted.
-    pub fn merge(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         add(&mut self.reads, &other.reads);
         add(&mut self.writes, &other.writes);
     }
@@ -95,7 +149,10 @@ fn count(counts: &mut Vec<u64>, token: i64) {
     }
     // From the smallest token, which is negative, upwards.
     let slice = (token.cast_unsigned() ^ (1 << 63)) >> SLICE_BITS;
-    if let Some(count) = usize::try_from(slice).ok().and_then(|slice| counts.get_mut(slice)) {
+    if let Some(count) = usize::try_from(slice)
+        .ok()
+        .and_then(|slice| counts.get_mut(slice))
+    {
         *count += 1;
     }
 }
@@ -109,27 +166,52 @@ fn add(counts: &mut Vec<u64>, other: &[u64]) {
     }
 }
 
-/// Whether requests for a single partition went to a node that holds it: the coordinator is then a replica, and the
-/// driver knows the ring.
+/// Whether executions that touch a single partition went to a node that holds it.
+///
+/// Where they did, the coordinator is a replica and reads or writes the partition itself. A driver that knows the ring makes it so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Routing {
     /// The coordinator holds the partition.
     pub replica: u64,
     /// It does not, and has to ask others.
     pub other: u64,
+    /// Nobody knows: the coordinator is not known, or the partition's replicas are not.
+    pub unknown: u64,
+}
+
+/// Where one execution that touches a single partition went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Routed {
+    /// To a node that holds the partition.
+    ToReplica,
+    /// To another one.
+    ToOther,
+    /// Not known.
+    Unknown,
 }
 
 impl Routing {
-    /// Share of requests whose coordinator holds the partition, 0.0..=1.0; none where that was never known.
+    /// Counts an execution.
+    pub fn count(&mut self, routed: Routed) {
+        *match routed {
+            Routed::ToReplica => &mut self.replica,
+            Routed::ToOther => &mut self.other,
+            Routed::Unknown => &mut self.unknown,
+        } += 1;
+    }
+
+    /// Share of the executions of which it is known whose coordinator holds the partition, 0.0..=1.0; none where it never was.
     pub fn share(&self) -> Option<f64> {
         let all = self.replica + self.other;
         (all > 0).then(|| self.replica as f64 / all as f64)
     }
 
     /// Adds what `other` has counted.
-    pub fn merge(&mut self, other: &Self) {
+    pub(super) fn merge(&mut self, other: &Self) {
         self.replica += other.replica;
         self.other += other.other;
+        self.unknown += other.unknown;
     }
 }
 
@@ -153,7 +235,13 @@ mod tests {
             .collect();
         assert_eq!(
             counted,
-            [(0, (1, 0)), (3, (0, 2)), (127, (1, 0)), (128, (1, 0)), (255, (1, 0))]
+            [
+                (0, (1, 0)),
+                (3, (0, 2)),
+                (127, (1, 0)),
+                (128, (1, 0)),
+                (255, (1, 0))
+            ]
         );
         assert_eq!(RingLoad::first_token(0), i64::MIN);
         assert_eq!(RingLoad::first_token(128), 0);
@@ -185,7 +273,28 @@ mod tests {
     #[test]
     fn a_share_is_known_once_something_was_counted() {
         assert_eq!(Routing::default().share(), None);
-        let routing = Routing { replica: 3, other: 1 };
+        let mut routing = Routing::default();
+        for routed in [
+            Routed::ToReplica,
+            Routed::ToOther,
+            Routed::ToReplica,
+            Routed::Unknown,
+        ] {
+            routing.count(routed);
+        }
+        routing.merge(&Routing {
+            replica: 1,
+            other: 0,
+            unknown: 2,
+        });
+        assert_eq!(
+            routing,
+            Routing {
+                replica: 3,
+                other: 1,
+                unknown: 3
+            }
+        );
         assert_eq!(routing.share(), Some(0.75));
     }
 }

@@ -7,6 +7,7 @@ mod class;
 mod clients;
 mod coverage;
 mod flag;
+mod load;
 mod pattern;
 mod reads;
 mod ring;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use class::{PartitionClass, Reason};
 pub use coverage::Coverage;
 pub use flag::Flag;
+pub use load::{Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
 pub use pattern::{Pattern, PatternHead, PatternId, StatementKind, Tombstones};
 pub use reads::{Paging, Repeats, RetryCause, Scanned, TokenRanges};
 pub use ring::RingCover;
@@ -46,6 +48,9 @@ pub struct Window {
     pub patterns: BTreeMap<PatternId, Pattern>,
     /// By table or view.
     pub tables: BTreeMap<TableName, TableTraffic>,
+    /// By node and by token.
+    #[serde(default)]
+    pub load: Load,
     /// Requests by client: application, driver and address as far as known. Bounded.
     pub clients: BTreeMap<String, u64>,
 }
@@ -70,6 +75,7 @@ impl Window {
             coverage: Coverage::default(),
             patterns: BTreeMap::new(),
             tables: BTreeMap::new(),
+            load: Load::default(),
             clients: BTreeMap::new(),
         }
     }
@@ -122,6 +128,7 @@ impl Window {
         for (name, table) in &other.tables {
             self.tables.entry(name.clone()).or_default().merge(table);
         }
+        self.load.merge(&other.load);
         coverage::add_counts(&mut self.clients, &other.clients);
     }
 
@@ -193,6 +200,7 @@ mod tests {
                 table.top_partitions.read(id);
                 table.distinct_partitions.insert(id);
             }
+            load(&mut window.load, id, count);
             window.count_client(&format!("client {id}"));
         }
         window.coverage.audited = count;
@@ -222,6 +230,21 @@ mod tests {
         pattern.token_ranges.cover.insert(width, width + (1 << 53));
         pattern.token_ranges.sweeps += exchange % 2;
         pattern.token_ranges.sweep_reads += 1;
+        let routed = [Routed::ToReplica, Routed::ToOther, Routed::Unknown];
+        (0..=exchange % 3).for_each(|at| pattern.routing.count(routed[usize::try_from(at).unwrap_or(0)]));
+    }
+
+    fn load(load: &mut Load, id: u64, count: u64) {
+        let node = load.nodes.entry(format!("node {}", id % 7)).or_default();
+        node.address = Some(format!("10.0.0.{}", id % 7));
+        node.coordinated += count;
+        node.reads += id;
+        let token = i64::try_from(id).unwrap_or(0) << 56;
+        load.ring.read(token);
+        load.ring.write(-token);
+        load.coordinator_unknown += id % 2;
+        *load.unplaced.entry(Unplaced::Tablets).or_default() += id;
+        load.without_keys += count;
     }
 
     fn merged(parts: [&Window; 3]) -> Window {
@@ -257,7 +280,7 @@ mod tests {
         let mut old: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
         let patterns = old["window"]["patterns"].as_object_mut().into_iter().flatten();
         for (_, pattern) in patterns {
-            for name in ["paging", "repeats", "scanned", "token_ranges"] {
+            for name in ["paging", "repeats", "scanned", "token_ranges", "routing"] {
                 let removed = pattern.as_object_mut().and_then(|pattern| pattern.remove(name));
                 assert!(removed.is_some(), "{name}");
             }
@@ -265,13 +288,20 @@ mod tests {
         let coverage = old["window"]["coverage"].as_object_mut();
         let removed = coverage.and_then(|coverage| coverage.remove("reads_forgotten"));
         assert!(removed.is_some());
+        let window = old["window"].as_object_mut();
+        assert!(window.and_then(|window| window.remove("load")).is_some());
         let read = Snapshot::read(old.to_string().as_bytes()).map(|snapshot| snapshot.window);
+        assert_eq!(
+            read.as_ref().map(|window| &window.load).ok(),
+            Some(&Load::default())
+        );
         let expected = snapshot.window.patterns.into_iter().map(|(id, pattern)| {
             let without = Pattern {
                 paging: Paging::default(),
                 repeats: Repeats::default(),
                 scanned: Scanned::default(),
                 token_ranges: TokenRanges::default(),
+                routing: Routing::default(),
                 ..pattern
             };
             (id, without)

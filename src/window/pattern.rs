@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Distribution, Flag, Paging, PartitionClass, Repeats, Scanned, TokenRanges, clients, coverage::add_counts,
+    Distribution, Flag, Paging, PartitionClass, Repeats, Routing, Scanned, TokenRanges, clients,
+    coverage::add_counts,
 };
 
 /// The identity of a query pattern: the 64-bit fingerprint of its template.
@@ -130,6 +131,9 @@ pub struct Pattern {
     /// Reads between two tokens.
     #[serde(default)]
     pub token_ranges: TokenRanges,
+    /// Executions that touch a single partition, by whether they went to a node that holds it.
+    #[serde(default)]
+    pub routing: Routing,
     /// Exchanges by consistency level, as the specification names it (`LOCAL_QUORUM`).
     pub consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.
@@ -197,6 +201,7 @@ impl Pattern {
             repeats: Repeats::default(),
             scanned: Scanned::default(),
             token_ranges: TokenRanges::default(),
+            routing: Routing::default(),
             consistency: BTreeMap::new(),
             prepared: 0,
             unprepared: 0,
@@ -249,6 +254,7 @@ impl Pattern {
         self.repeats.merge(&other.repeats);
         self.scanned.merge(&other.scanned);
         self.token_ranges.merge(&other.token_ranges);
+        self.routing.merge(&other.routing);
         add_counts(&mut self.consistency, &other.consistency);
         self.prepared += other.prepared;
         self.unprepared += other.unprepared;
