@@ -14,6 +14,7 @@ use cqlens_proto::{
     stream::{EnvelopeStream, Gap, StreamItem},
 };
 
+use super::load::Coordinator;
 use crate::capture::{Capture, Connection, Moment};
 
 /// What has been found on a connection.
@@ -51,6 +52,8 @@ pub(super) struct Session {
     pub(super) client: Arc<str>,
     /// Stands for the client's host: connections from one address have the same one.
     pub(super) host: u64,
+    /// The node that its requests go to.
+    pub(super) coordinator: Coordinator,
     /// What was agreed beyond the version.
     pub(super) extensions: Extensions,
     announced: Extensions,
@@ -94,6 +97,7 @@ impl ConnectionState {
             keyspace: None,
             client: connection.client.ip().to_canonical().to_string().into(),
             host: host(connection.client.ip()),
+            coordinator: Coordinator::at(connection.upstream()),
             extensions: Extensions::NONE,
             announced: Extensions::NONE,
         };

@@ -15,6 +15,7 @@ use super::{
     Count, Footprint, HashKey, Identity, Keys,
     analysis::{Analyses, Analysis},
     connection::{Pair, Session},
+    load::Holders,
     reads::is_scan,
     row_keys::{Looked, RowKeys},
     warning::{self, TombstoneText},
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     capture::Moment,
     catalog::{Markers, PreparedStatement},
-    window::{PartitionClass, Reason, TableName},
+    window::{PartitionClass, Reason, Routed, TableName},
 };
 
 /// A request with its response.
@@ -36,6 +37,10 @@ pub(super) struct Exchange<'a> {
     pub(super) client: &'a str,
     /// From where: see [`Session::host`].
     pub(super) host: u64,
+    /// The node that was asked, by its place in the cluster; none where it is not known.
+    pub(super) coordinator: Option<u16>,
+    /// Whether that node holds the partition, where there is only one; found out when the exchange is counted.
+    pub(super) routed: Option<Routed>,
     /// The connection ended before there was an answer.
     pub(super) cut_off: bool,
     /// What was executed; none for requests that execute nothing (OPTIONS, PREPARE, …).
@@ -137,6 +142,8 @@ pub(super) struct Interpreter {
     pub(super) keys: Keys,
     /// Filled with the partitions that the rows of a scan show.
     pub(super) row_keys: RowKeys,
+    /// Where partitions are.
+    pub(super) holders: Holders,
 }
 
 impl Interpreter {
@@ -150,6 +157,8 @@ impl Interpreter {
         pair: &Pair,
     ) -> Result<Exchange<'s>, DecodeError> {
         self.keys.clear();
+        self.holders.refresh();
+        let coordinator = session.coordinator.node(&self.holders);
         let extensions = session.extensions;
         let request = Request::decode(&pair.request, extensions)?.message;
         let answer = pair
@@ -193,6 +202,8 @@ impl Interpreter {
             latency: answer.as_ref().map(|answer| answer.at.since(pair.requested_at)),
             client: &session.client,
             host: session.host,
+            coordinator,
+            routed: None,
             cut_off: pair.cut_off,
             execution,
             identity,

@@ -11,6 +11,7 @@ mod exchange;
 mod footprint;
 mod identity;
 mod key_hash;
+mod load;
 mod once;
 pub mod plan;
 mod reads;
@@ -38,6 +39,7 @@ pub use footprint::{Count, Footprint, Key, Keys, Pushed};
 pub use identity::Identity;
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
+use load::{Holders, NodeCounts};
 pub use once::Once;
 use record::Recorder;
 pub use repeats::{Ending, Repeat, Repeats};
@@ -63,7 +65,7 @@ const BATCH: usize = 256;
 #[derive(Debug)]
 pub struct Audit {
     queue: Arc<Queue>,
-    windows: Vec<Arc<Mutex<Window>>>,
+    windows: Vec<Arc<Mutex<Filling>>>,
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     source: String,
@@ -90,7 +92,7 @@ impl Audit {
             source: source.to_owned(),
         };
         for ring in 0..audit.queue.auditors() {
-            let window = Arc::new(Mutex::new(Window::new(now, source)));
+            let window = Arc::new(Mutex::new(Filling::new(now, source)));
             let auditor = Auditor {
                 ring,
                 queue: Arc::clone(&audit.queue),
@@ -104,6 +106,7 @@ impl Audit {
                         analyses: Analyses::new(Arc::clone(live)),
                         keys: Keys::new(),
                         row_keys: RowKeys::new(Arc::clone(live), key),
+                        holders: Holders::new(Arc::clone(live)),
                     },
                     recorder: Recorder::new(key),
                     deferred: Deferred::default(),
@@ -124,7 +127,7 @@ impl Audit {
         let taken = self
             .windows
             .iter()
-            .map(|window| std::mem::replace(&mut *lock(window), Window::new(now, &self.source)));
+            .map(|window| lock(window).take(now, &self.source));
         let mut window = merge(taken).unwrap_or_else(|| Window::new(now, &self.source));
         count_dropped(&mut window, self.queue.take_dropped());
         window.close(now);
@@ -162,11 +165,33 @@ fn count_dropped(window: &mut Window, dropped: Dropped) {
     coverage.requests = coverage.audited + coverage.dropped + coverage.undecoded;
 }
 
+/// The window that an auditor fills, and what of it has its names only when it is taken.
+#[derive(Debug)]
+struct Filling {
+    window: Window,
+    nodes: NodeCounts,
+}
+
+impl Filling {
+    fn new(now: Timestamp, source: &str) -> Self {
+        Self {
+            window: Window::new(now, source),
+            nodes: NodeCounts::default(),
+        }
+    }
+
+    /// The window so far; the next one begins at `now`.
+    fn take(&mut self, now: Timestamp, source: &str) -> Window {
+        self.nodes.pour(&mut self.window.load);
+        std::mem::replace(&mut self.window, Window::new(now, source))
+    }
+}
+
 /// One thread's share of the connections.
 struct Auditor {
     ring: usize,
     queue: Arc<Queue>,
-    window: Arc<Mutex<Window>>,
+    window: Arc<Mutex<Filling>>,
     connections: HashMap<ConnectionId, ConnectionState>,
     counter: Counter,
 }
@@ -182,7 +207,7 @@ impl Auditor {
             }
             self.count_deferred();
             if last && self.counter.deferred.is_empty() {
-                self.counter.recorder.end(&mut lock(&self.window));
+                self.counter.recorder.end(&mut lock(&self.window).window);
                 return;
             }
             thread::sleep(TICK);
@@ -210,14 +235,14 @@ impl Auditor {
         BATCH
     }
 
-    fn take(&mut self, capture: Capture, window: &mut Window) {
+    fn take(&mut self, capture: Capture, filling: &mut Filling) {
         let connection = Arc::clone(&capture.connection);
         let state = self
             .connections
             .entry(connection.id)
             .or_insert_with(|| ConnectionState::new(connection));
         let counter = &mut self.counter;
-        state.take(capture, |session, found| counter.count(window, session, found));
+        state.take(capture, |session, found| counter.count(filling, session, found));
     }
 
     /// Forgets connections that are closed and whose captures have all been taken.
@@ -255,9 +280,10 @@ struct Counter {
 }
 
 impl Counter {
-    fn count(&mut self, window: &mut Window, session: &mut Session, found: Found) {
+    fn count(&mut self, filling: &mut Filling, session: &mut Session, found: Found) {
+        let window = &mut filling.window;
         match found {
-            Found::Pair(pair) => self.count_pair(window, session, pair),
+            Found::Pair(pair) => self.count_pair(filling, session, pair),
             Found::UndecodedRequest => window.coverage.undecoded += 1,
             Found::DroppedRequests(count) => window.coverage.dropped += count,
             Found::LostResponse => window.coverage.responses_lost += 1,
@@ -265,18 +291,18 @@ impl Counter {
     }
 
     /// Counts a pair, or puts it off where the catalog will know more in a moment.
-    fn count_pair(&mut self, window: &mut Window, session: &mut Session, pair: Pair) {
-        let unclear = self.count_if(window, session, &pair, |exchange, live| {
+    fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: Pair) {
+        let unclear = self.count_if(filling, session, &pair, |exchange, live| {
             !(live.is_followed() && deferred::may_become_clear(exchange))
         });
         if unclear && let Err(pair) = self.deferred.push(session, pair, self.clock.now()) {
-            self.count_if(window, session, &pair, |_, _| true);
+            self.count_if(filling, session, &pair, |_, _| true);
         }
     }
 
-    fn count_again(&mut self, window: &mut Window, mut waiting: Waiting, now: Moment) {
+    fn count_again(&mut self, filling: &mut Filling, mut waiting: Waiting, now: Moment) {
         let due = waiting.is_due(now);
-        let unclear = self.count_if(window, &mut waiting.session, &waiting.pair, |exchange, _| {
+        let unclear = self.count_if(filling, &mut waiting.session, &waiting.pair, |exchange, _| {
             due || !deferred::may_become_clear(exchange)
         });
         if unclear {
@@ -287,14 +313,17 @@ impl Counter {
     /// Counts the exchange if `is_clear` says so, and whether it was not.
     fn count_if(
         &mut self,
-        window: &mut Window,
+        filling: &mut Filling,
         session: &mut Session,
         pair: &Pair,
         is_clear: impl FnOnce(&Exchange<'_>, &Live) -> bool,
     ) -> bool {
         let interpreter = &mut self.interpreter;
         match interpreter.interpret(session, pair) {
-            Ok(exchange) if is_clear(&exchange, &self.live) => {
+            Ok(mut exchange) if is_clear(&exchange, &self.live) => {
+                let Filling { window, nodes } = filling;
+                let (keys, holders) = (&interpreter.keys, &mut interpreter.holders);
+                exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
                 self.recorder.record(
                     window,
                     &exchange,
@@ -305,7 +334,7 @@ impl Counter {
             Ok(_unclear) => return true,
             Err(error) => {
                 tracing::debug!(%error, "a request could not be decoded");
-                window.coverage.undecoded += 1;
+                filling.window.coverage.undecoded += 1;
             }
         }
         false

@@ -237,6 +237,9 @@ fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
     if let Some(consistency) = execution.consistency {
         *pattern.consistency.entry(consistency.to_string()).or_default() += 1;
     }
+    if let Some(routed) = exchange.routed {
+        pattern.routing.count(routed);
+    }
     record_outcome(pattern, exchange, execution);
     record_tombstones(&mut pattern.tombstones, exchange);
 }

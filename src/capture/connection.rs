@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
 };
@@ -23,6 +23,8 @@ pub struct Connection {
     pub id: ConnectionId,
     /// Where the client connected from.
     pub client: SocketAddr,
+    /// Where its requests go, once that is known: before the first of them is captured.
+    upstream: OnceLock<SocketAddr>,
     /// Compression and framing, as both directions negotiate them.
     pub negotiated: Arc<Negotiated>,
     /// Requests whose responses have not come yet, as far as envelopes can be told apart.
@@ -45,6 +47,7 @@ impl Connection {
         Self {
             id,
             client,
+            upstream: OnceLock::new(),
             negotiated: Arc::new(Negotiated::new()),
             in_flight: AtomicI64::new(0),
             bytes: AtomicU64::new(0),
@@ -54,6 +57,17 @@ impl Connection {
             opaque: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
+    }
+
+    /// Where its requests go; none where that is not known.
+    pub fn upstream(&self) -> Option<SocketAddr> {
+        self.upstream.get().copied()
+    }
+
+    /// Says where its requests go, for good.
+    pub fn reaches(&self, upstream: SocketAddr) {
+        // A connection is made once; whoever says it again says the same.
+        let _ = self.upstream.set(upstream);
     }
 
     /// Requests without a response so far. Meaningless on opaque connections, 0 on those whose envelopes are hidden in compressed segments.

@@ -18,13 +18,22 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The node that a connection to `address` leads to, an index of [`Cluster::nodes`].
+    /// The node that a connection to `address` leads to, an index of [`Cluster::nodes`]; none where no node tells that address,
+    /// or several do.
     pub fn node_at(&self, address: SocketAddr) -> Option<u16> {
-        if self.asked == Some(address) {
-            return Some(0);
+        let mut told = (0..).zip(&self.nodes).filter(|(_, node)| node.leads_to(address));
+        match (told.next(), told.next(), self.nodes.as_slice()) {
+            (Some((index, _)), None, _) => Some(index),
+            // Behind a forwarded port is the one node that there is. With several of them, what was asked there once says nothing
+            // of the next connection: it may be a load balancer.
+            (None, None, [_]) if self.asked == Some(address) => Some(0),
+            _ => None,
         }
-        let index = self.nodes.iter().position(|node| node.leads_to(address))?;
-        u16::try_from(index).ok()
+    }
+
+    /// Whether partitions have the tokens that [`super::murmur3`] computes.
+    pub fn has_murmur3_tokens(&self) -> bool {
+        self.partitioner.as_deref() == Some("Murmur3Partitioner")
     }
 }
 
@@ -54,5 +63,59 @@ impl Node {
             .and_then(|address| address.parse::<IpAddr>().ok());
         // A node that tells no port means the one that the client used for the first connection.
         address == Some(listener.ip()) && self.port.is_none_or(|port| port == listener.port())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn cluster(asked: &str, nodes: &[(&str, Option<u16>)]) -> Cluster {
+        let nodes = nodes.iter().map(|(address, port)| Node {
+            address: Some((*address).to_owned()),
+            port: *port,
+            ..Node::default()
+        });
+        Cluster {
+            nodes: nodes.collect(),
+            asked: Some(asked.parse().unwrap()),
+            ..Cluster::default()
+        }
+    }
+
+    fn node_at(cluster: &Cluster, address: &str) -> Option<u16> {
+        cluster.node_at(address.parse().unwrap())
+    }
+
+    #[test]
+    fn a_connection_leads_to_the_node_that_tells_its_address() {
+        let nodes = [
+            ("10.0.0.1", Some(9042)),
+            ("10.0.0.2", None),
+            ("10.0.0.1", Some(9043)),
+        ];
+        let cluster = cluster("192.168.0.1:9042", &nodes);
+        assert_eq!(node_at(&cluster, "10.0.0.1:9043"), Some(2));
+        assert_eq!(node_at(&cluster, "10.0.0.2:7"), Some(1));
+        assert_eq!(node_at(&cluster, "10.0.0.1:9044"), None);
+        assert_eq!(
+            node_at(&cluster, "192.168.0.1:9042"),
+            None,
+            "a load balancer, perhaps"
+        );
+    }
+
+    #[test]
+    fn a_single_node_is_behind_any_address_where_it_was_asked() {
+        let cluster = cluster("127.0.0.1:19042", &[("172.17.0.2", Some(9042))]);
+        assert_eq!(node_at(&cluster, "127.0.0.1:19042"), Some(0));
+        assert_eq!(node_at(&cluster, "127.0.0.1:19043"), None);
+    }
+
+    #[test]
+    fn an_address_that_two_nodes_tell_is_nobodys() {
+        let cluster = cluster("10.0.0.9:1", &[("10.0.0.1", None), ("10.0.0.1", None)]);
+        assert_eq!(node_at(&cluster, "10.0.0.1:9042"), None);
     }
 }

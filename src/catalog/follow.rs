@@ -104,13 +104,14 @@ async fn read_all(live: &Live, client: &mut Client) -> Result<(), ClientError> {
 }
 
 async fn read_schema_and_cluster(live: &Live, client: &mut Client) -> Result<(), ClientError> {
+    // Before the schema: what waits for its table to be known is counted with its nodes.
+    live.replace_cluster(read::cluster(client).await?);
     let reading = live.begin_reading();
     let (schema, errors) = read::schema(client).await?;
     for error in &errors {
         tracing::warn!(%error, "a part of the schema was not understood");
     }
     live.replace_schema(schema, reading);
-    live.replace_cluster(read::cluster(client).await?);
     Ok(())
 }
 

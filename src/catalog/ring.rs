@@ -62,13 +62,10 @@ pub struct Ring {
     tokens: Vec<(i64, u16)>,
 }
 
-/// The partitioner whose tokens cqlens computes.
-const SUPPORTED_PARTITIONER: &str = "Murmur3Partitioner";
-
 impl Ring {
     /// The ring of a cluster; none where the partitioner is not Murmur3 or no node tells its tokens.
     pub fn of(cluster: &Cluster) -> Option<Self> {
-        if cluster.partitioner.as_deref() != Some(SUPPORTED_PARTITIONER) {
+        if !cluster.has_murmur3_tokens() {
             return None;
         }
         let mut tokens = Vec::new();

@@ -35,6 +35,9 @@ pub(super) async fn run(
         tracing::debug!(client = %connection.client, %error, "client has gone");
         return;
     }
+    if let Ok(address) = upstream.peer_addr() {
+        connection.reaches(address);
+    }
     tracing::debug!(client = %connection.client, "connection opened");
     let ended = {
         let (client_read, client_write) = client.split();

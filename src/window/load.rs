@@ -110,6 +110,15 @@ impl RingLoad {
     /// How many slices there are.
     pub const SLICES: usize = 256;
 
+    /// Counts a read, or else a write, of the partition with the token.
+    pub fn count(&mut self, is_read: bool, token: i64) {
+        if is_read {
+            self.read(token);
+        } else {
+            self.write(token);
+        }
+    }
+
     /// Counts a read of the partition with the token.
     pub fn read(&mut self, token: i64) {
         count(&mut self.reads, token);
