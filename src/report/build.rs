@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::{
-    Chart, ColumnReport, ColumnRole, FORMAT, FindingReport, Latency, ObservedTombstones, PartitionsReport,
-    PatternReport, PerRead, Quantiles, RepeatsReport, Report, ScannedReport, Span, TableReport,
-    TokenRangesReport, Tool, TopPartition, Totals, Unit, summary,
+    Chart, ColumnReport, ColumnRole, FORMAT, FindingReport, Latency, LoadReport, ObservedTombstones,
+    PartitionsReport, PatternReport, PerRead, Quantiles, RepeatsReport, Report, RoutingReport, ScannedReport,
+    Span, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit, summary,
 };
 use crate::{
     catalog::{
@@ -73,6 +73,7 @@ impl Report {
             tables,
             patterns,
             system_patterns,
+            load: LoadReport::of(window),
             sequences: Vec::new(),
             findings,
             rules,
@@ -168,6 +169,7 @@ fn pattern_report(id: PatternId, pattern: &Pattern, whole_cost: f64) -> PatternR
         repeats: repeats(&pattern.repeats),
         scanned: scanned(&pattern.scanned),
         token_ranges: token_ranges(&pattern.token_ranges),
+        routing: RoutingReport::of(&pattern.routing),
         consistency: pattern.consistency.clone(),
         prepared: pattern.prepared,
         unprepared: pattern.unprepared,

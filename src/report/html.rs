@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use super::{
     Chart, ColumnReport, ColumnRole, FindingReport, PatternReport, Quantiles, Report, TableReport, Unit,
-    evidence, html, unseen,
+    evidence, html, load, unseen,
 };
 use crate::{number, rules::Severity};
 
@@ -24,6 +24,7 @@ use crate::{number, rules::Severity};
 const MOST_PATTERNS: usize = 200;
 const MOST_TABLES: usize = 200;
 const MOST_CLIENTS: usize = 50;
+const MOST_NODES: usize = 60;
 /// A diagram shows what a table is for, not every variant.
 const MOST_QUERIES: usize = 8;
 const MOST_SYSTEM_PATTERNS: usize = 50;
@@ -60,23 +61,6 @@ impl Page<'_> {
         }
     }
 
-    /// From when to when, as short as it can be said.
-    fn period(&self) -> String {
-        let (start, end) = (self.report.window.start, self.report.window.end);
-        let day = |time: Timestamp| time.strftime("%-d %B %Y").to_string();
-        let clock = if self.report.seconds() < 600.0 {
-            "%H:%M:%S"
-        } else {
-            "%H:%M"
-        };
-        let (from, to) = (start.strftime(clock), end.strftime(clock));
-        if day(start) == day(end) {
-            format!("{}, {from}–{to} UTC", day(start))
-        } else {
-            format!("{}, {from} – {}, {to} UTC", day(start), day(end))
-        }
-    }
-
     /// Who watched what for how long.
     fn origin(&self) -> String {
         let (span, cluster) = (&self.report.window, &self.report.cluster);
@@ -105,17 +89,6 @@ impl Page<'_> {
         );
         parts.extend(cluster.partitioner.clone());
         parts.join(" · ")
-    }
-
-    fn audited(&self) -> String {
-        let coverage = &self.report.coverage;
-        let requests = number::exact(coverage.requests);
-        match (coverage.requests, coverage.audited) {
-            (0, _) => "No requests".to_owned(),
-            (1, 1) => "1 request, audited".to_owned(),
-            (all, audited) if audited >= all => format!("{requests} requests, all audited"),
-            (all, audited) => format!("{requests} requests, {} audited", number::share(audited, all)),
-        }
     }
 
     fn coverage_parts(&self) -> [Part; 4] {
@@ -382,8 +355,8 @@ fn second_chart(pattern: &PatternReport) -> Option<Chart> {
     })
 }
 
-/// What is known of a pattern beyond its line.
-fn facts(pattern: &PatternReport) -> Vec<(&'static str, String)> {
+/// What is known of a pattern beyond its line. With a single node it is no news that its coordinator holds the partition.
+fn facts(pattern: &PatternReport, several_nodes: bool) -> Vec<(&'static str, String)> {
     let names = |counts: &std::collections::BTreeMap<String, u64>| {
         let mut counts: Vec<_> = counts.iter().collect();
         counts.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
@@ -437,6 +410,13 @@ fn facts(pattern: &PatternReport) -> Vec<(&'static str, String)> {
         ("Asked again", repeats(pattern)),
         ("Partitions seen, at least", scanned(pattern)),
         ("Part of the ring", token_ranges(pattern)),
+        (
+            "Sent to a node that holds the partition",
+            pattern
+                .routing
+                .filter(|_| several_nodes)
+                .map_or_else(String::new, |routing| routing.shown()),
+        ),
         (
             "Prepared",
             number::share(pattern.prepared, pattern.prepared + pattern.unprepared),

@@ -4,18 +4,20 @@
 
 use std::io::{self, Write};
 
-use super::{FindingReport, PatternReport, Report, TableReport, evidence, unseen};
+use super::{FindingReport, PatternReport, Report, TableReport, evidence, load, unseen};
 use crate::number;
 
 /// A pull request is no place for all of them.
 const MOST_PATTERNS: usize = 20;
 const MOST_TABLES: usize = 50;
+const MOST_NODES: usize = 50;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     opening(report, to)?;
     findings(report, to)?;
     tables(report, to)?;
     patterns(report, to)?;
+    nodes(report, to)?;
     writeln!(to, "\n## What was not seen\n")?;
     for line in unseen::lines(report) {
         writeln!(to, "- {}", prose(&line))?;
@@ -26,11 +28,7 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
 
 fn opening(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     let name = report.cluster.name.as_deref().unwrap_or("a cluster");
-    let (start, end) = (
-        report.window.start.strftime("%F %T"),
-        report.window.end.strftime("%F %T"),
-    );
-    writeln!(to, "# Query patterns of {}, {start} to {end} UTC\n", prose(name))?;
+    writeln!(to, "# Query patterns of {}, {}\n", prose(name), report.period())?;
     for notice in &report.coverage.notices {
         writeln!(to, "> **Before you read on:** {}\n", prose(notice))?;
     }
@@ -47,9 +45,8 @@ fn opening(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         + coverage.partitions_unknown;
     writeln!(
         to,
-        "{} requests, {} audited ({} left out, {} undecoded). Partition counts: exact {}, bounds {}, scans {}, unknown {}.",
-        number::exact(coverage.requests),
-        number::exact(coverage.audited),
+        "{} ({} left out, {} undecoded). Partition counts: exact {}, bounds {}, scans {}, unknown {}.",
+        report.audited(),
         number::exact(coverage.dropped),
         number::exact(coverage.undecoded),
         number::share(coverage.partitions_exact, executions),
@@ -60,10 +57,10 @@ fn opening(report: &Report, to: &mut dyn Write) -> io::Result<()> {
 }
 
 fn findings(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    writeln!(to, "\n## Findings\n")?;
+    writeln!(to, "\n## Findings")?;
     if report.findings.is_empty() {
         let rules: Vec<_> = report.rules.iter().map(|rule| format!("`{rule}`")).collect();
-        return writeln!(to, "None. The rules that ran: {}.", rules.join(", "));
+        return writeln!(to, "\nNone. The rules that ran: {}.", rules.join(", "));
     }
     for (at, finding) in (1..).zip(&report.findings) {
         self::finding(report, at, finding, to)?;
@@ -75,25 +72,21 @@ fn finding(report: &Report, at: usize, finding: &FindingReport, to: &mut dyn Wri
     let title = prose(&finding.title);
     writeln!(
         to,
-        "### {at}. {title}\n\n**{}** `{}`\n",
+        "\n### {at}. {title}\n\n**{}** `{}`\n",
         finding.severity, finding.rule
     )?;
     for id in finding.patterns.iter().take(3) {
         if let Some(pattern) = report.patterns.iter().find(|pattern| pattern.id == *id) {
             fenced(&pattern.cql, to)?;
+            writeln!(to)?;
         }
     }
-    let lines = evidence::lines(&finding.evidence).into_iter();
-    let evidence: Vec<_> = lines
-        .map(|line| format!("{}: {}", line.label, prose(&line.value)))
-        .collect();
-    writeln!(
-        to,
-        "{}\n\n{}\n",
-        evidence.join(" | ").replace('|', "·"),
-        prose(&finding.advice)
-    )?;
+    for line in evidence::lines(&finding.evidence) {
+        writeln!(to, "- {}: {}", line.label, prose(&line.value))?;
+    }
+    writeln!(to, "\n{}", prose(&finding.advice))?;
     for cql in &finding.suggested_cql {
+        writeln!(to)?;
         fenced(cql, to)?;
     }
     Ok(())
@@ -147,15 +140,28 @@ fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         return Ok(());
     }
     writeln!(to, "\n## The costliest patterns\n")?;
+    // Of a single node it is no news that it holds every partition.
+    let routed = report.load.has_several_nodes();
+    let (head, line) = if routed {
+        (" To a replica |", " ---: |")
+    } else {
+        ("", "")
+    };
     writeln!(
         to,
-        "| Template | Cost | Executions | Partitions p99 | Rows p99 | Latency p50 · p99 |"
+        "| Template | Cost | Executions | Partitions p99 | Rows p99 | Latency p50 · p99 |{head}"
     )?;
-    writeln!(to, "| --- | ---: | ---: | ---: | ---: | ---: |")?;
+    writeln!(to, "| --- | ---: | ---: | ---: | ---: | ---: |{line}")?;
     for pattern in report.patterns.iter().take(MOST_PATTERNS) {
+        let routing = pattern.routing.map_or("–".to_owned(), |routing| routing.shown());
+        let routing = if routed {
+            format!(" {routing} |")
+        } else {
+            String::new()
+        };
         writeln!(
             to,
-            "| {} | {} | {} | {} | {} | {} · {} |",
+            "| {} | {} | {} | {} | {} | {} · {} |{routing}",
             code_cell(&pattern.cql),
             number::percent(pattern.cost_share),
             number::count(pattern.count),
@@ -166,6 +172,37 @@ fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     more(report.patterns.len(), MOST_PATTERNS, "patterns", to)
+}
+
+fn nodes(report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    let load = &report.load;
+    if !load.has_several_nodes() {
+        return Ok(());
+    }
+    writeln!(to, "\n## Nodes\n\n{}\n", load::MEANING)?;
+    writeln!(
+        to,
+        "| Node | Datacenter · rack | Coordinated | Share | Partitions read | Partitions written | Against the mean of its datacenter |"
+    )?;
+    writeln!(to, "| --- | --- | ---: | ---: | ---: | ---: | ---: |")?;
+    for node in load.nodes.iter().take(MOST_NODES) {
+        writeln!(
+            to,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            code_cell(node.name()),
+            prose(&node.place()),
+            number::count(node.coordinated),
+            number::percent(node.coordinated_share),
+            number::count(node.reads),
+            number::count(node.writes),
+            node.against_mean(),
+        )?;
+    }
+    more(load.nodes.len(), MOST_NODES, "nodes", to)?;
+    for line in load.sentences() {
+        writeln!(to, "\n{}", prose(&line))?;
+    }
+    Ok(())
 }
 
 fn rows(pattern: &PatternReport) -> String {
@@ -237,7 +274,7 @@ fn code_cell(text: &str) -> String {
 
 fn fenced(cql: &str, to: &mut dyn Write) -> io::Result<()> {
     let fence = "`".repeat(longest_run(cql).max(2) + 1);
-    writeln!(to, "{fence}sql\n{cql}\n{fence}\n")
+    writeln!(to, "{fence}sql\n{cql}\n{fence}")
 }
 
 fn longest_run(text: &str) -> usize {
@@ -280,7 +317,7 @@ mod tests {
         assert_eq!(code_cell("a|b\nc"), "`a\\|b c`");
         let mut fence = Vec::new();
         fenced("x ``` y", &mut fence).unwrap();
-        assert_eq!(String::from_utf8(fence).unwrap(), "````sql\nx ``` y\n````\n\n");
+        assert_eq!(String::from_utf8(fence).unwrap(), "````sql\nx ``` y\n````\n");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod build;
 mod evidence;
 mod html;
 mod json;
+mod load;
 mod markdown;
 mod parts;
 mod summary;
@@ -27,6 +28,7 @@ use crate::{
     window::{Cluster, Coverage},
 };
 
+pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
     PatternReport, PerRead, Quantiles, RepeatsReport, ScannedReport, SequenceReport, Span, Summary,
@@ -85,6 +87,8 @@ pub struct Report {
     pub patterns: Vec<PatternReport>,
     /// By template: drivers' and tools' own statements on system keyspaces.
     pub system_patterns: Vec<PatternReport>,
+    /// By node and by token.
+    pub load: LoadReport,
     /// Statements that belong together.
     pub sequences: Vec<SequenceReport>,
     /// What the rules say, the costliest first.

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::RoutingReport;
 use crate::{
     number,
     rules::Severity,
@@ -241,6 +242,9 @@ pub struct PatternReport {
     /// Reads between two tokens; absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_ranges: Option<TokenRangesReport>,
+    /// Executions that touch one partition, by whether they went to a node that holds it; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routing: Option<RoutingReport>,
     /// By consistency level.
     pub consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{FindingReport, PatternReport, Summary, Totals};
+use jiff::Timestamp;
+
+use super::{FindingReport, PatternReport, Report, Summary, Totals};
 use crate::{
     number,
     rules::Severity,
@@ -136,6 +138,37 @@ fn caution(coverage: &Coverage) -> Option<String> {
         ));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+impl Report {
+    /// From when to when, as short as it can be said.
+    pub(super) fn period(&self) -> String {
+        let (start, end) = (self.window.start, self.window.end);
+        let day = |time: Timestamp| time.strftime("%-d %B %Y").to_string();
+        let clock = if self.seconds() < 600.0 {
+            "%H:%M:%S"
+        } else {
+            "%H:%M"
+        };
+        let (from, to) = (start.strftime(clock), end.strftime(clock));
+        if day(start) == day(end) {
+            format!("{}, {from}–{to} UTC", day(start))
+        } else {
+            format!("{}, {from} – {}, {to} UTC", day(start), day(end))
+        }
+    }
+
+    /// How much of what passed was audited.
+    pub(super) fn audited(&self) -> String {
+        let coverage = &self.coverage;
+        let requests = number::exact(coverage.requests);
+        match (coverage.requests, coverage.audited) {
+            (0, _) => "No requests".to_owned(),
+            (1, 1) => "1 request, audited".to_owned(),
+            (all, audited) if audited >= all => format!("{requests} requests, all audited"),
+            (all, audited) => format!("{requests} requests, {} audited", number::share(audited, all)),
+        }
+    }
 }
 
 impl Totals {

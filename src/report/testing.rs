@@ -10,8 +10,8 @@ use crate::{
         testing::{pattern, read, window, with_partitions},
     },
     window::{
-        Cluster, Distribution, Flag, PartitionClass, Pattern, RetryCause, StatementKind, TableName,
-        TableTraffic, Window,
+        Cluster, Distribution, Flag, Load, NodeLoad, PartitionClass, Pattern, RetryCause, RingLoad,
+        StatementKind, TableName, TableTraffic, Unplaced, Window,
     },
 };
 
@@ -34,12 +34,13 @@ fn under(window: &Window, schema: &Schema) -> Report {
 
 /// One lookup, one `IN`, one insert, one sweep of the ring; every part of the JSON form has something in it.
 pub(crate) fn small_report() -> Report {
-    let lookup = read(
+    let mut lookup = read(
         "SELECT * FROM shop.items WHERE id = ?",
         &[Flag::FullPartitionKey],
         PartitionClass::Single,
         90,
     );
+    (lookup.routing.replica, lookup.routing.other) = (64, 26);
     let listed = with_partitions(
         read(
             "SELECT * FROM shop.items WHERE id IN ?",
@@ -54,6 +55,9 @@ pub(crate) fn small_report() -> Report {
         StatementKind::Insert,
         50,
     );
+    insert.partitions.record_n(1, 50);
+    insert.classes.insert(PartitionClass::Single, 50);
+    (insert.routing.replica, insert.routing.other) = (30, 20);
     insert.consistency.insert("LOCAL_QUORUM".to_owned(), 50);
     insert.clients.insert("shop-web 1.4".to_owned(), 50);
     let mut window = window([lookup, listed, insert, sweep()]);
@@ -67,7 +71,35 @@ pub(crate) fn small_report() -> Report {
     traffic.partitions_per_read.record_n(12, 10);
     traffic.top_partitions.read(7);
     traffic.distinct_partitions.insert(7);
+    window.load = small_load();
     report(&window)
+}
+
+/// Three nodes, two replicas: 90 lookups of one partition, ten reads of twelve, fifty inserts, four reads of a range.
+fn small_load() -> Load {
+    let mut load = Load {
+        without_keys: 4,
+        ..Load::default()
+    };
+    for (number, numbers) in (1..).zip([[100, 140, 40], [54, 140, 30], [0, 140, 30]]) {
+        node(&mut load, &format!("10.0.0.{number}:9042"), numbers);
+    }
+    (0..90).for_each(|_| load.ring.read(RingLoad::first_token(7)));
+    (0..120).for_each(|key| load.ring.read(RingLoad::first_token(100 + key % 12)));
+    (0..50).for_each(|_| load.ring.write(RingLoad::first_token(7)));
+    load
+}
+
+fn node(load: &mut Load, address: &str, [coordinated, reads, writes]: [u64; 3]) {
+    let node = NodeLoad {
+        address: Some(address.to_owned()),
+        data_center: Some("dc1".to_owned()),
+        rack: Some("r1".to_owned()),
+        coordinated,
+        reads,
+        writes,
+    };
+    load.nodes.insert(format!("host of {address}"), node);
 }
 
 /// Four ranges, of which one came in two pages and one was asked for twice.
@@ -149,7 +181,34 @@ pub(crate) fn busy_window() -> Window {
         window.clients.insert(client.to_owned(), count);
     }
     busy_tables(&mut window);
+    window.load = busy_load();
     window
+}
+
+/// Six nodes of which one has more than the others, a part of the ring that is hot, and keyspaces that cannot be placed.
+fn busy_load() -> Load {
+    let mut load = Load {
+        coordinator_unknown: 40_211,
+        without_keys: 290_000,
+        ..Load::default()
+    };
+    for number in 1..=6 {
+        let busy = if number == 4 { 2 } else { 1 };
+        let numbers = [
+            2_400_000 + number * 90_000,
+            4_900_000 * busy + number * 31_000,
+            800_000 * busy,
+        ];
+        node(&mut load, &format!("10.0.{}.{number}:9042", number % 2), numbers);
+    }
+    for slice in 0..RingLoad::SLICES {
+        let token = RingLoad::first_token(slice);
+        let reads = 60 + slice * 37 % 23 + if slice == 90 { 300 } else { 0 };
+        (0..reads).for_each(|_| load.ring.read(token));
+        (0..10 + slice * 13 % 7).for_each(|_| load.ring.write(token));
+    }
+    load.unplaced.insert(Unplaced::ReplicationUnknown, 312);
+    load
 }
 
 fn busy_reads() -> Vec<Pattern> {
@@ -160,6 +219,9 @@ fn busy_reads() -> Vec<Pattern> {
         PartitionClass::Single,
         9_120_400,
     );
+    by_id.routing.replica = 8_700_000;
+    by_id.routing.other = 400_000;
+    by_id.routing.unknown = 20_400;
     by_id.latency_us = spread(400, 1.35, 9_120_400);
     by_id.consistency.insert("LOCAL_QUORUM".to_owned(), 9_120_400);
     by_id.clients.insert(

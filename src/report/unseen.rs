@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Report;
+use super::{Report, load};
 use crate::{number, window::Reason};
 
 /// One sentence for each gap; names and CQL stand in backticks. Never empty: it says so where nothing was missed.
@@ -15,6 +15,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         .collect();
     lines.extend(counted(report));
     lines.extend(unknown_partitions(report));
+    lines.extend(load::unknown(&report.load, report.cluster.partitioner.as_deref()));
     lines.extend(blind_spots(report));
     if lines.is_empty() {
         let requests = number::exact(report.coverage.requests);

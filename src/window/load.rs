@@ -217,7 +217,7 @@ impl Routing {
     }
 
     /// Adds what `other` has counted.
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub fn merge(&mut self, other: &Self) {
         self.replica += other.replica;
         self.other += other.other;
         self.unknown += other.unknown;

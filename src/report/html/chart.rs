@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use askama::filters::Safe;
 
-use super::super::{Chart, Latency, Unit};
+use super::super::{Chart, Latency, RingReport, Unit};
 use crate::number;
 
 const WIDTH: f64 = 300.0;
@@ -100,6 +100,41 @@ pub(super) fn read_write(reads: u64, writes: u64) -> Safe<String> {
         "<svg class=\"split\" viewBox=\"0 0 84 8\" role=\"img\" aria-label=\"{label} reads\"><title>{label} reads</title>\
          <rect class=\"w\" width=\"84\" height=\"8\"/><rect class=\"r\" width=\"{read:.1}\" height=\"8\"/></svg>"
     ))
+}
+
+/// The ring from its smallest token on: reads from the axis up, writes on top of them, a dashed line where all would be alike.
+pub(super) fn ring(ring: &RingReport) -> Safe<String> {
+    let most = ring.hottest.all().max(1) as f64;
+    let mut svg = format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {slices} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"the busiest of {slices} slices of the ring has {} of the partitions read and written\">",
+        number::percent(ring.hottest_share),
+        slices = ring.slices,
+    );
+    for slice in &ring.loads {
+        let height = |count: u64| count as f64 / most * (HEIGHT - 2.0);
+        let (reads, writes) = (height(slice.reads), height(slice.writes));
+        let top = HEIGHT - reads - writes;
+        let _ = write!(
+            svg,
+            "<g><title>from token {}: {} reads, {} writes</title>\
+             <rect class=\"w\" x=\"{x}\" y=\"{top:.1}\" width=\"1\" height=\"{writes:.1}\"/>\
+             <rect class=\"r\" x=\"{x}\" y=\"{:.1}\" width=\"1\" height=\"{reads:.1}\"/></g>",
+            slice.first_token,
+            number::exact(slice.reads),
+            number::exact(slice.writes),
+            top + writes,
+            x = slice.slice,
+        );
+    }
+    let mean = HEIGHT - (HEIGHT - 2.0) / ring.hottest_times_mean;
+    let _ = write!(
+        svg,
+        "<line class=\"mark\" x1=\"0\" x2=\"{slices}\" y1=\"{mean:.1}\" y2=\"{mean:.1}\" vector-effect=\"non-scaling-stroke\"/>\
+         <line class=\"axis\" x1=\"0\" x2=\"{slices}\" y1=\"{HEIGHT}\" y2=\"{HEIGHT}\" vector-effect=\"non-scaling-stroke\"/></svg>",
+        slices = ring.slices,
+    );
+    Safe(svg)
 }
 
 /// A share (0 to 1) as a short bar; the number stands beside it, so the bar is not read out.
