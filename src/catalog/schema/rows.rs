@@ -276,7 +276,7 @@ impl Schema {
             Some(class) if row.kind == "CUSTOM" => IndexClass::of(&class),
             _ => IndexClass::Legacy,
         };
-        let targets = vec![index_target(&target)];
+        let targets = index_targets(&target);
         let index = Index {
             name: row.name.clone(),
             targets,
@@ -289,6 +289,18 @@ impl Schema {
             }
         });
     }
+}
+
+/// Targets as `IndexMetadata.fromIndexTargets` writes them, with commas between: a custom index may have several, or none, such
+/// as that on `system.paxos`.
+fn index_targets(text: &str) -> Vec<IndexTarget> {
+    let mut in_quotes = false;
+    let parts = text.split(|letter| {
+        in_quotes ^= letter == '"';
+        letter == ',' && !in_quotes
+    });
+    let parts = parts.map(str::trim).filter(|part| !part.is_empty());
+    parts.map(index_target).collect()
 }
 
 /// Reads `keys(column)`, `"Column"` or `column`: `TargetParser.parse`.

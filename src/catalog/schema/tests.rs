@@ -374,6 +374,21 @@ fn rows_of_system_schema_give_the_schema_that_the_text_gives() {
                     ),
                 ]),
             },
+            IndexRow {
+                keyspace: "shop".into(),
+                table: "orders".into(),
+                name: "several".into(),
+                kind: "CUSTOM".into(),
+                options: text(&[("target", "id, \"Shop\""), ("class_name", "com.example.Index")]),
+            },
+            // As on `system.paxos` of Cassandra 4.1 and later.
+            IndexRow {
+                keyspace: "shop".into(),
+                table: "orders".into(),
+                name: "whole".into(),
+                kind: "CUSTOM".into(),
+                options: text(&[("target", ""), ("class_name", "com.example.Index")]),
+            },
         ],
         functions: vec![("shop".into(), "f".into())],
         aggregates: Vec::new(),
@@ -389,6 +404,8 @@ fn rows_of_system_schema_give_the_schema_that_the_text_gives() {
             WITH CLUSTERING ORDER BY (at DESC, id ASC) AND comment = 'orders';
         CREATE INDEX i ON shop.orders (full(\"to\"));
         CREATE CUSTOM INDEX j ON shop.orders (id) USING 'sai';
+        CREATE CUSTOM INDEX several ON shop.orders (id, \"Shop\") USING 'com.example.Index';
+        CREATE CUSTOM INDEX whole ON shop.orders () USING 'com.example.Index';
         CREATE MATERIALIZED VIEW shop.by_at AS SELECT * FROM shop.orders
             WHERE at IS NOT NULL AND id IS NOT NULL AND \"Shop\" IS NOT NULL PRIMARY KEY (at, \"Shop\", id);";
     assert_eq!(schema, Schema::from_cql(expected).unwrap());
