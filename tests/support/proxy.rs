@@ -31,7 +31,14 @@ impl Proxy {
     /// # Panics
     /// If it does not accept, with its log.
     pub fn start(program: &str, upstream: SocketAddr, arguments: &[&str]) -> Self {
-        let address = free_address();
+        Self::start_at(free_address(), program, upstream, arguments)
+    }
+
+    /// The same on an address of the caller's choice.
+    ///
+    /// # Panics
+    /// If it does not accept, with its log.
+    pub fn start_at(address: SocketAddr, program: &str, upstream: SocketAddr, arguments: &[&str]) -> Self {
         let mut command: Vec<String> = [program, "proxy", "--listen"].map(str::to_owned).to_vec();
         command.extend([address.to_string(), "--upstream".to_owned(), upstream.to_string()]);
         command.extend(arguments.iter().map(|&argument| argument.to_owned()));
