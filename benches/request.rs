@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 use cqlens::{
     audit::{Ending, HashKey, Identity, Keys, Repeats, plan::Plan},
     capture::Moment,
-    catalog::Schema,
-    window::PatternId,
+    catalog::{Cluster, Node, Replication, Ring, Schema, murmur3},
+    window::{PatternId, RingLoad},
 };
 use cqlens_proto::{
     cql::{self, Template},
@@ -144,6 +144,43 @@ fn repeat(bencher: Bencher<'_, '_>) {
             }
         }
     });
+}
+
+/// Which nodes hold a partition, and which part of the ring it is in: 32 partitions anywhere on a ring of so many nodes with 16
+/// tokens each. Their tokens are part of [`footprint`].
+#[divan::bench(args = [3, 12, 100, 1_000])]
+fn replicas(bencher: Bencher<'_, '_>, nodes: u64) {
+    let placement = ring(nodes)
+        .place(&Replication::Simple(3))
+        .expect("the replication is known");
+    let mut load = RingLoad::default();
+    let mut at = 0;
+    bencher.counter(ItemsCount::new(DEPTH)).bench_local(|| {
+        for _ in 0..DEPTH {
+            at += 1;
+            let token = token(at);
+            load.count(true, token);
+            black_box(placement.replicas(black_box(token)));
+        }
+    });
+}
+
+fn ring(nodes: u64) -> Ring {
+    let nodes = (0..nodes).map(|node| Node {
+        tokens: (0..16).map(|number| token(node * 16 + number)).collect(),
+        ..Node::default()
+    });
+    let cluster = Cluster {
+        partitioner: Some("Murmur3Partitioner".to_owned()),
+        nodes: nodes.collect(),
+        ..Cluster::default()
+    };
+    Ring::of(&cluster).expect("the nodes have tokens")
+}
+
+/// Tokens in no order.
+fn token(number: u64) -> i64 {
+    murmur3::token(&number.to_be_bytes())
 }
 
 /// Parse a statement of 200 bytes with literals and take them out: what an unprepared statement costs each time.
