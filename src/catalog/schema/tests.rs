@@ -374,21 +374,6 @@ fn rows_of_system_schema_give_the_schema_that_the_text_gives() {
                     ),
                 ]),
             },
-            IndexRow {
-                keyspace: "shop".into(),
-                table: "orders".into(),
-                name: "several".into(),
-                kind: "CUSTOM".into(),
-                options: text(&[("target", "id, \"Shop\""), ("class_name", "com.example.Index")]),
-            },
-            // As on `system.paxos` of Cassandra 4.1 and later.
-            IndexRow {
-                keyspace: "shop".into(),
-                table: "orders".into(),
-                name: "whole".into(),
-                kind: "CUSTOM".into(),
-                options: text(&[("target", ""), ("class_name", "com.example.Index")]),
-            },
         ],
         functions: vec![("shop".into(), "f".into())],
         aggregates: Vec::new(),
@@ -404,10 +389,50 @@ fn rows_of_system_schema_give_the_schema_that_the_text_gives() {
             WITH CLUSTERING ORDER BY (at DESC, id ASC) AND comment = 'orders';
         CREATE INDEX i ON shop.orders (full(\"to\"));
         CREATE CUSTOM INDEX j ON shop.orders (id) USING 'sai';
-        CREATE CUSTOM INDEX several ON shop.orders (id, \"Shop\") USING 'com.example.Index';
-        CREATE CUSTOM INDEX whole ON shop.orders () USING 'com.example.Index';
         CREATE MATERIALIZED VIEW shop.by_at AS SELECT * FROM shop.orders
             WHERE at IS NOT NULL AND id IS NOT NULL AND \"Shop\" IS NOT NULL PRIMARY KEY (at, \"Shop\", id);";
+    assert_eq!(schema, Schema::from_cql(expected).unwrap());
+    assert_eq!(Schema::from_cql(&schema.to_cql()).unwrap(), schema);
+}
+
+#[test]
+fn custom_indexes_name_several_columns_or_none() {
+    let index = |name: &str, target: &str| IndexRow {
+        keyspace: "shop".into(),
+        table: "orders".into(),
+        name: name.into(),
+        kind: "CUSTOM".into(),
+        options: [("target", target), ("class_name", "com.example.Index")]
+            .map(|(option, value)| (option.to_owned(), value.to_owned()))
+            .into(),
+    };
+    let rows = Rows {
+        keyspaces: vec![KeyspaceRow {
+            name: "shop".into(),
+            durable_writes: true,
+            replication: BTreeMap::new(),
+            tablets: false,
+        }],
+        tables: vec![TableRow {
+            keyspace: "shop".into(),
+            name: "orders".into(),
+            flags: ["compound".to_owned()].into(),
+            options: BTreeMap::new(),
+        }],
+        columns: vec![
+            column("orders", "id", "partition_key", 0, "none", "int"),
+            column("orders", "a,b", "regular", -1, "none", "int"),
+        ],
+        // The second one is like that on `system.paxos` of Cassandra 4.1 and later.
+        indexes: vec![index("several", "id, \"a,b\""), index("whole", "")],
+        ..Rows::default()
+    };
+    let (schema, errors) = Schema::from_rows(rows);
+    assert_eq!(errors, []);
+    let expected = "CREATE KEYSPACE shop WITH replication = {};
+        CREATE TABLE shop.orders (id int PRIMARY KEY, \"a,b\" int);
+        CREATE CUSTOM INDEX several ON shop.orders (id, \"a,b\") USING 'com.example.Index';
+        CREATE CUSTOM INDEX whole ON shop.orders () USING 'com.example.Index';";
     assert_eq!(schema, Schema::from_cql(expected).unwrap());
     assert_eq!(Schema::from_cql(&schema.to_cql()).unwrap(), schema);
 }
