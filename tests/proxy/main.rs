@@ -13,6 +13,7 @@ mod bad_input;
 mod catalog;
 mod files;
 mod forwarding;
+mod load;
 mod reads;
 mod secrets;
 mod stopping;
