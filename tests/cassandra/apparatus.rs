@@ -56,6 +56,8 @@ fn a_dropped_process_is_gone_and_so_is_its_scratch_folder() {
 fn a_process_does_not_outlive_a_test_run_that_is_killed() {
     // The shell stands for the test run: it alone holds the pipe that the supervisor reads.
     let log = cache::log_file("orphan");
+    // An earlier run may have left one, with the id of its own child.
+    let _ = std::fs::remove_file(&log);
     let mut run = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "apparatus::start_a_process_and_wait", "--nocapture"])
         .env("CQLENS_TEST_ORPHAN_LOG", &log)
@@ -63,18 +65,14 @@ fn a_process_does_not_outlive_a_test_run_that_is_killed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let pid = || {
-        std::fs::read_to_string(&log)
-            .unwrap_or_default()
-            .trim()
-            .to_owned()
-    };
-    eventually("the child prints its id", || !pid().is_empty());
-    assert!(is_running(&pid()));
+    let printed = || std::fs::read_to_string(&log).unwrap_or_default();
+    eventually("the child prints its id", || printed().ends_with('\n'));
+    let pid = printed().trim().to_owned();
+    assert!(is_running(&pid));
     // SIGKILL: no handler and no destructor runs.
     run.kill().unwrap();
     run.wait().unwrap();
-    eventually("the child is gone", || !is_running(&pid()));
+    eventually("the child is gone", || !is_running(&pid));
 }
 
 /// Not a test: the run that the test above kills. Without its variable there is nothing to do.
