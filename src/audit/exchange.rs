@@ -228,7 +228,12 @@ impl Interpreter {
             self.keys.clear();
         }
         let more = matches!(outcome, Outcome::Rows { more: true, .. });
-        execution.footprint = execution.footprint.of_page(execution.first_page, more);
+        let plan = execution.analysis.plan.as_ref();
+        // The server itself reads pages of partitions then, and sees after each page whether it needs another.
+        let ends_early = plan.is_some_and(|plan| plan.facts().limits_groups);
+        execution.footprint = execution
+            .footprint
+            .of_page(execution.first_page, more || ends_early);
         if matches!(execution.footprint.count, Count::Page { first: false, .. }) {
             // In which of them it goes on only the server knows.
             self.keys.clear();

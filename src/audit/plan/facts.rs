@@ -25,6 +25,8 @@ pub struct Facts {
     pub select_star: bool,
     /// A `LIMIT` is written.
     pub has_limit: bool,
+    /// `GROUP BY` with a `LIMIT`: partitions are read one after the other until there are groups enough.
+    pub limits_groups: bool,
     /// Conditional; of a batch, if one of its statements is.
     pub lwt: bool,
     /// `USING TIMESTAMP`.
@@ -117,6 +119,7 @@ impl Facts {
             json: false,
             select_star: false,
             has_limit: false,
+            limits_groups: false,
             lwt: false,
             timestamp_set: false,
             ttl_set: false,

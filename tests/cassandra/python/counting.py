@@ -109,6 +109,11 @@ class Application:
         self.send(case, statement, values)
         self.cases[case, "a"].add("bounded", "single" if count <= 1 else "multi", count)
 
+    def at_most(self, case, count, statement, values=None):
+        """One read that names so many partitions, and may end before it has come to all of them."""
+        self.send(case, statement, values)
+        self.cases[case, "a"].add("bounded", "multi", count)
+
     def ring(self, case, kind, statement, values=None):
         """One read that names no partition."""
         self.send(case, statement, values)

@@ -149,6 +149,8 @@ def pages(app):
     app.exact("r_limit_in", 6, limited, (keys,))
     limited.fetch_size = None
     app.exact("r_limit_in", 6, limited, (keys,))
+    groups = app.prepare("SELECT k, count(*) AS r_group_limit FROM paged WHERE k IN ? GROUP BY k LIMIT ?")
+    app.at_most("r_group_limit", 6, groups, (keys, 1))
     folded = app.prepare("SELECT count(*) AS r_count_in FROM paged WHERE k IN ?")
     app.exact("r_count_in", 6, folded, (keys,))
 
