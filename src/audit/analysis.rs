@@ -259,7 +259,6 @@ impl Analyses {
         let footprint = refused.map_or_else(|| sum.footprint(keys), Err);
         let analysis = Arc::new(batch_analysis(batch_kind(batch.kind), &children));
         Execution {
-            tables: analysis.tables.clone(),
             analysis,
             footprint: footprint.unwrap_or_else(|refusal| Footprint::unknown(refusal.reason)),
             prepared,

@@ -1,6 +1,8 @@
 //! A map with a limit: the oldest goes first.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 /// Values by keyed hashes, at most so many.
 ///
@@ -8,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct BoundedMap<V> {
     limit: usize,
-    values: HashMap<u64, Aged<V>>,
+    values: FxHashMap<u64, Aged<V>>,
     /// (key, age) in the order of arrival; what is not in `values` any more, or is younger there, is a mark.
     order: VecDeque<(u64, u64)>,
     next_age: u64,
@@ -25,7 +27,7 @@ impl<V> BoundedMap<V> {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             limit,
-            values: HashMap::new(),
+            values: FxHashMap::default(),
             order: VecDeque::new(),
             next_age: 0,
         }

@@ -1,7 +1,6 @@
 //! One connection, as the audit follows it: chunks become envelopes, requests find their responses.
 
 use std::{
-    collections::HashMap,
     hash::{DefaultHasher, Hash, Hasher},
     net::IpAddr,
     sync::Arc,
@@ -13,6 +12,7 @@ use cqlens_proto::{
     message::{Extensions, Request, Response, Startup},
     stream::{EnvelopeStream, Gap, StreamItem},
 };
+use rustc_hash::FxHashMap;
 
 use super::load::Coordinator;
 use crate::capture::{Capture, Connection, Moment};
@@ -68,7 +68,7 @@ pub(super) struct ConnectionState {
     connection: Arc<Connection>,
     requests: Side,
     responses: Side,
-    waiting: HashMap<StreamId, (Envelope, Moment)>,
+    waiting: FxHashMap<StreamId, (Envelope, Moment)>,
     /// Requests that came or are known to be missing: what began before a gap and is not among them was left out.
     accounted: u64,
     /// Compressed segments that are known to be missing.
@@ -104,7 +104,7 @@ impl ConnectionState {
         Self {
             requests: side(Direction::Request),
             responses: side(Direction::Response),
-            waiting: HashMap::new(),
+            waiting: FxHashMap::default(),
             accounted: 0,
             hidden_segments: 0,
             session,

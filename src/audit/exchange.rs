@@ -23,7 +23,7 @@ use super::{
 use crate::{
     capture::Moment,
     catalog::{Markers, PreparedStatement},
-    window::{PartitionClass, Reason, Routed, TableName},
+    window::{PartitionClass, Reason, Routed},
 };
 
 /// A request with its response.
@@ -74,8 +74,6 @@ pub(super) struct Execution {
     pub(super) analysis: Arc<Analysis>,
     /// The partitions that this one touches.
     pub(super) footprint: Footprint,
-    /// Every table that it names, and how many of its statements do.
-    pub(super) tables: Vec<(Arc<TableName>, u32)>,
     /// Whether a prepared statement was executed.
     pub(super) prepared: bool,
     /// The consistency level.
@@ -262,8 +260,8 @@ impl Interpreter {
     /// The partitions in the rows of a scan of one table.
     fn look(&mut self, request: &Request<'_>, execution: &Execution, rows: &Rows<'_>) -> Option<Looked> {
         let class = execution.footprint.class();
-        let (table, _) = execution.tables.first()?;
         let analysis = &execution.analysis;
+        let (table, _) = analysis.tables.first()?;
         if !is_scan(class) || analysis.head.system {
             return None;
         }
@@ -290,7 +288,6 @@ impl Interpreter {
             None => Footprint::unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
         };
         Execution {
-            tables: analysis.tables.clone(),
             analysis,
             footprint,
             prepared,

@@ -22,7 +22,6 @@ mod sweeps;
 mod warning;
 
 use std::{
-    collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -44,6 +43,7 @@ pub use once::Once;
 use record::Recorder;
 pub use repeats::{Ending, Repeat, Repeats};
 use row_keys::RowKeys;
+use rustc_hash::FxHashMap;
 
 use crate::{
     capture::{Capture, Clock, ConnectionId, Dropped, Moment, Queue},
@@ -97,7 +97,7 @@ impl Audit {
                 ring,
                 queue: Arc::clone(&audit.queue),
                 window: Arc::clone(&window),
-                connections: HashMap::new(),
+                connections: FxHashMap::default(),
                 counter: Counter {
                     live: Arc::clone(live),
                     clock: Clock::start(),
@@ -192,7 +192,7 @@ struct Auditor {
     ring: usize,
     queue: Arc<Queue>,
     window: Arc<Mutex<Filling>>,
-    connections: HashMap<ConnectionId, ConnectionState>,
+    connections: FxHashMap<ConnectionId, ConnectionState>,
     counter: Counter,
 }
 

@@ -11,7 +11,7 @@ use super::{
     sweeps::Sweeps,
     warning::TombstoneText,
 };
-use crate::window::{Coverage, Pattern, RetryCause, TableName, Tombstones, Window};
+use crate::window::{Coverage, Pattern, RetryCause, Tombstones, Window};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///
@@ -235,7 +235,7 @@ fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
         pattern.unprepared += 1;
     }
     if let Some(consistency) = execution.consistency {
-        *pattern.consistency.entry(consistency.to_string()).or_default() += 1;
+        pattern.count_consistency(consistency.name());
     }
     if let Some(routed) = exchange.routed {
         pattern.routing.count(routed);
@@ -309,27 +309,29 @@ fn record_tables(
 ) {
     let head = &execution.analysis.head;
     let read = head.kind.is_read();
-    for (name, statements) in &execution.tables {
-        let table = window.tables.entry(TableName::clone(name)).or_default();
-        if read {
+    for (name, statements) in &execution.analysis.tables {
+        window.count_table(name, |table| {
+            if !read {
+                table.writes += u64::from(*statements);
+                return;
+            }
             table.reads += 1;
             if let Some(count) = execution.footprint.number() {
                 table.partitions_per_read.record(count);
             }
             record_tombstones(&mut table.tombstones, exchange);
-        } else {
-            table.writes += u64::from(*statements);
-        }
+        });
     }
     for named in keys.iter() {
-        let table = window.tables.entry(TableName::clone(named.table)).or_default();
         let hash = key.hash(named.table, named.bytes);
-        table.distinct_partitions.insert(hash);
-        if read {
-            table.top_partitions.read(hash)
-        } else {
-            table.top_partitions.write(hash)
-        }
+        window.count_table(named.table, |table| {
+            table.distinct_partitions.insert(hash);
+            if read {
+                table.top_partitions.read(hash);
+            } else {
+                table.top_partitions.write(hash);
+            }
+        });
     }
 }
 

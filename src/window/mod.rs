@@ -110,6 +110,15 @@ impl Window {
         })
     }
 
+    /// Counts something in the traffic of a table.
+    pub fn count_table(&mut self, name: &TableName, count: impl FnOnce(&mut TableTraffic)) {
+        // The name is copied once, not for every exchange.
+        match self.tables.get_mut(name) {
+            Some(table) => count(table),
+            None => count(self.tables.entry(name.clone()).or_default()),
+        }
+    }
+
     /// Counts a request of `client`.
     pub fn count_client(&mut self, client: &str) {
         clients::count(&mut self.clients, client, MAX_CLIENTS);

@@ -229,6 +229,15 @@ impl Pattern {
         );
     }
 
+    /// Counts an exchange with a consistency level, as the specification names it.
+    pub fn count_consistency(&mut self, level: &str) {
+        // The name becomes a string once, not for every exchange.
+        match self.consistency.get_mut(level) {
+            Some(count) => *count += 1,
+            None => drop(self.consistency.insert(level.to_owned(), 1)),
+        }
+    }
+
     /// Counts an exchange of `client`.
     pub fn count_client(&mut self, client: &str) {
         clients::count(&mut self.clients, client, MAX_CLIENTS);

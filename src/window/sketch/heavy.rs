@@ -1,7 +1,6 @@
 //! The keys that come most often, found in one pass.
 
-use std::collections::HashMap;
-
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 /// The heaviest keys of a stream (Misra and Gries 1982, with the batched purge of Anderson et al. 2017).
@@ -12,7 +11,8 @@ use serde::{Deserialize, Serialize};
 /// windows holds the union of their entries, so that any order and grouping gives the same result.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heavy {
-    entries: HashMap<u64, HeavyEntry>,
+    /// The keys are hashes already.
+    entries: FxHashMap<u64, HeavyEntry>,
     /// All occurrences, of keys that are here and of those that are not.
     total: u64,
     /// A key that is not here came at most this often.
@@ -110,6 +110,8 @@ impl Heavy {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
     use proptest::{collection::vec, prelude::*};
 
