@@ -370,6 +370,9 @@ impl Plan {
                 Ok(span) if span.is_empty() => Ok(Touched::Counted(Counted::default())),
                 Ok(_) if *by_index => Ok(Touched::Index),
                 Ok(span) => Ok(Touched::TokenRange(span.share())),
+                Err(Fault::Generated(_) | Fault::NotFollowed) if token.is_above_all(values) => {
+                    Ok(Touched::Counted(Counted::default()))
+                }
                 Err(Fault::Generated(_) | Fault::NotFollowed) => Ok(Touched::TokenRange(1.0)),
                 Err(fault) => Touched::of(Err(fault)),
             },

@@ -657,6 +657,18 @@ fn a_token_that_only_the_server_knows_leaves_any_number_of_keys() {
 }
 
 #[test]
+fn above_the_last_token_is_nothing_whatever_the_server_computes() {
+    let range = |start: &str| {
+        count(&format!(
+            "SELECT * FROM by_text WHERE token(k) {start} AND token(k) <= token('a' + 'b')"
+        ))
+    };
+    assert_eq!(range("> 9223372036854775807"), Count::Exact(0));
+    assert_eq!(range(">= 9223372036854775807"), Count::TokenRange { share: 1.0 });
+    assert_eq!(range("> 0"), Count::TokenRange { share: 1.0 });
+}
+
+#[test]
 fn a_literal_timestamp_of_a_batch_is_no_marker() {
     let is_of_one_table = |using: &str| {
         let text =

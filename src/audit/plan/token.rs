@@ -71,6 +71,17 @@ impl TokenRange {
             }
         }
     }
+
+    /// Whether a range read knows that there is nothing to read, whichever token the server computes for the other end:
+    /// above the last token is nothing.
+    pub(super) fn is_above_all(&self, values: Option<&Values<'_>>) -> bool {
+        match self {
+            Self::Slice {
+                start: Some(start), ..
+            } => !start.inclusive && token(&start.term, values) == Ok(i64::MAX),
+            _ => false,
+        }
+    }
 }
 
 fn token(term: &Term, values: Option<&Values<'_>>) -> Result<i64, Fault> {
