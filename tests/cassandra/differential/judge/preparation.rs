@@ -3,7 +3,9 @@
 use cqlens::catalog::Schema;
 use cqlens::catalog::schema::Table;
 use cqlens::window::StatementKind;
-use cqlens_proto::cql::ast::{AssignmentOperation, Body, Modification, Selection, Term, Update};
+use cqlens_proto::cql::ast::{
+    AssignmentOperation, Body, Comparand, Modification, Relation, Selection, Subject, Term, Update,
+};
 use cqlens_proto::message::ErrorCode;
 use cqlens_proto::types::CqlType;
 
@@ -125,13 +127,18 @@ fn marker_types(
 ) {
     let markers = prepared.markers.columns.iter().zip(&statement.bind_markers);
     let subtracted = subtracted(statement);
+    let tuples = tuples(statement);
     for ((name, theirs), marker) in markers.filter(|(_, marker)| marker.name.is_none()) {
         let inner = |prefix: &str| name.strip_prefix(prefix)?.strip_suffix(')');
         let ours = match name.as_str() {
             "[limit]" | "[per_partition_limit]" | "[ttl]" => Some(CqlType::Int),
             "[timestamp]" | "partition key token" => Some(CqlType::BigInt),
             _ => match inner("in(") {
-                Some(column) => type_of(schema, table, column).map(CqlType::list),
+                Some(column) => type_of(schema, table, column).map(|one| {
+                    // A tuple of one column is called like the column.
+                    let is_tuple = tuples.contains(&marker.index);
+                    CqlType::list(if is_tuple { CqlType::Tuple(vec![one]) } else { one })
+                }),
                 // From a map its keys are subtracted.
                 None => match type_of(schema, table, name) {
                     Some(CqlType::Map(entry)) if subtracted.contains(&marker.index) => {
@@ -145,6 +152,21 @@ fn marker_types(
             verdicts.add(Category::MarkerTypes, Verdict::of(&ours, theirs));
         }
     }
+}
+
+/// The markers of `(column, …) IN ?`.
+fn tuples(statement: &Statement<'_>) -> Vec<usize> {
+    let clause = match &statement.body {
+        Body::Select(select) => &select.where_clause,
+        Body::Update(update) => &update.where_clause,
+        Body::Delete(delete) => &delete.where_clause,
+        _ => return Vec::new(),
+    };
+    let marker = |relation: &Relation<'_>| match (&relation.subject, &relation.comparand) {
+        (Subject::Columns(_), Comparand::Marker(marker)) => Some(marker.index),
+        _ => None,
+    };
+    clause.relations.iter().filter_map(marker).collect()
 }
 
 /// The markers of `column = column - ?`.
