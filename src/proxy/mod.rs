@@ -2,6 +2,7 @@
 //!
 //! What is absent on purpose: decoding, rewriting, and any wait for the audit.
 
+mod chunks;
 mod connection;
 mod drain;
 mod pump;

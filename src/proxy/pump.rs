@@ -2,9 +2,9 @@
 
 use std::{fmt, io};
 
-use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
+use super::chunks::Chunks;
 use crate::capture::Tap;
 
 /// Why a direction, or a connection, came to its end.
@@ -67,30 +67,19 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Buffers begin with a page and grow while reads fill them, so that a quiet connection stays small.
-const SMALLEST_BUFFER: usize = 4 << 10;
-const LARGEST_BUFFER: usize = 64 << 10;
-
 /// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`.
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut tap: Tap,
 ) -> Ended {
-    let mut size = SMALLEST_BUFFER;
-    let mut buffer = BytesMut::new();
+    let mut chunks = Chunks::default();
     loop {
-        if buffer.capacity() < size / 2 {
-            buffer.reserve(size);
-        }
-        let room = buffer.capacity();
-        match from.read_buf(&mut buffer).await {
-            Ok(0) => break,
-            Ok(read) if read == room => size = (size * 2).min(LARGEST_BUFFER),
-            Ok(_) => {}
+        let chunk = match chunks.next(&mut from).await {
+            Ok(chunk) if chunk.is_empty() => break,
+            Ok(chunk) => chunk,
             Err(error) => return Ended::ReadFailed(Side::Upstream, error),
-        }
-        let chunk = buffer.split().freeze();
+        };
         tap.offer(&chunk);
         if let Err(error) = to.write_all(&chunk).await {
             return Ended::WriteFailed(Side::Client, error);
