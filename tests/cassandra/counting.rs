@@ -1,7 +1,8 @@
 //! The partitions of every request that a driver sends are counted as the server's own traces say, or the report says why not.
 //!
 //! The program `counting.py` knows what each of its requests touches, and holds that against the traces. It asks through two
-//! proxies, so that one of them executes what only the other has seen prepared.
+//! proxies, so that one of them executes what only the other has seen prepared. The program `go/counting` does the same, through
+//! one, with what gocql sends otherwise.
 
 mod raw;
 mod without_schema;
@@ -18,8 +19,10 @@ use crate::support::available;
 use crate::support::driver::Driver;
 use crate::support::proxy::Proxy;
 
-/// Cases that the program has in every version: fewer are a program that has lost some.
+/// Cases that the Python program has in every version: fewer are a program that has lost some.
 const CASES: usize = 100;
+/// The same of the program on gocql.
+const GOCQL_CASES: usize = 50;
 
 /// All requests of one proxy whose statements have the word `case`, or are `case`.
 #[derive(Debug, Deserialize)]
@@ -36,6 +39,9 @@ struct Asked {
     class: String,
     /// Requests that the server has executed by what is known of their partitions: `exact`, `bounded`, `scan`.
     coverage: BTreeMap<String, u64>,
+    /// Requests that were sent while the same was unanswered.
+    #[serde(default)]
+    in_flight: u64,
 }
 
 #[test]
@@ -56,6 +62,27 @@ fn partitions_are_counted_as_the_server_does_in_version_5() {
 fn python_is_counted_in(version: u8) {
     if let Some(python) = available("the Python driver", Driver::python("counting.py")) {
         assert_counted(&python, &["a", "b"], version, &format!("counting_v{version}"), CASES);
+    }
+}
+
+#[test]
+fn partitions_are_counted_as_gocql_and_the_server_do_in_version_3() {
+    gocql_is_counted_in(3);
+}
+
+#[test]
+fn partitions_are_counted_as_gocql_and_the_server_do_in_version_4() {
+    gocql_is_counted_in(4);
+}
+
+#[test]
+fn partitions_are_counted_as_gocql_and_the_server_do_in_version_5() {
+    gocql_is_counted_in(5);
+}
+
+fn gocql_is_counted_in(version: u8) {
+    if let Some(gocql) = available("gocql", Driver::go("counting")) {
+        assert_counted(&gocql, &["a"], version, &format!("gocql_counting_v{version}"), GOCQL_CASES);
     }
 }
 
@@ -158,6 +185,7 @@ fn expected(asked: &Asked) -> Value {
         "min": asked.min,
         "max": asked.max,
         "class": asked.class,
+        "in_flight": asked.in_flight,
     })
 }
 
@@ -170,6 +198,7 @@ fn reported(pattern: &Value) -> Value {
         "min": partitions["min"],
         "max": partitions["max"],
         "class": partitions["class"],
+        "in_flight": pattern["repeats"]["in_flight"].as_u64().unwrap_or_default(),
     })
 }
 

@@ -43,7 +43,7 @@ fn version_negotiation_passes_unchanged() {
 
 #[test]
 fn gocql_passes_unchanged() {
-    let Some(go) = available("gocql", Driver::go()) else {
+    let Some(go) = available("gocql", Driver::go(".")) else {
         return;
     };
     let Some(node) = node() else { return };

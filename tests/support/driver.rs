@@ -98,21 +98,18 @@ impl Driver {
         })
     }
 
-    /// gocql, built once into the cache.
+    /// The gocql program of a folder in `tests/cassandra/go`, `.` for the one at its top, built once into the cache.
     ///
     /// # Errors
     /// [`Missing`] where there is no `go`.
-    pub fn go() -> Result<Self, Missing> {
+    pub fn go(program: &str) -> Result<Self, Missing> {
         let source = source("go");
-        let recipe: String = ["go.mod", "go.sum", "main.go"]
-            .map(|file| std::fs::read_to_string(source.join(file)).unwrap())
-            .concat();
-        let folder = cache::folder("go", &recipe, |folder| {
+        let folder = cache::folder("go", &go_recipe(&source, program), |folder| {
             let mut build = Command::new("go");
             build
                 .args(["build", "-o"])
                 .arg(folder.join("driver"))
-                .arg(".")
+                .arg(format!("./{program}"))
                 .current_dir(&source);
             cache::run(&mut build).map(|_| ())
         })?;
@@ -151,6 +148,17 @@ impl Driver {
             .map(str::to_owned)
             .collect()
     }
+}
+
+/// All that the program is built from.
+fn go_recipe(source: &Path, program: &str) -> String {
+    let folder = std::fs::read_dir(source.join(program)).unwrap();
+    let mut files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "go"));
+    files.sort();
+    let modules = ["go.mod", "go.sum"].map(|file| source.join(file));
+    let read = |file: &PathBuf| std::fs::read_to_string(file).unwrap();
+    modules.iter().chain(&files).map(read).collect()
 }
 
 fn source(language: &str) -> PathBuf {

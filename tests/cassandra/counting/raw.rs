@@ -481,6 +481,7 @@ fn asked((case, fates): (String, Vec<Fate>)) -> Asked {
         max: counts.iter().copied().max().unwrap_or_default(),
         class: class.to_owned(),
         coverage: BTreeMap::from([("exact".to_owned(), counts.len() as u64)]),
+        in_flight: 0,
     }
 }
 
