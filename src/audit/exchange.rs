@@ -23,7 +23,7 @@ use super::{
 use crate::{
     capture::Moment,
     catalog::{Markers, PreparedStatement},
-    window::{PartitionClass, Reason, Routed},
+    window::{Flag, PartitionClass, Reason, Routed},
 };
 
 /// A request with its response.
@@ -82,6 +82,19 @@ pub(super) struct Execution {
     pub(super) first_page: bool,
 }
 
+impl Execution {
+    /// Whether an answer that does not say so by itself means that this has touched nothing.
+    fn is_refused_by(&self, outcome: Outcome) -> bool {
+        (outcome.is_server_error() && could_not_run(&self.footprint))
+            || (outcome.is_turned_away() && self.is_all_or_nothing())
+    }
+
+    /// Whether it has touched nothing where the coordinator could not ask the replicas of a partition.
+    pub(super) fn is_all_or_nothing(&self) -> bool {
+        is_all_or_nothing(&self.footprint, self.analysis.flags.contains(&Flag::Lwt))
+    }
+}
+
 /// How an exchange ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Outcome {
@@ -113,12 +126,24 @@ impl Outcome {
         matches!(self, Self::Error { code: 1.., .. }) && !self.is_while_running()
     }
 
-    /// What goes wrong when replicas are asked: unavailable, timeouts, failures, ….
+    /// What goes wrong where replicas are asked: unavailable, timeouts, failures, ….
     fn is_while_running(self) -> bool {
         matches!(
             self,
             Self::Error {
                 code: 0x1000..0x2000,
+                ..
+            }
+        )
+    }
+
+    /// The coordinator has not asked the replicas of a partition: unavailable, overloaded, bootstrapping. Where a request
+    /// names several, it may have asked those of others before.
+    fn is_turned_away(self) -> bool {
+        matches!(
+            self,
+            Self::Error {
+                code: 0x1000..=0x1002,
                 ..
             }
         )
@@ -165,11 +190,13 @@ impl Interpreter {
             .map(|(envelope, at)| Answer::of(envelope, *at, extensions));
         let outcome = answer.as_ref().map_or(Outcome::Unanswered, Answer::outcome);
         let mut execution = self.execution(&request, session);
-        let foreseen = execution
-            .as_ref()
-            .is_some_and(|execution| could_not_run(&execution.footprint));
-        let refused = outcome.is_refused() || (outcome.is_server_error() && foreseen);
-        if let Some(execution) = &mut execution {
+        let refused = outcome.is_refused()
+            || execution
+                .as_ref()
+                .is_some_and(|execution| execution.is_refused_by(outcome));
+        if let Some(execution) = &mut execution
+            && !refused
+        {
             self.narrow(execution, outcome);
         }
         let identity = execution.as_ref().and_then(|execution| {
@@ -221,8 +248,8 @@ impl Interpreter {
 
     /// Takes into account what the answer says of the partitions that were touched.
     fn narrow(&mut self, execution: &mut Execution, outcome: Outcome) {
-        if outcome.is_server_error() {
-            execution.footprint = Footprint::unknown(Reason::ServerError);
+        if let Some(reason) = says_not_how_far(outcome, &execution.footprint) {
+            execution.footprint = Footprint::unknown(reason);
             self.keys.clear();
         }
         let more = matches!(outcome, Outcome::Rows { more: true, .. });
@@ -322,6 +349,20 @@ impl Interpreter {
             _ => {}
         }
     }
+}
+
+/// Why the partitions that a request names are not those that it touches: it has failed somewhere among them.
+fn says_not_how_far(outcome: Outcome, footprint: &Footprint) -> Option<Reason> {
+    if outcome.is_server_error() {
+        return Some(Reason::ServerError);
+    }
+    (outcome.is_turned_away() && footprint.number().is_some()).then_some(Reason::TurnedAway)
+}
+
+/// Whether a coordinator that cannot ask the replicas of one partition has asked none at all. A condition may have been read,
+/// and proposed, with another consistency level than the one that fails.
+fn is_all_or_nothing(footprint: &Footprint, conditional: bool) -> bool {
+    matches!(footprint.count, Count::Exact(0 | 1)) && !conditional
 }
 
 /// Whether nothing can be executed with what is bound: of values of wrong lengths Cassandra says so by a server error.
@@ -446,5 +487,28 @@ mod tests {
             assert!(!error(code).is_refused(), "{code:#x}");
         }
         assert!(error(0).is_server_error() && !error(0x1200).is_server_error());
+    }
+
+    #[test]
+    fn what_is_turned_away_has_not_touched_its_only_partition_and_of_several_nobody_knows() {
+        // Unavailable, overloaded, bootstrapping.
+        for outcome in [0x1000, 0x1001, 0x1002].map(error) {
+            assert!(outcome.is_turned_away(), "{outcome:?}");
+            let several = says_not_how_far(outcome, &Footprint::exact(2));
+            assert_eq!(several, Some(Reason::TurnedAway));
+            let index = Footprint {
+                count: Count::Index,
+                keys_missing: None,
+            };
+            assert_eq!(says_not_how_far(outcome, &index), None);
+        }
+        assert!(is_all_or_nothing(&Footprint::exact(1), false));
+        assert!(!is_all_or_nothing(&Footprint::exact(1), true), "a condition");
+        assert!(!is_all_or_nothing(&Footprint::exact(2), false));
+        // Replicas that fail or are late have been asked.
+        for outcome in [0x1100, 0x1200, 0x1500].map(error) {
+            assert!(!outcome.is_turned_away(), "{outcome:?}");
+            assert_eq!(says_not_how_far(outcome, &Footprint::exact(2)), None);
+        }
     }
 }

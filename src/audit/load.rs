@@ -149,7 +149,7 @@ impl NodeCounts {
     ) -> Option<Routed> {
         let execution = exchange.execution.as_ref().filter(|execution| {
             let analysis = &execution.analysis;
-            analysis.touches_partitions() && !analysis.head.system && !exchange.outcome.is_refused()
+            analysis.touches_partitions() && !analysis.head.system && !exchange.refused
         })?;
         self.follow(&holders.cluster, load);
         let coordinator = exchange.coordinator;

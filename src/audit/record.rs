@@ -80,7 +80,14 @@ impl Recorder {
             Repeat::Retry(cause) => {
                 *pattern.repeats.retries.entry(cause).or_default() += 1;
                 // What the server refused was no read yet.
-                let counted_twice = cause != RetryCause::Unprepared
+                let first_was_refused = match cause {
+                    RetryCause::Unprepared => true,
+                    RetryCause::Unavailable | RetryCause::Overloaded | RetryCause::Bootstrapping => {
+                        execution.is_all_or_nothing()
+                    }
+                    _ => false,
+                };
+                let counted_twice = !first_was_refused
                     && !exchange.refused
                     && execution.analysis.head.kind.is_read()
                     && execution.first_page;

@@ -173,6 +173,11 @@ const REASONS: &[(&str, &str)] = &[
         "the server failed with an internal error and does not say how far it had come",
     ),
     (
+        Reason::TurnedAway.name(),
+        "the server could not ask the replicas of one of several partitions (or under a condition), and does not say which others it \
+         had asked",
+    ),
+    (
         Reason::Page.name(),
         "a page of a read of several partitions touches some of them; they are counted with the first page, and one with each \
          later page",

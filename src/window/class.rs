@@ -81,13 +81,15 @@ pub enum Reason {
     Page,
     /// The server answered with an internal error: how far it had come nobody says.
     ServerError,
+    /// The server could not ask the replicas of a partition, and does not say which others it had asked before.
+    TurnedAway,
     /// The statement has no partitions (DDL, roles, USE, ...).
     NotApplicable,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::PreparedIdUnknown,
         Self::TableUnknown,
         Self::KeyspaceUnknown,
@@ -103,6 +105,7 @@ impl Reason {
         Self::TooManyKeys,
         Self::Page,
         Self::ServerError,
+        Self::TurnedAway,
         Self::NotApplicable,
     ];
 
@@ -124,6 +127,7 @@ impl Reason {
             Self::TooManyKeys => "too-many-keys",
             Self::Page => "page",
             Self::ServerError => "server-error",
+            Self::TurnedAway => "turned-away",
             Self::NotApplicable => "not-applicable",
         }
     }

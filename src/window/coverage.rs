@@ -34,7 +34,8 @@ pub struct Coverage {
     pub partitions_scan: u64,
     /// Executions of which nothing is known.
     pub partitions_unknown: u64,
-    /// Executions that the server refused (syntax, values, permissions, an id that it does not know): they are requests and
+    /// Executions that the server refused (syntax, values, permissions, an id that it does not know; a single partition that it
+    /// could not ask the replicas of): they are requests and
     /// errors, and have touched no partition.
     pub refused: u64,
     /// Why counts are bounded or unknown.
