@@ -482,6 +482,8 @@ fn asked((case, fates): (String, Vec<Fate>)) -> Asked {
         class: class.to_owned(),
         coverage: BTreeMap::from([("exact".to_owned(), counts.len() as u64)]),
         in_flight: 0,
+        errors: 0,
+        reads: None,
     }
 }
 

@@ -24,7 +24,7 @@ func tables(app *application) {
 		"CREATE TABLE removed (k int, c int, v int, PRIMARY KEY (k, c))",
 	)
 	for _, name := range []string{"bound", "unset", "bind", "payload", "named", "named_ttl", "ttl", "batch", "same", "null",
-		"logged", "lwt", "lwt_if", "lwt_batch", "retried", "altered"} {
+		"logged", "lwt", "lwt_if", "lwt_batch", "retried", "turned_away"} {
 		app.define("ALTER TABLE one ADD w_" + name + " int")
 	}
 }
@@ -192,12 +192,20 @@ func changed(app *application) {
 	}
 }
 
-// There are no three nodes: refused, and executed with what gocql tries next. And what it sends a second time before the answer.
+// There are no three nodes: gocql asks again with what it is to try next. And what it sends a second time before the answer.
 func again(app *application) {
-	write := "UPDATE one SET w_retried = ? WHERE k IN ?"
 	downgrading := &gocql.DowngradingConsistencyRetryPolicy{ConsistencyLevelsToTry: []gocql.Consistency{gocql.One}}
-	app.exactly("w_retried", 2, write, app.session.Query(write, 1, []int{1, 2}).Consistency(gocql.Three).Idempotent(true).RetryPolicy(downgrading))
+	retried := func(name string, partitions int, cql string, values ...interface{}) {
+		app.exactly(name, partitions, cql, app.session.Query(cql, values...).Consistency(gocql.Three).Idempotent(true).RetryPolicy(downgrading))
+	}
+	retried("w_retried", 1, "UPDATE one SET w_retried = ? WHERE k = ?", 1, 1)
 	app.of("w_retried").Refused++
+	retried("r_retried", 1, "SELECT v AS r_retried FROM one WHERE k IN ?", []int{1, 1})
+	app.of("r_retried").Refused++
+	app.of("r_retried").Reads = 1
+	// Of several partitions the server does not say whether it has asked for some before.
+	retried("w_turned_away", 2, "UPDATE one SET w_turned_away = ? WHERE k IN ?", 1, []int{1, 2})
+	app.unknown("w_turned_away")
 	keys := make([]int, 1000)
 	for key := range keys {
 		keys[key] = key

@@ -38,8 +38,12 @@ type account struct {
 	Class      string         `json:"class"`
 	Coverage   map[string]int `json:"coverage"`
 	InFlight   int            `json:"in_flight"`
-	counted    int
-	classes    map[string]int
+	// Requests that the server has begun with, and failed.
+	Errors int `json:"errors"`
+	// Reads that the requests are together, where a case says so.
+	Reads   int `json:"reads,omitempty"`
+	counted int
+	classes map[string]int
 }
 
 // traced is a request whose traces are to agree with what it is said to touch.
@@ -204,6 +208,13 @@ func (app *application) ring(name, class, cql string, values ...interface{}) {
 	check(app.session.Query(cql, values...).Exec())
 	app.of(name).Coverage["scan"]++
 	app.of(name).classes[class]++
+}
+
+// unknown is what was asked once and failed somewhere among its partitions.
+func (app *application) unknown(name string) {
+	app.of(name).Coverage["unknown"]++
+	app.of(name).Errors++
+	app.of(name).classes["unknown"]++
 }
 
 // refused asks once for what the server refuses for its values.
