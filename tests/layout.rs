@@ -13,17 +13,24 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "proxy", "capture", "catalog", "audit", "window", "rules", "report", "sink", "node", "number",
-            "proto",
+            "proxy", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink", "node",
+            "number", "proto",
         ],
     ),
     // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.
     (
         "proxy",
-        &["capture", "proto::cutter", "proto::envelope", "proto::segment"],
+        &[
+            "tls",
+            "capture",
+            "proto::cutter",
+            "proto::envelope",
+            "proto::segment",
+        ],
     ),
+    ("tls", &[]),
     ("capture", &["proto"]),
-    ("catalog", &["proto"]),
+    ("catalog", &["tls", "proto"]),
     ("audit", &["window", "catalog", "capture", "proto"]),
     ("window", &[]),
     // Rules see windows, never traffic.

@@ -1,0 +1,143 @@
+//! The side of the nodes, where cqlens is the client.
+
+use std::{io, sync::Arc};
+
+use tokio::net::TcpStream;
+use tokio_rustls::{
+    TlsConnector,
+    rustls::{
+        self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+        client::{
+            danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+            verify_server_cert_signed_by_trust_anchor,
+        },
+        crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
+        pki_types::{CertificateDer, ServerName, UnixTime},
+        server::ParsedCertificate,
+    },
+};
+
+use super::{Authorities, Identity, TlsError, TlsStream, VERSIONS, provider};
+
+/// Whether the node's certificate must be for the name that it was reached by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostnameCheck {
+    /// It must: among its subject alternative names, as DNS name or address. A common name alone is not looked at.
+    On,
+    /// Any certificate of a trusted authority will do, whomever it is for.
+    Off,
+}
+
+/// Does handshakes with nodes.
+#[derive(Debug, Clone)]
+pub struct Connector {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl Connector {
+    /// Believes `authorities`, shows `identity` to nodes that ask who is there, and expects certificates for `name`, a host
+    /// name or an address.
+    ///
+    /// # Errors
+    /// If these cannot be used.
+    pub fn new(
+        authorities: Authorities,
+        identity: Option<Identity>,
+        name: &str,
+        check: HostnameCheck,
+    ) -> Result<Self, TlsError> {
+        let name =
+            ServerName::try_from(name.to_owned()).map_err(|_invalid| TlsError::Name(name.to_owned()))?;
+        let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(VERSIONS)?;
+        let builder = match check {
+            HostnameCheck::On => builder.with_root_certificates(authorities.0),
+            HostnameCheck::Off => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(AnyName::new(authorities))),
+        };
+        let config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let (certificate_file, key_file) = identity.files();
+                builder
+                    .with_client_auth_cert(identity.certificates, identity.key)
+                    .map_err(Identity::refused(certificate_file, key_file))?
+            }
+        };
+        Ok(Self {
+            config: Arc::new(config),
+            name,
+        })
+    }
+
+    /// Does the handshake with a node that has just been connected to.
+    ///
+    /// # Errors
+    /// The connection's, or why node and cqlens do not agree. With TLS 1.3 a node that does not like the certificate it was
+    /// shown says so later, when it is read from.
+    pub async fn connect(&self, node: TcpStream) -> io::Result<TlsStream> {
+        let connector = TlsConnector::from(Arc::clone(&self.config));
+        // Boxed, because it is big and soon over.
+        let stream = Box::pin(connector.connect(self.name.clone(), node)).await?;
+        Ok(Box::new(stream.into()))
+    }
+}
+
+/// Verifies all but the name.
+#[derive(Debug)]
+struct AnyName {
+    roots: Arc<RootCertStore>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl AnyName {
+    fn new(authorities: Authorities) -> Self {
+        Self {
+            roots: authorities.0,
+            provider: provider(),
+        }
+    }
+}
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _whoever: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
+    }
+}

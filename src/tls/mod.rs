@@ -1,0 +1,43 @@
+//! TLS on either side of the proxy: what certificates, keys and authorities mean, and the handshakes.
+//!
+//! Both sides take TLS 1.2 and 1.3. It knows nothing of envelopes; who authenticates how above TLS passes through it like
+//! all other bytes. What is absent on purpose: a way not to verify certificates at all, keystores of Java (`keytool
+//! -importkeystore` and `openssl pkcs12` write them as PEM), keys that are encrypted, revocation lists.
+
+mod acceptor;
+mod connector;
+mod error;
+mod pem;
+
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::{
+    SupportedProtocolVersion,
+    crypto::{CryptoProvider, ring},
+    version::{TLS12, TLS13},
+};
+
+pub use acceptor::{Acceptor, ClientFault};
+pub use connector::{Connector, HostnameCheck};
+pub use error::TlsError;
+pub use pem::{Authorities, Identity};
+
+/// A connection on which the handshake is done. It is big and boxed, so that plain connections need not make room for it.
+pub type TlsStream = Box<tokio_rustls::TlsStream<TcpStream>>;
+
+/// Older versions are broken, and no longer in drivers' defaults.
+const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
+
+/// Named for each configuration: a default of the process could be set by whoever comes first.
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(ring::default_provider())
+}
+
+/// Whether `error` says that TLS itself failed (a certificate, an alert, a record that was tampered with), and not the
+/// connection below.
+pub fn is_failure(error: &std::io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>())
+}

@@ -1,0 +1,110 @@
+//! Certificates and keys, out of files in PEM.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use tokio_rustls::rustls::{
+    self, RootCertStore,
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{self, PemObject},
+    },
+};
+
+use super::TlsError;
+
+/// Who cqlens is: a certificate, those that lead to its authority, and the key.
+#[derive(Debug)]
+pub struct Identity {
+    pub(super) certificates: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+    certificate_file: PathBuf,
+    key_file: PathBuf,
+}
+
+impl Identity {
+    /// Reads both; the key may be in PKCS #8, PKCS #1 or SEC 1, and in the same file as the certificates.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or holds something else.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
+        Ok(Self {
+            certificates: certificates(certificate)?,
+            key: private_key(key)?,
+            certificate_file: certificate.to_owned(),
+            key_file: key.to_owned(),
+        })
+    }
+
+    /// What is said when rustls does not take this identity.
+    pub(super) fn refused(
+        certificate_file: PathBuf,
+        key_file: PathBuf,
+    ) -> impl FnOnce(rustls::Error) -> TlsError {
+        move |error| TlsError::Identity {
+            certificate: certificate_file,
+            key: key_file,
+            error,
+        }
+    }
+
+    /// The files that it was read from: certificate, key.
+    pub(super) fn files(&self) -> (PathBuf, PathBuf) {
+        (self.certificate_file.clone(), self.key_file.clone())
+    }
+}
+
+/// Those whose signature on a certificate is believed; nobody else's is, the system's authorities included.
+#[derive(Debug, Clone)]
+pub struct Authorities(pub(super) Arc<RootCertStore>);
+
+impl Authorities {
+    /// Reads their certificates, one or many in a file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, holds no certificate, or one that cannot be an authority's.
+    pub fn read(path: &Path) -> Result<Self, TlsError> {
+        let mut store = RootCertStore::empty();
+        for certificate in certificates(path)? {
+            store.add(certificate).map_err(|error| TlsError::Authority {
+                path: path.to_owned(),
+                error,
+            })?;
+        }
+        Ok(Self(Arc::new(store)))
+    }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let text = read(path)?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let certificates = certificates.map_err(|error| not_pem(path, error))?;
+    if certificates.is_empty() {
+        return Err(TlsError::NoCertificate(path.to_owned()));
+    }
+    Ok(certificates)
+}
+
+fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|error| match error {
+        pem::Error::NoItemsFound => TlsError::NoKey(path.to_owned()),
+        error => not_pem(path, error),
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+    std::fs::read(path).map_err(|error: io::Error| TlsError::File {
+        path: path.to_owned(),
+        error,
+    })
+}
+
+fn not_pem(path: &Path, error: pem::Error) -> TlsError {
+    TlsError::Pem {
+        path: path.to_owned(),
+        error,
+    }
+}
