@@ -15,7 +15,7 @@ use cqlens_proto::{cutter::Framing, envelope::Direction};
 
 pub use clock::{Clock, Moment};
 pub use connection::{Connection, ConnectionId};
-pub use queue::{Dropped, Limits, Queue};
+pub use queue::{Dropped, Limits, Queue, TlsFailure};
 pub use tap::Tap;
 
 /// Bytes that passed in one direction of a connection, as they were read.

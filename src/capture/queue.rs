@@ -40,6 +40,19 @@ pub struct Dropped {
     pub bytes: u64,
     /// Connections that could not be cut and were only forwarded, by reason.
     pub opaque: BTreeMap<&'static str, u64>,
+    /// Connections that TLS ended, by reason.
+    pub tls_failures: BTreeMap<&'static str, u64>,
+}
+
+/// Whose TLS failed, and so a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TlsFailure {
+    /// A client did not speak TLS where nothing else is spoken.
+    PlainClient,
+    /// A client's.
+    Client,
+    /// The upstream's.
+    Upstream,
 }
 
 /// Rings of captures, one for each auditor; all captures of a connection go through the same one, in order.
@@ -54,6 +67,8 @@ pub struct Queue {
     dropped_bytes: AtomicU64,
     /// Rare: once for each connection that turns opaque.
     opaque: Mutex<BTreeMap<&'static str, u64>>,
+    /// Not on the way of any bytes.
+    tls_failures: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 #[derive(Debug)]
@@ -75,6 +90,7 @@ impl Queue {
             dropped_chunks: AtomicU64::new(0),
             dropped_bytes: AtomicU64::new(0),
             opaque: Mutex::default(),
+            tls_failures: Mutex::default(),
         }
     }
 
@@ -117,12 +133,18 @@ impl Queue {
         *lock(&self.opaque).entry(opaque_name(reason)).or_default() += 1;
     }
 
+    /// Counts a connection that TLS ended, at its beginning or later.
+    pub fn count_tls_failure(&self, failure: TlsFailure) {
+        *lock(&self.tls_failures).entry(failure.name()).or_default() += 1;
+    }
+
     /// What was left out since the last call.
     pub fn take_dropped(&self) -> Dropped {
         Dropped {
             chunks: self.dropped_chunks.swap(0, Ordering::Relaxed),
             bytes: self.dropped_bytes.swap(0, Ordering::Relaxed),
             opaque: std::mem::take(&mut *lock(&self.opaque)),
+            tls_failures: std::mem::take(&mut *lock(&self.tls_failures)),
         }
     }
 }
@@ -141,5 +163,16 @@ fn opaque_name(reason: Opaque) -> &'static str {
         Opaque::Direction => "wrong-direction",
         Opaque::Length(_) => "impossible-length",
         Opaque::SegmentHeader => "damaged-segment",
+    }
+}
+
+impl TlsFailure {
+    /// The failure as reports name it.
+    fn name(self) -> &'static str {
+        match self {
+            Self::PlainClient => "plain-client",
+            Self::Client => "client",
+            Self::Upstream => "upstream",
+        }
     }
 }

@@ -105,7 +105,19 @@ fn counted(report: &Report) -> Vec<String> {
             &format!("forwarded without being looked into: {}", in_words(reason)),
         );
     }
+    for (reason, &count) in &coverage.tls_failures {
+        say(count, "connection", "connections", &tls_failure(reason));
+    }
     lines
+}
+
+fn tls_failure(whose: &str) -> String {
+    match whose {
+        "plain-client" => "did not speak TLS, and came to nothing: the client speaks plain CQL".to_owned(),
+        "client" => "came to nothing, because TLS with the client failed".to_owned(),
+        "upstream" => "came to nothing, because TLS with the node failed".to_owned(),
+        other => format!("came to nothing, because TLS failed ({other})"),
+    }
 }
 
 fn unknown_partitions(report: &Report) -> Vec<String> {
@@ -223,13 +235,16 @@ mod tests {
 
     #[test]
     fn every_gap_has_its_sentence() {
-        let lines = lines(&testing::busy_report());
+        let mut report = testing::busy_report();
+        report.coverage.tls_failures.insert("upstream".to_owned(), 3);
+        let lines = lines(&report);
         for expected in [
             "2 of 3 nodes can be reached without cqlens: drivers learn their addresses from `system.peers`.",
             "2,000 requests with 1.2 MiB were left out because the audit was behind; everything was forwarded.",
             "12 requests could not be decoded; forwarded as they came.",
             "31 requests had no answer when their connection ended or their window closed.",
             "2 connections were forwarded without being looked into: TLS on a port that was thought plain.",
+            "3 connections came to nothing, because TLS with the node failed.",
             "Of 92,101 executions the partitions are not known exactly: prepared before cqlens started, \
              and `system.prepared_statements` does not list the statement.",
         ] {

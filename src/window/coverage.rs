@@ -42,6 +42,8 @@ pub struct Coverage {
     pub unknown_reasons: BTreeMap<String, u64>,
     /// Connections forwarded without being captured, by reason.
     pub opaque_connections: BTreeMap<String, u64>,
+    /// Connections that TLS ended, most of them before anything was forwarded, by whose it was.
+    pub tls_failures: BTreeMap<String, u64>,
     /// Statements that the CQL parser did not understand.
     pub unparsed: u64,
     /// Exchanges on system keyspaces: drivers' and tools' own, counted apart from everything else.
@@ -81,6 +83,7 @@ impl Coverage {
         self.sweeps_forgotten += other.sweeps_forgotten;
         add_counts(&mut self.unknown_reasons, &other.unknown_reasons);
         add_counts(&mut self.opaque_connections, &other.opaque_connections);
+        add_counts(&mut self.tls_failures, &other.tls_failures);
         self.notices.extend(other.notices.iter().cloned());
     }
 }
