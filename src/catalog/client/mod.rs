@@ -7,7 +7,14 @@ mod answer;
 mod error;
 mod statement;
 
-use std::{collections::VecDeque, fmt::Display, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque,
+    fmt::{Debug, Display},
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::BytesMut;
 use cqlens_proto::{
@@ -19,7 +26,7 @@ use cqlens_proto::{
     stream::{EnvelopeStream, StreamItem},
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::{TcpStream, ToSocketAddrs},
     time::timeout,
 };
@@ -28,6 +35,8 @@ pub use answer::{Answer, Column};
 pub use error::ClientError;
 use error::unexpected;
 pub use statement::{Bind, Prepared, Run, RunOptions};
+
+use crate::tls::Connector;
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -40,7 +49,9 @@ pub struct ClientOptions {
     pub credentials: Option<(String, String)>,
     /// How the client calls itself, `APPLICATION_NAME` in STARTUP.
     pub application: String,
-    /// How long to wait for the connection and for each response.
+    /// TLS to the server; none means a plain connection.
+    pub tls: Option<Connector>,
+    /// How long to wait for the connection (and for TLS), and for each response.
     pub timeout: Duration,
 }
 
@@ -51,6 +62,7 @@ impl Default for ClientOptions {
             compression: Compression::None,
             credentials: None,
             application: "cqlens".to_owned(),
+            tls: None,
             timeout: Duration::from_secs(10),
         }
     }
@@ -59,7 +71,8 @@ impl Default for ClientOptions {
 /// A connection on which STARTUP has succeeded.
 #[derive(Debug)]
 pub struct Client {
-    socket: TcpStream,
+    socket: Box<dyn Socket>,
+    peer: Option<SocketAddr>,
     dialect: Dialect,
     incoming: EnvelopeStream,
     outgoing: Outgoing,
@@ -67,6 +80,11 @@ pub struct Client {
     events: VecDeque<Envelope>,
     timeout: Duration,
 }
+
+/// A connection, plain or TLS. No data path: a call through a pointer is nothing beside what it is asked for.
+trait Socket: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin> Socket for T {}
 
 const READ_LEN: usize = 64 << 10;
 
@@ -113,14 +131,14 @@ impl Client {
             address: address.to_string(),
             error,
         };
-        let connecting = timeout(options.timeout, TcpStream::connect(&address)).await;
-        let socket = connecting
+        let connecting = timeout(options.timeout, open(&address, options.tls.as_ref())).await;
+        let (socket, peer) = connecting
             .unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))
             .map_err(failed)?;
-        socket.set_nodelay(true)?;
         let negotiated = Arc::new(Negotiated::new());
         let mut client = Self {
             socket,
+            peer,
             dialect: Dialect::new(options.version),
             incoming: EnvelopeStream::new(Direction::Response, Arc::clone(&negotiated)),
             outgoing: Outgoing::new(Arc::clone(&negotiated)),
@@ -132,9 +150,9 @@ impl Client {
         Ok(client)
     }
 
-    /// Where the node was reached; none once the connection is gone.
+    /// Where the node was reached; none if it was gone at once.
     pub fn peer(&self) -> Option<SocketAddr> {
-        self.socket.peer_addr().ok()
+        self.peer
     }
 
     async fn start(&mut self, options: &ClientOptions, negotiated: &Negotiated) -> Result<(), ClientError> {
@@ -247,7 +265,8 @@ impl Client {
 
     async fn flush(&mut self) -> Result<(), ClientError> {
         let bytes = self.outgoing.take()?;
-        Ok(self.socket.write_all(&bytes).await?)
+        self.socket.write_all(&bytes).await?;
+        Ok(self.socket.flush().await?)
     }
 
     async fn receive(&mut self, stream_id: StreamId) -> Result<Envelope, ClientError> {
@@ -293,4 +312,18 @@ impl Client {
             }
         }
     }
+}
+
+async fn open(
+    address: &impl ToSocketAddrs,
+    tls: Option<&Connector>,
+) -> io::Result<(Box<dyn Socket>, Option<SocketAddr>)> {
+    let socket = TcpStream::connect(address).await?;
+    socket.set_nodelay(true)?;
+    let peer = socket.peer_addr().ok();
+    let socket: Box<dyn Socket> = match tls {
+        None => Box::new(socket),
+        Some(connector) => connector.connect(socket).await?,
+    };
+    Ok((socket, peer))
 }
