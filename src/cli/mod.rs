@@ -11,6 +11,7 @@ mod proxy;
 mod report;
 mod rules;
 mod schema_file;
+mod tls;
 
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Forward and audit.
-    Proxy(proxy::Args),
+    Proxy(Box<proxy::Args>),
     /// Merge snapshots and render what they say.
     Report(report::Args),
     /// List the rules, or explain one.
@@ -51,7 +52,7 @@ enum Command {
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let ran = log::start(&cli.log).and_then(|()| match cli.command {
-        Command::Proxy(args) => proxy::run(args),
+        Command::Proxy(args) => proxy::run(*args),
         Command::Report(args) => report::run(&args),
         Command::Rules(args) => rules::run(&args),
         Command::Explain(args) => explain::run(&args),

@@ -14,12 +14,14 @@ use super::{
     config::{duration, host_and_port, positive_duration},
     output::{Outputs, hash_key},
     schema_file,
+    tls::TlsArgs,
 };
 use crate::{
     audit::Audit,
     capture::{Clock, Limits, Queue},
     catalog::{self, Live, client::ClientOptions},
     proxy::{Drain, Drained, Proxy, Route},
+    tls::Connector,
 };
 
 /// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
@@ -75,6 +77,8 @@ pub(super) struct Args {
     /// snapshot folder, or a key of this run alone.
     #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
     hash_key_file: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// Runs until SIGTERM or SIGINT.
@@ -83,16 +87,22 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(path) => Live::with_schema(schema_file::read(path)?),
         None => Live::default(),
     });
+    let route = Route {
+        upstream: args.upstream.clone(),
+        connect_timeout: args.connect_timeout,
+        client_tls: args.tls.acceptor()?,
+        upstream_tls: args.tls.connector(&args.upstream)?,
+    };
     let key = hash_key(args.hash_key_file.as_deref(), args.snapshot_dir.as_deref())?;
     let outputs = Outputs::open(args.report.as_deref(), args.snapshot_dir.as_deref(), key)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("no runtime")?;
-    runtime.block_on(serve(args, live, outputs))
+    runtime.block_on(serve(args, route, live, outputs))
 }
 
-async fn serve(args: Args, live: Arc<Live>, mut outputs: Outputs) -> anyhow::Result<ExitCode> {
+async fn serve(args: Args, route: Route, live: Arc<Live>, mut outputs: Outputs) -> anyhow::Result<ExitCode> {
     // Before anybody can connect: whoever sees the proxy listen may also stop it.
     let mut stop = std::pin::pin!(stop_signal()?);
     let listener = TcpListener::bind(args.listen)
@@ -111,16 +121,13 @@ async fn serve(args: Args, live: Arc<Live>, mut outputs: Outputs) -> anyhow::Res
         Timestamp::now(),
     )
     .context("no auditor")?;
-    let control = (!args.no_control_connection).then(|| follow(&args, &live));
+    let control = (!args.no_control_connection).then(|| follow(&args, route.upstream_tls.clone(), &live));
     outputs.begin(&live, &name, listening)?;
 
     let (begin_drain, drain) = Drain::new(args.grace);
-    let route = Route {
-        upstream: args.upstream.clone(),
-        connect_timeout: args.connect_timeout,
-    };
+    let (client_tls, upstream_tls) = (route.client_tls.is_some(), route.upstream_tls.is_some());
     let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(listener, drain));
-    tracing::info!(listen = %listening, upstream = %args.upstream, "forwarding");
+    tracing::info!(listen = %listening, client_tls, upstream = %args.upstream, upstream_tls, "forwarding");
 
     let mut windows = tokio::time::interval_at(tokio::time::Instant::now() + args.window, args.window);
     loop {
@@ -146,11 +153,12 @@ async fn serve(args: Args, live: Arc<Live>, mut outputs: Outputs) -> anyhow::Res
     Ok(ExitCode::SUCCESS)
 }
 
-fn follow(args: &Args, live: &Arc<Live>) -> JoinHandle<()> {
+fn follow(args: &Args, tls: Option<Connector>, live: &Arc<Live>) -> JoinHandle<()> {
     let credentials = args.username.clone().zip(args.password.clone());
     let options = ClientOptions {
         credentials,
         application: "cqlens control".to_owned(),
+        tls,
         ..ClientOptions::default()
     };
     tokio::spawn(catalog::follow(Arc::clone(live), args.upstream.clone(), options))

@@ -1,63 +1,98 @@
 //! One client and the node it talks to.
 
-use std::{io, sync::Arc};
+use std::sync::Arc;
 
 use cqlens_proto::envelope::Direction;
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
 };
 
 use super::{
     Drain, Route,
-    pump::{Ended, pump},
+    pump::{Ended, Side, pump},
+    socket::{self, Halves, Socket},
 };
-use crate::capture::{Clock, Connection, Queue, Tap};
+use crate::{
+    capture::{Clock, Connection, Queue, Tap, TlsFailure},
+    tls,
+};
 
 /// Forwards until both directions have ended, one of them has failed, or the drain lets go of the connection.
 pub(super) async fn run(
-    mut client: TcpStream,
+    client: TcpStream,
     connection: &Arc<Connection>,
     route: &Route,
     queue: Arc<Queue>,
     clock: Clock,
     drain: Drain,
 ) {
-    let mut upstream = match connect(route).await {
-        Ok(upstream) => upstream,
-        Err(error) => {
-            tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
-                "upstream refused the connection, the client's is closed");
-            return;
-        }
-    };
-    if let Err(error) = client.set_nodelay(true) {
-        tracing::debug!(client = %connection.client, %error, "client has gone");
+    let Some(client) = socket::of_client(client, connection, route, &queue, &drain).await else {
         return;
-    }
-    if let Ok(address) = upstream.peer_addr() {
-        connection.reaches(address);
-    }
+    };
+    let Some(upstream) = socket::of_upstream(connection, route, &queue).await else {
+        return;
+    };
     tracing::debug!(client = %connection.client, "connection opened");
-    let ended = {
-        let (client_read, client_write) = client.split();
-        let (upstream_read, upstream_write) = upstream.split();
-        let requests = Tap::new(
-            Arc::clone(connection),
-            Direction::Request,
-            Arc::clone(&queue),
-            clock,
-        );
-        let responses = Tap::new(Arc::clone(connection), Direction::Response, queue, clock);
-        tokio::select! {
-            ended = both(pump(client_read, upstream_write, requests), pump(upstream_read, client_write, responses)) => ended,
-            () = drain.releases(connection) => Ended::Drained,
-        }
+    let tap = |direction| Tap::new(Arc::clone(connection), direction, Arc::clone(&queue), clock);
+    let link = Link {
+        connection,
+        requests: tap(Direction::Request),
+        responses: tap(Direction::Response),
+        drain,
+    };
+    // Boxed where there is TLS, so that plain connections need not make room for it.
+    let ended = match (client, upstream) {
+        (Socket::Plain(client), Socket::Plain(upstream)) => link.forward(client, upstream).await,
+        (Socket::Plain(client), Socket::Tls(upstream)) => Box::pin(link.forward(client, upstream)).await,
+        (Socket::Tls(client), Socket::Plain(upstream)) => Box::pin(link.forward(client, upstream)).await,
+        (Socket::Tls(client), Socket::Tls(upstream)) => Box::pin(link.forward(client, upstream)).await,
     };
     tracing::debug!(client = %connection.client, %ended, bytes = connection.bytes(), "connection closed");
-    if matches!(ended, Ended::Drained) {
-        close_gently(&mut client).await;
+    if let Some(failure) = tls_failure(&ended) {
+        tracing::warn!(client = %connection.client, upstream = %route.upstream, "{ended}");
+        queue.count_tls_failure(failure);
     }
+}
+
+/// What stands between the two sides of a connection.
+struct Link<'a> {
+    connection: &'a Connection,
+    requests: Tap,
+    responses: Tap,
+    drain: Drain,
+}
+
+impl Link<'_> {
+    async fn forward(self, mut client: impl Halves, mut upstream: impl Halves) -> Ended {
+        let ended = {
+            let (client_read, client_write) = client.halves();
+            let (upstream_read, upstream_write) = upstream.halves();
+            let requests = pump(client_read, upstream_write, self.requests);
+            let responses = pump(upstream_read, client_write, self.responses);
+            tokio::select! {
+                ended = both(requests, responses) => ended,
+                () = self.drain.releases(self.connection) => Ended::Drained,
+            }
+        };
+        if matches!(ended, Ended::Drained) {
+            close_gently(&mut client).await;
+        }
+        ended
+    }
+}
+
+/// Which side's TLS ended a connection, if that is what did: an alert, a record that was damaged on its way.
+///
+/// With TLS 1.3 a node tells in this way that it does not like the certificate of cqlens.
+fn tls_failure(ended: &Ended) -> Option<TlsFailure> {
+    let (Ended::ReadFailed(side, error) | Ended::WriteFailed(side, error)) = ended else {
+        return None;
+    };
+    tls::is_failure(error).then_some(match side {
+        Side::Client => TlsFailure::Client,
+        Side::Upstream => TlsFailure::Upstream,
+    })
 }
 
 /// Waits for both directions to end; a direction that fails ends the connection at once.
@@ -77,20 +112,11 @@ async fn both(requests: impl Future<Output = Ended>, responses: impl Future<Outp
     }
 }
 
-async fn connect(route: &Route) -> io::Result<TcpStream> {
-    let connecting = TcpStream::connect(&route.upstream);
-    let upstream = tokio::time::timeout(route.connect_timeout, connecting)
-        .await
-        .map_err(|_elapsed| io::Error::from(io::ErrorKind::TimedOut))??;
-    upstream.set_nodelay(true)?;
-    Ok(upstream)
-}
-
 /// Tells the client that nothing more comes and gives it a moment to read what did.
 ///
 /// Closing a socket that has unread bytes resets it, and a reset can destroy responses that the client has not
 /// read yet.
-async fn close_gently(client: &mut TcpStream) {
+async fn close_gently(client: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     if client.shutdown().await.is_err() {
         return;
     }

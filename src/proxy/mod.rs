@@ -6,6 +6,7 @@ mod chunks;
 mod connection;
 mod drain;
 mod pump;
+mod socket;
 
 use std::{
     io,
@@ -19,7 +20,10 @@ use std::{
 
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::capture::{Clock, Connection, ConnectionId, Queue};
+use crate::{
+    capture::{Clock, Connection, ConnectionId, Queue},
+    tls::{Acceptor, Connector},
+};
 
 pub use drain::{Drain, Drained};
 
@@ -28,8 +32,12 @@ pub use drain::{Drain, Drained};
 pub struct Route {
     /// The node, as `host:port`; resolved for each connection, so that a name may change its address.
     pub upstream: String,
-    /// How long to wait for the node to accept a connection.
+    /// How long to wait for the node to accept a connection, TLS included.
     pub connect_timeout: Duration,
+    /// TLS to clients; none means plain connections.
+    pub client_tls: Option<Acceptor>,
+    /// TLS to the node; none means plain connections.
+    pub upstream_tls: Option<Connector>,
 }
 
 /// What all connections of a process share.

@@ -78,10 +78,13 @@ pub(super) async fn pump(
         let chunk = match chunks.next(&mut from).await {
             Ok(chunk) if chunk.is_empty() => break,
             Ok(chunk) => chunk,
+            // Only TLS says this: the connection ended without a goodbye. Many drivers close like that; and since envelopes
+            // tell their length, a receiver cannot take what is cut off for the whole.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
             Err(error) => return Ended::ReadFailed(Side::Upstream, error),
         };
         tap.offer(&chunk);
-        if let Err(error) = to.write_all(&chunk).await {
+        if let Err(error) = write(&mut to, &chunk).await {
             return Ended::WriteFailed(Side::Client, error);
         }
     }
@@ -89,4 +92,10 @@ pub(super) async fn pump(
         Ok(()) => Ended::Finished,
         Err(error) => Ended::WriteFailed(Side::Client, error),
     }
+}
+
+async fn write(to: &mut (impl AsyncWrite + Unpin), chunk: &[u8]) -> io::Result<()> {
+    to.write_all(chunk).await?;
+    // TLS keeps records that its socket has no room for, until it is asked to be done with them. Nothing to do elsewhere.
+    to.flush().await
 }

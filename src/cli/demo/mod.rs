@@ -151,6 +151,8 @@ async fn through_proxy<T>(
     let route = Route {
         upstream: upstream.to_string(),
         connect_timeout: GRACE,
+        client_tls: None,
+        upstream_tls: None,
     };
     let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(listener, drain));
     wait_for_schema(&live).await?;

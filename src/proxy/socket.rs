@@ -1,0 +1,125 @@
+//! The two sides of a connection as bytes go through them: plain, or with TLS around them.
+//!
+//! Which of the two is decided once for each connection. From then on the pumps are compiled for it, so that plain connections
+//! pay nothing for TLS.
+
+use std::io;
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
+    time::{Instant, timeout_at},
+};
+
+use super::{Drain, Route};
+use crate::{
+    capture::{Connection, Queue, TlsFailure},
+    tls::{Acceptor, ClientFault, TlsStream},
+};
+
+/// One side, ready for bytes.
+pub(super) enum Socket {
+    Plain(TcpStream),
+    Tls(TlsStream),
+}
+
+/// What can be read and written at the same time.
+pub(super) trait Halves: AsyncRead + AsyncWrite + Unpin + Send {
+    /// The half that reads and the half that writes.
+    fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send);
+}
+
+impl Halves for TcpStream {
+    fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
+        self.split()
+    }
+}
+
+impl Halves for TlsStream {
+    fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
+        tokio::io::split(&mut **self)
+    }
+}
+
+/// The client's side; none if nothing can be forwarded, which has been said.
+pub(super) async fn of_client(
+    client: TcpStream,
+    connection: &Connection,
+    route: &Route,
+    queue: &Queue,
+    drain: &Drain,
+) -> Option<Socket> {
+    if let Err(error) = client.set_nodelay(true) {
+        tracing::debug!(client = %connection.client, %error, "client has gone");
+        return None;
+    }
+    let Some(acceptor) = &route.client_tls else {
+        return Some(Socket::Plain(client));
+    };
+    tokio::select! {
+        accepted = accept(acceptor, client, connection, queue) => accepted.map(Socket::Tls),
+        () = drain.releases(connection) => None,
+    }
+}
+
+async fn accept(
+    acceptor: &Acceptor,
+    client: TcpStream,
+    connection: &Connection,
+    queue: &Queue,
+) -> Option<TlsStream> {
+    let failure = match acceptor.accept(client).await {
+        Ok(stream) => return Some(stream),
+        Err(gone @ ClientFault::Gone) => {
+            tracing::debug!(client = %connection.client, "{gone}");
+            return None;
+        }
+        Err(fault) => {
+            tracing::warn!(client = %connection.client, "{fault}; it is refused");
+            match fault {
+                ClientFault::Plain => TlsFailure::PlainClient,
+                _ => TlsFailure::Client,
+            }
+        }
+    };
+    queue.count_tls_failure(failure);
+    None
+}
+
+/// The upstream's side; none if nothing can be forwarded, which has been said.
+pub(super) async fn of_upstream(connection: &Connection, route: &Route, queue: &Queue) -> Option<Socket> {
+    let deadline = Instant::now() + route.connect_timeout;
+    let upstream = match within(deadline, TcpStream::connect(&route.upstream)).await {
+        Ok(upstream) => upstream,
+        Err(error) => {
+            tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
+                "upstream refused the connection, the client's is closed");
+            return None;
+        }
+    };
+    if let Err(error) = upstream.set_nodelay(true) {
+        tracing::debug!(upstream = %route.upstream, %error, "upstream has gone");
+        return None;
+    }
+    if let Ok(address) = upstream.peer_addr() {
+        connection.reaches(address);
+    }
+    let Some(connector) = &route.upstream_tls else {
+        return Some(Socket::Plain(upstream));
+    };
+    match within(deadline, connector.connect(upstream)).await {
+        Ok(stream) => Some(Socket::Tls(stream)),
+        Err(error) => {
+            tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
+                "no TLS with the upstream, the client's connection is closed");
+            queue.count_tls_failure(TlsFailure::Upstream);
+            None
+        }
+    }
+}
+
+async fn within<T>(deadline: Instant, opening: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    timeout_at(deadline, opening)
+        .await
+        .unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))
+}
