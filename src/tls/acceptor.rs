@@ -5,10 +5,10 @@ use std::{io, sync::Arc, time::Duration};
 use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsAcceptor,
-    rustls::{self, InvalidMessage, ServerConfig, server::WebPkiClientVerifier},
+    rustls::{ServerConfig, server::WebPkiClientVerifier},
 };
 
-use super::{Authorities, Identity, TlsError, TlsStream, VERSIONS, provider};
+use super::{Authorities, Identity, TlsError, TlsStream, VERSIONS, is_plain, provider};
 
 /// Does handshakes with clients.
 #[derive(Debug, Clone)]
@@ -75,16 +75,11 @@ impl Acceptor {
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn fault(error: io::Error) -> ClientFault {
-    let tls = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    match (tls, error.kind()) {
-        // The first byte of an envelope is its version; that of a TLS record is its type, 20 to 24.
-        (Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)), _) => ClientFault::Plain,
-        (Some(_), _) => ClientFault::Handshake(error),
-        (None, io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe) => {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
             ClientFault::Gone
         }
-        (None, _) => ClientFault::Handshake(error),
+        _ if is_plain(&error) => ClientFault::Plain,
+        _ => ClientFault::Handshake(error),
     }
 }

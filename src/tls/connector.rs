@@ -17,7 +17,7 @@ use tokio_rustls::{
     },
 };
 
-use super::{Authorities, Identity, TlsError, TlsStream, VERSIONS, provider};
+use super::{Authorities, Identity, TlsError, TlsStream, VERSIONS, is_plain, provider};
 
 /// Whether the node's certificate must be for the name that it was reached by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,10 +79,18 @@ impl Connector {
     pub async fn connect(&self, node: TcpStream) -> io::Result<TlsStream> {
         let connector = TlsConnector::from(Arc::clone(&self.config));
         // Boxed, because it is big and soon over.
-        let stream = Box::pin(connector.connect(self.name.clone(), node)).await?;
-        Ok(Box::new(stream.into()))
+        match Box::pin(connector.connect(self.name.clone(), node)).await {
+            Ok(stream) => Ok(Box::new(stream.into())),
+            Err(error) if is_plain(&error) => Err(io::Error::new(error.kind(), PlainNode)),
+            Err(error) => Err(error),
+        }
     }
 }
+
+/// What a node answers that takes a handshake for an envelope: one with an ERROR in it.
+#[derive(Debug, thiserror::Error)]
+#[error("the node does not speak TLS")]
+struct PlainNode;
 
 /// Verifies all but the name.
 #[derive(Debug)]

@@ -9,11 +9,11 @@ mod connector;
 mod error;
 mod pem;
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::{
-    SupportedProtocolVersion,
+    self, InvalidMessage, SupportedProtocolVersion,
     crypto::{CryptoProvider, ring},
     version::{TLS12, TLS13},
 };
@@ -36,8 +36,17 @@ fn provider() -> Arc<CryptoProvider> {
 
 /// Whether `error` says that TLS itself failed (a certificate, an alert, a record that was tampered with), and not the
 /// connection below.
-pub fn is_failure(error: &std::io::Error) -> bool {
-    error
-        .get_ref()
-        .is_some_and(|inner| inner.is::<tokio_rustls::rustls::Error>())
+pub fn is_failure(error: &io::Error) -> bool {
+    cause(error).is_some()
+}
+
+/// Whether what came instead of a handshake is not TLS: the first byte of an envelope is its version, that of a record of TLS
+/// its type, 20 to 24.
+fn is_plain(error: &io::Error) -> bool {
+    let not_a_record = rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType);
+    cause(error) == Some(&not_a_record)
+}
+
+fn cause(error: &io::Error) -> Option<&rustls::Error> {
+    error.get_ref()?.downcast_ref()
 }

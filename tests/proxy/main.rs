@@ -11,10 +11,12 @@ mod support;
 
 mod bad_input;
 mod catalog;
+mod certificates;
 mod files;
 mod forwarding;
 mod load;
 mod reads;
 mod secrets;
 mod stopping;
+mod tls;
 mod wire;
