@@ -25,6 +25,7 @@ mod prepared_before;
 mod report;
 mod ring;
 mod scenarios;
+mod tls;
 
 use std::sync::LazyLock;
 

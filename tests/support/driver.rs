@@ -127,6 +127,11 @@ impl Driver {
         self.run_with(session.arguments(node))
     }
 
+    /// The same with TLS, and with the certificates in `authority` believed; of `driver.py` only.
+    pub fn run_over_tls(&self, node: SocketAddr, session: &Session, authority: &Path) -> Vec<String> {
+        self.run_with([session.arguments(node), vec![text(authority)]].concat())
+    }
+
     /// The same with the arguments of a program that takes others.
     pub fn run_with(&self, arguments: Vec<String>) -> Vec<String> {
         let command = [self.command.clone(), arguments.clone()].concat();

@@ -1,6 +1,8 @@
 """An application on the Python driver: everything that a session of it does, and what it saw.
 
-usage: driver.py HOST PORT VERSION|auto none|lz4|snappy KEYSPACE
+usage: driver.py HOST PORT VERSION|auto none|lz4|snappy KEYSPACE [AUTHORITY]
+
+With AUTHORITY, a file of certificates to believe, it speaks TLS.
 
 Prints JSON lines: first what each step saw, which depends on nothing but the arguments, so that two runs compare line by
 line; then one line {"asked": ...} for each kind of request and table, with the number of requests and of the partitions that
@@ -12,6 +14,7 @@ import decimal
 import ipaddress
 import json
 import random
+import ssl
 import string
 import sys
 import uuid
@@ -353,11 +356,14 @@ STEPS = (
 )
 
 
-def main(host, port, version, compression, keyspace):
+def main(host, port, version, compression, keyspace, authority=None):
     patient = ExecutionProfile(
         load_balancing_policy=RoundRobinPolicy(), retry_policy=FallthroughRetryPolicy(), request_timeout=60
     )
     options = {} if version == "auto" else {"protocol_version": int(version)}
+    if authority:
+        # Host names are checked.
+        options["ssl_context"] = ssl.create_default_context(cafile=authority)
     cluster = Cluster(
         [host],
         port=int(port),

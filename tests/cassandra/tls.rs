@@ -1,0 +1,128 @@
+//! TLS on both sides of `cqlens`, between a real driver and a real Cassandra that asks for certificates.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use crate::support::cassandra::{Cassandra, Options};
+use crate::support::driver::{Compression, Driver, Session};
+use crate::support::proxy::Proxy;
+use crate::support::{Missing, available};
+
+const ENDS_WITHIN: Duration = Duration::from_secs(60);
+
+/// What the keystores are locked with.
+const PASSWORD: &str = "cassandra";
+
+#[test]
+fn a_driver_sees_through_tls_on_both_sides_what_it_sees_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let own = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    std::fs::write(file("cqlens.pem"), own.cert.pem()).unwrap();
+    std::fs::write(file("cqlens.key"), own.signing_key.serialize_pem()).unwrap();
+    if available("TLS to a real node", keystores(folder.path())).is_none() {
+        return;
+    }
+    let Some(python) = available("the Python driver", Driver::python("driver.py")) else {
+        return;
+    };
+    // Optional: so that the driver can be asked without TLS too. Who comes with TLS must show a certificate.
+    let encryption = format!(
+        "{{enabled: true, optional: true, require_client_auth: true, \
+         keystore: {}, keystore_password: {PASSWORD}, truststore: {}, truststore_password: {PASSWORD}}}",
+        file("node.p12"),
+        file("trusted.p12")
+    );
+    let options = Options::default()
+        .with("client_encryption_options", &encryption)
+        .with("tombstone_warn_threshold", "10");
+    let Some(cluster) = available("a real node with TLS", Cassandra::start(&options)) else {
+        return;
+    };
+    let (own, key, node, report) = (
+        file("cqlens.pem"),
+        file("cqlens.key"),
+        file("node.pem"),
+        file("report.json"),
+    );
+    let to_clients = ["--client-tls-cert", &own, "--client-tls-key", &key];
+    let to_node = [
+        "--upstream-tls-ca",
+        &node,
+        "--upstream-tls-name",
+        "cassandra.test",
+    ];
+    let shown = ["--upstream-tls-cert", &own, "--upstream-tls-key", &key];
+    assert_certificates_are_asked_for(cluster.address(), &to_node);
+    for (version, compression) in [(Some(4), Compression::None), (Some(5), Compression::Lz4)] {
+        let session = Session::new(version, compression);
+        let direct = python.run(cluster.address(), &session);
+        let arguments = [
+            &to_node[..],
+            &shown,
+            &to_clients,
+            &["--window", "3600s", "--report", &report],
+        ]
+        .concat();
+        let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), cluster.address(), &arguments);
+        assert_eq!(
+            python.run_over_tls(proxy.address, &session, Path::new(&own)),
+            direct
+        );
+        let ended = proxy.stop(ENDS_WITHIN);
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        let written = serde_json::from_str(&std::fs::read_to_string(&report).unwrap()).unwrap();
+        crate::report::assert_agrees(&written, &session, &direct);
+    }
+}
+
+/// Without a certificate to show, nothing comes back from the node.
+fn assert_certificates_are_asked_for(node: SocketAddr, arguments: &[&str]) {
+    let arguments = [&["--no-control-connection"], arguments].concat();
+    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node, &arguments);
+    let mut client = TcpStream::connect(proxy.address).unwrap();
+    client.set_read_timeout(Some(ENDS_WITHIN)).unwrap();
+    // OPTIONS, version 4.
+    client.write_all(&[4, 0, 0, 0, 5, 0, 0, 0, 0]).unwrap();
+    let mut answer = Vec::new();
+    client.read_to_end(&mut answer).unwrap();
+    let log = proxy.stop(ENDS_WITHIN).log;
+    assert!(answer.is_empty() && log.contains("received fatal alert"), "{log}");
+}
+
+/// The node's own certificate, as most are made (signed by itself, named `cassandra.test`): `node.p12` for the node and
+/// `node.pem` for others; and `trusted.p12`, with which it knows `cqlens.pem`.
+fn keystores(folder: &Path) -> Result<(), Missing> {
+    let keytool = |keystore: &str, arguments: &str| {
+        let ran = Command::new("keytool")
+            .current_dir(folder)
+            .args([
+                "-storetype",
+                "PKCS12",
+                "-storepass",
+                PASSWORD,
+                "-keystore",
+                keystore,
+            ])
+            .args(arguments.split_whitespace())
+            .output()
+            .map_err(|error| Missing(format!("`keytool` cannot be run: {error}")))?;
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+        Ok(())
+    };
+    let named = "-alias node -dname CN=node -ext san=dns:cassandra.test";
+    keytool(
+        "node.p12",
+        &format!("-genkeypair -keyalg RSA -validity 30 {named}"),
+    )?;
+    keytool("node.p12", "-exportcert -rfc -alias node -file node.pem")?;
+    keytool(
+        "trusted.p12",
+        "-importcert -noprompt -alias cqlens -file cqlens.pem",
+    )
+}
