@@ -14,7 +14,7 @@ use super::{
     config::{duration, host_and_port, positive_duration},
     output::{Outputs, hash_key},
     schema_file,
-    tls::TlsArgs,
+    tls::{Tls, TlsArgs},
 };
 use crate::{
     audit::Audit,
@@ -81,30 +81,26 @@ pub(super) struct Args {
     tls: TlsArgs,
 }
 
-/// Runs until SIGTERM or SIGINT.
+/// Runs until SIGTERM or SIGINT; SIGHUP reads certificates and keys again.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let live = Arc::new(match &args.schema {
         Some(path) => Live::with_schema(schema_file::read(path)?),
         None => Live::default(),
     });
-    let route = Route {
-        upstream: args.upstream.clone(),
-        connect_timeout: args.connect_timeout,
-        client_tls: args.tls.acceptor()?,
-        upstream_tls: args.tls.connector(&args.upstream)?,
-    };
+    let tls = Tls::open(args.tls.clone(), &args.upstream)?;
     let key = hash_key(args.hash_key_file.as_deref(), args.snapshot_dir.as_deref())?;
     let outputs = Outputs::open(args.report.as_deref(), args.snapshot_dir.as_deref(), key)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("no runtime")?;
-    runtime.block_on(serve(args, route, live, outputs))
+    runtime.block_on(serve(args, tls, live, outputs))
 }
 
-async fn serve(args: Args, route: Route, live: Arc<Live>, mut outputs: Outputs) -> anyhow::Result<ExitCode> {
+async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) -> anyhow::Result<ExitCode> {
     // Before anybody can connect: whoever sees the proxy listen may also stop it.
     let mut stop = std::pin::pin!(stop_signal()?);
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let listener = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}", args.listen))?;
@@ -121,21 +117,30 @@ async fn serve(args: Args, route: Route, live: Arc<Live>, mut outputs: Outputs) 
         Timestamp::now(),
     )
     .context("no auditor")?;
-    let control = (!args.no_control_connection).then(|| follow(&args, route.upstream_tls.clone(), &live));
+    let control = (!args.no_control_connection).then(|| follow(&args, tls.upstream.clone(), &live));
     outputs.begin(&live, &name, listening)?;
 
     let (begin_drain, drain) = Drain::new(args.grace);
-    let (client_tls, upstream_tls) = (route.client_tls.is_some(), route.upstream_tls.is_some());
+    let route = Route {
+        upstream: args.upstream.clone(),
+        connect_timeout: args.connect_timeout,
+        client_tls: tls.clients.clone(),
+        upstream_tls: tls.upstream.clone(),
+    };
     let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(listener, drain));
-    tracing::info!(listen = %listening, client_tls, upstream = %args.upstream, upstream_tls, "forwarding");
+    tracing::info!(listen = %listening, client_tls = tls.clients.is_some(), upstream = %args.upstream,
+        upstream_tls = tls.upstream.is_some(), "forwarding");
 
     let mut windows = tokio::time::interval_at(tokio::time::Instant::now() + args.window, args.window);
+    let mut look = tokio::time::interval(LOOK_FOR_CERTIFICATES);
     loop {
         tokio::select! {
             signal = &mut stop => {
                 tracing::info!(signal, grace = ?args.grace, "stopping: no new clients, requests in flight may end");
                 break;
             }
+            _ = hangup.recv() => tls.renew(),
+            _ = look.tick() => tls.look(),
             _ = windows.tick() => outputs.window(audit.take_window(Timestamp::now()), &live),
         }
     }
@@ -152,6 +157,9 @@ async fn serve(args: Args, route: Route, live: Arc<Live>, mut outputs: Outputs) 
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
+
+/// Certificates are renewed days before the old ones end; authorities withdrawn in a hurry come with a SIGHUP.
+const LOOK_FOR_CERTIFICATES: Duration = Duration::from_secs(10);
 
 fn follow(args: &Args, tls: Option<Connector>, live: &Arc<Live>) -> JoinHandle<()> {
     let credentials = args.username.clone().zip(args.password.clone());

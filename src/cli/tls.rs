@@ -1,13 +1,16 @@
-//! The settings of TLS, of both sides.
+//! The settings of TLS, of both sides, and their files, which may change while cqlens runs.
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
 use anyhow::Context;
 
-use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, Identity};
+use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, Identity, TlsError};
 
-/// TLS 1.2 and 1.3, on either side of the proxy or on both. All files are in PEM and read when cqlens starts.
-#[derive(Debug, clap::Args)]
+/// TLS 1.2 and 1.3, on either side of the proxy or on both. All files are in PEM, and read again when they change.
+#[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct TlsArgs {
     /// Speak TLS, and nothing else, to clients: the certificate that they see, followed by those that lead to its
@@ -71,26 +74,20 @@ pub(super) struct TlsArgs {
 
 impl TlsArgs {
     /// TLS to clients, if it was asked for.
-    pub(super) fn acceptor(&self) -> anyhow::Result<Option<Acceptor>> {
-        let Some(identity) = identity(self.client_tls_cert.as_deref(), self.client_tls_key.as_deref())?
-        else {
+    fn acceptor(&self) -> anyhow::Result<Option<Acceptor>> {
+        let Some((identity, authorities)) = self.to_clients()? else {
             return Ok(None);
         };
-        let authorities = self.client_tls_ca.as_deref().map(Authorities::read).transpose()?;
-        let acceptor = Acceptor::new(identity, authorities).context("no TLS to clients")?;
-        Ok(Some(acceptor))
+        Ok(Some(
+            Acceptor::new(identity, authorities).context("no TLS to clients")?,
+        ))
     }
 
     /// TLS to `upstream` (`host:port`), if it was asked for.
-    pub(super) fn connector(&self, upstream: &str) -> anyhow::Result<Option<Connector>> {
-        let Some(authorities) = &self.upstream_tls_ca else {
+    fn connector(&self, upstream: &str) -> anyhow::Result<Option<Connector>> {
+        let Some((authorities, identity)) = self.to_upstream()? else {
             return Ok(None);
         };
-        let authorities = Authorities::read(authorities)?;
-        let identity = identity(
-            self.upstream_tls_cert.as_deref(),
-            self.upstream_tls_key.as_deref(),
-        )?;
         let name = self
             .upstream_tls_name
             .as_deref()
@@ -104,9 +101,112 @@ impl TlsArgs {
             Connector::new(authorities, identity, name, check).context("no TLS to the upstream")?;
         Ok(Some(connector))
     }
+
+    fn to_clients(&self) -> Result<Option<(Identity, Option<Authorities>)>, TlsError> {
+        let Some(identity) = identity(self.client_tls_cert.as_deref(), self.client_tls_key.as_deref())?
+        else {
+            return Ok(None);
+        };
+        let authorities = self.client_tls_ca.as_deref().map(Authorities::read).transpose()?;
+        Ok(Some((identity, authorities)))
+    }
+
+    fn to_upstream(&self) -> Result<Option<(Authorities, Option<Identity>)>, TlsError> {
+        let Some(authorities) = &self.upstream_tls_ca else {
+            return Ok(None);
+        };
+        let identity = identity(
+            self.upstream_tls_cert.as_deref(),
+            self.upstream_tls_key.as_deref(),
+        )?;
+        Ok(Some((Authorities::read(authorities)?, identity)))
+    }
+
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = [
+            &self.client_tls_cert,
+            &self.client_tls_key,
+            &self.client_tls_ca,
+            &self.upstream_tls_ca,
+            &self.upstream_tls_cert,
+            &self.upstream_tls_key,
+        ];
+        files.into_iter().flatten().map(PathBuf::as_path)
+    }
 }
 
-fn identity(certificate: Option<&Path>, key: Option<&Path>) -> anyhow::Result<Option<Identity>> {
+/// TLS on both sides, and the files that it came from.
+#[derive(Debug)]
+pub(super) struct Tls {
+    /// To clients; none means plain connections.
+    pub(super) clients: Option<Acceptor>,
+    /// To the upstream; none means plain connections.
+    pub(super) upstream: Option<Connector>,
+    args: TlsArgs,
+    seen: Vec<Stamp>,
+}
+
+/// How a file looks that has not changed: when it was written, and how long it is.
+type Stamp = Option<(SystemTime, u64)>;
+
+impl Tls {
+    /// Reads the files.
+    pub(super) fn open(args: TlsArgs, upstream: &str) -> anyhow::Result<Self> {
+        let seen = stamps(&args);
+        Ok(Self {
+            clients: args.acceptor()?,
+            upstream: args.connector(upstream)?,
+            args,
+            seen,
+        })
+    }
+
+    /// Reads the files again if one of them has changed.
+    ///
+    /// A certificate may change a moment before its key, and then they do not fit: the key's change is another attempt.
+    pub(super) fn look(&mut self) {
+        if stamps(&self.args) != self.seen {
+            self.renew();
+        }
+    }
+
+    /// Reads the files again. What cannot be used is said, and changes nothing.
+    pub(super) fn renew(&mut self) {
+        self.seen = stamps(&self.args);
+        match self.replace() {
+            Ok(()) => {
+                tracing::info!(
+                    files = self.seen.len(),
+                    "certificates and keys read again, for new connections"
+                );
+            }
+            Err(error) => {
+                tracing::warn!(%error, "certificates and keys cannot be used, those from before stay");
+            }
+        }
+    }
+
+    fn replace(&self) -> Result<(), TlsError> {
+        let (to_clients, to_upstream) = (self.args.to_clients()?, self.args.to_upstream()?);
+        if let (Some(clients), Some((identity, authorities))) = (&self.clients, to_clients) {
+            clients.renew(identity, authorities)?;
+        }
+        if let (Some(upstream), Some((authorities, identity))) = (&self.upstream, to_upstream) {
+            upstream.renew(authorities, identity)?;
+        }
+        Ok(())
+    }
+}
+
+fn stamps(args: &TlsArgs) -> Vec<Stamp> {
+    let stamp = |file: &Path| {
+        let metadata = file.metadata().ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    args.files().map(stamp).collect()
+}
+
+fn identity(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>, TlsError> {
     match certificate.zip(key) {
         Some((certificate, key)) => Ok(Some(Identity::read(certificate, key)?)),
         None => Ok(None),

@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsAcceptor,
@@ -10,10 +11,10 @@ use tokio_rustls::{
 
 use super::{Authorities, Identity, TlsError, TlsStream, VERSIONS, is_plain, provider};
 
-/// Does handshakes with clients.
+/// Does handshakes with clients. Its clones are renewed together.
 #[derive(Debug, Clone)]
 pub struct Acceptor {
-    config: Arc<ServerConfig>,
+    config: Arc<ArcSwap<ServerConfig>>,
 }
 
 /// Why there is no TLS with a client.
@@ -39,21 +40,17 @@ impl Acceptor {
     /// # Errors
     /// If these cannot be used.
     pub fn new(identity: Identity, authorities: Option<Authorities>) -> Result<Self, TlsError> {
-        let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(VERSIONS)?;
-        let builder = match authorities {
-            None => builder.with_no_client_auth(),
-            Some(Authorities(roots)) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build()?;
-                builder.with_client_cert_verifier(verifier)
-            }
-        };
-        let (certificate_file, key_file) = identity.files();
-        let config = builder
-            .with_single_cert(identity.certificates, identity.key)
-            .map_err(Identity::refused(certificate_file, key_file))?;
-        Ok(Self {
-            config: Arc::new(config),
-        })
+        let config = Arc::new(ArcSwap::new(config(identity, authorities)?));
+        Ok(Self { config })
+    }
+
+    /// The same with others, for the clients that come from now on: what they agreed with the old ones is not resumed.
+    ///
+    /// # Errors
+    /// If these cannot be used; then it goes on with the old ones.
+    pub fn renew(&self, identity: Identity, authorities: Option<Authorities>) -> Result<(), TlsError> {
+        self.config.store(config(identity, authorities)?);
+        Ok(())
     }
 
     /// Does the handshake with a client that has just connected.
@@ -62,13 +59,29 @@ impl Acceptor {
     /// Whatever the client did instead; it has been told, where TLS has words for it.
     pub async fn accept(&self, client: TcpStream) -> Result<TlsStream, ClientFault> {
         // Boxed, because it is big and soon over.
-        let handshake = Box::pin(TlsAcceptor::from(Arc::clone(&self.config)).accept(client));
+        let handshake = Box::pin(TlsAcceptor::from(self.config.load_full()).accept(client));
         match tokio::time::timeout(PATIENCE, handshake).await {
             Err(_elapsed) => Err(ClientFault::Slow(PATIENCE)),
             Ok(Ok(stream)) => Ok(Box::new(stream.into())),
             Ok(Err(error)) => Err(fault(error)),
         }
     }
+}
+
+fn config(identity: Identity, authorities: Option<Authorities>) -> Result<Arc<ServerConfig>, TlsError> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(VERSIONS)?;
+    let builder = match authorities {
+        None => builder.with_no_client_auth(),
+        Some(Authorities(roots)) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build()?;
+            builder.with_client_cert_verifier(verifier)
+        }
+    };
+    let (certificate_file, key_file) = identity.files();
+    let config = builder
+        .with_single_cert(identity.certificates, identity.key)
+        .map_err(Identity::refused(certificate_file, key_file))?;
+    Ok(Arc::new(config))
 }
 
 /// Clients that take longer are not on the way to a query; drivers give up after 5 to 10 seconds.

@@ -2,6 +2,7 @@
 
 use std::{io, sync::Arc};
 
+use arc_swap::ArcSwap;
 use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsConnector,
@@ -28,11 +29,12 @@ pub enum HostnameCheck {
     Off,
 }
 
-/// Does handshakes with nodes.
+/// Does handshakes with nodes. Its clones are renewed together.
 #[derive(Debug, Clone)]
 pub struct Connector {
-    config: Arc<ClientConfig>,
+    config: Arc<ArcSwap<ClientConfig>>,
     name: ServerName<'static>,
+    check: HostnameCheck,
 }
 
 impl Connector {
@@ -49,26 +51,17 @@ impl Connector {
     ) -> Result<Self, TlsError> {
         let name =
             ServerName::try_from(name.to_owned()).map_err(|_invalid| TlsError::Name(name.to_owned()))?;
-        let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(VERSIONS)?;
-        let builder = match check {
-            HostnameCheck::On => builder.with_root_certificates(authorities.0),
-            HostnameCheck::Off => builder
-                .dangerous()
-                .with_custom_certificate_verifier(Arc::new(AnyName::new(authorities))),
-        };
-        let config = match identity {
-            None => builder.with_no_client_auth(),
-            Some(identity) => {
-                let (certificate_file, key_file) = identity.files();
-                builder
-                    .with_client_auth_cert(identity.certificates, identity.key)
-                    .map_err(Identity::refused(certificate_file, key_file))?
-            }
-        };
-        Ok(Self {
-            config: Arc::new(config),
-            name,
-        })
+        let config = Arc::new(ArcSwap::new(config(authorities, identity, check)?));
+        Ok(Self { config, name, check })
+    }
+
+    /// The same with other authorities and another identity, for the connections that are made from now on.
+    ///
+    /// # Errors
+    /// If these cannot be used; then it goes on with the old ones.
+    pub fn renew(&self, authorities: Authorities, identity: Option<Identity>) -> Result<(), TlsError> {
+        self.config.store(config(authorities, identity, self.check)?);
+        Ok(())
     }
 
     /// Does the handshake with a node that has just been connected to.
@@ -77,7 +70,7 @@ impl Connector {
     /// The connection's, or why node and cqlens do not agree. With TLS 1.3 a node that does not like the certificate it was
     /// shown says so later, when it is read from.
     pub async fn connect(&self, node: TcpStream) -> io::Result<TlsStream> {
-        let connector = TlsConnector::from(Arc::clone(&self.config));
+        let connector = TlsConnector::from(self.config.load_full());
         // Boxed, because it is big and soon over.
         match Box::pin(connector.connect(self.name.clone(), node)).await {
             Ok(stream) => Ok(Box::new(stream.into())),
@@ -85,6 +78,30 @@ impl Connector {
             Err(error) => Err(error),
         }
     }
+}
+
+fn config(
+    authorities: Authorities,
+    identity: Option<Identity>,
+    check: HostnameCheck,
+) -> Result<Arc<ClientConfig>, TlsError> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(VERSIONS)?;
+    let builder = match check {
+        HostnameCheck::On => builder.with_root_certificates(authorities.0),
+        HostnameCheck::Off => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyName::new(authorities))),
+    };
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(identity) => {
+            let (certificate_file, key_file) = identity.files();
+            builder
+                .with_client_auth_cert(identity.certificates, identity.key)
+                .map_err(Identity::refused(certificate_file, key_file))?
+        }
+    };
+    Ok(Arc::new(config))
 }
 
 /// What a node answers that takes a handshake for an envelope: one with an ERROR in it.

@@ -134,15 +134,7 @@ async fn counted(client_tls: bool, upstream_tls: bool) -> Value {
         upstream = in_front_of(upstream, acceptor(&setup.node, None, BOTH)).await;
     }
     let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), upstream, &arguments);
-    let deadline = Instant::now() + LIMIT;
-    while !proxy.log().contains("control connection open, schema read") {
-        assert!(
-            Instant::now() < deadline,
-            "no control connection\n{}",
-            proxy.log()
-        );
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    until(&proxy, "control connection open, schema read").await;
     let mut client = if client_tls {
         setup.connect(proxy.address, None).await.unwrap()
     } else {
@@ -422,6 +414,50 @@ async fn stopping_waits_for_no_handshake_and_says_goodbye() {
     assert_eq!((stopped.unwrap().code, bytes), (0, vec![]));
     // The handshake has 10 seconds, and as many are the grace period.
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn certificates_that_change_are_for_those_who_come_later() {
+    let (setup, node) = (Setup::new(), node().await);
+    let mut proxy = setup.proxy(node.address(), &[setup.to_clients()]);
+    let mut before = setup.connect(proxy.address, None).await.unwrap();
+    // What cannot be used changes nothing.
+    std::fs::write(&setup.proxy.certificate, "nonsense").unwrap();
+    proxy.signal("HUP");
+    until(&proxy, "those from before stay").await;
+    setup.connect(proxy.address, None).await.unwrap();
+    // Another authority, on the same files: first by a signal, then found by itself.
+    for (name, how) in [("second", Some("HUP")), ("third", None)] {
+        let authority = Authority::new(setup.folder.path(), name);
+        let issued = authority.issue(&format!("{name}-proxy"), &["127.0.0.1"]);
+        let read = proxy.log().matches("read again").count();
+        std::fs::copy(&issued.key, &setup.proxy.key).unwrap();
+        std::fs::copy(&issued.certificate, &setup.proxy.certificate).unwrap();
+        if let Some(signal) = how {
+            proxy.signal(signal);
+        }
+        let deadline = Instant::now() + LIMIT;
+        while proxy.log().matches("read again").count() == read {
+            assert!(Instant::now() < deadline, "{}", proxy.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        certificates::connect(proxy.address, &authority, BOTH).await;
+        setup.connect(proxy.address, None).await.unwrap_err();
+    }
+    before
+        .query("SELECT release_version FROM system.local")
+        .await
+        .unwrap();
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+}
+
+/// Waits until the proxy has logged `what`.
+async fn until(proxy: &Proxy, what: &str) {
+    let deadline = Instant::now() + LIMIT;
+    while !proxy.log().contains(what) {
+        assert!(Instant::now() < deadline, "never: {what}\n{}", proxy.log());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// What a proxy says that does not start.

@@ -58,6 +58,11 @@ impl Proxy {
         self.process.log_path()
     }
 
+    /// Sends a signal, by its name without SIG.
+    pub fn signal(&mut self, name: &str) {
+        self.process.signal(name);
+    }
+
     /// Sends SIGTERM and waits for the end.
     ///
     /// # Panics
