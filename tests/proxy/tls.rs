@@ -241,11 +241,43 @@ async fn a_client_that_ends_without_a_goodbye_has_ended_all_the_same() {
     let mut client = certificates::connect(proxy.address, &setup.authority, BOTH).await;
     client.write_all(&query(1, "SELECT")).await.unwrap();
     client.get_mut().0.shutdown().await.unwrap();
-    assert_eq!(received.recv().await.unwrap(), query(1, "SELECT"));
+    let came = tokio::time::timeout(LIMIT, received.recv()).await;
+    assert_eq!(came.unwrap().unwrap(), query(1, "SELECT"));
     let mut bytes = Vec::new();
     client.read_to_end(&mut bytes).await.unwrap();
     assert_eq!(bytes, b"the answer");
     assert_eq!(setup.failures(proxy).0, json!({}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_that_reads_slowly_gets_the_last_byte_while_the_connection_stays_open() {
+    let setup = Setup::new();
+    let answer = noise(12 << 20);
+    let sent = answer.clone();
+    let node = listen(acceptor(&setup.node, None, BOTH), move |mut stream| {
+        let sent = sent.clone();
+        async move {
+            stream.write_all(&sent).await.unwrap();
+            stream.flush().await.unwrap();
+            // Until the client has gone.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        }
+    })
+    .await;
+    let proxy = setup.proxy(node, &[setup.to_clients(), setup.to_node()]);
+    let mut client = certificates::connect(proxy.address, &setup.authority, BOTH).await;
+    let mut bytes = vec![0; answer.len()];
+    let reading = async {
+        // Slower than the node sends: there is no room when the last bytes are written.
+        for piece in bytes.chunks_mut(64 << 10) {
+            client.read_exact(piece).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, reading)
+        .await
+        .expect("all bytes come");
+    assert!(bytes == answer, "the answer was changed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
