@@ -34,12 +34,11 @@ pub(super) async fn run(
         return;
     };
     tracing::debug!(client = %connection.client, "connection opened");
-    let tap = |direction| Tap::new(Arc::clone(connection), direction, Arc::clone(&queue), clock);
     let link = Link {
         connection,
-        requests: tap(Direction::Request),
-        responses: tap(Direction::Response),
-        drain,
+        queue: &queue,
+        clock,
+        drain: &drain,
     };
     // Boxed where there is TLS, so that plain connections need not make room for it.
     let ended = match (client, upstream) {
@@ -56,11 +55,12 @@ pub(super) async fn run(
 }
 
 /// What stands between the two sides of a connection.
+#[derive(Clone, Copy)]
 struct Link<'a> {
-    connection: &'a Connection,
-    requests: Tap,
-    responses: Tap,
-    drain: Drain,
+    connection: &'a Arc<Connection>,
+    queue: &'a Arc<Queue>,
+    clock: Clock,
+    drain: &'a Drain,
 }
 
 impl Link<'_> {
@@ -68,8 +68,8 @@ impl Link<'_> {
         let ended = {
             let (client_read, client_write) = client.halves();
             let (upstream_read, upstream_write) = upstream.halves();
-            let requests = pump(client_read, upstream_write, self.requests);
-            let responses = pump(upstream_read, client_write, self.responses);
+            let requests = pump(client_read, upstream_write, self.tap(Direction::Request));
+            let responses = pump(upstream_read, client_write, self.tap(Direction::Response));
             tokio::select! {
                 ended = both(requests, responses) => ended,
                 () = self.drain.releases(self.connection) => Ended::Drained,
@@ -79,6 +79,15 @@ impl Link<'_> {
             close_gently(&mut client).await;
         }
         ended
+    }
+
+    fn tap(&self, direction: Direction) -> Tap {
+        Tap::new(
+            Arc::clone(self.connection),
+            direction,
+            Arc::clone(self.queue),
+            self.clock,
+        )
     }
 }
 
