@@ -62,7 +62,8 @@ impl Footprint {
         }
     }
 
-    /// What one page of a read touches, this being what the read as a whole does. `more`: there is another page after it.
+    /// What one page of a read touches, this being what the read as a whole names. `more`: the server may have stopped before
+    /// the last of them, because there is another page after it, or enough was found.
     pub fn of_page(self, first: bool, more: bool) -> Self {
         let named = match self.count {
             Count::Exact(named @ 2..) | Count::AtLeast(named @ 2.., _) if !first || more => named,

@@ -15,9 +15,10 @@ impl Plan {
     ///
     /// Known are the executions whose partition key is bound as a whole, marker by marker, in a statement on one
     /// table. `IN` on the key, keys that are partly written in the text, batches, and reads without the key have no
-    /// such markers, and version 3 has none at all: [`Reason::SchemaUnknown`]. Some are counted all the same, whatever the
-    /// key: a write of one row is one partition, and a read without `WHERE` is a scan. The same is said of an execution whose other restrictions no row may fit,
-    /// an empty `IN` or an impossible slice: Cassandra touches nothing if they are of clustering columns.
+    /// such markers, and version 3 has none at all: [`Reason::SchemaUnknown`]. So has an execution whose other
+    /// restrictions no row may fit, an empty `IN` or an impossible slice: Cassandra touches nothing if they are of
+    /// clustering columns. Some are counted by their text, whatever the key: a write of one row is one partition, and a
+    /// read without `WHERE` is a scan.
     pub fn without_schema(statement: &Statement<'_>, keyspace: Option<&str>, markers: &Markers) -> Self {
         let text = TextFacts { statement, keyspace };
         let (facts, clause) = match &statement.body {
