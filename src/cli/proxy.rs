@@ -20,7 +20,7 @@ use crate::{
     audit::Audit,
     capture::{Clock, Limits, Queue},
     catalog::{self, Live, client::ClientOptions},
-    proxy::{Drain, Drained, Proxy, Route},
+    proxy::{Drain, Drained, Proxy, Route, Workers},
     tls::Connector,
 };
 
@@ -127,7 +127,8 @@ async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) 
         client_tls: tls.clients.clone(),
         upstream_tls: tls.upstream.clone(),
     };
-    let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(listener, drain));
+    let workers = Workers::for_each_processor().context("no threads for connections")?;
+    let serving = tokio::spawn(Proxy::new(route, queue, Clock::start(), workers).serve(listener, drain));
     tracing::info!(listen = %listening, client_tls = tls.clients.is_some(), upstream = %args.upstream,
         upstream_tls = tls.upstream.is_some(), "forwarding");
 

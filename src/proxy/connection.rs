@@ -1,6 +1,6 @@
 //! One client and the node it talks to.
 
-use std::sync::Arc;
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use cqlens_proto::envelope::Direction;
 use tokio::{
@@ -70,10 +70,8 @@ impl Link<'_> {
             let (upstream_read, upstream_write) = upstream.halves();
             let requests = pump(client_read, upstream_write, self.tap(Direction::Request));
             let responses = pump(upstream_read, client_write, self.tap(Direction::Response));
-            tokio::select! {
-                ended = both(requests, responses) => ended,
-                () = self.drain.releases(self.connection) => Ended::Drained,
-            }
+            let drained = self.drain.releases(self.connection);
+            until(both(requests, responses), drained, self.drain).await
         };
         if matches!(ended, Ended::Drained) {
             close_gently(&mut client).await;
@@ -104,21 +102,51 @@ fn tls_failure(ended: &Ended) -> Option<TlsFailure> {
     })
 }
 
+/// Waits for `forwarded`, or for `drained` once the drain has begun.
+///
+/// This is polled for every chunk. `drained` is asked once, so that it can wake the task, and again only when there is something to
+/// ask it; a task has one waker for all its life.
+async fn until(
+    forwarded: impl Future<Output = Ended>,
+    drained: impl Future<Output = ()>,
+    drain: &Drain,
+) -> Ended {
+    let (mut forwarded, mut drained) = (pin!(forwarded), pin!(drained));
+    let mut is_asked = false;
+    poll_fn(|context| {
+        if let Poll::Ready(ended) = forwarded.as_mut().poll(context) {
+            return Poll::Ready(ended);
+        }
+        if is_asked && !drain.has_begun() {
+            return Poll::Pending;
+        }
+        is_asked = true;
+        drained.as_mut().poll(context).map(|()| Ended::Drained)
+    })
+    .await
+}
+
 /// Waits for both directions to end; a direction that fails ends the connection at once.
 async fn both(requests: impl Future<Output = Ended>, responses: impl Future<Output = Ended>) -> Ended {
-    tokio::pin!(requests, responses);
-    let (mut requests_ended, mut responses_ended) = (None, None);
-    loop {
-        tokio::select! {
-            ended = &mut requests, if requests_ended.is_none() => requests_ended = Some(ended.of_requests()),
-            ended = &mut responses, if responses_ended.is_none() => responses_ended = Some(ended),
+    let (mut requests, mut responses) = (pin!(requests), pin!(responses));
+    let (mut requests_go_on, mut responses_go_on) = (true, true);
+    poll_fn(|context| {
+        if requests_go_on && let Poll::Ready(ended) = requests.as_mut().poll(context) {
+            requests_go_on = false;
+            let ended = ended.of_requests();
+            if ended.ends_connection() || !responses_go_on {
+                return Poll::Ready(ended);
+            }
         }
-        match (requests_ended.take(), responses_ended.take()) {
-            (Some(failed), _) | (_, Some(failed)) if failed.ends_connection() => return failed,
-            (Some(_), Some(ended)) => return ended,
-            (requests, responses) => (requests_ended, responses_ended) = (requests, responses),
+        if responses_go_on && let Poll::Ready(ended) = responses.as_mut().poll(context) {
+            responses_go_on = false;
+            if ended.ends_connection() || !requests_go_on {
+                return Poll::Ready(ended);
+            }
         }
-    }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Tells the client that nothing more comes and gives it a moment to read what did.

@@ -37,6 +37,11 @@ impl Drain {
         let _ = self.signal.clone().wait_for(|begun| *begun).await;
     }
 
+    /// Whether the drain has begun: a look at one counter.
+    pub(super) fn has_begun(&self) -> bool {
+        self.signal.has_changed().unwrap_or(true)
+    }
+
     /// Waits until the drain has begun and `connection` has nothing in flight, or the grace period is over.
     pub(super) async fn releases(&self, connection: &Connection) {
         self.begun().await;

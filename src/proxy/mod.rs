@@ -7,6 +7,7 @@ mod connection;
 mod drain;
 mod pump;
 mod socket;
+mod workers;
 
 use std::{
     io,
@@ -26,6 +27,7 @@ use crate::{
 };
 
 pub use drain::{Drain, Drained};
+pub use workers::Workers;
 
 /// Where connections go, and how.
 #[derive(Debug, Clone)]
@@ -41,22 +43,24 @@ pub struct Route {
 }
 
 /// What all connections of a process share.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Proxy {
     route: Route,
     queue: Arc<Queue>,
     clock: Clock,
-    connections: Arc<AtomicU64>,
+    workers: Workers,
+    connections: AtomicU64,
 }
 
 impl Proxy {
-    /// A proxy that hands captures to `queue`.
-    pub fn new(route: Route, queue: Arc<Queue>, clock: Clock) -> Self {
+    /// A proxy that runs connections on `workers` and hands captures to `queue`.
+    pub fn new(route: Route, queue: Arc<Queue>, clock: Clock, workers: Workers) -> Self {
         Self {
             route,
             queue,
             clock,
-            connections: Arc::default(),
+            workers,
+            connections: AtomicU64::new(0),
         }
     }
 
@@ -82,8 +86,20 @@ impl Proxy {
         let id = ConnectionId(self.connections.fetch_add(1, Ordering::Relaxed));
         let connection = Arc::new(Connection::new(id, address));
         let (route, queue, clock) = (self.route.clone(), Arc::clone(&self.queue), self.clock);
-        tokio::spawn(async move {
-            connection::run(client, &connection, &route, queue, clock, drain).await;
+        let client = match client.into_std() {
+            Ok(client) => client,
+            Err(error) => {
+                tracing::debug!(client = %address, %error, "client has gone");
+                return;
+            }
+        };
+        self.workers.spawn(async move {
+            match TcpStream::from_std(client) {
+                Ok(client) => connection::run(client, &connection, &route, queue, clock, drain).await,
+                Err(error) => {
+                    tracing::warn!(client = %connection.client, %error, "a client could not be served")
+                }
+            }
             connection.close();
             drop(alive);
         });

@@ -25,7 +25,7 @@ use crate::{
     capture::{Clock, Limits, Queue},
     catalog::{self, Live, client::ClientOptions},
     node::{Node, Options, scenario::Totals},
-    proxy::{Drain, Proxy, Route},
+    proxy::{Drain, Proxy, Route, Workers},
     report::{Format, Report},
     rules,
     sink::replace,
@@ -154,7 +154,8 @@ async fn through_proxy<T>(
         client_tls: None,
         upstream_tls: None,
     };
-    let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(listener, drain));
+    let workers = Workers::start(1).context("no thread for the proxy")?;
+    let serving = tokio::spawn(Proxy::new(route, queue, Clock::start(), workers).serve(listener, drain));
     wait_for_schema(&live).await?;
 
     let told = traffic(proxy).await;
