@@ -2,88 +2,74 @@
 
 use std::{
     cell::RefCell,
+    collections::VecDeque,
     future::poll_fn,
     io,
-    pin::{Pin, pin},
+    pin::pin,
     task::{Context, Poll, ready},
 };
 
-use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use bytes::{BufMut, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// What is copied out of the page that all connections of a thread read into: most requests and responses.
-const PAGE: usize = 16 << 10;
-/// A buffer of its own for a connection that fills pages: copying would cost more than the memory is worth.
-const LARGE: usize = 64 << 10;
-/// Small reads in a row after which a connection is back at the page. The last part of a large response is small too.
-const QUIET_READS: u8 = 8;
+/// What is allocated at a time.
+const SLAB: usize = 128 << 10;
+/// What a slab must have room for to be read into.
+const ROOM: usize = 32 << 10;
+/// The longest chunk: what a socket holds is written on before more is read.
+const CHUNK: usize = 64 << 10;
+/// Slabs that a thread keeps for reading into them again, once the audit is done with what they hold: 8 MiB.
+const KEPT: usize = 64;
 
 thread_local! {
-    static SHARED: RefCell<Vec<u8>> = RefCell::new(vec![0; PAGE]);
+    static SLABS: RefCell<Slabs> = RefCell::default();
 }
 
-/// Reads chunks. A connection has a buffer of its own only while its reads are large: one that is idle has none, unless
-/// the last thing that it read was large.
-#[derive(Debug, Default)]
-pub(super) struct Chunks {
-    /// Empty until a read fills the page.
-    large: BytesMut,
-    /// How many more reads go into `large`, unless one of them is large again.
-    large_reads: u8,
+/// Reads the next chunk, empty where nothing more comes.
+///
+/// All connections of a thread read into the same slab, one behind the other, and a chunk is a part of it: nothing is copied, and an
+/// idle connection has no buffer.
+pub(super) async fn next_chunk(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
+    poll_fn(|context| SLABS.with_borrow_mut(|slabs| slabs.poll_read(from, context))).await
 }
 
-impl Chunks {
-    /// The next chunk, empty where nothing more comes.
-    pub(super) async fn next(&mut self, from: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
-        poll_fn(|context| self.poll(Pin::new(&mut *from), context)).await
-    }
+/// The slab that is read into, and full ones whose chunks are still in use.
+#[derive(Default)]
+struct Slabs {
+    current: BytesMut,
+    full: VecDeque<BytesMut>,
+}
 
-    fn poll(
+impl Slabs {
+    fn poll_read(
         &mut self,
-        from: Pin<&mut (impl AsyncRead + Unpin)>,
+        from: &mut (impl AsyncRead + Unpin),
         context: &mut Context<'_>,
     ) -> Poll<io::Result<Bytes>> {
-        let chunk = match self.large_reads {
-            0 => ready!(read_shared(from, context))?,
-            _ => ready!(self.read_large(from, context))?,
-        };
-        self.large_reads = match chunk.len() {
-            PAGE.. => QUIET_READS,
-            _ => self.large_reads.saturating_sub(1),
-        };
-        if self.large_reads == 0 {
-            self.large = BytesMut::new();
-        }
-        Poll::Ready(Ok(chunk))
-    }
-
-    fn read_large(
-        &mut self,
-        from: Pin<&mut (impl AsyncRead + Unpin)>,
-        context: &mut Context<'_>,
-    ) -> Poll<io::Result<Bytes>> {
-        if self.large.capacity() < LARGE / 2 {
-            self.large.reserve(LARGE);
+        if self.current.capacity() < ROOM {
+            self.next_slab();
         }
         // Nothing is kept in this future: it can be made anew for each poll.
-        ready!(pin!(from.get_mut().read_buf(&mut self.large)).poll(context))?;
-        if self.large.len() >= PAGE {
-            return Poll::Ready(Ok(self.large.split().freeze()));
-        }
-        // As a part of the buffer it would keep the whole of it while it waits for the audit.
-        let chunk = Bytes::copy_from_slice(&self.large);
-        self.large.clear();
-        Poll::Ready(Ok(chunk))
+        let mut room = (&mut self.current).limit(CHUNK);
+        ready!(pin!(from.read_buf(&mut room)).poll(context))?;
+        Poll::Ready(Ok(self.current.split().freeze()))
     }
-}
 
-/// Reads into the thread's page, and copies what came.
-fn read_shared(from: Pin<&mut impl AsyncRead>, context: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
-    SHARED.with_borrow_mut(|page| {
-        let mut page = ReadBuf::new(page);
-        ready!(from.poll_read(context, &mut page))?;
-        Poll::Ready(Ok(Bytes::copy_from_slice(page.filled())))
-    })
+    /// Begins the slab that has been full for the longest, if nobody holds a part of it any more, or a new one.
+    fn next_slab(&mut self) {
+        let full = std::mem::take(&mut self.current);
+        if full.capacity() > 0 && self.full.len() < KEPT {
+            self.full.push_back(full);
+        }
+        let is_free = self
+            .full
+            .front_mut()
+            .is_some_and(|oldest| oldest.try_reclaim(SLAB));
+        self.current = match is_free {
+            true => self.full.pop_front().unwrap_or_default(),
+            false => BytesMut::with_capacity(SLAB),
+        };
+    }
 }
 
 #[cfg(test)]
@@ -93,50 +79,49 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
     use tokio::io::AsyncWriteExt;
 
-    /// What comes out where so many bytes are written at a time, and what buffer the connection has in the end.
-    fn pass(writes: &[usize]) -> (Vec<u8>, Vec<u8>, usize) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        runtime.unwrap().block_on(future)
+    }
+
+    /// How many bytes the thread's slabs have, whether in use or not.
+    fn slabs() -> usize {
+        SLABS.with_borrow(|slabs| (1 + slabs.full.len()) * SLAB)
+    }
+
+    #[test]
+    fn a_slab_is_read_into_again_when_its_chunks_are_gone() {
+        run(async {
             let (mut writer, mut reader) = tokio::io::duplex(256 << 10);
-            let mut chunks = Chunks::default();
-            let (mut sent, mut got) = (Vec::new(), Vec::new());
-            for (number, &length) in (0_u8..).zip(writes) {
-                let bytes = vec![number; length];
-                writer.write_all(&bytes).await.unwrap();
-                sent.extend(bytes);
-                while got.len() < sent.len() {
-                    got.extend_from_slice(&chunks.next(&mut reader).await.unwrap());
+            for _ in 0..1_000 {
+                writer.write_all(&[7; 10_000]).await.unwrap();
+                let mut read = 0;
+                while read < 10_000 {
+                    read += next_chunk(&mut reader).await.unwrap().len();
                 }
             }
-            let buffer = chunks.large.capacity();
-            drop(writer);
-            assert!(chunks.next(&mut reader).await.unwrap().is_empty());
-            (sent, got, buffer)
-        })
+        });
+        assert!(slabs() <= 2 * SLAB, "{}", slabs());
     }
 
     #[test]
-    fn a_connection_with_small_reads_has_no_buffer() {
-        assert_eq!(pass(&[1; 20]).2, 0);
-        assert!(pass(&[200_000]).2 > 0);
-        let after = |small: usize| [vec![200_000], vec![1; small]].concat();
-        assert!(pass(&after(2)).2 > 0);
-        assert_eq!(pass(&after(QUIET_READS.into())).2, 0);
-    }
-
-    #[test]
-    fn a_small_chunk_keeps_no_large_buffer() {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
+    fn chunks_that_are_kept_stay_as_they_are_and_cost_no_more_than_what_they_hold() {
+        run(async {
             let (mut writer, mut reader) = tokio::io::duplex(256 << 10);
-            let mut chunks = Chunks::default();
-            writer.write_all(&[0; 3 * PAGE]).await.unwrap();
-            // The page, then a large buffer.
-            assert_eq!(chunks.next(&mut reader).await.unwrap().len(), PAGE);
-            assert_eq!(chunks.next(&mut reader).await.unwrap().len(), 2 * PAGE);
-            writer.write_all(&[0; 10]).await.unwrap();
-            let small = chunks.next(&mut reader).await.unwrap();
-            assert_eq!(small.try_into_mut().unwrap().capacity(), 10);
+            let mut kept = Vec::new();
+            for number in 0..=255_u8 {
+                writer.write_all(&[number; 60_000]).await.unwrap();
+                let mut read = 0;
+                while read < 60_000 {
+                    let chunk = next_chunk(&mut reader).await.unwrap();
+                    read += chunk.len();
+                    kept.push((number, chunk));
+                }
+            }
+            assert!(slabs() <= (KEPT + 1) * SLAB);
+            for (number, chunk) in kept {
+                assert!(chunk.iter().all(|&byte| byte == number));
+            }
         });
     }
 
@@ -145,7 +130,21 @@ mod tests {
 
         #[test]
         fn every_byte_comes_out_in_order(writes in vec(prop_oneof![1usize..300, 1usize..100_000], 1..30)) {
-            let (sent, got, _) = pass(&writes);
+            let (sent, got) = run(async {
+                let (mut writer, mut reader) = tokio::io::duplex(256 << 10);
+                let (mut sent, mut got) = (Vec::new(), Vec::new());
+                for (number, &length) in (0_u8..).zip(&writes) {
+                    let bytes = vec![number; length];
+                    writer.write_all(&bytes).await.unwrap();
+                    sent.extend(bytes);
+                    while got.len() < sent.len() {
+                        got.extend_from_slice(&next_chunk(&mut reader).await.unwrap());
+                    }
+                }
+                drop(writer);
+                assert!(next_chunk(&mut reader).await.unwrap().is_empty());
+                (sent, got)
+            });
             prop_assert_eq!(sent, got);
         }
     }

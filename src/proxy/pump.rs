@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::chunks::Chunks;
+use super::chunks::next_chunk;
 use crate::capture::Tap;
 
 /// Why a direction, or a connection, came to its end.
@@ -73,9 +73,8 @@ pub(super) async fn pump(
     mut to: impl AsyncWrite + Unpin,
     mut tap: Tap,
 ) -> Ended {
-    let mut chunks = Chunks::default();
     loop {
-        let chunk = match chunks.next(&mut from).await {
+        let chunk = match next_chunk(&mut from).await {
             Ok(chunk) if chunk.is_empty() => break,
             Ok(chunk) => chunk,
             // Only TLS says this: the connection ended without a goodbye. Many drivers close like that; and since envelopes
