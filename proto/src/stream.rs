@@ -5,12 +5,14 @@
 //! stops the reader: what cannot be read is an item of its own, so that it can be counted.
 
 mod join;
+mod long;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use self::join::{EnvelopeJoin, Joined, SegmentJoin};
+use self::join::{BodyLimits, EnvelopeJoin, Joined, SegmentJoin};
+pub use self::long::LongEnvelope;
 use crate::compress::{Compression, decompress_body};
 use crate::cutter::{Framing, Negotiated};
 use crate::envelope::{Direction, Envelope, Flags, Header, Opcode};
@@ -38,7 +40,7 @@ pub const DEFAULT_MAX_BODY: usize = 16 * 1024 * 1024;
 pub struct EnvelopeStream {
     direction: Direction,
     negotiated: Arc<Negotiated>,
-    max_body: usize,
+    limits: BodyLimits,
     /// The unread rest of the last chunk.
     chunk: Bytes,
     /// The unread rest of the last payload, where there are segments.
@@ -76,6 +78,8 @@ pub struct Gap {
 pub enum StreamItem {
     /// A whole envelope, body decompressed; the header is as on the wire.
     Envelope(Envelope),
+    /// A result in parts; only where it was [asked for](EnvelopeStream::with_long_results).
+    Long(Box<LongEnvelope>),
     /// An envelope of which only the header can be told: its body is too long, or does not decompress.
     Skipped {
         /// Its header.
@@ -98,7 +102,10 @@ impl EnvelopeStream {
         EnvelopeStream {
             direction,
             negotiated,
-            max_body: DEFAULT_MAX_BODY,
+            limits: BodyLimits {
+                max: DEFAULT_MAX_BODY,
+                join: usize::MAX,
+            },
             chunk: Bytes::new(),
             payload: Bytes::new(),
             framing: Framing::Envelopes,
@@ -110,8 +117,17 @@ impl EnvelopeStream {
 
     /// Sets the longest body that is kept, in bytes, instead of [`DEFAULT_MAX_BODY`].
     #[must_use]
-    pub fn with_max_body(self, max_body: usize) -> Self {
-        EnvelopeStream { max_body, ..self }
+    pub fn with_max_body(mut self, max_body: usize) -> Self {
+        self.limits.max = max_body;
+        self
+    }
+
+    /// Yields results with bodies of more than `length` bytes as [`StreamItem::Long`], where they are not compressed and did not come in
+    /// one piece.
+    #[must_use]
+    pub fn with_long_results(mut self, length: usize) -> Self {
+        self.limits.join = length;
+        self
     }
 
     /// Tells the stream how the bytes are framed at the next boundary, where the two directions of a connection are not
@@ -171,7 +187,7 @@ impl EnvelopeStream {
             }
             match self.framing {
                 Framing::Envelopes => {
-                    return match self.envelope.join(self.direction, &mut self.chunk, self.max_body) {
+                    return match self.envelope.join(self.direction, &mut self.chunk, self.limits) {
                         Ok(joined) => joined.map(|joined| self.finish(joined)),
                         Err(error) => Some(self.lose(error)),
                     };
@@ -220,10 +236,7 @@ impl EnvelopeStream {
 
     /// The next envelope in the payload of a segment.
     fn next_of_payload(&mut self) -> Option<StreamItem> {
-        match self
-            .envelope
-            .join(self.direction, &mut self.payload, self.max_body)
-        {
+        match self.envelope.join(self.direction, &mut self.payload, self.limits) {
             Ok(joined) => joined.map(|joined| self.finish(joined)),
             Err(error) => {
                 self.drop_payload();
@@ -276,13 +289,15 @@ impl EnvelopeStream {
     fn finish(&mut self, joined: Joined) -> StreamItem {
         let (header, body) = match joined {
             Joined::Skipped(header, reason) => return StreamItem::Skipped { header, reason },
+            // A result changes nothing for the bytes after it.
+            Joined::Long(long) => return StreamItem::Long(long),
             Joined::Whole(header, body) => (header, body),
         };
         // In version 5 segments are compressed, and the flag of the envelope means nothing.
         let is_compressed = header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments();
         let body = match is_compressed {
             false => Ok(body),
-            true => decompress_body(self.negotiated.compression(), &body, self.max_body),
+            true => decompress_body(self.negotiated.compression(), &body, self.limits.max),
         };
         match body {
             Ok(body) => {
@@ -518,5 +533,54 @@ mod tests {
                 ..
             })]
         ));
+    }
+
+    #[test]
+    fn a_long_result_in_parts_is_the_same_envelope() {
+        for lengths in [
+            vec![20_000, 20_000],
+            vec![100, 20_000, 1, 1, 17_000, 3],
+            vec![1; 40_000],
+        ] {
+            let body: Vec<u8> = (0..40_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+            let long = response(Version::V4, 7, &body);
+            let mut wire = BytesMut::new();
+            long.encode(&mut wire).unwrap();
+            let next = response(Version::V4, 8, b"short");
+            next.encode(&mut wire).unwrap();
+            let mut stream = EnvelopeStream::new(Direction::Response, Arc::new(Negotiated::new()))
+                .with_long_results(16 * 1024);
+            let mut wire = wire.freeze();
+            let mut items = Vec::new();
+            for length in lengths.into_iter().chain([usize::MAX]) {
+                stream.feed(wire.split_to(length.min(wire.len())));
+                items.extend(std::iter::from_fn(|| stream.next_item()));
+            }
+            let [StreamItem::Long(parts), StreamItem::Envelope(after)] = &items[..] else {
+                unreachable!("{} items", items.len())
+            };
+            assert!(parts.join().body == long.body, "40,000 bytes, in order");
+            assert_eq!(parts.body_len(), long.body.len());
+            let head = parts.head().body;
+            assert!(!head.is_empty() && long.body.starts_with(&head));
+            assert_eq!(after.body, next.body);
+        }
+    }
+
+    #[test]
+    fn what_is_no_long_result_comes_whole() {
+        let mut error = response(Version::V4, 1, &[0; 40_000]);
+        error.header.opcode = Opcode::ERROR;
+        let mut wire = BytesMut::new();
+        error.encode(&mut wire).unwrap();
+        let mut stream = EnvelopeStream::new(Direction::Response, Arc::new(Negotiated::new()))
+            .with_long_results(16 * 1024);
+        let mut wire = wire.freeze();
+        stream.feed(wire.split_to(30_000));
+        assert_eq!(stream.next_item(), None);
+        stream.feed(wire);
+        assert!(
+            matches!(stream.next_item(), Some(StreamItem::Envelope(envelope)) if envelope.body == error.body)
+        );
     }
 }

@@ -6,11 +6,12 @@ use std::{
     sync::Arc,
 };
 
+use bytes::Bytes;
 use cqlens_proto::{
     cutter::{Framing, Negotiated},
-    envelope::{Direction, Envelope, Opcode, StreamId},
+    envelope::{Direction, Envelope, Header, Opcode, StreamId},
     message::{Extensions, Request, Response, Startup},
-    stream::{EnvelopeStream, Gap, StreamItem},
+    stream::{EnvelopeStream, Gap, LongEnvelope, StreamItem},
 };
 use rustc_hash::FxHashMap;
 
@@ -38,10 +39,59 @@ pub(super) struct Pair {
     /// When its last byte came.
     pub(super) requested_at: Moment,
     /// The response and when its first byte came; none if it never did, or was lost.
-    pub(super) response: Option<(Envelope, Moment)>,
+    pub(super) response: Option<(Received, Moment)>,
     /// There is no response because the connection has ended: nobody has received one.
     pub(super) cut_off: bool,
 }
+
+/// A response as it came.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// In one piece, or put together.
+    Whole(Envelope),
+    /// A long result in parts.
+    Long(Box<LongEnvelope>),
+}
+
+impl Pair {
+    /// Makes the bytes its own: parts of what the data path reads into would keep all of that.
+    pub(super) fn detach(&mut self) {
+        detach(&mut self.request);
+        match &mut self.response {
+            Some((Received::Whole(envelope), _)) => detach(envelope),
+            Some((long @ Received::Long(_), _)) => {
+                if let Received::Long(parts) = long {
+                    *long = Received::Whole(parts.join());
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+fn detach(envelope: &mut Envelope) {
+    envelope.body = Bytes::copy_from_slice(&envelope.body);
+}
+
+impl Received {
+    pub(super) fn header(&self) -> &Header {
+        match self {
+            Self::Whole(envelope) => &envelope.header,
+            Self::Long(long) => &long.header,
+        }
+    }
+
+    /// Length of the body in bytes, uncompressed.
+    pub(super) fn body_len(&self) -> usize {
+        match self {
+            Self::Whole(envelope) => envelope.body.len(),
+            Self::Long(long) => long.body_len(),
+        }
+    }
+}
+
+/// Results that are longer than this, and in parts, are put together only where their rows are looked at.
+const LONG: usize = 16 << 10;
 
 /// What the connection's own requests have set.
 #[derive(Debug, Clone)]
@@ -68,12 +118,21 @@ pub(super) struct ConnectionState {
     connection: Arc<Connection>,
     requests: Side,
     responses: Side,
-    waiting: FxHashMap<StreamId, (Envelope, Moment)>,
+    waiting: FxHashMap<StreamId, Waiting>,
     /// Requests that came or are known to be missing: what began before a gap and is not among them was left out.
     accounted: u64,
     /// Compressed segments that are known to be missing.
     hidden_segments: u64,
     session: Session,
+}
+
+/// A request without a response so far.
+#[derive(Debug)]
+struct Waiting {
+    request: Envelope,
+    at: Moment,
+    /// Whether its bytes are its own, and not a part of what the data path read into.
+    is_detached: bool,
 }
 
 /// One direction.
@@ -90,7 +149,7 @@ impl ConnectionState {
         // Not the data path's: it is ahead of the audit.
         let negotiated = Arc::new(Negotiated::new());
         let side = |direction| Side {
-            stream: EnvelopeStream::new(direction, Arc::clone(&negotiated)),
+            stream: EnvelopeStream::new(direction, Arc::clone(&negotiated)).with_long_results(LONG),
             begun: None,
         };
         let session = Session {
@@ -115,6 +174,14 @@ impl ConnectionState {
     /// Whether the data path is done with the connection.
     pub(super) fn is_closed(&self) -> bool {
         self.connection.is_closed()
+    }
+
+    /// Lets go of the buffers of the data path: a request that waits for long would keep one that is many times its size.
+    pub(super) fn detach(&mut self) {
+        for waiting in self.waiting.values_mut().filter(|waiting| !waiting.is_detached) {
+            detach(&mut waiting.request);
+            waiting.is_detached = true;
+        }
     }
 
     /// Takes the next chunk and says what became whole with it.
@@ -145,7 +212,10 @@ impl ConnectionState {
             match (direction, item) {
                 (Direction::Request, StreamItem::Envelope(envelope)) => self.request(envelope, at, &mut each),
                 (Direction::Response, StreamItem::Envelope(envelope)) => {
-                    self.response(envelope, begun, &mut each)
+                    self.response(Received::Whole(envelope), begun, &mut each);
+                }
+                (Direction::Response, StreamItem::Long(long)) => {
+                    self.response(Received::Long(long), begun, &mut each);
                 }
                 // The data path has counted the connection as opaque.
                 (_, StreamItem::Lost(_)) => {}
@@ -191,23 +261,33 @@ impl ConnectionState {
             self.session.start(&envelope, self.connection.client.ip());
         }
         // A stream id that comes again belonged to a request whose response was lost.
-        let before = self.waiting.insert(envelope.header.stream_id, (envelope, at));
+        let stream_id = envelope.header.stream_id;
+        let waiting = Waiting {
+            request: envelope,
+            at,
+            is_detached: false,
+        };
+        let before = self.waiting.insert(stream_id, waiting);
         self.unanswered(before, false, each);
     }
 
-    fn response(&mut self, envelope: Envelope, begun: Moment, each: &mut impl FnMut(&mut Session, Found)) {
-        if envelope.header.opcode == Opcode::EVENT {
+    fn response(&mut self, response: Received, begun: Moment, each: &mut impl FnMut(&mut Session, Found)) {
+        let header = response.header();
+        if header.opcode == Opcode::EVENT {
             return;
         }
-        if envelope.header.opcode == Opcode::SUPPORTED {
-            self.session.supported(&envelope);
+        let waiting = self.waiting.remove(&header.stream_id);
+        if let Received::Whole(envelope) = &response
+            && envelope.header.opcode == Opcode::SUPPORTED
+        {
+            self.session.supported(envelope);
         }
-        match self.waiting.remove(&envelope.header.stream_id) {
-            Some((request, requested_at)) => {
+        match waiting {
+            Some(waiting) => {
                 let pair = Pair {
-                    request,
-                    requested_at,
-                    response: Some((envelope, begun)),
+                    request: waiting.request,
+                    requested_at: waiting.at,
+                    response: Some((response, begun)),
                     cut_off: false,
                 };
                 each(&mut self.session, Found::Pair(pair));
@@ -218,16 +298,16 @@ impl ConnectionState {
 
     fn unanswered(
         &mut self,
-        waiting: Option<(Envelope, Moment)>,
+        waiting: Option<Waiting>,
         cut_off: bool,
         each: &mut impl FnMut(&mut Session, Found),
     ) {
-        if let Some((request, requested_at)) = waiting {
+        if let Some(waiting) = waiting {
             each(
                 &mut self.session,
                 Found::Pair(Pair {
-                    request,
-                    requested_at,
+                    request: waiting.request,
+                    requested_at: waiting.at,
                     response: None,
                     cut_off,
                 }),
@@ -376,8 +456,7 @@ mod tests {
             let queue = Arc::new(Queue::new(
                 1,
                 Limits {
-                    captures,
-                    ..Limits::default()
+                    bytes: captures * (size_of::<Capture>() + 200),
                 },
             ));
             let connection = Arc::new(Connection::new(ConnectionId(0), "127.0.0.1:5".parse().unwrap()));

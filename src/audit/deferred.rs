@@ -53,7 +53,7 @@ impl Waiting {
 
     fn bytes(&self) -> usize {
         let response = self.pair.response.as_ref();
-        self.pair.request.body.len() + response.map_or(0, |(response, _)| response.body.len())
+        self.pair.request.body.len() + response.map_or(0, |(response, _)| response.body_len())
     }
 }
 
@@ -87,7 +87,7 @@ impl Deferred {
     /// # Errors
     /// The exchange, where there is none.
     pub(super) fn push(&mut self, session: &Session, pair: Pair, now: Moment) -> Result<(), Pair> {
-        let waiting = Waiting {
+        let mut waiting = Waiting {
             session: session.clone(),
             pair,
             since: now,
@@ -97,6 +97,7 @@ impl Deferred {
             return Err(waiting.pair);
         }
         self.bytes = bytes;
+        waiting.pair.detach();
         self.waiting.push_back(waiting);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! One request matched with its response, and what it means.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use cqlens_proto::{
     envelope::{Envelope, HEADER_LEN},
@@ -14,7 +14,7 @@ use cqlens_proto::{
 use super::{
     Count, Footprint, HashKey, Identity, Keys,
     analysis::{Analyses, Analysis},
-    connection::{Pair, Session},
+    connection::{Pair, Received, Session},
     load::Holders,
     reads::is_scan,
     row_keys::{Looked, RowKeys},
@@ -87,6 +87,11 @@ impl Execution {
     fn is_refused_by(&self, outcome: Outcome) -> bool {
         (outcome.is_server_error() && could_not_run(&self.footprint))
             || (outcome.is_turned_away() && self.is_all_or_nothing())
+    }
+
+    /// Whether it goes over the ring, of tables that are not the server's own.
+    fn is_scan(&self) -> bool {
+        is_scan(self.footprint.class()) && !self.analysis.head.system
     }
 
     /// Whether it has touched nothing where the coordinator could not ask the replicas of a partition.
@@ -184,12 +189,14 @@ impl Interpreter {
         let coordinator = session.coordinator.node(&self.holders);
         let extensions = session.extensions;
         let request = Request::decode(&pair.request, extensions)?.message;
-        let answer = pair
-            .response
-            .as_ref()
-            .map(|(envelope, at)| Answer::of(envelope, *at, extensions));
-        let outcome = answer.as_ref().map_or(Outcome::Unanswered, Answer::outcome);
         let mut execution = self.execution(&request, session);
+        let rows_are_read = execution.as_ref().is_some_and(Execution::is_scan);
+        let received = pair.response.as_ref();
+        let readable = received.map(|(response, _)| readable(response, extensions, rows_are_read));
+        let answer = received
+            .zip(readable.as_deref())
+            .map(|((response, at), envelope)| Answer::of(envelope, response.body_len(), *at, extensions));
+        let outcome = answer.as_ref().map_or(Outcome::Unanswered, Answer::outcome);
         let refused = outcome.is_refused()
             || execution
                 .as_ref()
@@ -241,7 +248,7 @@ impl Interpreter {
                 .as_ref()
                 .map_or(0, |answer| answer.extras.warnings.len() as u64),
             tombstones: answer.as_ref().map(Answer::tombstones).unwrap_or_default(),
-            request_bytes: size(&pair.request),
+            request_bytes: size(pair.request.body.len()),
             response_bytes: answer.map(|answer| answer.bytes),
         })
     }
@@ -286,18 +293,17 @@ impl Interpreter {
 
     /// The partitions in the rows of a scan of one table.
     fn look(&mut self, request: &Request<'_>, execution: &Execution, rows: &Rows<'_>) -> Option<Looked> {
-        let class = execution.footprint.class();
-        let analysis = &execution.analysis;
-        let (table, _) = analysis.tables.first()?;
-        if !is_scan(class) || analysis.head.system {
+        if !execution.is_scan() {
             return None;
         }
+        let analysis = &execution.analysis;
+        let (table, _) = analysis.tables.first()?;
         let id = match request {
             Request::Execute(execute) => Some(execute.id),
             _ => None,
         };
         // An index may order by something else, such as the distance to a vector.
-        let in_ring_order = class != PartitionClass::Index;
+        let in_ring_order = execution.footprint.class() != PartitionClass::Index;
         Some(
             self.row_keys
                 .look(table, &analysis.head.cql, id, rows, in_ring_order),
@@ -389,6 +395,19 @@ fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64
     plan.token_range(&parameters.values)
 }
 
+/// As much of a response as is needed: all of it if its rows are read.
+fn readable(response: &Received, extensions: Extensions, rows_are_read: bool) -> Cow<'_, Envelope> {
+    match response {
+        Received::Whole(envelope) => Cow::Borrowed(envelope),
+        Received::Long(long) => {
+            let head = long.head();
+            // The head may end before the metadata does.
+            let is_enough = !rows_are_read && Response::decode(&head, extensions).is_ok();
+            Cow::Owned(if is_enough { head } else { long.join() })
+        }
+    }
+}
+
 /// A response, decoded as far as it could be.
 struct Answer<'a> {
     at: Moment,
@@ -398,7 +417,7 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn of(envelope: &'a Envelope, at: Moment, extensions: Extensions) -> Self {
+    fn of(envelope: &'a Envelope, body_len: usize, at: Moment, extensions: Extensions) -> Self {
         let (extras, message) = match Response::decode(envelope, extensions) {
             Ok(decoded) => (decoded.extras, Some(decoded.message)),
             Err(error) => {
@@ -408,7 +427,7 @@ impl<'a> Answer<'a> {
         };
         Self {
             at,
-            bytes: size(envelope),
+            bytes: size(body_len),
             extras,
             message,
         }
@@ -461,8 +480,9 @@ fn too_many_tombstones(error: &ErrorMessage<'_>) -> bool {
     }
 }
 
-fn size(envelope: &Envelope) -> u64 {
-    (HEADER_LEN + envelope.body.len()) as u64
+/// Of an envelope, in bytes.
+fn size(body_len: usize) -> u64 {
+    (HEADER_LEN + body_len) as u64
 }
 
 #[cfg(test)]

@@ -51,12 +51,12 @@ use crate::{
     window::Window,
 };
 
-/// How long an auditor sleeps when its ring is empty: short enough that a ring of 65,536 chunks does not fill, long
-/// enough that an idle proxy costs nothing.
-const TICK: Duration = Duration::from_millis(10);
+/// How long an auditor sleeps when nothing waits for it: short enough that the queue does not fill, long enough that an idle proxy costs
+/// nothing and that a busy one is audited many requests at a time, with what they all need at hand.
+const TICK: Duration = Duration::from_millis(25);
 
-/// Ticks between two looks for connections that have ended.
-const SWEEP: u64 = 50;
+/// Ticks between two looks for connections that have ended, and for requests that wait for long.
+const SWEEP: u64 = 20;
 
 /// How many captures an auditor takes before it lets others have the window.
 const BATCH: usize = 256;
@@ -207,6 +207,7 @@ impl Auditor {
             while self.drain() == BATCH {}
             if last || tick.is_multiple_of(SWEEP) {
                 self.end_closed(last);
+                self.connections.values_mut().for_each(ConnectionState::detach);
             }
             self.count_deferred();
             if last && self.counter.deferred.is_empty() {

@@ -9,25 +9,20 @@ use std::{
 };
 
 use cqlens_proto::cutter::Opaque;
-use crossbeam_queue::ArrayQueue;
+use crossbeam_queue::SegQueue;
 
 use super::Capture;
 
 /// How much may wait for the auditors.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Chunks that wait in one auditor's ring.
-    pub captures: usize,
-    /// Bytes that wait in one auditor's ring.
+    /// Bytes that wait in one auditor's line, each chunk with what it takes to hold it.
     pub bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            captures: 1 << 16,
-            bytes: 64 << 20,
-        }
+        Self { bytes: 64 << 20 }
     }
 }
 
@@ -55,13 +50,13 @@ pub enum TlsFailure {
     Upstream,
 }
 
-/// Rings of captures, one for each auditor; all captures of a connection go through the same one, in order.
+/// Lines of captures, one for each auditor; all captures of a connection go through the same one, in order.
 ///
 /// Offering never blocks and never wakes anybody: an auditor looks when its tick comes. What finds no room is left
 /// out and counted.
 #[derive(Debug)]
 pub struct Queue {
-    rings: Vec<Ring>,
+    lines: Vec<Line>,
     bytes_limit: usize,
     dropped_chunks: AtomicU64,
     dropped_bytes: AtomicU64,
@@ -71,21 +66,23 @@ pub struct Queue {
     tls_failures: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-#[derive(Debug)]
-struct Ring {
-    captures: ArrayQueue<Capture>,
+/// A list, not a ring: a ring of a size that is never too small goes through all of its memory also where next to nothing waits.
+#[derive(Debug, Default)]
+struct Line {
+    captures: SegQueue<Capture>,
     bytes: AtomicUsize,
 }
 
+/// What a capture counts for in [`Limits::bytes`].
+fn weight(capture: &Capture) -> usize {
+    capture.bytes.len() + size_of::<Capture>()
+}
+
 impl Queue {
-    /// Rings for `auditors` auditors.
+    /// Lines for `auditors` auditors.
     pub fn new(auditors: usize, limits: Limits) -> Self {
-        let ring = || Ring {
-            captures: ArrayQueue::new(limits.captures.max(1)),
-            bytes: AtomicUsize::new(0),
-        };
         Self {
-            rings: (0..auditors.max(1)).map(|_| ring()).collect(),
+            lines: (0..auditors.max(1)).map(|_| Line::default()).collect(),
             bytes_limit: limits.bytes,
             dropped_chunks: AtomicU64::new(0),
             dropped_bytes: AtomicU64::new(0),
@@ -94,33 +91,31 @@ impl Queue {
         }
     }
 
-    /// The number of rings.
+    /// The number of lines.
     pub fn auditors(&self) -> usize {
-        self.rings.len()
+        self.lines.len()
     }
 
-    /// Takes the oldest capture of ring `auditor`.
+    /// Takes the oldest capture that waits for `auditor`.
     pub fn pop(&self, auditor: usize) -> Option<Capture> {
-        let ring = self.rings.get(auditor)?;
-        let capture = ring.captures.pop()?;
-        ring.bytes.fetch_sub(capture.bytes.len(), Ordering::Relaxed);
+        let line = self.lines.get(auditor)?;
+        let capture = line.captures.pop()?;
+        line.bytes.fetch_sub(weight(&capture), Ordering::Relaxed);
         Some(capture)
     }
 
     /// Hands `capture` over, or gives it up: false if there was no room.
     pub(super) fn offer(&self, capture: Capture) -> bool {
-        let index = usize::try_from(capture.connection.id.0).unwrap_or(0) % self.rings.len();
-        let ring = &self.rings[index];
-        let len = capture.bytes.len();
-        if ring.bytes.load(Ordering::Relaxed) + len > self.bytes_limit {
+        let index = usize::try_from(capture.connection.id.0).unwrap_or(0) % self.lines.len();
+        let line = &self.lines[index];
+        let weight = weight(&capture);
+        if line.bytes.load(Ordering::Relaxed) + weight > self.bytes_limit {
             return false;
         }
-        ring.bytes.fetch_add(len, Ordering::Relaxed);
-        let taken = ring.captures.push(capture).is_ok();
-        if !taken {
-            ring.bytes.fetch_sub(len, Ordering::Relaxed);
-        }
-        taken
+        // Counted first, so that what is taken at once is not taken off what was never added.
+        line.bytes.fetch_add(weight, Ordering::Relaxed);
+        line.captures.push(capture);
+        true
     }
 
     /// Counts a chunk that was left out.

@@ -96,6 +96,7 @@ impl Connection {
         while let Some(item) = self.incoming.next_item() {
             let sent = match item {
                 StreamItem::Envelope(envelope) => self.answer(&envelope),
+                StreamItem::Long(long) => self.answer(&long.join()),
                 StreamItem::Skipped { header, reason } => self.refuse(&header, &skipped(&header, reason)),
                 StreamItem::Damaged(reason) | StreamItem::Lost(reason) => {
                     self.is_broken = true;

@@ -2,7 +2,8 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::envelope::{Direction, HEADER_LEN, Header, MAX_BODY_LEN};
+use super::long::LongEnvelope;
+use crate::envelope::{Direction, Flags, HEADER_LEN, Header, MAX_BODY_LEN, Opcode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::partial::Partial;
 use crate::segment::{Encoding, MAX_HEADER_LEN, SegmentHeader, TRAILER_LEN};
@@ -18,12 +19,14 @@ pub(super) struct EnvelopeJoin {
 enum Body {
     /// Grows with the bytes that arrive, not with what the header claims.
     Keeping(Header, BytesMut),
+    Collecting(Box<LongEnvelope>),
     Skipping(Header, usize),
 }
 
 /// An envelope that has passed.
 pub(super) enum Joined {
     Whole(Header, Bytes),
+    Long(Box<LongEnvelope>),
     Skipped(Header, DecodeError),
 }
 
@@ -40,8 +43,9 @@ impl EnvelopeJoin {
         &mut self,
         direction: Direction,
         source: &mut Bytes,
-        max_body: usize,
+        limits: BodyLimits,
     ) -> Result<Option<Joined>, DecodeError> {
+        let max_body = limits.max;
         if self.body.is_none() {
             let (taken, header) = self.header.fill(HEADER_LEN, source);
             source.advance(taken);
@@ -52,9 +56,12 @@ impl EnvelopeJoin {
             if body_len <= max_body && body_len <= source.len() {
                 return Ok(Some(Joined::Whole(header, source.split_to(body_len))));
             }
-            self.body = Some(match body_len > max_body {
-                true => Body::Skipping(header, body_len),
-                false => Body::Keeping(header, BytesMut::with_capacity(source.len())),
+            self.body = Some(if body_len > max_body {
+                Body::Skipping(header, body_len)
+            } else if body_len > limits.join && is_plain_result(&header) {
+                Body::Collecting(Box::new(LongEnvelope::new(header)))
+            } else {
+                Body::Keeping(header, BytesMut::with_capacity(body_len.min(MAX_RESERVED)))
             });
         }
         Ok(self.join_body(source, max_body))
@@ -82,6 +89,17 @@ impl EnvelopeJoin {
                     },
                 ))
             }
+            Body::Collecting(mut long) => {
+                let missing = long.header.body_len as usize - long.body_len();
+                let part = source.split_to(missing.min(source.len()));
+                let is_whole = part.len() == missing;
+                long.add(part);
+                if !is_whole {
+                    self.body = Some(Body::Collecting(long));
+                    return None;
+                }
+                Some(Joined::Long(long))
+            }
             Body::Keeping(header, mut kept) => {
                 let missing = header.body_len as usize - kept.len();
                 let part = source.split_to(missing.min(source.len()));
@@ -94,6 +112,24 @@ impl EnvelopeJoin {
             }
         }
     }
+}
+
+/// Room that a header alone can ask for.
+const MAX_RESERVED: usize = 64 * 1024;
+
+/// What to do with bodies of which length, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BodyLimits {
+    /// Longer ones are skipped.
+    pub(super) max: usize,
+    /// Longer ones of results are kept in parts.
+    pub(super) join: usize,
+}
+
+/// Whether the beginning of a body can be read without the rest of it.
+fn is_plain_result(header: &Header) -> bool {
+    let is_compressed = header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments();
+    header.opcode == Opcode::RESULT && !is_compressed
 }
 
 /// Whether a header can be one at all.

@@ -297,6 +297,7 @@ impl Client {
         loop {
             match self.incoming.next_item() {
                 Some(StreamItem::Envelope(envelope)) => return Ok(envelope),
+                Some(StreamItem::Long(long)) => return Ok(long.join()),
                 Some(
                     StreamItem::Skipped { reason, .. }
                     | StreamItem::Damaged(reason)
