@@ -1,0 +1,278 @@
+//! What does a request through cqlens cost, beside HAProxy and beside no proxy at all?
+//!
+//! `cargo bench --bench wire`: clients, proxy and a backend of canned answers on one processor (where `taskset` is there to bind them
+//! to it), the targets in turns within each round, medians of the rounds. The number to compare is processor time of the proxy per request,
+//! by the kernel's accounting; for cqlens per request that its report has counted.
+#![allow(
+    clippy::print_stdout,
+    clippy::cast_precision_loss,
+    clippy::unwrap_used,
+    reason = "a benchmark prints, and ends where something is wrong"
+)]
+
+mod backend;
+mod load;
+mod process;
+
+use std::{
+    env, net::SocketAddr, os::unix::process::CommandExt, path::Path, process::Command, time::Duration,
+};
+
+use cqlens_proto::envelope::Version;
+use load::{Client, Done, Load, Statement};
+use process::Running;
+use tokio::{task::JoinSet, time::Instant};
+
+const ROUNDS: usize = 3;
+const WARM_UP: Duration = Duration::from_millis(500);
+const MEASURED: Duration = Duration::from_millis(1500);
+
+const LOADS: &[Load] = &[
+    load("1 connection, depth 1", Version::V4, 1, 1, None, Statement::Small),
+    load(
+        "16 connections, 5,000/s",
+        Version::V4,
+        16,
+        1,
+        Some(5_000),
+        Statement::Small,
+    ),
+    load(
+        "16 x 32, prepared, v4",
+        Version::V4,
+        16,
+        32,
+        None,
+        Statement::Small,
+    ),
+    load(
+        "16 x 32, prepared, v5",
+        Version::V5,
+        16,
+        32,
+        None,
+        Statement::Small,
+    ),
+    load("16 x 32, unprepared", Version::V4, 16, 32, None, Statement::Text),
+    load("8 x 4, 64 KiB rows", Version::V4, 8, 4, None, Statement::Large),
+];
+
+const fn load(
+    name: &'static str,
+    version: Version,
+    connections: usize,
+    depth: i16,
+    rate: Option<u32>,
+    statement: Statement,
+) -> Load {
+    Load {
+        name,
+        version,
+        connections,
+        depth,
+        rate,
+        statement,
+    }
+}
+
+/// Of how many idle connections the memory is measured.
+const IDLE: usize = 1_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Target {
+    Direct,
+    Haproxy,
+    Cqlens,
+}
+
+const TARGETS: [Target; 3] = [Target::Direct, Target::Haproxy, Target::Cqlens];
+
+/// One target under one load in one round.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    /// Requests a second.
+    rate: f64,
+    /// Median time of a write and its answers, in microseconds.
+    round_trip: f64,
+    /// Of the proxy, per request (that was audited), in microseconds.
+    processor: f64,
+    audited: f64,
+}
+
+fn main() {
+    bind_to_one_processor();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    // A thread of its own: clients and backend are different processes elsewhere.
+    let backend = std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let (listener, address) = runtime.block_on(backend::listen());
+        std::thread::spawn(move || runtime.block_on(backend::serve(listener)));
+        address
+    });
+    let backend = backend.join().unwrap();
+    runtime.block_on(async {
+        for load in LOADS {
+            compare(load, backend).await;
+        }
+        memory(backend).await;
+    });
+}
+
+/// Threads that wake each other across processors of a virtual machine cost more than what is measured here.
+fn bind_to_one_processor() {
+    const BOUND: &str = "CQLENS_BENCH_BOUND";
+    if env::var_os(BOUND).is_some() {
+        return;
+    }
+    let last = std::thread::available_parallelism().map_or(0, |processors| processors.get() - 1);
+    let this = env::current_exe().unwrap();
+    // Only returns where there is no such command.
+    let error = Command::new("taskset")
+        .args(["-c", &last.to_string()])
+        .arg(this)
+        .args(env::args_os().skip(1))
+        .env(BOUND, "1")
+        .exec();
+    println!("not bound to one processor: {error}\n");
+}
+
+async fn compare(load: &Load, backend: SocketAddr) {
+    let mut rows = TARGETS.map(|_| Vec::new());
+    for _ in 0..ROUNDS {
+        for (target, rows) in TARGETS.iter().zip(&mut rows) {
+            rows.extend(measure(*target, load, backend).await);
+        }
+    }
+    println!("{}", load.name);
+    println!("| target | requests/s | round trip us | processor us/request | of HAProxy's | audited |");
+    println!("| --- | --- | --- | --- | --- | --- |");
+    let haproxy: Vec<f64> = rows[1].iter().map(|row: &Row| row.processor).collect();
+    for (target, rows) in TARGETS.iter().zip(&rows) {
+        if rows.is_empty() {
+            println!("| {target:?} | not installed | | | | |");
+            continue;
+        }
+        let of = |value: fn(&Row) -> f64| median(rows.iter().map(value));
+        let (processor, ratio) = match target {
+            Target::Direct => (String::new(), String::new()),
+            _ => {
+                let ratios = rows
+                    .iter()
+                    .zip(&haproxy)
+                    .map(|(row, haproxy)| row.processor / haproxy);
+                let ratio = if haproxy.is_empty() {
+                    String::new()
+                } else {
+                    format!("{:.2}", median(ratios))
+                };
+                (format!("{:.2}", of(|row| row.processor)), ratio)
+            }
+        };
+        let audited = match target {
+            Target::Cqlens => format!("{:.1} %", of(|row| row.audited) * 100.0),
+            _ => String::new(),
+        };
+        println!(
+            "| {target:?} | {:.0} | {:.1} | {processor} | {ratio} | {audited} |",
+            of(|row| row.rate),
+            of(|row| row.round_trip)
+        );
+    }
+    println!();
+}
+
+/// None where the target is not installed.
+async fn measure(target: Target, load: &Load, backend: SocketAddr) -> Option<Row> {
+    let folder = tempfile::tempdir().unwrap();
+    let proxy = start(target, folder.path(), backend)?;
+    let mut clients = Vec::new();
+    let address = proxy.as_ref().map_or(backend, |proxy| proxy.address);
+    for number in 0..load.connections {
+        clients.push(Client::connect(address, *load, number).await);
+    }
+    let (clients, _) = run(clients, WARM_UP).await;
+    let before = proxy.as_ref().map(Running::processor_time).unwrap_or_default();
+    let began = Instant::now();
+    let (clients, done) = run(clients, MEASURED).await;
+    let seconds = began.elapsed().as_secs_f64();
+    let after = proxy.as_ref().map(Running::processor_time).unwrap_or_default();
+    drop(clients);
+    let answers = done.iter().map(|done| done.answers).sum::<u64>() as f64;
+    let mut round_trips = done[0].round_trips.clone();
+    done.iter()
+        .skip(1)
+        .for_each(|done| round_trips.add(&done.round_trips).unwrap());
+    if let Some(proxy) = proxy {
+        proxy.stop();
+    }
+    let audited = match target {
+        Target::Cqlens => process::audited_share(folder.path()),
+        _ => 1.0,
+    };
+    Some(Row {
+        rate: answers / seconds,
+        round_trip: round_trips.value_at_quantile(0.5) as f64 / 1e3,
+        processor: (after - before).as_secs_f64() * 1e6 / (answers * audited),
+        audited,
+    })
+}
+
+/// None where the target is not installed; no process where there is no proxy.
+fn start(target: Target, folder: &Path, backend: SocketAddr) -> Option<Option<Running>> {
+    Some(match target {
+        Target::Direct => None,
+        Target::Haproxy => Some(Running::haproxy(folder, backend)?),
+        Target::Cqlens => Some(Running::cqlens(folder, backend)),
+    })
+}
+
+async fn run(clients: Vec<Client>, time: Duration) -> (Vec<Client>, Vec<Done>) {
+    let end = Instant::now() + time;
+    let mut running = JoinSet::new();
+    for mut client in clients {
+        running.spawn(async move {
+            let done = client.run(end).await;
+            (client, done)
+        });
+    }
+    running.join_all().await.into_iter().unzip()
+}
+
+async fn memory(backend: SocketAddr) {
+    println!("memory of {IDLE} idle connections that have prepared and read once");
+    println!("| target | KiB each |");
+    println!("| --- | --- |");
+    for target in [Target::Haproxy, Target::Cqlens] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(Some(proxy)) = start(target, folder.path(), backend) else {
+            println!("| {target:?} | not installed |");
+            continue;
+        };
+        let load = load("", Version::V4, 1, 1, None, Statement::Small);
+        // What the first ones need, all need once.
+        let mut clients = vec![Client::connect(proxy.address, load, 0).await];
+        let before = proxy.resident_kib();
+        for number in 1..=IDLE {
+            clients.push(Client::connect(proxy.address, load, number).await);
+        }
+        let (clients, _) = run(clients, Duration::from_millis(1)).await;
+        tokio::time::sleep(WARM_UP).await;
+        println!(
+            "| {target:?} | {:.1} |",
+            (proxy.resident_kib() - before) as f64 / IDLE as f64
+        );
+        drop(clients);
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

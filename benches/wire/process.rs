@@ -1,0 +1,109 @@
+//! The processes that are measured, and what the kernel says of them.
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener, TcpStream},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+/// A running proxy; killed when dropped.
+pub(crate) struct Running {
+    child: Child,
+    pub(crate) address: SocketAddr,
+}
+
+impl Running {
+    pub(crate) fn cqlens(folder: &Path, upstream: SocketAddr) -> Self {
+        let (schema, report) = (folder.join("schema.cql"), folder.join("report.json"));
+        fs::write(&schema, crate::backend::SCHEMA).expect("a folder of our own");
+        let address = free();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cqlens"));
+        command.args(["--log", "error", "proxy", "--no-control-connection"]);
+        command.args([
+            "--listen",
+            &address.to_string(),
+            "--upstream",
+            &upstream.to_string(),
+        ]);
+        command.arg("--schema").arg(schema).arg("--report").arg(report);
+        Self::start(command, address)
+    }
+
+    /// None where there is no HAProxy.
+    pub(crate) fn haproxy(folder: &Path, upstream: SocketAddr) -> Option<Self> {
+        Command::new("haproxy").arg("-v").output().ok()?;
+        let address = free();
+        let settings = folder.join("haproxy.cfg");
+        let text = format!(
+            "global\n  maxconn 4000\n  nbthread 1\ndefaults\n  mode tcp\n  timeout connect 5s\n  timeout client 1h\n  \
+             timeout server 1h\nlisten bench\n  bind {address}\n  server node {upstream}\n"
+        );
+        fs::write(&settings, text).expect("a folder of our own");
+        let mut command = Command::new("haproxy");
+        command.arg("-db").arg("-f").arg(settings);
+        Some(Self::start(command, address))
+    }
+
+    fn start(mut command: Command, address: SocketAddr) -> Self {
+        let command = command.stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("the program starts");
+        let running = Self { child, address };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while TcpStream::connect(address).is_err() {
+            assert!(Instant::now() < deadline, "a proxy does not listen on {address}");
+            sleep(Duration::from_millis(20));
+        }
+        running
+    }
+
+    /// Time on a processor so far, all threads together.
+    pub(crate) fn processor_time(&self) -> Duration {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the process runs");
+        let nanoseconds = tasks.flatten().filter_map(|task| {
+            let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
+            text.split_whitespace().next()?.parse::<u64>().ok()
+        });
+        Duration::from_nanos(nanoseconds.sum())
+    }
+
+    /// Memory that is in use now, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the process runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        number.expect("the kernel tells the resident memory")
+    }
+
+    /// Ends it as an operator would.
+    pub(crate) fn stop(mut self) {
+        let terminated = Command::new("kill").arg(self.child.id().to_string()).status();
+        terminated.expect("there is a kill command");
+        self.child.wait().expect("our own child");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An address that was free a moment ago.
+fn free() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("a bound socket has an address")
+}
+
+/// The share of requests that the last report was made of.
+pub(crate) fn audited_share(folder: &Path) -> f64 {
+    let text = fs::read_to_string(folder.join("report.json")).expect("cqlens has written its report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("the report is JSON");
+    let count = |name: &str| report["coverage"][name].as_f64().expect("coverage has counts");
+    count("audited") / count("requests")
+}
