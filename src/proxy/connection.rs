@@ -157,7 +157,8 @@ async fn close_gently(client: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     if client.shutdown().await.is_err() {
         return;
     }
-    let mut ignored = [0; 4096];
+    // Not in the task: all connections would have room for it as long as they are open.
+    let mut ignored = vec![0; 4096];
     let until_closed = async { while matches!(client.read(&mut ignored).await, Ok(n) if n > 0) {} };
     // A client that never closes loses nothing: it has been told.
     let _ = tokio::time::timeout(LINGER, until_closed).await;
