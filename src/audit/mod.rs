@@ -165,6 +165,9 @@ fn count_dropped(window: &mut Window, dropped: Dropped) {
     for (reason, connections) in dropped.tls_failures {
         *coverage.tls_failures.entry(reason.to_owned()).or_default() += connections;
     }
+    for (reason, connections) in dropped.refused {
+        *coverage.refused_connections.entry(reason.to_owned()).or_default() += connections;
+    }
     coverage.requests = coverage.audited + coverage.dropped + coverage.undecoded;
 }
 

@@ -6,6 +6,7 @@
 mod clock;
 mod connection;
 mod queue;
+mod refusal;
 mod tap;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use cqlens_proto::{cutter::Framing, envelope::Direction};
 pub use clock::{Clock, Moment};
 pub use connection::{Connection, ConnectionId};
 pub use queue::{Dropped, Limits, Queue, TlsFailure};
+pub use refusal::Refusal;
 pub use tap::Tap;
 
 /// Bytes that passed in one direction of a connection, as they were read.

@@ -11,7 +11,7 @@ use std::{
 use cqlens_proto::cutter::Opaque;
 use crossbeam_queue::SegQueue;
 
-use super::Capture;
+use super::{Capture, Refusal};
 
 /// How much may wait for the auditors.
 #[derive(Debug, Clone, Copy)]
@@ -37,6 +37,8 @@ pub struct Dropped {
     pub opaque: BTreeMap<&'static str, u64>,
     /// Connections that TLS ended, by reason.
     pub tls_failures: BTreeMap<&'static str, u64>,
+    /// Connections that were not let in, by reason.
+    pub refused: BTreeMap<&'static str, u64>,
 }
 
 /// Whose TLS failed, and so a connection.
@@ -64,6 +66,8 @@ pub struct Queue {
     opaque: Mutex<BTreeMap<&'static str, u64>>,
     /// Not on the way of any bytes.
     tls_failures: Mutex<BTreeMap<&'static str, u64>>,
+    /// Not on the way of any bytes.
+    refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
 /// A list, not a ring: a ring of a size that is never too small goes through all of its memory also where next to nothing waits.
@@ -88,6 +92,7 @@ impl Queue {
             dropped_bytes: AtomicU64::new(0),
             opaque: Mutex::default(),
             tls_failures: Mutex::default(),
+            refused: Mutex::default(),
         }
     }
 
@@ -133,6 +138,11 @@ impl Queue {
         *lock(&self.tls_failures).entry(failure.name()).or_default() += 1;
     }
 
+    /// Counts a connection that was not let in.
+    pub fn count_refused(&self, refusal: Refusal) {
+        *lock(&self.refused).entry(refusal.name()).or_default() += 1;
+    }
+
     /// What was left out since the last call.
     pub fn take_dropped(&self) -> Dropped {
         Dropped {
@@ -140,6 +150,7 @@ impl Queue {
             bytes: self.dropped_bytes.swap(0, Ordering::Relaxed),
             opaque: std::mem::take(&mut *lock(&self.opaque)),
             tls_failures: std::mem::take(&mut *lock(&self.tls_failures)),
+            refused: std::mem::take(&mut *lock(&self.refused)),
         }
     }
 }

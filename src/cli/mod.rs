@@ -5,6 +5,7 @@
 mod config;
 mod demo;
 mod explain;
+mod limits;
 mod log;
 mod output;
 mod proxy;

@@ -12,6 +12,7 @@ use tokio::{
 
 use super::{
     config::{duration, host_and_port, positive_duration},
+    limits::{Descriptors, LimitArgs},
     output::{Outputs, hash_key},
     schema_file,
     tls::{Tls, TlsArgs},
@@ -20,7 +21,7 @@ use crate::{
     audit::Audit,
     capture::{Clock, Limits, Queue},
     catalog::{self, Live, client::ClientOptions},
-    proxy::{Drain, Drained, Proxy, Route, Workers},
+    proxy::{Drain, Drained, Gate, Proxy, Route, Workers},
     tls::Connector,
 };
 
@@ -79,6 +80,8 @@ pub(super) struct Args {
     hash_key_file: Option<PathBuf>,
     #[command(flatten)]
     tls: TlsArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 /// Runs until SIGTERM or SIGINT; SIGHUP reads certificates and keys again.
@@ -127,8 +130,12 @@ async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) 
         client_tls: tls.clients.clone(),
         upstream_tls: tls.upstream.clone(),
     };
+    let descriptors = Descriptors::raise();
+    let gate = Gate::new(args.limits.policy(descriptors));
+    descriptors.judge(&gate.policy());
     let workers = Workers::for_each_processor().context("no threads for connections")?;
-    let serving = tokio::spawn(Proxy::new(route, queue, Clock::start(), workers).serve(listener, drain));
+    let proxy = Proxy::new(route, queue, Clock::start()).behind(&gate);
+    let serving = tokio::spawn(proxy.serve(listener, drain, workers));
     tracing::info!(listen = %listening, client_tls = tls.clients.is_some(), upstream = %args.upstream,
         upstream_tls = tls.upstream.is_some(), "forwarding");
 

@@ -1,44 +1,68 @@
 //! One client and the node it talks to.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use cqlens_proto::envelope::Direction;
-use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{
-    Drain, Route,
+    Drain, Proxy,
+    arrival::{Guest, Visit},
+    gate::Seat,
     pump::{Ended, Side, pump},
-    socket::{self, Halves, Socket},
+    refusal::{self, Refused},
+    socket::{self, Halves, NoUpstream, Socket},
 };
 use crate::{
     capture::{Clock, Connection, Queue, Tap, TlsFailure},
     tls,
 };
 
-/// Forwards until both directions have ended, one of them has failed, or the drain lets go of the connection.
-pub(super) async fn run(
-    client: TcpStream,
-    connection: &Arc<Connection>,
-    route: &Route,
-    queue: Arc<Queue>,
-    clock: Clock,
-    drain: Drain,
-) {
-    let Some(client) = socket::of_client(client, connection, route, &queue, &drain).await else {
-        return;
+/// A connection whose two sides are ready for bytes.
+pub(super) struct Opened {
+    connection: Arc<Connection>,
+    client: Socket,
+    upstream: Socket,
+    seat: Seat,
+}
+
+/// Lets a client in and connects to the node for it; none if nothing can be forwarded, which has been said.
+pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -> Option<Opened> {
+    let Visit { socket, client, seat } = guest.enter(seat, &proxy).await?;
+    let Proxy { route, queue, .. } = &proxy;
+    let connection = Arc::new(proxy.connection(client));
+    let client = socket::of_client(socket, &connection, route, queue, &drain).await?;
+    let upstream = match socket::of_upstream(&connection, route, queue).await {
+        Ok(upstream) => upstream,
+        Err(NoUpstream::Said) => return None,
+        Err(NoUpstream::NoDescriptor) => {
+            turn_away(client, &connection, &proxy).await;
+            return None;
+        }
     };
-    let Some(upstream) = socket::of_upstream(connection, route, &queue).await else {
-        return;
-    };
+    Some(Opened {
+        connection,
+        client,
+        upstream,
+        seat,
+    })
+}
+
+/// Forwards until both directions have ended, one of them has failed, or the drain lets go of the
+/// connection.
+pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
+    let Opened {
+        connection,
+        client,
+        upstream,
+        seat: _seat,
+    } = opened;
     tracing::debug!(client = %connection.client, "connection opened");
     let link = Link {
-        connection,
-        queue: &queue,
-        clock,
-        drain: &drain,
+        connection: &connection,
+        queue: &proxy.queue,
+        clock: proxy.clock,
+        drain,
     };
     // Boxed where there is TLS, so that plain connections need not make room for it.
     let ended = match (client, upstream) {
@@ -49,8 +73,20 @@ pub(super) async fn run(
     };
     tracing::debug!(client = %connection.client, %ended, bytes = connection.bytes(), "connection closed");
     if let Some(failure) = tls_failure(&ended) {
-        tracing::warn!(client = %connection.client, upstream = %route.upstream, "{ended}");
-        queue.count_tls_failure(failure);
+        tracing::warn!(client = %connection.client, upstream = %proxy.route.upstream, "{ended}");
+        proxy.queue.count_tls_failure(failure);
+    }
+    connection.close();
+}
+
+/// Tells a client that its connection cannot go on, if not too many are being told such things.
+async fn turn_away(client: Socket, connection: &Connection, proxy: &Proxy) {
+    let refusals = proxy.entrance.refusals();
+    refusals.note(connection.client, &Refused::NoDescriptor, &proxy.queue);
+    let Some(_permit) = refusals.answer() else { return };
+    match client {
+        Socket::Plain(mut client) => refusal::answer(&mut client, &Refused::NoDescriptor).await,
+        Socket::Tls(mut client) => refusal::answer(&mut client, &Refused::NoDescriptor).await,
     }
 }
 
@@ -153,7 +189,7 @@ async fn both(requests: impl Future<Output = Ended>, responses: impl Future<Outp
 ///
 /// Closing a socket that has unread bytes resets it, and a reset can destroy responses that the client has not
 /// read yet.
-async fn close_gently(client: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+pub(super) async fn close_gently(client: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     if client.shutdown().await.is_err() {
         return;
     }
@@ -164,4 +200,4 @@ async fn close_gently(client: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     let _ = tokio::time::timeout(LINGER, until_closed).await;
 }
 
-const LINGER: std::time::Duration = std::time::Duration::from_millis(500);
+const LINGER: Duration = Duration::from_millis(500);

@@ -2,15 +2,20 @@
 //!
 //! What is absent on purpose: decoding, rewriting, and any wait for the audit.
 
+mod accept;
+mod arrival;
 mod chunks;
 mod connection;
 mod drain;
+mod gate;
+mod policy;
 mod pump;
+mod refusal;
 mod socket;
+mod throttle;
 mod workers;
 
 use std::{
-    io,
     net::SocketAddr,
     sync::{
         Arc,
@@ -26,7 +31,13 @@ use crate::{
     tls::{Acceptor, Connector},
 };
 
+use accept::AcceptErrors;
+use arrival::Guest;
 pub use drain::{Drain, Drained};
+use gate::Entrance;
+pub use gate::Gate;
+pub use policy::Policy;
+pub use refusal::ANSWERED_AT_A_TIME as REFUSALS_AT_A_TIME;
 pub use workers::Workers;
 
 /// Where connections go, and how.
@@ -43,37 +54,48 @@ pub struct Route {
 }
 
 /// What all connections of a process share.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Proxy {
     route: Route,
     queue: Arc<Queue>,
     clock: Clock,
-    workers: Workers,
-    connections: AtomicU64,
+    connections: Arc<AtomicU64>,
+    entrance: Entrance,
 }
 
 impl Proxy {
-    /// A proxy that runs connections on `workers` and hands captures to `queue`.
-    pub fn new(route: Route, queue: Arc<Queue>, clock: Clock, workers: Workers) -> Self {
+    /// A proxy that hands captures to `queue`, and lets clients in as [`Policy`] has it by default.
+    pub fn new(route: Route, queue: Arc<Queue>, clock: Clock) -> Self {
         Self {
             route,
             queue,
             clock,
-            workers,
-            connections: AtomicU64::new(0),
+            connections: Arc::default(),
+            entrance: Gate::default().entrance(),
         }
     }
 
-    /// Accepts clients until `drain` begins, then waits for connections to end as [`Drain`] has it.
-    pub async fn serve(self, listener: TcpListener, drain: Drain) -> Drained {
+    /// Lets clients in through `gate`, which other proxies may share.
+    #[must_use]
+    pub fn behind(self, gate: &Gate) -> Self {
+        Self {
+            entrance: gate.entrance(),
+            ..self
+        }
+    }
+
+    /// Accepts clients, whose connections run on `workers`, until `drain` begins, then waits for connections to end as [`Drain`]
+    /// has it.
+    pub async fn serve(self, listener: TcpListener, drain: Drain, workers: Workers) -> Drained {
         let (alive, all_done) = drain::counter();
+        let errors = AcceptErrors::default();
         loop {
             tokio::select! {
                 biased;
                 () = drain.begun() => break,
                 accepted = listener.accept() => match accepted {
-                    Ok((client, address)) => self.spawn(client, address, drain.clone(), alive.clone()),
-                    Err(error) => pause_after(&error).await,
+                    Ok((client, address)) => self.spawn(client, address, drain.clone(), alive.clone(), &workers),
+                    Err(error) => errors.after(&error).await,
                 },
             }
         }
@@ -82,35 +104,55 @@ impl Proxy {
         drain.wait_for(all_done).await
     }
 
-    fn spawn(&self, client: TcpStream, address: SocketAddr, drain: Drain, alive: drain::Alive) {
-        let id = ConnectionId(self.connections.fetch_add(1, Ordering::Relaxed));
-        let connection = Arc::new(Connection::new(id, address));
-        let (route, queue, clock) = (self.route.clone(), Arc::clone(&self.queue), self.clock);
-        let client = match client.into_std() {
-            Ok(client) => client,
+    fn spawn(
+        &self,
+        socket: TcpStream,
+        peer: SocketAddr,
+        drain: Drain,
+        alive: drain::Alive,
+        workers: &Workers,
+    ) {
+        let policy = self.entrance.policy();
+        let seat = match self.entrance.admit(&policy) {
+            Ok(seat) => seat,
+            Err(full) => return Guest { socket, peer, policy }.refuse(full, self),
+        };
+        let socket = match socket.into_std() {
+            Ok(socket) => socket,
             Err(error) => {
-                tracing::debug!(client = %address, %error, "client has gone");
+                tracing::debug!(client = %peer, %error, "client has gone");
                 return;
             }
         };
-        self.workers.spawn(async move {
-            match TcpStream::from_std(client) {
-                Ok(client) => connection::run(client, &connection, &route, queue, clock, drain).await,
-                Err(error) => {
-                    tracing::warn!(client = %connection.client, %error, "a client could not be served")
-                }
+        let (proxy, draining) = (self.clone(), drain.clone());
+        // Boxed, so that a connection that is open has no room for how it was opened.
+        let opening = Box::pin(async move {
+            let socket = on_this_thread(socket, peer)?;
+            connection::open(Guest { socket, peer, policy }, seat, proxy, draining).await
+        });
+        let proxy = self.clone();
+        workers.spawn(async move {
+            if let Some(opened) = opening.await {
+                connection::forward(opened, &proxy, &drain).await;
             }
-            connection.close();
             drop(alive);
         });
     }
+
+    /// The next connection.
+    fn connection(&self, client: SocketAddr) -> Connection {
+        let id = self.connections.fetch_add(1, Ordering::Relaxed);
+        Connection::new(ConnectionId(id), client)
+    }
 }
 
-/// Accept errors are passing ones (a client that has gone, no file descriptors left): never a reason to stop.
-async fn pause_after(error: &io::Error) {
-    tracing::warn!(%error, "a client could not be accepted");
-    tokio::time::sleep(ACCEPT_PAUSE).await;
+/// A client's socket, for the runtime of the thread that asks.
+fn on_this_thread(socket: std::net::TcpStream, client: SocketAddr) -> Option<TcpStream> {
+    match TcpStream::from_std(socket) {
+        Ok(socket) => Some(socket),
+        Err(error) => {
+            tracing::warn!(%client, %error, "a client could not be served");
+            None
+        }
+    }
 }
-
-/// Without file descriptors every accept fails at once; a pause keeps the loop from spinning.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

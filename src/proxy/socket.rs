@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Drain, Route};
+use super::{Drain, Route, refusal};
 use crate::{
     capture::{Connection, Queue, TlsFailure},
     tls::{Acceptor, ClientFault, TlsStream},
@@ -21,6 +21,14 @@ use crate::{
 pub(super) enum Socket {
     Plain(TcpStream),
     Tls(TlsStream),
+}
+
+/// Why there is no connection to the upstream.
+pub(super) enum NoUpstream {
+    /// Which has been said.
+    Said,
+    /// It is not the upstream's fault.
+    NoDescriptor,
 }
 
 /// What can be read and written at the same time.
@@ -86,34 +94,39 @@ async fn accept(
     None
 }
 
-/// The upstream's side; none if nothing can be forwarded, which has been said.
-pub(super) async fn of_upstream(connection: &Connection, route: &Route, queue: &Queue) -> Option<Socket> {
+/// The upstream's side.
+pub(super) async fn of_upstream(
+    connection: &Connection,
+    route: &Route,
+    queue: &Queue,
+) -> Result<Socket, NoUpstream> {
     let deadline = Instant::now() + route.connect_timeout;
     let upstream = match within(deadline, TcpStream::connect(&route.upstream)).await {
         Ok(upstream) => upstream,
+        Err(error) if refusal::is_out_of_descriptors(&error) => return Err(NoUpstream::NoDescriptor),
         Err(error) => {
             tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
                 "upstream refused the connection, the client's is closed");
-            return None;
+            return Err(NoUpstream::Said);
         }
     };
     if let Err(error) = upstream.set_nodelay(true) {
         tracing::debug!(upstream = %route.upstream, %error, "upstream has gone");
-        return None;
+        return Err(NoUpstream::Said);
     }
     if let Ok(address) = upstream.peer_addr() {
         connection.reaches(address);
     }
     let Some(connector) = &route.upstream_tls else {
-        return Some(Socket::Plain(upstream));
+        return Ok(Socket::Plain(upstream));
     };
     match within(deadline, connector.connect(upstream)).await {
-        Ok(stream) => Some(Socket::Tls(stream)),
+        Ok(stream) => Ok(Socket::Tls(stream)),
         Err(error) => {
             tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
                 "no TLS with the upstream, the client's connection is closed");
             queue.count_tls_failure(TlsFailure::Upstream);
-            None
+            Err(NoUpstream::Said)
         }
     }
 }

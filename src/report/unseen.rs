@@ -108,6 +108,10 @@ fn counted(report: &Report) -> Vec<String> {
     for (reason, &count) in &coverage.tls_failures {
         say(count, "connection", "connections", &tls_failure(reason));
     }
+    for (reason, &count) in &coverage.refused_connections {
+        let what = format!("refused: {}", refusal(reason));
+        say(count, "connection was", "connections were", &what);
+    }
     lines
 }
 
@@ -117,6 +121,13 @@ fn tls_failure(whose: &str) -> String {
         "client" => "came to nothing, because TLS with the client failed".to_owned(),
         "upstream" => "came to nothing, because TLS with the node failed".to_owned(),
         other => format!("came to nothing, because TLS failed ({other})"),
+    }
+}
+
+fn refusal(reason: &str) -> String {
+    match reason {
+        "descriptors" => "cqlens had no file descriptor for it".to_owned(),
+        setting => format!("{setting} allowed no more"),
     }
 }
 
@@ -237,6 +248,12 @@ mod tests {
     fn every_gap_has_its_sentence() {
         let mut report = testing::busy_report();
         report.coverage.tls_failures.insert("upstream".to_owned(), 3);
+        for (reason, count) in [("max-connections", 5), ("descriptors", 1)] {
+            report
+                .coverage
+                .refused_connections
+                .insert(reason.to_owned(), count);
+        }
         let lines = lines(&report);
         for expected in [
             "2 of 3 nodes can be reached without cqlens: drivers learn their addresses from `system.peers`.",
@@ -245,6 +262,8 @@ mod tests {
             "31 requests had no answer when their connection ended or their window closed.",
             "2 connections were forwarded without being looked into: TLS on a port that was thought plain.",
             "3 connections came to nothing, because TLS with the node failed.",
+            "5 connections were refused: max-connections allowed no more.",
+            "1 connection was refused: cqlens had no file descriptor for it.",
             "Of 92,101 executions the partitions are not known exactly: prepared before cqlens started, \
              and `system.prepared_statements` does not list the statement.",
         ] {

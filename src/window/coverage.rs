@@ -44,6 +44,8 @@ pub struct Coverage {
     pub opaque_connections: BTreeMap<String, u64>,
     /// Connections that TLS ended, most of them before anything was forwarded, by whose it was.
     pub tls_failures: BTreeMap<String, u64>,
+    /// Connections that were not let in, by reason: the limit that was reached, or what was missing.
+    pub refused_connections: BTreeMap<String, u64>,
     /// Statements that the CQL parser did not understand.
     pub unparsed: u64,
     /// Exchanges on system keyspaces: drivers' and tools' own, counted apart from everything else.
@@ -84,6 +86,7 @@ impl Coverage {
         add_counts(&mut self.unknown_reasons, &other.unknown_reasons);
         add_counts(&mut self.opaque_connections, &other.opaque_connections);
         add_counts(&mut self.tls_failures, &other.tls_failures);
+        add_counts(&mut self.refused_connections, &other.refused_connections);
         self.notices.extend(other.notices.iter().cloned());
     }
 }

@@ -155,7 +155,7 @@ async fn through_proxy<T>(
         upstream_tls: None,
     };
     let workers = Workers::start(1).context("no thread for the proxy")?;
-    let serving = tokio::spawn(Proxy::new(route, queue, Clock::start(), workers).serve(listener, drain));
+    let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(listener, drain, workers));
     wait_for_schema(&live).await?;
 
     let told = traffic(proxy).await;

@@ -1,0 +1,46 @@
+//! Why clients are not let in.
+
+/// Why a client was not let in. Those with a setting are called like it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The process has all the connections that it may have.
+    MaxConnections,
+    /// The listener has.
+    MaxConnectionsPerListener,
+    /// The client has.
+    MaxConnectionsPerClient,
+    /// There was no file descriptor for the connection to the node.
+    Descriptors,
+}
+
+impl Refusal {
+    /// All of them, in their order.
+    pub const ALL: [Self; 4] = [
+        Self::MaxConnections,
+        Self::MaxConnectionsPerListener,
+        Self::MaxConnectionsPerClient,
+        Self::Descriptors,
+    ];
+
+    /// The reason as reports name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::MaxConnections => "max-connections",
+            Self::MaxConnectionsPerListener => "max-connections-per-listener",
+            Self::MaxConnectionsPerClient => "max-connections-per-client",
+            Self::Descriptors => "descriptors",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stands_where_its_number_says() {
+        for (index, refusal) in Refusal::ALL.into_iter().enumerate() {
+            assert_eq!(refusal as usize, index);
+        }
+    }
+}

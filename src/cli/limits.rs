@@ -1,0 +1,122 @@
+//! The settings of the edge: how many connections.
+
+use std::num::NonZeroUsize;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::proxy::{Policy, REFUSALS_AT_A_TIME};
+
+/// What connections may cost.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Connections")]
+pub(super) struct LimitArgs {
+    /// How many connections of clients are open at a time, in the whole process; further ones are answered with an ERROR that
+    /// says so. Each takes two file descriptors. If not set: 16384, or as many as the limit of file descriptors holds.
+    #[arg(long, env = "CQLENS_MAX_CONNECTIONS", value_name = "NUMBER")]
+    max_connections: Option<NonZeroUsize>,
+    /// How many of them may come through one listener; no limit of its own if not set.
+    #[arg(long, env = "CQLENS_MAX_CONNECTIONS_PER_LISTENER", value_name = "NUMBER")]
+    max_connections_per_listener: Option<NonZeroUsize>,
+    /// How many of them may come from one address; no limit if not set.
+    #[arg(long, env = "CQLENS_MAX_CONNECTIONS_PER_CLIENT", value_name = "NUMBER")]
+    max_connections_per_client: Option<NonZeroUsize>,
+}
+
+impl LimitArgs {
+    /// What the settings mean for a process that may open so many `descriptors`.
+    pub(super) fn policy(&self, descriptors: Descriptors) -> Policy {
+        let max_connections = match self.max_connections {
+            Some(asked) => asked.get(),
+            None => Policy::MAX_CONNECTIONS.min(descriptors.connections()).max(1),
+        };
+        Policy {
+            max_connections,
+            max_connections_per_listener: self.max_connections_per_listener.map(NonZeroUsize::get),
+            max_connections_per_client: self.max_connections_per_client.map(NonZeroUsize::get),
+        }
+    }
+}
+
+/// How many file descriptors the process may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Descriptors(usize);
+
+impl Descriptors {
+    /// As many as may be had: raises the soft limit to the hard one. Where that is not allowed, what there is.
+    pub(super) fn raise() -> Self {
+        let limit = getrlimit(Resource::Nofile);
+        let raised = Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        };
+        if limit.current != limit.maximum
+            && let Err(error) = setrlimit(Resource::Nofile, raised)
+        {
+            tracing::warn!(%error, "the limit of file descriptors cannot be raised");
+        }
+        // None is no limit at all.
+        let current = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        Self(usize::try_from(current).unwrap_or(usize::MAX))
+    }
+
+    /// How many connections they hold.
+    fn connections(self) -> usize {
+        self.0.saturating_sub(KEPT) / 2
+    }
+
+    /// Says if they do not hold as many connections as `policy` allows, or as it would allow if there were more.
+    pub(super) fn judge(self, policy: &Policy) {
+        let (descriptors, holds, asked) = (self.0, self.connections(), policy.max_connections);
+        if holds < asked {
+            tracing::warn!(
+                descriptors,
+                holds,
+                max_connections = asked,
+                "the limit of file descriptors (ulimit -n, LimitNOFILE) does not hold max-connections: clients may have to wait"
+            );
+        } else if asked == holds && asked < Policy::MAX_CONNECTIONS {
+            tracing::warn!(
+                descriptors,
+                max_connections = asked,
+                "the limit of file descriptors (ulimit -n, LimitNOFILE) holds fewer connections than the default"
+            );
+        }
+    }
+}
+
+/// For everything that is not a connection that is forwarded: clients that are being refused, listeners, the control connection, reports
+/// and snapshots, certificates, the runtime.
+const KEPT: usize = REFUSALS_AT_A_TIME + 64;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        limits: LimitArgs,
+    }
+
+    fn policy(arguments: &[&str], descriptors: usize) -> Policy {
+        let arguments = [&["cqlens"], arguments].concat();
+        Command::try_parse_from(arguments)
+            .unwrap()
+            .limits
+            .policy(Descriptors(descriptors))
+    }
+
+    #[test]
+    fn without_arguments_the_policy_is_the_default() {
+        assert_eq!(policy(&[], 1 << 20), Policy::default());
+    }
+
+    #[test]
+    fn the_default_is_what_the_descriptors_hold_and_what_was_asked_for_stays() {
+        assert_eq!(policy(&[], 1024).max_connections, 448);
+        assert_eq!(policy(&[], 60).max_connections, 1);
+        assert_eq!(policy(&["--max-connections", "1000"], 1024).max_connections, 1000);
+    }
+}

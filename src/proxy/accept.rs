@@ -1,0 +1,43 @@
+//! Clients that could not be accepted.
+
+use std::{io, time::Duration};
+
+use tokio::time::sleep;
+
+use super::throttle::{INTERVAL, Throttle};
+
+/// What a listener does about errors: it goes on. They pass (a client that has gone, no file descriptors left), and what is
+/// open is not touched by them.
+#[derive(Debug, Default)]
+pub(super) struct AcceptErrors {
+    throttle: Throttle,
+}
+
+impl AcceptErrors {
+    /// Says what happened, unless it was said a moment ago, and waits as long as makes sense.
+    pub(super) async fn after(&self, error: &io::Error) {
+        if is_of_one_client(error) {
+            tracing::debug!(%error, "a client has gone before it was accepted");
+            return;
+        }
+        let later = |attempts| {
+            tracing::warn!(attempts, "still no clients accepted, for {INTERVAL:?}");
+        };
+        if self.throttle.is_new(later) {
+            tracing::warn!(%error, "no clients can be accepted for now, they have to wait; open connections go on");
+        }
+        sleep(PAUSE).await;
+    }
+}
+
+/// The next one may be waiting already.
+fn is_of_one_client(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    )
+}
+
+/// Without file descriptors every attempt fails at once; a pause keeps the loop from spinning.
+const PAUSE: Duration = Duration::from_millis(50);

@@ -1,0 +1,163 @@
+//! Clients that are not let in: what they are told, what the log says, what is counted.
+//!
+//! A bare close would look to a driver like a network that fails, and to whoever reads its log like anything. So the first request is
+//! answered with an ERROR that drivers print. That takes a socket and a moment of patience for each, so only so many are
+//! answered at a time: beyond that a close has to do.
+
+use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use cqlens_proto::envelope::{Direction, Flags, HEADER_LEN, Header, Opcode, Version};
+use rustix::io::Errno;
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    sync::{OwnedSemaphorePermit, Semaphore},
+    time::timeout,
+};
+
+use super::{
+    gate::Full,
+    throttle::{INTERVAL, Throttle},
+};
+use crate::capture::{Queue, Refusal};
+
+/// How many refused clients are answered at a time; each takes a file descriptor.
+pub const ANSWERED_AT_A_TIME: usize = 64;
+
+/// How long a refused client is waited for until its first request has come and is answered. Drivers send it at once, and wait 5
+/// seconds for its answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Overloaded (v5 §8): drivers take it for a node that has no room, as it is, and try again later.
+const OVERLOADED: u32 = 0x1001;
+
+/// Keeps refusals from being a burden of their own.
+#[derive(Debug)]
+pub(super) struct Refusals {
+    answers: Arc<Semaphore>,
+    throttles: [Throttle; Refusal::ALL.len()],
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self {
+            answers: Arc::new(Semaphore::new(ANSWERED_AT_A_TIME)),
+            throttles: Default::default(),
+        }
+    }
+}
+
+impl Refusals {
+    /// Counts a refusal and says it, unless the same has been said a moment ago.
+    pub(super) fn note(&self, client: SocketAddr, refused: &Refused, queue: &Queue) {
+        let refusal = refused.refusal();
+        queue.count_refused(refusal);
+        let throttle = self.throttles.get(refusal as usize);
+        let later = move |clients| {
+            let reason = refusal.name();
+            tracing::warn!(clients, reason, "more clients were refused within {INTERVAL:?}");
+        };
+        if throttle.is_none_or(|throttle| throttle.is_new(later)) {
+            tracing::warn!(%client, reason = refusal.name(), "{refused}");
+        }
+    }
+
+    /// The permission to answer a client, if not too many are being answered.
+    pub(super) fn answer(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.answers).try_acquire_owned().ok()
+    }
+}
+
+/// Why a client is refused, in the words that it is told.
+#[derive(Debug)]
+pub(super) enum Refused {
+    Full(Full),
+    /// There is no file descriptor for the connection to the node.
+    NoDescriptor,
+}
+
+impl Refused {
+    fn refusal(&self) -> Refusal {
+        match self {
+            Self::Full(full) => full.refusal,
+            Self::NoDescriptor => Refusal::Descriptors,
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (refusal, limit) = match self {
+            Self::Full(Full { refusal, limit }) => (refusal, limit),
+            Self::NoDescriptor => {
+                return out.write_str("cqlens refuses the connection: it has no file descriptor for it");
+            }
+        };
+        let open = match limit {
+            1 => "connection is open",
+            _ => "connections are open",
+        };
+        let to_whom = match refusal {
+            Refusal::MaxConnectionsPerClient => " from this address",
+            Refusal::MaxConnectionsPerListener => " through this listener",
+            _ => "",
+        };
+        let setting = refusal.name();
+        write!(
+            out,
+            "cqlens refuses the connection: {limit} {open}{to_whom}, and {setting} allows no more"
+        )
+    }
+}
+
+/// Whether `error` says that there are no file descriptors left, of the process or of the machine.
+pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
+}
+
+/// Answers the first request of a client with the reason, and closes.
+///
+/// What is not the beginning of a request in a version that is known gets no answer.
+pub(super) async fn answer(client: &mut (impl AsyncRead + AsyncWrite + Unpin), refused: &Refused) {
+    // Whoever has gone, or sends nothing, misses nothing.
+    if let Ok(Ok(true)) = timeout(PATIENCE, answer_first(client, refused)).await {
+        super::connection::close_gently(client).await;
+    }
+}
+
+/// Whether there was something to answer.
+async fn answer_first(
+    client: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    refused: &Refused,
+) -> io::Result<bool> {
+    let mut header = [0; HEADER_LEN];
+    client.read_exact(&mut header).await?;
+    let request = Header::decode(&header);
+    if request.direction != Direction::Request || !request.version.is_known() {
+        return Ok(false);
+    }
+    client.write_all(&error(request, &refused.to_string())).await?;
+    client.flush().await?;
+    Ok(true)
+}
+
+/// An ERROR with `message`, in answer to `request`. The first of a connection is in no segment, whatever its version.
+fn error(request: Header, message: &str) -> Vec<u8> {
+    let message: Vec<u8> = message.bytes().take(usize::from(u16::MAX)).collect();
+    let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
+    let mut header = Header::response(request.version, request.stream_id, Opcode::ERROR);
+    header.flags = beta(request.version);
+    header.body_len = 4 + 2 + u32::from(length);
+    let mut bytes = header.encode().to_vec();
+    bytes.extend(OVERLOADED.to_be_bytes());
+    bytes.extend(length.to_be_bytes());
+    bytes.extend(message);
+    bytes
+}
+
+/// Versions that are still tried out are marked as such in answers too.
+fn beta(version: Version) -> Flags {
+    match version {
+        Version::V6Beta => Flags::USE_BETA,
+        _ => Flags::NONE,
+    }
+}
