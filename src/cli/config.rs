@@ -20,6 +20,22 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A duration, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OrOff(pub(super) Option<Duration>);
+
+/// Reads a duration, or `off` (and what comes to the same: `0`).
+pub(super) fn duration_or_off(text: &str) -> Result<OrOff, String> {
+    match text {
+        "off" | "0" => Ok(OrOff(None)),
+        _ => match duration(text) {
+            Ok(Duration::ZERO) => Ok(OrOff(None)),
+            Ok(duration) => Ok(OrOff(Some(duration))),
+            Err(expected) => Err(format!("{expected}, or off")),
+        },
+    }
+}
+
 /// Reads `host:port`; the port is 9042 where it is left out.
 pub(super) fn host_and_port(text: &str) -> Result<String, String> {
     let wrong = || "host:port, such as 10.0.0.1:9042".to_owned();
@@ -52,6 +68,11 @@ mod tests {
             assert!(duration(wrong).is_err(), "{wrong}");
         }
         assert!(positive_duration("0s").is_err());
+        for off in ["off", "0", "0s"] {
+            assert_eq!(duration_or_off(off), Ok(OrOff(None)), "{off}");
+        }
+        assert_eq!(duration_or_off("60s"), Ok(OrOff(Some(Duration::from_secs(60)))));
+        assert!(duration_or_off("never").is_err());
     }
 
     #[test]

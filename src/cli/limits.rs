@@ -1,9 +1,10 @@
-//! The settings of the edge: how many connections.
+//! The settings of the edge: how many connections, how long they may be silent.
 
 use std::num::NonZeroUsize;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::config::{OrOff, duration_or_off};
 use crate::proxy::{Policy, REFUSALS_AT_A_TIME};
 
 /// What connections may cost.
@@ -20,6 +21,17 @@ pub(super) struct LimitArgs {
     /// How many of them may come from one address; no limit if not set.
     #[arg(long, env = "CQLENS_MAX_CONNECTIONS_PER_CLIENT", value_name = "NUMBER")]
     max_connections_per_client: Option<NonZeroUsize>,
+    /// How long a connection, of a client or to the node, is silent before the kernel asks whether the other end is still there;
+    /// `off` never asks.
+    #[arg(long, env = "CQLENS_KEEPALIVE", value_name = "DURATION", default_value = "60s", value_parser = duration_or_off)]
+    keepalive: OrOff,
+    /// How long the other end may acknowledge nothing, or take nothing of what waits for it, before the connection is given up; `off`
+    /// leaves that to the kernel, which takes about a quarter of an hour.
+    #[arg(long, env = "CQLENS_UNACKNOWLEDGED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off)]
+    unacknowledged_timeout: OrOff,
+    /// How long a connection may carry no byte in either direction before it is closed; it may take up to a quarter longer.
+    #[arg(long, env = "CQLENS_IDLE_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off)]
+    idle_timeout: OrOff,
 }
 
 impl LimitArgs {
@@ -33,6 +45,9 @@ impl LimitArgs {
             max_connections,
             max_connections_per_listener: self.max_connections_per_listener.map(NonZeroUsize::get),
             max_connections_per_client: self.max_connections_per_client.map(NonZeroUsize::get),
+            keepalive: self.keepalive.0,
+            unacknowledged_timeout: self.unacknowledged_timeout.0,
+            idle_timeout: self.idle_timeout.0,
         }
     }
 }
@@ -93,6 +108,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use clap::Parser;
+    use std::time::Duration;
 
     #[derive(Parser)]
     struct Command {
@@ -118,5 +134,19 @@ mod tests {
         assert_eq!(policy(&[], 1024).max_connections, 448);
         assert_eq!(policy(&[], 60).max_connections, 1);
         assert_eq!(policy(&["--max-connections", "1000"], 1024).max_connections, 1000);
+    }
+
+    #[test]
+    fn timeouts_can_be_off() {
+        let all_off = ["--keepalive", "off", "--unacknowledged-timeout", "0"];
+        let policy = policy(&[&all_off[..], &["--idle-timeout", "1h"]].concat(), 1 << 20);
+        assert_eq!(
+            (
+                policy.keepalive,
+                policy.unacknowledged_timeout,
+                policy.idle_timeout
+            ),
+            (None, None, Some(Duration::from_secs(3600)))
+        );
     }
 }

@@ -7,6 +7,7 @@ use tokio::{net::TcpStream, time::timeout};
 use super::{
     Policy, Proxy,
     gate::{Full, Seat},
+    keepalive,
     refusal::{self, Refused},
 };
 
@@ -21,12 +22,14 @@ pub(super) struct Guest {
 pub(super) struct Visit {
     pub(super) socket: TcpStream,
     pub(super) client: SocketAddr,
+    pub(super) policy: Arc<Policy>,
     pub(super) seat: Seat,
 }
 
 impl Guest {
     /// Takes the `seat` if it may; none if nothing is to be forwarded, which has been said.
     pub(super) async fn enter(self, mut seat: Seat, proxy: &Proxy) -> Option<Visit> {
+        keepalive::set(&self.socket, &self.policy);
         if let Err(full) = seat.claim(self.peer.ip(), &self.policy) {
             drop(seat);
             self.turn_away(full, proxy).await;
@@ -35,6 +38,7 @@ impl Guest {
         Some(Visit {
             socket: self.socket,
             client: self.peer,
+            policy: self.policy,
             seat,
         })
     }

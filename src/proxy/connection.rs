@@ -9,6 +9,7 @@ use super::{
     Drain, Proxy,
     arrival::{Guest, Visit},
     gate::Seat,
+    idle,
     pump::{Ended, Side, pump},
     refusal::{self, Refused},
     socket::{self, Halves, NoUpstream, Socket},
@@ -23,16 +24,22 @@ pub(super) struct Opened {
     connection: Arc<Connection>,
     client: Socket,
     upstream: Socket,
+    idle_timeout: Option<Duration>,
     seat: Seat,
 }
 
 /// Lets a client in and connects to the node for it; none if nothing can be forwarded, which has been said.
 pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -> Option<Opened> {
-    let Visit { socket, client, seat } = guest.enter(seat, &proxy).await?;
+    let Visit {
+        socket,
+        client,
+        policy,
+        seat,
+    } = guest.enter(seat, &proxy).await?;
     let Proxy { route, queue, .. } = &proxy;
     let connection = Arc::new(proxy.connection(client));
     let client = socket::of_client(socket, &connection, route, queue, &drain).await?;
-    let upstream = match socket::of_upstream(&connection, route, queue).await {
+    let upstream = match socket::of_upstream(&connection, route, &policy, queue).await {
         Ok(upstream) => upstream,
         Err(NoUpstream::Said) => return None,
         Err(NoUpstream::NoDescriptor) => {
@@ -44,17 +51,19 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
         connection,
         client,
         upstream,
+        idle_timeout: policy.idle_timeout,
         seat,
     })
 }
 
-/// Forwards until both directions have ended, one of them has failed, or the drain lets go of the
-/// connection.
+/// Forwards until both directions have ended, one of them has failed, the connection has been idle for too long, or the drain
+/// lets go of it.
 pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
     let Opened {
         connection,
         client,
         upstream,
+        idle_timeout,
         seat: _seat,
     } = opened;
     tracing::debug!(client = %connection.client, "connection opened");
@@ -63,6 +72,7 @@ pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
         queue: &proxy.queue,
         clock: proxy.clock,
         drain,
+        idle_timeout,
     };
     // Boxed where there is TLS, so that plain connections need not make room for it.
     let ended = match (client, upstream) {
@@ -97,6 +107,7 @@ struct Link<'a> {
     queue: &'a Arc<Queue>,
     clock: Clock,
     drain: &'a Drain,
+    idle_timeout: Option<Duration>,
 }
 
 impl Link<'_> {
@@ -106,13 +117,27 @@ impl Link<'_> {
             let (upstream_read, upstream_write) = upstream.halves();
             let requests = pump(client_read, upstream_write, self.tap(Direction::Request));
             let responses = pump(upstream_read, client_write, self.tap(Direction::Response));
-            let drained = self.drain.releases(self.connection);
-            until(both(requests, responses), drained, self.drain).await
+            let must_ask = || self.idle_timeout.is_some() || self.drain.has_begun();
+            until(both(requests, responses), self.told_to_end(), must_ask).await
         };
-        if matches!(ended, Ended::Drained) {
+        if matches!(ended, Ended::Drained | Ended::Idle) {
             close_gently(&mut client).await;
         }
         ended
+    }
+
+    /// Waits until there is a reason to end the connection that does not come from its two sides.
+    async fn told_to_end(&self) -> Ended {
+        let Some(timeout) = self.idle_timeout else {
+            self.drain.releases(self.connection).await;
+            return Ended::Drained;
+        };
+        // Boxed, because there is seldom one.
+        let idle = Box::pin(idle::reached(self.connection, timeout));
+        tokio::select! {
+            () = self.drain.releases(self.connection) => Ended::Drained,
+            () = idle => Ended::Idle,
+        }
     }
 
     fn tap(&self, direction: Direction) -> Tap {
@@ -138,26 +163,26 @@ fn tls_failure(ended: &Ended) -> Option<TlsFailure> {
     })
 }
 
-/// Waits for `forwarded`, or for `drained` once the drain has begun.
+/// Waits for `forwarded`, or for `told`, which is asked where `must_ask` says so.
 ///
-/// This is polled for every chunk. `drained` is asked once, so that it can wake the task, and again only when there is something to
+/// This is polled for every chunk. `told` is asked once, so that it can wake the task, and again only when there is something to
 /// ask it; a task has one waker for all its life.
 async fn until(
     forwarded: impl Future<Output = Ended>,
-    drained: impl Future<Output = ()>,
-    drain: &Drain,
+    told: impl Future<Output = Ended>,
+    must_ask: impl Fn() -> bool,
 ) -> Ended {
-    let (mut forwarded, mut drained) = (pin!(forwarded), pin!(drained));
+    let (mut forwarded, mut told) = (pin!(forwarded), pin!(told));
     let mut is_asked = false;
     poll_fn(|context| {
         if let Poll::Ready(ended) = forwarded.as_mut().poll(context) {
             return Poll::Ready(ended);
         }
-        if is_asked && !drain.has_begun() {
+        if is_asked && !must_ask() {
             return Poll::Pending;
         }
         is_asked = true;
-        drained.as_mut().poll(context).map(|()| Ended::Drained)
+        told.as_mut().poll(context)
     })
     .await
 }

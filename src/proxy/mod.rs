@@ -8,6 +8,8 @@ mod chunks;
 mod connection;
 mod drain;
 mod gate;
+mod idle;
+mod keepalive;
 mod policy;
 mod pump;
 mod refusal;

@@ -1,4 +1,6 @@
-//! What is asked of connections at the edge: how many.
+//! What is asked of connections at the edge: how many, and how long they may be silent.
+
+use std::time::Duration;
 
 /// The settings of the edge. All of them can change while cqlens runs, for the connections that come from then on; those
 /// that are open keep what they began with.
@@ -11,12 +13,25 @@ pub struct Policy {
     /// How many of them may come from one address, like Cassandra's `native_transport_max_concurrent_connections_per_ip`;
     /// none means no limit, as there.
     pub max_connections_per_client: Option<usize>,
+    /// How long a connection is silent before its other end is asked whether it is still there; none means never.
+    pub keepalive: Option<Duration>,
+    /// How long what was sent may stay unacknowledged, or may not be sent because the other end takes nothing, before the
+    /// connection is given up (`TCP_USER_TIMEOUT`). A silent connection whose other end has gone is given up after the same time.
+    /// None leaves it to the kernel, which sends again for about a quarter of an hour, and asks three times.
+    pub unacknowledged_timeout: Option<Duration>,
+    /// How long a connection may carry no byte in either direction before it is closed, like Cassandra's
+    /// `native_transport_idle_timeout`; none means forever, as there.
+    pub idle_timeout: Option<Duration>,
 }
 
 impl Policy {
     /// How many connections a process forwards unless something else is asked for. With the memory that an idle connection takes,
     /// some 10 KiB, that is less than 200 MiB; a Cassandra node serves far fewer.
     pub const MAX_CONNECTIONS: usize = 16_384;
+    /// Shorter than what makes firewalls and load balancers forget a silent connection (350 s with the quickest of them).
+    pub const KEEPALIVE: Duration = Duration::from_secs(60);
+    /// Longer than any pause of a client or node that is worth waiting for: drivers' heartbeats give up after less than a minute.
+    pub const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(120);
 }
 
 impl Default for Policy {
@@ -25,6 +40,9 @@ impl Default for Policy {
             max_connections: Self::MAX_CONNECTIONS,
             max_connections_per_listener: None,
             max_connections_per_client: None,
+            keepalive: Some(Self::KEEPALIVE),
+            unacknowledged_timeout: Some(Self::UNACKNOWLEDGED_TIMEOUT),
+            idle_timeout: None,
         }
     }
 }

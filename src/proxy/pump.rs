@@ -18,6 +18,8 @@ pub(super) enum Ended {
     WriteFailed(Side, io::Error),
     /// cqlens is shutting down.
     Drained,
+    /// Nothing has passed for as long as the operator allows.
+    Idle,
 }
 
 /// Whose fault an error is.
@@ -45,7 +47,7 @@ impl Ended {
         match self {
             Self::Finished => false,
             Self::WriteFailed(side, _) => *side == Side::Client,
-            Self::ReadFailed(..) | Self::Drained => true,
+            Self::ReadFailed(..) | Self::Drained | Self::Idle => true,
         }
     }
 }
@@ -55,6 +57,7 @@ impl fmt::Display for Ended {
         let (verb, side, error) = match self {
             Self::Finished => return formatter.write_str("closed by both sides"),
             Self::Drained => return formatter.write_str("closed by cqlens"),
+            Self::Idle => return formatter.write_str("closed by cqlens, nothing has passed for too long"),
             Self::ReadFailed(side, error) => ("reading from", side, error),
             Self::WriteFailed(side, error) => ("writing to", side, error),
         };

@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::{Drain, Route, refusal};
+use super::{Drain, Policy, Route, keepalive, refusal};
 use crate::{
     capture::{Connection, Queue, TlsFailure},
     tls::{Acceptor, ClientFault, TlsStream},
@@ -98,6 +98,7 @@ async fn accept(
 pub(super) async fn of_upstream(
     connection: &Connection,
     route: &Route,
+    policy: &Policy,
     queue: &Queue,
 ) -> Result<Socket, NoUpstream> {
     let deadline = Instant::now() + route.connect_timeout;
@@ -110,7 +111,7 @@ pub(super) async fn of_upstream(
             return Err(NoUpstream::Said);
         }
     };
-    if let Err(error) = upstream.set_nodelay(true) {
+    if let Err(error) = prepare(&upstream, policy) {
         tracing::debug!(upstream = %route.upstream, %error, "upstream has gone");
         return Err(NoUpstream::Said);
     }
@@ -129,6 +130,12 @@ pub(super) async fn of_upstream(
             Err(NoUpstream::Said)
         }
     }
+}
+
+fn prepare(upstream: &TcpStream, policy: &Policy) -> io::Result<()> {
+    upstream.set_nodelay(true)?;
+    keepalive::set(upstream, policy);
+    Ok(())
 }
 
 async fn within<T>(deadline: Instant, opening: impl Future<Output = io::Result<T>>) -> io::Result<T> {

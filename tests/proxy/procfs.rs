@@ -36,6 +36,13 @@ impl Process {
         std::fs::read_dir(self.folder.join("fd")).unwrap().count()
     }
 
+    /// Its memory, in KiB.
+    pub(crate) fn resident_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(self.folder.join("status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
     /// The processor time that it has used, in hundredths of a second.
     pub(crate) fn cpu_ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(self.folder.join("stat")).unwrap();
