@@ -98,7 +98,7 @@ const LONG: usize = 16 << 10;
 pub(super) struct Session {
     /// The keyspace of unqualified names: what USE has set.
     pub(super) keyspace: Option<Arc<str>>,
-    /// What the client calls itself, and its address.
+    /// What the client calls itself, its address, and the name in its certificate if it has shown one.
     pub(super) client: Arc<str>,
     /// Stands for the client's host: connections from one address have the same one.
     pub(super) host: u64,
@@ -154,7 +154,7 @@ impl ConnectionState {
         };
         let session = Session {
             keyspace: None,
-            client: connection.client.ip().to_canonical().to_string().into(),
+            client: client_name(&Startup { options: Vec::new() }, &connection).into(),
             host: host(connection.client.ip()),
             coordinator: Coordinator::at(connection.upstream()),
             extensions: Extensions::NONE,
@@ -258,7 +258,7 @@ impl ConnectionState {
     fn request(&mut self, envelope: Envelope, at: Moment, each: &mut impl FnMut(&mut Session, Found)) {
         self.accounted += 1;
         if envelope.header.opcode == Opcode::STARTUP {
-            self.session.start(&envelope, self.connection.client.ip());
+            self.session.start(&envelope, &self.connection);
         }
         // A stream id that comes again belonged to a request whose response was lost.
         let stream_id = envelope.header.stream_id;
@@ -356,13 +356,13 @@ impl Side {
 }
 
 impl Session {
-    fn start(&mut self, envelope: &Envelope, address: IpAddr) {
+    fn start(&mut self, envelope: &Envelope, connection: &Connection) {
         let Ok(decoded) = Request::decode(envelope, Extensions::NONE) else {
             return;
         };
         if let Request::Startup(startup) = decoded.message {
             self.extensions = self.announced.agreed(&startup);
-            self.client = client_name(&startup, address).into();
+            self.client = client_name(&startup, connection).into();
         }
     }
 
@@ -382,8 +382,8 @@ fn host(address: IpAddr) -> u64 {
     hasher.finish()
 }
 
-/// `application (driver version) address`, as far as the client says.
-fn client_name(startup: &Startup<'_>, address: IpAddr) -> String {
+/// `certificate application (driver version) address`, as far as the client says. First what it cannot make up.
+fn client_name(startup: &Startup<'_>, connection: &Connection) -> String {
     let joined = |name, version| match (startup.get(name), startup.get(version)) {
         (Some(name), Some(version)) => Some(format!("{name} {version}")),
         (Some(name), None) => Some(name.to_owned()),
@@ -391,10 +391,12 @@ fn client_name(startup: &Startup<'_>, address: IpAddr) -> String {
     };
     let application = joined("APPLICATION_NAME", "APPLICATION_VERSION");
     let driver = joined("DRIVER_NAME", "DRIVER_VERSION");
+    let address = connection.client.ip().to_canonical();
     let parts = [
+        connection.certificate().map(str::to_owned),
         application,
         driver.map(|driver| format!("({driver})")),
-        Some(address.to_canonical().to_string()),
+        Some(address.to_string()),
     ];
     let name = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
     // A client may call itself what it likes, at any length.
@@ -550,16 +552,19 @@ mod tests {
             ("DRIVER_NAME", "a\ndriver"),
             ("DRIVER_VERSION", "3.1"),
         ];
-        let name = client_name(&Startup { options }, "::ffff:10.1.2.3".parse().unwrap());
-        assert_eq!(name, "shop (adriver 3.1) 10.1.2.3");
+        let connection = Connection::new(ConnectionId(0), "[::ffff:10.1.2.3]:4".parse().unwrap());
+        let startup = Startup { options };
+        assert_eq!(client_name(&startup, &connection), "shop (adriver 3.1) 10.1.2.3");
+        connection.certified("CN=orders\n");
+        assert_eq!(
+            client_name(&startup, &connection),
+            "CN=orders shop (adriver 3.1) 10.1.2.3"
+        );
         let long = "x".repeat(10_000);
         let startup = Startup {
             options: vec![("APPLICATION_NAME", &long)],
         };
-        assert_eq!(
-            client_name(&startup, "10.1.2.3".parse().unwrap()).len(),
-            MAX_CLIENT_NAME
-        );
+        assert_eq!(client_name(&startup, &connection).len(), MAX_CLIENT_NAME);
     }
 
     proptest! {

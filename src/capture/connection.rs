@@ -26,6 +26,8 @@ pub struct Connection {
     pub client: SocketAddr,
     /// Where its requests go, once that is known: before the first of them is captured.
     upstream: OnceLock<SocketAddr>,
+    /// The name in the certificate that the client has shown, if there is one: before the first request is captured.
+    certificate: OnceLock<Box<str>>,
     /// Compression and framing, as both directions negotiate them.
     pub negotiated: Arc<Negotiated>,
     /// Requests whose responses have not come yet, as far as envelopes can be told apart.
@@ -49,6 +51,7 @@ impl Connection {
             id,
             client,
             upstream: OnceLock::new(),
+            certificate: OnceLock::new(),
             negotiated: Arc::new(Negotiated::new()),
             in_flight: AtomicI64::new(0),
             bytes: AtomicU64::new(0),
@@ -69,6 +72,19 @@ impl Connection {
     pub fn reaches(&self, upstream: SocketAddr) {
         // A connection is made once; whoever says it again says the same.
         let _ = self.upstream.set(upstream);
+    }
+
+    /// The name in the certificate that the client has shown; none where it has shown none.
+    pub fn certificate(&self) -> Option<&str> {
+        self.certificate.get().map(AsRef::as_ref)
+    }
+
+    /// Says what name is in the client's certificate, for good; what is too long for a report is cut off.
+    pub fn certified(&self, name: &str) {
+        let printable = name.chars().filter(|c| !c.is_control());
+        let name: String = printable.take(MAX_CERTIFICATE_NAME).collect();
+        // A client shows one certificate.
+        let _ = self.certificate.set(name.into());
     }
 
     /// Requests without a response so far. Meaningless on opaque connections, 0 on those whose envelopes are hidden in compressed segments.
@@ -132,6 +148,9 @@ impl Connection {
         add(&self.bytes, bytes as u64);
     }
 }
+
+/// Common names have at most 64 characters (RFC 5280); names of other kinds may have any number.
+const MAX_CERTIFICATE_NAME: usize = 100;
 
 /// Adds to a counter that nobody else writes: cheaper than what would be right if others did.
 fn add(counter: &AtomicU64, more: u64) {

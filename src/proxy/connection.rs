@@ -39,6 +39,9 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
     let Proxy { route, queue, .. } = &proxy;
     let connection = Arc::new(proxy.connection(client));
     let client = socket::of_client(socket, &connection, route, queue, &drain).await?;
+    if let Some(name) = client.peer_name() {
+        connection.certified(&name);
+    }
     let upstream = match socket::of_upstream(&connection, route, &policy, queue).await {
         Ok(upstream) => upstream,
         Err(NoUpstream::Said) => return None,

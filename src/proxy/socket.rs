@@ -14,13 +14,23 @@ use tokio::{
 use super::{Drain, Policy, Route, keepalive, refusal};
 use crate::{
     capture::{Connection, Queue, TlsFailure},
-    tls::{Acceptor, ClientFault, TlsStream},
+    tls::{self, Acceptor, ClientFault, TlsStream},
 };
 
 /// One side, ready for bytes.
 pub(super) enum Socket {
     Plain(TcpStream),
     Tls(TlsStream),
+}
+
+impl Socket {
+    /// The name in the certificate that the other side has shown, if there is one.
+    pub(super) fn peer_name(&self) -> Option<String> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(stream) => tls::peer_name(stream),
+        }
+    }
 }
 
 /// Why there is no connection to the upstream.

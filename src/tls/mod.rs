@@ -7,6 +7,7 @@
 mod acceptor;
 mod connector;
 mod error;
+mod name;
 mod pem;
 
 use std::{io, sync::Arc};
@@ -21,6 +22,7 @@ use tokio_rustls::rustls::{
 pub use acceptor::{Acceptor, ClientFault};
 pub use connector::{Connector, HostnameCheck};
 pub use error::TlsError;
+pub use name::peer_name;
 pub use pem::{Authorities, Identity};
 
 /// A connection on which the handshake is done. It is big and boxed, so that plain connections need not make room for it.

@@ -156,13 +156,26 @@ pub(crate) async fn connect(
     authority: &Authority,
     versions: &[&'static SupportedProtocolVersion],
 ) -> client::TlsStream<TcpStream> {
-    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let socket = TcpStream::connect(address).await.unwrap();
+    handshake(socket, authority, None, versions).await
+}
+
+/// Begins TLS on a connection to the proxy, as a client that has a certificate or none.
+pub(crate) async fn handshake(
+    socket: TcpStream,
+    authority: &Authority,
+    identity: Option<&Issued>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> client::TlsStream<TcpStream> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(versions)
         .unwrap()
-        .with_root_certificates(authority.roots())
-        .with_no_client_auth();
-    let name = ServerName::from(address.ip());
-    let socket = TcpStream::connect(address).await.unwrap();
+        .with_root_certificates(authority.roots());
+    let config = match identity.map(Issued::read) {
+        None => builder.with_no_client_auth(),
+        Some((certificates, key)) => builder.with_client_auth_cert(certificates, key).unwrap(),
+    };
+    let name = ServerName::from(socket.peer_addr().unwrap().ip());
     TlsConnector::from(Arc::new(config))
         .connect(name, socket)
         .await

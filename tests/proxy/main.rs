@@ -12,6 +12,7 @@ mod support;
 mod bad_input;
 mod catalog;
 mod certificates;
+mod client_names;
 mod descriptors;
 mod files;
 mod forwarding;
