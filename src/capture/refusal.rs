@@ -11,15 +11,18 @@ pub enum Refusal {
     MaxConnectionsPerClient,
     /// There was no file descriptor for the connection to the node.
     Descriptors,
+    /// It did not begin with a header of the PROXY protocol where every client must.
+    ProxyHeader,
 }
 
 impl Refusal {
     /// All of them, in their order.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 5] = [
         Self::MaxConnections,
         Self::MaxConnectionsPerListener,
         Self::MaxConnectionsPerClient,
         Self::Descriptors,
+        Self::ProxyHeader,
     ];
 
     /// The reason as reports name it.
@@ -29,6 +32,7 @@ impl Refusal {
             Self::MaxConnectionsPerListener => "max-connections-per-listener",
             Self::MaxConnectionsPerClient => "max-connections-per-client",
             Self::Descriptors => "descriptors",
+            Self::ProxyHeader => "proxy-header",
         }
     }
 }

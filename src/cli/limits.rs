@@ -1,4 +1,4 @@
-//! The settings of the edge: how many connections, how long they may be silent.
+//! The settings of the edge: how many connections, how long they may be silent, the PROXY protocol.
 
 use std::num::NonZeroUsize;
 
@@ -32,6 +32,14 @@ pub(super) struct LimitArgs {
     /// How long a connection may carry no byte in either direction before it is closed; it may take up to a quarter longer.
     #[arg(long, env = "CQLENS_IDLE_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off)]
     idle_timeout: OrOff,
+    /// Clients come through a load balancer that says who they are in a header of the PROXY protocol (version 1 or 2). Whoever
+    /// connects without one is refused, and whoever can connect past the load balancer can claim any address.
+    #[arg(long, env = "CQLENS_ACCEPT_PROXY_PROTOCOL")]
+    accept_proxy_protocol: bool,
+    /// Tell the node who the client is, in a header of the PROXY protocol (version 2). The node must expect it: Scylla's port for it, a load
+    /// balancer in front of the node.
+    #[arg(long, env = "CQLENS_SEND_PROXY_PROTOCOL")]
+    send_proxy_protocol: bool,
 }
 
 impl LimitArgs {
@@ -48,7 +56,14 @@ impl LimitArgs {
             keepalive: self.keepalive.0,
             unacknowledged_timeout: self.unacknowledged_timeout.0,
             idle_timeout: self.idle_timeout.0,
+            accept_proxy_protocol: self.accept_proxy_protocol,
+            send_proxy_protocol: self.send_proxy_protocol,
         }
+    }
+
+    /// Whether the node expects a header before everything else, on connections of cqlens' own too.
+    pub(super) fn sends_proxy_protocol(&self) -> bool {
+        self.send_proxy_protocol
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     audit::Audit,
     capture::{Clock, Limits, Queue},
     catalog::{self, Live, client::ClientOptions},
-    proxy::{Drain, Drained, Gate, Proxy, Route, Workers},
+    proxy::{Drain, Drained, Gate, PROXY_PROTOCOL_LOCAL, Proxy, Route, Workers},
     tls::Connector,
 };
 
@@ -175,6 +175,11 @@ fn follow(args: &Args, tls: Option<Connector>, live: &Arc<Live>) -> JoinHandle<(
         credentials,
         application: "cqlens control".to_owned(),
         tls,
+        preamble: if args.limits.sends_proxy_protocol() {
+            PROXY_PROTOCOL_LOCAL
+        } else {
+            &[]
+        },
         ..ClientOptions::default()
     };
     tokio::spawn(catalog::follow(Arc::clone(live), args.upstream.clone(), options))

@@ -32,17 +32,19 @@ pub(super) struct Opened {
 pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -> Option<Opened> {
     let Visit {
         socket,
-        client,
+        mut origin,
         policy,
         seat,
-    } = guest.enter(seat, &proxy).await?;
+    } = guest.enter(seat, &proxy, &drain).await?;
     let Proxy { route, queue, .. } = &proxy;
-    let connection = Arc::new(proxy.connection(client));
+    let connection = Arc::new(proxy.connection(origin.client));
+    let destination = socket.local_addr().ok();
     let client = socket::of_client(socket, &connection, route, queue, &drain).await?;
-    if let Some(name) = client.peer_name() {
+    if let Some(name) = client.peer_name().or(origin.certificate.take()) {
         connection.certified(&name);
     }
-    let upstream = match socket::of_upstream(&connection, route, &policy, queue).await {
+    let header = policy.send_proxy_protocol.then(|| origin.header(destination));
+    let upstream = match socket::of_upstream(&connection, route, &policy, header, queue).await {
         Ok(upstream) => upstream,
         Err(NoUpstream::Said) => return None,
         Err(NoUpstream::NoDescriptor) => {

@@ -11,6 +11,7 @@ mod gate;
 mod idle;
 mod keepalive;
 mod policy;
+mod proxy_header;
 mod pump;
 mod refusal;
 mod socket;
@@ -39,6 +40,7 @@ pub use drain::{Drain, Drained};
 use gate::Entrance;
 pub use gate::Gate;
 pub use policy::Policy;
+pub use proxy_header::LOCAL as PROXY_PROTOCOL_LOCAL;
 pub use refusal::ANSWERED_AT_A_TIME as REFUSALS_AT_A_TIME;
 pub use workers::Workers;
 

@@ -1,4 +1,4 @@
-//! What is asked of connections at the edge: how many, and how long they may be silent.
+//! What is asked of connections at the edge: how many, how long they may be silent, and who says where they come from.
 
 use std::time::Duration;
 
@@ -22,6 +22,11 @@ pub struct Policy {
     /// How long a connection may carry no byte in either direction before it is closed, like Cassandra's
     /// `native_transport_idle_timeout`; none means forever, as there.
     pub idle_timeout: Option<Duration>,
+    /// Whether clients come through a load balancer that says in a header of the PROXY protocol who they are. Then nobody
+    /// is let in without one.
+    pub accept_proxy_protocol: bool,
+    /// Whether the node is told in a header of the PROXY protocol, version 2, who the client is.
+    pub send_proxy_protocol: bool,
 }
 
 impl Policy {
@@ -43,6 +48,8 @@ impl Default for Policy {
             keepalive: Some(Self::KEEPALIVE),
             unacknowledged_timeout: Some(Self::UNACKNOWLEDGED_TIMEOUT),
             idle_timeout: None,
+            accept_proxy_protocol: false,
+            send_proxy_protocol: false,
         }
     }
 }

@@ -73,6 +73,8 @@ pub(super) enum Refused {
     Full(Full),
     /// There is no file descriptor for the connection to the node.
     NoDescriptor,
+    /// What came before anything else is not what a load balancer sends.
+    NoProxyHeader(String),
 }
 
 impl Refused {
@@ -80,6 +82,7 @@ impl Refused {
         match self {
             Self::Full(full) => full.refusal,
             Self::NoDescriptor => Refusal::Descriptors,
+            Self::NoProxyHeader(_) => Refusal::ProxyHeader,
         }
     }
 }
@@ -90,6 +93,9 @@ impl fmt::Display for Refused {
             Self::Full(Full { refusal, limit }) => (refusal, limit),
             Self::NoDescriptor => {
                 return out.write_str("cqlens refuses the connection: it has no file descriptor for it");
+            }
+            Self::NoProxyHeader(what) => {
+                return write!(out, "cqlens refuses the connection: {what}");
             }
         };
         let open = match limit {

@@ -6,7 +6,7 @@
 use std::io;
 
 use tokio::{
-    io::{AsyncRead, AsyncWrite},
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
     time::{Instant, timeout_at},
 };
@@ -104,15 +104,16 @@ async fn accept(
     None
 }
 
-/// The upstream's side.
+/// The upstream's side. `header` is what goes before everything else, TLS included.
 pub(super) async fn of_upstream(
     connection: &Connection,
     route: &Route,
     policy: &Policy,
+    header: Option<Vec<u8>>,
     queue: &Queue,
 ) -> Result<Socket, NoUpstream> {
     let deadline = Instant::now() + route.connect_timeout;
-    let upstream = match within(deadline, TcpStream::connect(&route.upstream)).await {
+    let mut upstream = match within(deadline, TcpStream::connect(&route.upstream)).await {
         Ok(upstream) => upstream,
         Err(error) if refusal::is_out_of_descriptors(&error) => return Err(NoUpstream::NoDescriptor),
         Err(error) => {
@@ -121,7 +122,7 @@ pub(super) async fn of_upstream(
             return Err(NoUpstream::Said);
         }
     };
-    if let Err(error) = prepare(&upstream, policy) {
+    if let Err(error) = prepare(&mut upstream, policy, header).await {
         tracing::debug!(upstream = %route.upstream, %error, "upstream has gone");
         return Err(NoUpstream::Said);
     }
@@ -142,10 +143,14 @@ pub(super) async fn of_upstream(
     }
 }
 
-fn prepare(upstream: &TcpStream, policy: &Policy) -> io::Result<()> {
+async fn prepare(upstream: &mut TcpStream, policy: &Policy, header: Option<Vec<u8>>) -> io::Result<()> {
     upstream.set_nodelay(true)?;
     keepalive::set(upstream, policy);
-    Ok(())
+    match header {
+        // There is room for it in a socket that is new.
+        Some(header) => upstream.write_all(&header).await,
+        None => Ok(()),
+    }
 }
 
 async fn within<T>(deadline: Instant, opening: impl Future<Output = io::Result<T>>) -> io::Result<T> {

@@ -127,6 +127,9 @@ fn tls_failure(whose: &str) -> String {
 fn refusal(reason: &str) -> String {
     match reason {
         "descriptors" => "cqlens had no file descriptor for it".to_owned(),
+        "proxy-header" => {
+            "it did not begin with a header of the PROXY protocol, which every client's must here".to_owned()
+        }
         setting => format!("{setting} allowed no more"),
     }
 }
@@ -248,7 +251,7 @@ mod tests {
     fn every_gap_has_its_sentence() {
         let mut report = testing::busy_report();
         report.coverage.tls_failures.insert("upstream".to_owned(), 3);
-        for (reason, count) in [("max-connections", 5), ("descriptors", 1)] {
+        for (reason, count) in [("max-connections", 5), ("proxy-header", 1)] {
             report
                 .coverage
                 .refused_connections
@@ -263,7 +266,7 @@ mod tests {
             "2 connections were forwarded without being looked into: TLS on a port that was thought plain.",
             "3 connections came to nothing, because TLS with the node failed.",
             "5 connections were refused: max-connections allowed no more.",
-            "1 connection was refused: cqlens had no file descriptor for it.",
+            "1 connection was refused: it did not begin with a header of the PROXY protocol, which every client's must here.",
             "Of 92,101 executions the partitions are not known exactly: prepared before cqlens started, \
              and `system.prepared_statements` does not list the statement.",
         ] {

@@ -20,6 +20,7 @@ mod limits;
 mod load;
 mod pace;
 mod procfs;
+mod proxy_protocol;
 mod reads;
 mod secrets;
 mod silence;

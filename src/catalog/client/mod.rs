@@ -51,6 +51,8 @@ pub struct ClientOptions {
     pub application: String,
     /// TLS to the server; none means a plain connection.
     pub tls: Option<Connector>,
+    /// What is sent before everything else, TLS included: a header of the PROXY protocol, where the server expects one.
+    pub preamble: &'static [u8],
     /// How long to wait for the connection (and for TLS), and for each response.
     pub timeout: Duration,
 }
@@ -63,6 +65,7 @@ impl Default for ClientOptions {
             credentials: None,
             application: "cqlens".to_owned(),
             tls: None,
+            preamble: &[],
             timeout: Duration::from_secs(10),
         }
     }
@@ -131,7 +134,7 @@ impl Client {
             address: address.to_string(),
             error,
         };
-        let connecting = timeout(options.timeout, open(&address, options.tls.as_ref())).await;
+        let connecting = timeout(options.timeout, open(&address, options)).await;
         let (socket, peer) = connecting
             .unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))
             .map_err(failed)?;
@@ -317,12 +320,13 @@ impl Client {
 
 async fn open(
     address: &impl ToSocketAddrs,
-    tls: Option<&Connector>,
+    options: &ClientOptions,
 ) -> io::Result<(Box<dyn Socket>, Option<SocketAddr>)> {
-    let socket = TcpStream::connect(address).await?;
+    let mut socket = TcpStream::connect(address).await?;
     socket.set_nodelay(true)?;
     let peer = socket.peer_addr().ok();
-    let socket: Box<dyn Socket> = match tls {
+    socket.write_all(options.preamble).await?;
+    let socket: Box<dyn Socket> = match &options.tls {
         None => Box::new(socket),
         Some(connector) => connector.connect(socket).await?,
     };
