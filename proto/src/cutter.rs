@@ -22,17 +22,20 @@ pub struct Cut {
     pub first_boundary: Option<usize>,
     /// How the bytes are framed at that boundary.
     pub framing: Option<Framing>,
-    /// Envelopes whose header ends in this chunk before that boundary; all of them if there is none.
-    pub envelopes_before_boundary: u32,
+    /// Envelopes whose header ends in this chunk before that boundary, by opcode; all of them if there is none.
+    pub envelopes_before_boundary: OpcodeCounts,
     /// Segments that start in this chunk; 0 where there are no segments.
     pub segments: u32,
     /// Envelopes whose header ends in this chunk, by opcode. Empty where segments are compressed.
     pub envelopes: OpcodeCounts,
+    /// Whether a part of a PREPARE or of the answer to one is in this chunk, or of a header that may be one's. What is inside
+    /// compressed segments cannot be told.
+    pub prepares: bool,
     /// Set in the chunk in which the direction turned opaque.
     pub opaque: Option<Opaque>,
 }
 
-/// How many envelopes there were of each opcode.
+/// How many envelopes there were of each opcode. Counts begin anew at 2^32.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpcodeCounts {
     counts: [u32; OpcodeCounts::KNOWN],
@@ -46,17 +49,43 @@ impl OpcodeCounts {
     #[inline]
     pub fn add(&mut self, opcode: Opcode) {
         match self.counts.get_mut(usize::from(opcode.0)) {
-            Some(count) => *count += 1,
-            None => self.other += 1,
+            Some(count) => *count = count.wrapping_add(1),
+            None => self.other = self.other.wrapping_add(1),
         }
     }
 
     /// Adds another chunk's counts.
     pub fn merge(&mut self, other: &OpcodeCounts) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
-            *count += more;
+            *count = count.wrapping_add(more);
         }
-        self.other += other.other;
+        self.other = self.other.wrapping_add(other.other);
+    }
+
+    /// What has been counted here and not in `known`, which is behind by less than 2^31 of any opcode.
+    #[must_use]
+    pub fn beyond(&self, known: &OpcodeCounts) -> OpcodeCounts {
+        // Of an opcode of which `known` has more there is nothing beyond.
+        let beyond = |ours: u32, known: u32| match ours.wrapping_sub(known) {
+            more @ ..0x8000_0000 => more,
+            _ => 0,
+        };
+        let mut left = OpcodeCounts {
+            counts: self.counts,
+            other: beyond(self.other, known.other),
+        };
+        for (count, known) in left.counts.iter_mut().zip(known.counts) {
+            *count = beyond(*count, known);
+        }
+        left
+    }
+
+    /// Every opcode of the specification with its count; all others together are under 255.
+    pub fn iter(&self) -> impl Iterator<Item = (Opcode, u32)> + '_ {
+        let known = (0..)
+            .zip(self.counts)
+            .map(|(number, count)| (Opcode(number), count));
+        known.chain([(Opcode(u8::MAX), self.other)])
     }
 
     /// Envelopes of one opcode of the specification; for any other opcode, of all others together.
@@ -84,6 +113,8 @@ pub struct Cutter {
     segment: SegmentWalk,
     /// The body of a STARTUP as it passes.
     startup: Option<StartupCopy>,
+    /// The envelope that is passing (with segments: one that began in the segment) is a PREPARE or the answer to one.
+    prepare: bool,
     is_opaque: bool,
 }
 
@@ -107,6 +138,7 @@ impl Cutter {
             envelope: EnvelopeWalk::default(),
             segment: SegmentWalk::default(),
             startup: None,
+            prepare: false,
             is_opaque: false,
         }
     }
@@ -114,13 +146,16 @@ impl Cutter {
     /// Accounts for the next bytes. Must run before they are sent on, so that the other direction knows in time what
     /// they negotiate. O(number of envelopes and segments); allocates for STARTUP only.
     pub fn cut(&mut self, chunk: &[u8]) -> Cut {
-        let mut cut = Cut::default();
+        let mut cut = Cut {
+            prepares: self.prepare && !self.is_at_boundary(),
+            ..Cut::default()
+        };
         let mut rest = chunk;
         while !rest.is_empty() && !self.is_opaque {
             if self.is_at_boundary() {
                 self.framing = self.negotiated.framing();
                 if cut.first_boundary.is_none() {
-                    cut.envelopes_before_boundary = cut.envelopes.total();
+                    cut.envelopes_before_boundary = cut.envelopes;
                     cut.first_boundary = Some(chunk.len() - rest.len());
                     cut.framing = Some(self.framing);
                 }
@@ -139,9 +174,22 @@ impl Cutter {
             }
         }
         if cut.first_boundary.is_none() {
-            cut.envelopes_before_boundary = cut.envelopes.total();
+            cut.envelopes_before_boundary = cut.envelopes;
         }
+        cut.prepares |= self.is_inside_header();
         cut
+    }
+
+    /// Whether bytes have passed that tell nothing yet of what follows them.
+    fn is_inside_header(&self) -> bool {
+        match self.framing {
+            Framing::Envelopes => self.envelope.is_inside_header(),
+            Framing::Segments(Encoding::Plain) => {
+                self.segment.is_inside_header()
+                    || (self.segment.is_inside_payload() && !self.envelope.is_inside_body())
+            }
+            Framing::Segments(Encoding::Lz4) => false,
+        }
     }
 
     /// True once the direction turned opaque.
@@ -165,6 +213,8 @@ impl Cutter {
                 length,
             } => {
                 cut.envelopes.add(header.opcode);
+                self.prepare = self.is_of_prepare(&header);
+                cut.prepares |= self.prepare;
                 self.notice(header, &rest[header_len..length]);
                 Ok(length)
             }
@@ -175,6 +225,23 @@ impl Cutter {
                 Ok(length)
             }
             Passed::Part(length) => Ok(length),
+        }
+    }
+
+    /// Whether it is a PREPARE, or the answer to one; from then on its answer is expected, or no longer.
+    #[inline]
+    fn is_of_prepare(&self, header: &Header) -> bool {
+        match self.direction {
+            Direction::Request => {
+                let is_prepare = header.opcode == Opcode::PREPARE;
+                if is_prepare {
+                    self.negotiated.expect_prepared(header.stream_id);
+                }
+                is_prepare
+            }
+            Direction::Response => {
+                self.negotiated.expects_prepared() && self.negotiated.answers_prepare(header.stream_id)
+            }
         }
     }
 
@@ -215,6 +282,7 @@ impl Cutter {
                 cut.segments += 1;
                 if header.is_self_contained {
                     self.envelope = EnvelopeWalk::default();
+                    self.prepare = false;
                 }
                 Ok(length)
             }
@@ -238,6 +306,9 @@ impl Cutter {
             };
             if let Passed::Header { header, .. } = passed {
                 cut.envelopes.add(header.opcode);
+                // The segment can only be read as a whole.
+                self.prepare |= self.is_of_prepare(&header);
+                cut.prepares |= self.prepare;
             }
             payload = payload.get(passed.length()..).unwrap_or_default();
         }
@@ -391,6 +462,85 @@ mod tests {
         negotiated.start_segments();
         assert_eq!(cutter.cut(&[0; 6]).opaque, Some(Opaque::SegmentHeader));
         assert_eq!(cutter.cut(&request(Opcode::QUERY, b"")), Cut::default());
+    }
+
+    /// Bytes of one direction; both share what is negotiated.
+    fn prepares(cutter: &mut Cutter, parts: &[&[u8]]) -> Vec<bool> {
+        parts.iter().map(|part| cutter.cut(part).prepares).collect()
+    }
+
+    #[test]
+    fn chunks_of_a_prepare_and_of_its_answer_are_told() {
+        let (mut client, negotiated) = client();
+        let mut server = Cutter::new(Direction::Response, negotiated);
+        let (query, prepare) = (
+            request(Opcode::QUERY, &[0; 50]),
+            request(Opcode::PREPARE, &[0; 50]),
+        );
+        let answer = |stream| {
+            let header = Header::response(Version::V4, StreamId(stream), Opcode::RESULT);
+            let mut out = BytesMut::new();
+            let body = Bytes::from_static(&[0; 50]);
+            Envelope { header, body }.encode(&mut out).unwrap();
+            out.to_vec()
+        };
+        assert_eq!(prepares(&mut server, &[&answer(1)]), [false]);
+        // In parts: a part of a header may be a PREPARE's.
+        let parts = [
+            &query[..20],
+            &query[20..],
+            &prepare[..4],
+            &prepare[4..30],
+            &prepare[30..],
+            &query,
+        ];
+        assert_eq!(
+            prepares(&mut client, &parts),
+            [false, false, true, true, true, false]
+        );
+        let (other, answer) = (answer(2), answer(1));
+        let parts = [&other[..], &answer[..20], &answer[20..], &answer[..]];
+        assert_eq!(prepares(&mut server, &parts), [false, true, true, false]);
+    }
+
+    #[test]
+    fn chunks_of_a_segment_with_a_prepare_are_told() {
+        let (mut client, negotiated) = client();
+        negotiated.start_segments();
+        let of = |opcode| envelope(Version::V5, Direction::Request, opcode, &[0; 100]);
+        let mut with = BytesMut::new();
+        let payload = [of(Opcode::PREPARE), of(Opcode::QUERY)].concat();
+        segment::encode_envelopes(Encoding::Plain, &payload, &mut with).unwrap();
+        let mut without = BytesMut::new();
+        segment::encode_envelopes(Encoding::Plain, &of(Opcode::QUERY), &mut without).unwrap();
+        let parts = [
+            &without[..],
+            &with[..3],
+            &with[3..150],
+            &with[150..],
+            &without[..50],
+            &without[50..],
+        ];
+        assert_eq!(
+            prepares(&mut client, &parts),
+            [false, true, true, true, false, false]
+        );
+    }
+
+    #[test]
+    fn what_is_beyond_is_the_difference_over_the_turn_of_the_counter() {
+        let counts = |executes, others| OpcodeCounts {
+            counts: std::array::from_fn(|opcode| {
+                if opcode == usize::from(Opcode::EXECUTE.0) {
+                    executes
+                } else {
+                    0
+                }
+            }),
+            other: others,
+        };
+        let beyond = counts(3, 7).beyond(&counts(u32::MAX - 1, 9));
+        assert_eq!((beyond.of(Opcode::EXECUTE), beyond.total()), (5, 5));
     }
 
     #[test]

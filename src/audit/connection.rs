@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use cqlens_proto::{
-    cutter::{Framing, Negotiated},
+    cutter::{Framing, Negotiated, OpcodeCounts},
     envelope::{Direction, Envelope, Header, Opcode, StreamId},
     message::{Extensions, Request, Response, Startup},
     stream::{EnvelopeStream, Gap, LongEnvelope, StreamItem},
@@ -25,10 +25,19 @@ pub(super) enum Found {
     Pair(Pair),
     /// A request that could not be decoded, or of which a part was left out.
     UndecodedRequest,
-    /// So many requests did not reach the audit, or not as a whole.
-    DroppedRequests(u64),
+    /// Requests that did not reach the audit, or not as a whole.
+    Dropped(Missing),
     /// A response that could not be decoded, or has no request.
     LostResponse,
+}
+
+/// Requests that are missing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Missing {
+    /// How many; a compressed segment counts as one.
+    pub(super) requests: u64,
+    /// What is known of their opcodes, now or of requests that were missing before.
+    pub(super) opcodes: OpcodeCounts,
 }
 
 /// A request with what came back.
@@ -121,8 +130,16 @@ pub(super) struct ConnectionState {
     waiting: FxHashMap<StreamId, Waiting>,
     /// Requests that came or are known to be missing: what began before a gap and is not among them was left out.
     accounted: u64,
+    /// The same by opcode, as far as it is known.
+    opcodes: OpcodeCounts,
+    /// Requests of `accounted` that are not in `opcodes`, though they would be if more were known of them.
+    unnamed: u64,
     /// Compressed segments that are known to be missing.
     hidden_segments: u64,
+    /// Chunks of requests that were left out before what came last.
+    request_gaps: u64,
+    /// Since nothing waited, requests were left out, or answers.
+    doubts: Doubts,
     session: Session,
 }
 
@@ -135,12 +152,21 @@ struct Waiting {
     is_detached: bool,
 }
 
+/// What speaks against taking an answer for that of the request that waits with its stream id.
+#[derive(Debug, Default)]
+struct Doubts {
+    requests_missing: bool,
+    answers_missing: bool,
+}
+
 /// One direction.
 #[derive(Debug)]
 struct Side {
     stream: EnvelopeStream,
     /// When the first byte of the envelope that is being joined came.
     begun: Option<Moment>,
+    /// Something before the next chunk is missing: the place is found again at its boundary, or at that of a later one.
+    lost: bool,
 }
 
 impl ConnectionState {
@@ -151,6 +177,7 @@ impl ConnectionState {
         let side = |direction| Side {
             stream: EnvelopeStream::new(direction, Arc::clone(&negotiated)).with_long_results(LONG),
             begun: None,
+            lost: false,
         };
         let session = Session {
             keyspace: None,
@@ -165,10 +192,41 @@ impl ConnectionState {
             responses: side(Direction::Response),
             waiting: FxHashMap::default(),
             accounted: 0,
+            opcodes: OpcodeCounts::default(),
+            unnamed: 0,
             hidden_segments: 0,
+            request_gaps: 0,
+            doubts: Doubts::default(),
             session,
             connection,
         }
+    }
+
+    /// The same connection without anything that may be half-done: it goes on at the next boundary of each direction.
+    /// Requests that waited for their responses are forgotten; the caller knows how many.
+    pub(super) fn afresh(self) -> Self {
+        let mut fresh = Self {
+            accounted: self.accounted,
+            opcodes: self.opcodes,
+            unnamed: self.unnamed,
+            hidden_segments: self.hidden_segments,
+            request_gaps: self.request_gaps,
+            session: self.session,
+            ..Self::new(self.connection)
+        };
+        fresh.requests.lost = true;
+        fresh.responses.lost = true;
+        fresh
+    }
+
+    /// Requests that have been handed on, wait, or are known to be missing.
+    pub(super) fn known(&self) -> u64 {
+        self.accounted + self.hidden_segments
+    }
+
+    /// Requests that wait for their responses.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Whether the data path is done with the connection.
@@ -188,14 +246,17 @@ impl ConnectionState {
     pub(super) fn take(&mut self, capture: Capture, mut each: impl FnMut(&mut Session, Found)) {
         let direction = capture.direction;
         let at = capture.at;
+        self.doubt(&capture, &mut each);
         let side = match direction {
             Direction::Request => &mut self.requests,
             Direction::Response => &mut self.responses,
         };
-        if capture.after_gap {
+        side.lost |= capture.after_gap.is_some();
+        if side.lost {
             side.begun = None;
             if direction == Direction::Request {
-                self.miss(capture.begun, &mut each);
+                let missing = self.miss(capture.begun, capture.after_gap.as_deref());
+                self.tell_missing(missing, &mut each);
             }
         }
         let side = match direction {
@@ -219,8 +280,14 @@ impl ConnectionState {
                 }
                 // The data path has counted the connection as opaque.
                 (_, StreamItem::Lost(_)) => {}
-                (Direction::Request, _) => {
+                (Direction::Request, StreamItem::Skipped { header, .. }) => {
+                    self.arrived(header.opcode);
+                    each(&mut self.session, Found::UndecodedRequest);
+                }
+                // Only results are long.
+                (Direction::Request, StreamItem::Damaged(_) | StreamItem::Long(_)) => {
                     self.accounted += 1;
+                    self.unnamed += 1;
                     each(&mut self.session, Found::UndecodedRequest);
                 }
                 (Direction::Response, StreamItem::Skipped { header, .. }) => {
@@ -233,30 +300,96 @@ impl ConnectionState {
         }
     }
 
-    /// Gives up the requests that never got a response; counts what was left out at the end.
-    pub(super) fn end(mut self, mut each: impl FnMut(&mut Session, Found)) {
-        // Without gaps, what is missing is a request that the client never finished.
-        if self.connection.has_gaps() && !self.connection.is_opaque() {
-            self.miss(self.connection.requests(), &mut each);
+    /// Where an answer was left out its stream id may be in use again, by a request that was left out too: its answer must
+    /// not be taken for the other's.
+    fn doubt(&mut self, capture: &Capture, each: &mut impl FnMut(&mut Session, Found)) {
+        let is_answer_missing = capture.direction == Direction::Response && capture.after_gap.is_some();
+        if capture.request_gaps == self.request_gaps && !is_answer_missing {
+            return;
         }
+        self.doubts.requests_missing |= capture.request_gaps != self.request_gaps;
+        self.doubts.answers_missing |= is_answer_missing;
+        self.request_gaps = capture.request_gaps;
+        if self.waiting.is_empty() {
+            self.doubts = Doubts::default();
+        }
+        if !(self.doubts.requests_missing && self.doubts.answers_missing) {
+            return;
+        }
+        self.doubts = Doubts::default();
+        // Answers to PREPARE are kept when others are not.
+        let keeps_prepares = !self.connection.misses_prepares();
+        let doubtful = |_: &StreamId, waiting: &mut Waiting| {
+            !(keeps_prepares && waiting.request.header.opcode == Opcode::PREPARE)
+        };
+        let given_up: Vec<_> = self
+            .waiting
+            .extract_if(doubtful)
+            .map(|(_, waiting)| waiting)
+            .collect();
+        for waiting in given_up {
+            self.unanswered(Some(waiting), false, each);
+        }
+    }
+
+    /// What was left out at the end of the connection.
+    pub(super) fn missing_at_end(&mut self) -> Missing {
+        let is_whole = !self.connection.has_gaps() && !self.requests.lost;
+        // Without gaps, what is missing is a request that the client never finished.
+        if is_whole || self.connection.is_opaque() {
+            return Missing::default();
+        }
+        let connection = Arc::clone(&self.connection);
+        self.miss(connection.requests(), connection.requests_by_opcode())
+    }
+
+    /// Gives up the requests that never got a response; `missing` were left out at the end.
+    pub(super) fn end(mut self, missing: Missing, mut each: impl FnMut(&mut Session, Found)) {
+        self.tell_missing(missing, &mut each);
         for waiting in std::mem::take(&mut self.waiting).into_values() {
             self.unanswered(Some(waiting), true, &mut each);
         }
     }
 
     /// Of the requests that have begun, those that have not come are missing.
-    fn miss(&mut self, begun: u64, each: &mut impl FnMut(&mut Session, Found)) {
+    fn miss(&mut self, begun: u64, opcodes: Option<&OpcodeCounts>) -> Missing {
         let hidden = self.connection.hidden_segments();
-        let missing = begun.saturating_sub(self.accounted) + (hidden - self.hidden_segments);
-        self.accounted = self.accounted.max(begun);
+        let hidden_here = hidden - self.hidden_segments;
         self.hidden_segments = hidden;
-        if missing > 0 {
-            each(&mut self.session, Found::DroppedRequests(missing));
+        let Some(opcodes) = opcodes else {
+            let requests = begun.saturating_sub(self.accounted);
+            self.accounted += requests;
+            self.unnamed += requests;
+            return Missing {
+                requests: requests + hidden_here,
+                opcodes: OpcodeCounts::default(),
+            };
+        };
+        let opcodes = opcodes.beyond(&self.opcodes);
+        self.opcodes.merge(&opcodes);
+        let named = u64::from(opcodes.total());
+        let known_before = named.min(self.unnamed);
+        self.unnamed = 0;
+        self.accounted += named - known_before;
+        Missing {
+            requests: named - known_before + hidden_here,
+            opcodes,
         }
     }
 
-    fn request(&mut self, envelope: Envelope, at: Moment, each: &mut impl FnMut(&mut Session, Found)) {
+    fn tell_missing(&mut self, missing: Missing, each: &mut impl FnMut(&mut Session, Found)) {
+        if missing.requests > 0 || missing.opcodes.total() > 0 {
+            each(&mut self.session, Found::Dropped(missing));
+        }
+    }
+
+    fn arrived(&mut self, opcode: Opcode) {
         self.accounted += 1;
+        self.opcodes.add(opcode);
+    }
+
+    fn request(&mut self, envelope: Envelope, at: Moment, each: &mut impl FnMut(&mut Session, Found)) {
+        self.arrived(envelope.header.opcode);
         if envelope.header.opcode == Opcode::STARTUP {
             self.session.start(&envelope, &self.connection);
         }
@@ -319,7 +452,8 @@ impl ConnectionState {
 impl Side {
     fn feed(&mut self, capture: Capture) {
         let compression = capture.connection.negotiated.compression();
-        if capture.after_gap {
+        if self.lost {
+            self.lost = capture.boundary.is_none();
             let (boundary, framing) = match capture.boundary {
                 Some((offset, framing)) => (Some(offset), framing),
                 None => (None, Framing::Envelopes),
@@ -447,7 +581,7 @@ mod tests {
                 }) => self.answered += 1,
                 Found::Pair(_) => self.unanswered += 1,
                 Found::UndecodedRequest => self.undecoded += 1,
-                Found::DroppedRequests(count) => self.dropped += count,
+                Found::Dropped(missing) => self.dropped += missing.requests,
                 Found::LostResponse => self.lost_responses += 1,
             }
         }
@@ -490,7 +624,8 @@ mod tests {
         fn finish(mut self) -> Seen {
             self.audit();
             let mut seen = self.seen;
-            self.state.end(|_, found| seen.note(&found));
+            let missing = self.state.missing_at_end();
+            self.state.end(missing, |_, found| seen.note(&found));
             seen
         }
     }
@@ -543,6 +678,68 @@ mod tests {
                 ..Seen::default()
             }
         );
+    }
+
+    #[test]
+    fn the_answer_to_a_request_that_was_left_out_is_nobody_elses() {
+        let mut line = Line::with_room_for(1);
+        line.requests
+            .offer(&query(Version::V4, 1, &"a".repeat(100)).freeze());
+        // Left out: its answer, and the next request with its stream id.
+        line.responses.offer(&ready(Version::V4, 1).freeze());
+        line.requests
+            .offer(&query(Version::V4, 1, &"b".repeat(100)).freeze());
+        line.audit();
+        line.responses.offer(&ready(Version::V4, 1).freeze());
+        let expected = Seen {
+            unanswered: 1,
+            dropped: 1,
+            lost_responses: 1,
+            ..Seen::default()
+        };
+        assert_eq!(line.finish(), expected);
+    }
+
+    #[test]
+    fn the_place_is_found_again_after_a_gap_inside_a_long_envelope() {
+        let mut line = Line::with_room_for(1);
+        let mut wire = query(Version::V4, 1, &"x".repeat(300));
+        wire.extend_from_slice(&query(Version::V4, 2, "SELECT k FROM s.t"));
+        line.requests.offer(&wire.split_to(100).freeze());
+        // Left out; what comes next is the inside of the same envelope still.
+        line.requests.offer(&wire.split_to(100).freeze());
+        line.audit();
+        line.requests.offer(&wire.split_to(100).freeze());
+        line.audit();
+        line.requests.offer(&wire.freeze());
+        line.audit();
+        line.requests
+            .offer(&query(Version::V4, 3, "SELECT k FROM s.t").freeze());
+        let expected = Seen {
+            unanswered: 2,
+            dropped: 1,
+            ..Seen::default()
+        };
+        assert_eq!(line.finish(), expected);
+    }
+
+    #[test]
+    fn what_goes_on_afresh_finds_its_place_and_counts_what_it_missed() {
+        let mut line = Line::with_room_for(100);
+        let select = || query(Version::V4, 1, "SELECT k FROM s.t");
+        line.requests.offer(&select().freeze());
+        let mut two = query(Version::V4, 2, "SELECT k FROM s.t");
+        two.extend_from_slice(&query(Version::V4, 3, "SELECT k FROM s.t"));
+        line.requests.offer(&two.split_to(20).freeze());
+        line.audit();
+        let known = line.state.known();
+        assert_eq!((known, line.state.waiting()), (1, 1));
+        line.state = line.state.afresh();
+        // The rest of one request, and another.
+        line.requests.offer(&two.freeze());
+        line.audit();
+        assert_eq!(line.seen.dropped, 1, "of the second request only a part is there");
+        assert_eq!((line.state.known(), line.state.waiting()), (3, 1));
     }
 
     #[test]

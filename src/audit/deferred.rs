@@ -107,6 +107,11 @@ impl Deferred {
         self.waiting.is_empty()
     }
 
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// All that waits, a few times a second; what is still not clear goes back with [`Deferred::keep`].
     pub(super) fn take(&mut self, now: Moment) -> VecDeque<Waiting> {
         if self.looked.is_some_and(|looked| now.since(looked) < EVERY) {

@@ -8,6 +8,7 @@ mod bounded;
 mod connection;
 mod deferred;
 mod exchange;
+mod failure;
 mod footprint;
 mod identity;
 mod key_hash;
@@ -22,6 +23,8 @@ mod sweeps;
 mod warning;
 
 use std::{
+    collections::BTreeSet,
+    fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -31,7 +34,8 @@ use std::{
 };
 
 use analysis::Analyses;
-use connection::{ConnectionState, Found, Pair, Session};
+use connection::{ConnectionState, Found, Missing, Pair, Session};
+use cqlens_proto::envelope::Envelope;
 use deferred::{Deferred, Waiting};
 use exchange::{Exchange, Interpreter};
 pub use footprint::{Count, Footprint, Key, Keys, Pushed};
@@ -48,7 +52,7 @@ use rustc_hash::FxHashMap;
 use crate::{
     capture::{Capture, Clock, ConnectionId, Dropped, Moment, Queue},
     catalog::Live,
-    window::Window,
+    window::{Coverage, Window},
 };
 
 /// How long an auditor sleeps when nothing waits for it: short enough that the queue does not fill, long enough that an idle proxy costs
@@ -60,6 +64,35 @@ const SWEEP: u64 = 20;
 
 /// How many captures an auditor takes before it lets others have the window.
 const BATCH: usize = 256;
+
+/// Sees each request before it is counted: for those who show traffic, and for tests. Runs in the auditor's thread, so what it
+/// takes the audit takes longer; a panic in it is a failure of the auditor.
+#[derive(Clone, Default)]
+pub struct Watch(Option<Arc<dyn Fn(&Envelope) + Send + Sync>>);
+
+impl Watch {
+    /// Calls `see` for every request, in the order in which they are counted.
+    pub fn new(see: impl Fn(&Envelope) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(see)))
+    }
+
+    fn see(&self, request: &Envelope) {
+        if let Some(see) = &self.0 {
+            see(request);
+        }
+    }
+}
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.0.is_some() {
+            "Watch(_)"
+        } else {
+            "Watch(nobody)"
+        };
+        formatter.write_str(state)
+    }
+}
 
 /// The auditors of a process.
 #[derive(Debug)]
@@ -83,6 +116,21 @@ impl Audit {
         source: &str,
         now: Timestamp,
     ) -> std::io::Result<Self> {
+        Self::start_watched(queue, live, key, source, now, &Watch::default())
+    }
+
+    /// The same with somebody who sees the requests.
+    ///
+    /// # Errors
+    /// A thread that cannot be started.
+    pub fn start_watched(
+        queue: Arc<Queue>,
+        live: &Arc<Live>,
+        key: HashKey,
+        source: &str,
+        now: Timestamp,
+        watch: &Watch,
+    ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut audit = Self {
             queue,
@@ -98,19 +146,9 @@ impl Audit {
                 queue: Arc::clone(&audit.queue),
                 window: Arc::clone(&window),
                 connections: FxHashMap::default(),
-                counter: Counter {
-                    live: Arc::clone(live),
-                    clock: Clock::start(),
-                    interpreter: Interpreter {
-                        key,
-                        analyses: Analyses::new(Arc::clone(live)),
-                        keys: Keys::new(),
-                        row_keys: RowKeys::new(Arc::clone(live), key),
-                        holders: Holders::new(Arc::clone(live)),
-                    },
-                    recorder: Recorder::new(key),
-                    deferred: Deferred::default(),
-                },
+                counter: Counter::new(Arc::clone(live), key, watch.clone()),
+                at_hand: None,
+                ended: 0,
             };
             let stop = Arc::clone(&audit.stop);
             let thread = thread::Builder::new()
@@ -176,6 +214,8 @@ fn count_dropped(window: &mut Window, dropped: Dropped) {
 struct Filling {
     window: Window,
     nodes: NodeCounts,
+    /// Requests that are counted in windows that were taken.
+    taken: u64,
 }
 
 impl Filling {
@@ -183,12 +223,20 @@ impl Filling {
         Self {
             window: Window::new(now, source),
             nodes: NodeCounts::default(),
+            taken: 0,
         }
+    }
+
+    /// All requests that have been counted.
+    fn counted(&self) -> u64 {
+        let coverage = &self.window.coverage;
+        self.taken + coverage.audited + coverage.dropped + coverage.undecoded
     }
 
     /// The window so far; the next one begins at `now`.
     fn take(&mut self, now: Timestamp, source: &str) -> Window {
         self.nodes.pour(&mut self.window.load);
+        self.taken = self.counted();
         std::mem::replace(&mut self.window, Window::new(now, source))
     }
 }
@@ -200,10 +248,45 @@ struct Auditor {
     window: Arc<Mutex<Filling>>,
     connections: FxHashMap<ConnectionId, ConnectionState>,
     counter: Counter,
+    /// The connection of which something is being looked at.
+    at_hand: Option<ConnectionId>,
+    /// Requests of connections that have ended.
+    ended: u64,
 }
 
 impl Auditor {
+    /// Works until `stop`. A panic costs the connection at hand its place and the requests that were in flight on it.
     fn run(mut self, stop: &AtomicBool) {
+        let mut said = BTreeSet::new();
+        while let Err(failure) = failure::guard(|| self.work(stop)) {
+            failure.say(self.ring, &mut said);
+            self.recover();
+        }
+    }
+
+    /// Goes on without what a panic may have left half-done: the state of the connection at hand, and all that exchanges are
+    /// compared with. What was being looked at is not looked at again.
+    fn recover(&mut self) {
+        if let Some(id) = self.at_hand.take()
+            && let Some(state) = self.connections.remove(&id)
+        {
+            self.connections.insert(id, state.afresh());
+        }
+        self.counter.begin_anew();
+        let states = self.connections.values();
+        let (known, waiting) = states.fold((self.ended, 0), |(known, waiting), state| {
+            (known + state.known(), waiting + state.waiting())
+        });
+        let waiting = waiting + self.counter.deferred.len();
+        let mut filling = lock(&self.window);
+        // What is known of and neither waits nor is counted was lost with the panic.
+        let lost = known.saturating_sub(filling.counted() + waiting as u64);
+        let coverage = &mut filling.window.coverage;
+        coverage.auditor_failures += 1;
+        coverage.undecoded += lost;
+    }
+
+    fn work(&mut self, stop: &AtomicBool) {
         for tick in 0_u64.. {
             // Read before the ring is drained: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
@@ -233,17 +316,20 @@ impl Auditor {
     fn drain(&mut self) -> usize {
         let window = Arc::clone(&self.window);
         let mut window = lock(&window);
-        for taken in 0..BATCH {
-            let Some(capture) = self.queue.pop(self.ring) else {
-                return taken;
-            };
+        let mut taken = 0;
+        while taken < BATCH
+            && let Some(capture) = self.queue.pop(self.ring)
+        {
             self.take(capture, &mut window);
+            taken += 1;
         }
-        BATCH
+        self.at_hand = None;
+        taken
     }
 
     fn take(&mut self, capture: Capture, filling: &mut Filling) {
         let connection = Arc::clone(&capture.connection);
+        self.at_hand = Some(connection.id);
         let state = self
             .connections
             .entry(connection.id)
@@ -268,9 +354,13 @@ impl Auditor {
         let window = Arc::clone(&self.window);
         let mut window = lock(&window);
         for id in ended {
-            if let Some(state) = self.connections.remove(&id) {
+            if let Some(mut state) = self.connections.remove(&id) {
                 let counter = &mut self.counter;
-                state.end(|session, found| counter.count(&mut window, session, found));
+                let missing = state.missing_at_end();
+                self.ended += state.known();
+                state.end(missing, |session, found| {
+                    counter.count(&mut window, session, found)
+                });
             }
         }
     }
@@ -279,6 +369,7 @@ impl Auditor {
 /// Adds what is found on connections to windows.
 struct Counter {
     live: Arc<Live>,
+    watch: Watch,
     /// For what waits; exchanges have the data path's times.
     clock: Clock,
     interpreter: Interpreter,
@@ -287,18 +378,45 @@ struct Counter {
 }
 
 impl Counter {
+    fn new(live: Arc<Live>, key: HashKey, watch: Watch) -> Self {
+        Self {
+            clock: Clock::start(),
+            interpreter: Interpreter {
+                key,
+                analyses: Analyses::new(Arc::clone(&live)),
+                keys: Keys::new(),
+                row_keys: RowKeys::new(Arc::clone(&live), key),
+                holders: Holders::new(Arc::clone(&live)),
+            },
+            recorder: Recorder::new(key),
+            deferred: Deferred::default(),
+            live,
+            watch,
+        }
+    }
+
+    /// Forgets everything but the exchanges that wait.
+    fn begin_anew(&mut self) {
+        let fresh = Self::new(Arc::clone(&self.live), self.interpreter.key, self.watch.clone());
+        let before = std::mem::replace(self, fresh);
+        self.deferred = before.deferred;
+        // They wait since a moment of that clock.
+        self.clock = before.clock;
+    }
+
     fn count(&mut self, filling: &mut Filling, session: &mut Session, found: Found) {
         let window = &mut filling.window;
         match found {
             Found::Pair(pair) => self.count_pair(filling, session, pair),
             Found::UndecodedRequest => window.coverage.undecoded += 1,
-            Found::DroppedRequests(count) => window.coverage.dropped += count,
+            Found::Dropped(missing) => count_missing(&mut window.coverage, &missing),
             Found::LostResponse => window.coverage.responses_lost += 1,
         }
     }
 
     /// Counts a pair, or puts it off where the catalog will know more in a moment.
     fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: Pair) {
+        self.watch.see(&pair.request);
         let unclear = self.count_if(filling, session, &pair, |exchange, live| {
             !(live.is_followed() && deferred::may_become_clear(exchange))
         });
@@ -328,7 +446,7 @@ impl Counter {
         let interpreter = &mut self.interpreter;
         match interpreter.interpret(session, pair) {
             Ok(mut exchange) if is_clear(&exchange, &self.live) => {
-                let Filling { window, nodes } = filling;
+                let Filling { window, nodes, .. } = filling;
                 let (keys, holders) = (&interpreter.keys, &mut interpreter.holders);
                 exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
                 self.recorder.record(
@@ -345,6 +463,14 @@ impl Counter {
             }
         }
         false
+    }
+}
+
+fn count_missing(coverage: &mut Coverage, missing: &Missing) {
+    coverage.dropped += missing.requests;
+    for (opcode, count) in missing.opcodes.iter().filter(|(_, count)| *count > 0) {
+        let name = opcode.name().unwrap_or("other").to_owned();
+        *coverage.dropped_by_opcode.entry(name).or_default() += u64::from(count);
     }
 }
 

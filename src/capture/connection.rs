@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use cqlens_proto::cutter::Negotiated;
+use cqlens_proto::cutter::{Negotiated, OpcodeCounts};
 
 /// Tells connections apart, within one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,8 +38,12 @@ pub struct Connection {
     requests: AtomicU64,
     /// Chunks of requests that were left out.
     requests_gaps: AtomicU64,
+    /// A part of a PREPARE or of the answer to one was left out, perhaps.
+    prepares_missed: AtomicBool,
     /// Compressed segments of requests that began in chunks that were left out: nobody knows how many requests.
     hidden_segments: AtomicU64,
+    /// All requests by opcode, once no more come; only where some were left out.
+    ended: OnceLock<Box<OpcodeCounts>>,
     opaque: AtomicBool,
     closed: AtomicBool,
 }
@@ -57,7 +61,9 @@ impl Connection {
             bytes: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             requests_gaps: AtomicU64::new(0),
+            prepares_missed: AtomicBool::new(false),
             hidden_segments: AtomicU64::new(0),
+            ended: OnceLock::new(),
             opaque: AtomicBool::new(false),
             closed: AtomicBool::new(false),
         }
@@ -104,12 +110,35 @@ impl Connection {
 
     /// Whether any bytes of requests were left out.
     pub fn has_gaps(&self) -> bool {
-        self.requests_gaps.load(Ordering::Acquire) > 0
+        self.request_gaps() > 0
+    }
+
+    pub(super) fn request_gaps(&self) -> u64 {
+        self.requests_gaps.load(Ordering::Acquire)
+    }
+
+    /// Whether a part of a PREPARE or of the answer to one was left out, perhaps: the room kept for them was full.
+    pub fn misses_prepares(&self) -> bool {
+        self.prepares_missed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn miss_prepare(&self) {
+        self.prepares_missed.store(true, Ordering::Release);
     }
 
     /// Compressed segments of requests that were left out so far.
     pub fn hidden_segments(&self) -> u64 {
         self.hidden_segments.load(Ordering::Acquire)
+    }
+
+    /// All requests of the connection by opcode; known once it is closed, where some were left out.
+    pub fn requests_by_opcode(&self) -> Option<&OpcodeCounts> {
+        self.ended.get().map(Box::as_ref)
+    }
+
+    pub(super) fn end_requests(&self, opcodes: OpcodeCounts) {
+        // There is one tap of requests.
+        let _ = self.ended.set(Box::new(opcodes));
     }
 
     pub(super) fn count_requests(&self, requests: u32) {

@@ -1,7 +1,8 @@
 //! What leaves the data path: chunks of bytes with the places where envelopes begin, handed over by reference.
 //!
 //! The hand-over is bounded and wakes nobody. Where it is full, chunks are left out and counted, and the next one
-//! that fits says that something is missing and where the first whole envelope begins.
+//! that fits says that something is missing and where the first whole envelope begins. The last part of the room is kept for
+//! PREPARE and its answers: without those, later executions could not be counted.
 
 mod clock;
 mod connection;
@@ -12,7 +13,10 @@ mod tap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cqlens_proto::{cutter::Framing, envelope::Direction};
+use cqlens_proto::{
+    cutter::{Framing, OpcodeCounts},
+    envelope::Direction,
+};
 
 pub use clock::{Clock, Moment};
 pub use connection::{Connection, ConnectionId};
@@ -37,6 +41,9 @@ pub struct Capture {
     /// How many envelopes of this direction began before that place, since the connection was opened; those inside
     /// compressed segments are not among them.
     pub begun: u64,
-    /// Whether bytes before these were left out.
-    pub after_gap: bool,
+    /// Said where bytes between the last boundary that was handed over and these were left out: all envelopes of `begun`, by
+    /// opcode.
+    pub after_gap: Option<Box<OpcodeCounts>>,
+    /// Chunks of requests of the connection that had been left out before these bytes were read.
+    pub request_gaps: u64,
 }

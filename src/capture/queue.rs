@@ -11,9 +11,11 @@ use std::{
 use cqlens_proto::cutter::Opaque;
 use crossbeam_queue::SegQueue;
 
-use super::{Capture, Refusal};
+use super::{Capture, ConnectionId, Refusal};
 
 /// How much may wait for the auditors.
+///
+/// An eighth of it is kept for chunks with a part of a PREPARE or of its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
     /// Bytes that wait in one auditor's line, each chunk with what it takes to hold it.
@@ -59,7 +61,10 @@ pub enum TlsFailure {
 #[derive(Debug)]
 pub struct Queue {
     lines: Vec<Line>,
-    bytes_limit: usize,
+    /// Room in each line, in bytes.
+    room: usize,
+    /// Of it, what anything may take.
+    open_room: usize,
     dropped_chunks: AtomicU64,
     dropped_bytes: AtomicU64,
     /// Rare: once for each connection that turns opaque.
@@ -74,12 +79,13 @@ pub struct Queue {
 #[derive(Debug, Default)]
 struct Line {
     captures: SegQueue<Capture>,
-    bytes: AtomicUsize,
+    /// Room that is taken up.
+    taken: AtomicUsize,
 }
 
 /// What a capture counts for in [`Limits::bytes`].
-fn weight(capture: &Capture) -> usize {
-    capture.bytes.len() + size_of::<Capture>()
+fn weight(len: usize) -> usize {
+    len + size_of::<Capture>()
 }
 
 impl Queue {
@@ -87,7 +93,8 @@ impl Queue {
     pub fn new(auditors: usize, limits: Limits) -> Self {
         Self {
             lines: (0..auditors.max(1)).map(|_| Line::default()).collect(),
-            bytes_limit: limits.bytes,
+            room: limits.bytes,
+            open_room: limits.bytes - limits.bytes / RESERVED_PART,
             dropped_chunks: AtomicU64::new(0),
             dropped_bytes: AtomicU64::new(0),
             opaque: Mutex::default(),
@@ -105,21 +112,29 @@ impl Queue {
     pub fn pop(&self, auditor: usize) -> Option<Capture> {
         let line = self.lines.get(auditor)?;
         let capture = line.captures.pop()?;
-        line.bytes.fetch_sub(weight(&capture), Ordering::Relaxed);
+        line.taken.fetch_sub(weight(capture.bytes.len()), Ordering::Relaxed);
         Some(capture)
     }
 
-    /// Hands `capture` over, or gives it up: false if there was no room.
-    pub(super) fn offer(&self, capture: Capture) -> bool {
-        let index = usize::try_from(capture.connection.id.0).unwrap_or(0) % self.lines.len();
+    /// Hands a capture of `len` bytes of `connection` over, or gives it up: false if there was no room. What `keeps` may
+    /// take all the room that there is.
+    pub(super) fn offer(
+        &self,
+        connection: ConnectionId,
+        len: usize,
+        keeps: bool,
+        capture: impl FnOnce() -> Capture,
+    ) -> bool {
+        let index = usize::try_from(connection.0).unwrap_or(0) % self.lines.len();
         let line = &self.lines[index];
-        let weight = weight(&capture);
-        if line.bytes.load(Ordering::Relaxed) + weight > self.bytes_limit {
+        let weight = weight(len);
+        let room = if keeps { self.room } else { self.open_room };
+        if line.taken.load(Ordering::Relaxed) + weight > room {
             return false;
         }
         // Counted first, so that what is taken at once is not taken off what was never added.
-        line.bytes.fetch_add(weight, Ordering::Relaxed);
-        line.captures.push(capture);
+        line.taken.fetch_add(weight, Ordering::Relaxed);
+        line.captures.push(capture());
         true
     }
 
@@ -154,6 +169,9 @@ impl Queue {
         }
     }
 }
+
+/// One part in so many is kept for what later requests need to be understood.
+const RESERVED_PART: usize = 8;
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // Nothing that holds these locks can panic; a poisoned one would hold whole counts all the same.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cqlens_proto::{
-    cutter::{Cut, Cutter, Framing},
+    cutter::{Cut, Cutter, Framing, OpcodeCounts},
     envelope::{Direction, Opcode},
     segment::Encoding,
 };
@@ -21,7 +21,9 @@ pub struct Tap {
     clock: Clock,
     /// Envelopes that have begun.
     begun: u64,
-    /// The previous chunk was left out.
+    /// The same by opcode.
+    opcodes: OpcodeCounts,
+    /// Since the last boundary that was handed over something was left out.
     gap: bool,
 }
 
@@ -36,6 +38,7 @@ impl Tap {
             queue,
             clock,
             begun: 0,
+            opcodes: OpcodeCounts::default(),
             gap: false,
         }
     }
@@ -54,29 +57,50 @@ impl Tap {
             self.queue.count_opaque(reason);
             tracing::debug!(client = %self.connection.client, ?reason, "connection cannot be audited, only forwarded");
         }
-        let capture = Capture {
+        let keeps = cut.prepares;
+        let taken = self.queue.offer(self.connection.id, chunk.len(), keeps, || {
+            self.capture(chunk, &cut)
+        });
+        self.count(&cut, taken, chunk.len());
+        // The audit finds its place at the next boundary.
+        self.gap = !taken || (self.gap && cut.first_boundary.is_none());
+    }
+
+    fn capture(&self, chunk: &Bytes, cut: &Cut) -> Capture {
+        let after_gap = self.gap.then(|| {
+            let mut opcodes = Box::new(self.opcodes);
+            opcodes.merge(&cut.envelopes_before_boundary);
+            opcodes
+        });
+        Capture {
             connection: Arc::clone(&self.connection),
             direction: self.direction,
             at: self.clock.now(),
             bytes: chunk.clone(),
             boundary: cut.first_boundary.zip(cut.framing),
-            begun: self.begun + u64::from(cut.envelopes_before_boundary),
-            after_gap: self.gap,
-        };
-        self.gap = !self.queue.offer(capture);
-        self.count(&cut, chunk.len());
+            begun: self.begun + u64::from(cut.envelopes_before_boundary.total()),
+            after_gap,
+            request_gaps: self.connection.request_gaps(),
+        }
     }
 
     /// What was left out is counted before it can be missed: the audit compares with what it was given.
-    fn count(&mut self, cut: &Cut, bytes: usize) {
-        self.begun += u64::from(cut.envelopes.total());
-        if self.direction == Direction::Request {
-            self.connection.count_requests(cut.envelopes.total());
+    fn count(&mut self, cut: &Cut, taken: bool, bytes: usize) {
+        let total = cut.envelopes.total();
+        if total > 0 {
+            self.begun += u64::from(total);
+            self.opcodes.merge(&cut.envelopes);
+            if self.direction == Direction::Request {
+                self.connection.count_requests(total);
+            }
         }
-        if !self.gap {
+        if taken {
             return;
         }
         self.queue.count_dropped(bytes);
+        if cut.prepares {
+            self.connection.miss_prepare();
+        }
         if self.direction == Direction::Request {
             let hidden = matches!(cut.framing, Some(Framing::Segments(Encoding::Lz4)));
             self.connection.count_gap(if hidden { cut.segments } else { 0 });
@@ -88,6 +112,15 @@ impl Tap {
         match self.direction {
             Direction::Request => envelopes,
             Direction::Response => i64::from(cut.envelopes.of(Opcode::EVENT)) - envelopes,
+        }
+    }
+}
+
+impl Drop for Tap {
+    fn drop(&mut self) {
+        // What was left out since the last capture is known to nobody else.
+        if self.direction == Direction::Request && self.connection.has_gaps() {
+            self.connection.end_requests(self.opcodes);
         }
     }
 }

@@ -33,8 +33,9 @@ fn counted(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     if coverage.dropped_bytes > 0 {
         lines.push(format!(
-            "{} with {} were left out because the audit was behind; everything was forwarded.",
+            "{}{} with {} were left out because the audit was behind; everything was forwarded.",
             number::plural(coverage.dropped, "request", "requests"),
+            opcodes(&coverage.dropped_by_opcode),
             number::bytes(coverage.dropped_bytes)
         ));
     }
@@ -48,6 +49,13 @@ fn counted(report: &Report) -> Vec<String> {
         "request",
         "requests",
         "could not be decoded; forwarded as they came",
+    );
+    say(
+        coverage.auditor_failures,
+        "failure",
+        "failures",
+        "of the audit itself, an error in cqlens: what was in flight on the connection at hand is among the requests that could \
+         not be decoded",
     );
     say(
         coverage.responses_lost,
@@ -113,6 +121,20 @@ fn counted(report: &Report) -> Vec<String> {
         say(count, "connection was", "connections were", &what);
     }
     lines
+}
+
+/// ` (1,900 EXECUTE, 100 QUERY)`, the most frequent first; nothing where nothing is known.
+fn opcodes(counts: &BTreeMap<String, u64>) -> String {
+    let mut counts: Vec<_> = counts.iter().collect();
+    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let counts: Vec<_> = counts
+        .into_iter()
+        .map(|(opcode, &count)| format!("{} {opcode}", number::exact(count)))
+        .collect();
+    match counts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", counts.join(", ")),
+    }
 }
 
 fn tls_failure(whose: &str) -> String {
@@ -257,10 +279,15 @@ mod tests {
                 .refused_connections
                 .insert(reason.to_owned(), count);
         }
+        report.coverage.auditor_failures = 1;
+        let dropped = [("QUERY", 100), ("EXECUTE", 1900)].map(|(opcode, count)| (opcode.to_owned(), count));
+        report.coverage.dropped_by_opcode.extend(dropped);
         let lines = lines(&report);
         for expected in [
             "2 of 3 nodes can be reached without cqlens: drivers learn their addresses from `system.peers`.",
-            "2,000 requests with 1.2 MiB were left out because the audit was behind; everything was forwarded.",
+            "1 failure of the audit itself, an error in cqlens: what was in flight on the connection at hand is among the \
+             requests that could not be decoded.",
+            "2,000 requests (1,900 EXECUTE, 100 QUERY) with 1.2 MiB were left out because the audit was behind; everything was forwarded.",
             "12 requests could not be decoded; forwarded as they came.",
             "31 requests had no answer when their connection ended or their window closed.",
             "2 connections were forwarded without being looked into: TLS on a port that was thought plain.",

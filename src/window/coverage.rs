@@ -18,10 +18,15 @@ pub struct Coverage {
     pub audited: u64,
     /// Requests left out because the audit was behind. Compressed segments of version 5 count as one request each.
     pub dropped: u64,
+    /// Of those, what is known of their opcodes; what was in compressed segments is not.
+    pub dropped_by_opcode: BTreeMap<String, u64>,
     /// Bytes left out because the audit was behind, of requests and of responses.
     pub dropped_bytes: u64,
     /// Requests that could not be decoded.
     pub undecoded: u64,
+    /// Panics of auditors, which would be errors in cqlens. The requests that one costs (those in flight on the connection that was
+    /// being looked at) are among the undecoded.
+    pub auditor_failures: u64,
     /// Responses that could not be decoded or whose request is not known.
     pub responses_lost: u64,
     /// Requests whose connection ended before the answer, or whose answer was lost.
@@ -70,6 +75,7 @@ impl Coverage {
         self.dropped += other.dropped;
         self.dropped_bytes += other.dropped_bytes;
         self.undecoded += other.undecoded;
+        self.auditor_failures += other.auditor_failures;
         self.responses_lost += other.responses_lost;
         self.unanswered += other.unanswered;
         self.partitions_exact += other.partitions_exact;
@@ -83,6 +89,7 @@ impl Coverage {
         self.reads_forgotten += other.reads_forgotten;
         self.retries_forgotten += other.retries_forgotten;
         self.sweeps_forgotten += other.sweeps_forgotten;
+        add_counts(&mut self.dropped_by_opcode, &other.dropped_by_opcode);
         add_counts(&mut self.unknown_reasons, &other.unknown_reasons);
         add_counts(&mut self.opaque_connections, &other.opaque_connections);
         add_counts(&mut self.tls_failures, &other.tls_failures);

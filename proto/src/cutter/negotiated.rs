@@ -1,9 +1,11 @@
 //! What the two directions of a connection learn from each other.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::compress::Compression;
-use crate::envelope::{Envelope, Header, Opcode};
+use crate::envelope::{Envelope, Header, Opcode, StreamId};
 use crate::message::{Decoded, Extensions, Request};
 use crate::segment::Encoding;
 
@@ -14,7 +16,14 @@ use crate::segment::Encoding;
 pub struct Negotiated {
     compression: AtomicU8,
     segments: AtomicU8,
+    /// Whether `prepares` holds any: what is asked for every answer.
+    expects_prepared: AtomicBool,
+    /// PREPAREs whose answers have not begun.
+    prepares: Mutex<BTreeSet<StreamId>>,
 }
+
+/// More PREPAREs in flight on one connection are not told from other requests.
+const MAX_PREPARES: usize = 4_096;
 
 /// How the bytes of a connection are framed at some point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,5 +91,34 @@ impl Negotiated {
     /// Records that the server accepted a version with segments.
     pub fn start_segments(&self) {
         self.segments.store(1, Ordering::Release);
+    }
+
+    /// Whether the answer to any PREPARE is still to come.
+    #[inline]
+    pub(super) fn expects_prepared(&self) -> bool {
+        self.expects_prepared.load(Ordering::Relaxed)
+    }
+
+    /// Records that a PREPARE has passed.
+    pub(super) fn expect_prepared(&self, stream: StreamId) {
+        let mut prepares = self.prepares();
+        if prepares.len() < MAX_PREPARES {
+            prepares.insert(stream);
+            self.expects_prepared.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether an answer with this stream id is one to a PREPARE; it is expected no longer then.
+    pub(super) fn answers_prepare(&self, stream: StreamId) -> bool {
+        let mut prepares = self.prepares();
+        let expected = prepares.remove(&stream);
+        self.expects_prepared
+            .store(!prepares.is_empty(), Ordering::Relaxed);
+        expected
+    }
+
+    fn prepares(&self) -> MutexGuard<'_, BTreeSet<StreamId>> {
+        // Nothing that holds the lock can panic.
+        self.prepares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

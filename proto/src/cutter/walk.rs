@@ -55,6 +55,14 @@ impl EnvelopeWalk {
         self.body_left == 0 && self.header.is_empty()
     }
 
+    pub(super) fn is_inside_header(&self) -> bool {
+        !self.header.is_empty()
+    }
+
+    pub(super) fn is_inside_body(&self) -> bool {
+        self.body_left > 0
+    }
+
     /// Passes over everything until it is replaced.
     pub(super) fn give_up(&mut self) {
         self.body_left = usize::MAX;
@@ -129,6 +137,14 @@ pub(super) enum PassedSegment {
 impl SegmentWalk {
     pub(super) fn is_at_boundary(&self) -> bool {
         self.payload_left == 0 && self.trailer_left == 0 && self.header.is_empty()
+    }
+
+    pub(super) fn is_inside_header(&self) -> bool {
+        !self.header.is_empty()
+    }
+
+    pub(super) fn is_inside_payload(&self) -> bool {
+        self.payload_left > 0
     }
 
     /// Passes over at least one byte of `rest`, which is not empty.

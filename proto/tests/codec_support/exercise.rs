@@ -74,9 +74,14 @@ pub(crate) fn split(
         let expected = Cut {
             first_boundary: boundary,
             framing: boundary.and_then(|boundary| known[boundary].framing),
-            envelopes_before_boundary: before.map(|cut| cut.envelopes.total()).sum(),
+            envelopes_before_boundary: before.fold(OpcodeCounts::default(), |mut all, cut| {
+                all.merge(&cut.envelopes);
+                all
+            }),
             segments: known.iter().map(|cut| cut.segments).sum(),
             envelopes,
+            // Of a single byte it is more often not known.
+            prepares: cut.prepares && known.iter().any(|cut| cut.prepares),
             opaque: known.iter().find_map(|cut| cut.opaque),
         };
         assert_eq!(cut, expected, "the chunk at {start}");
