@@ -127,6 +127,11 @@ impl Link<'_> {
         };
         if matches!(ended, Ended::Drained | Ended::Idle) {
             close_gently(&mut client).await;
+        match ended.reset_by() {
+            Some(Side::Client) => reset(upstream.tcp()),
+            Some(Side::Upstream) => reset(client.tcp()),
+            None if matches!(ended, Ended::Drained) => close_gently(&mut client).await,
+            None => {}
         }
         ended
     }
@@ -213,6 +218,12 @@ async fn both(requests: impl Future<Output = Ended>, responses: impl Future<Outp
         Poll::Pending
     })
     .await
+}
+
+/// Passes a reset on: the other side must not take what was cut off for the end.
+fn reset(other: &TcpStream) {
+    // A socket that cannot be set up so is closed in the usual way.
+    let _ = other.set_zero_linger();
 }
 
 /// Tells the client that nothing more comes and gives it a moment to read what did.

@@ -39,6 +39,16 @@ impl Ended {
         }
     }
 
+    /// Which side has ended the connection without a goodbye, if one has: it would have reset the other one, were they connected
+    /// with each other.
+    pub(super) fn reset_by(&self) -> Option<Side> {
+        let (Self::ReadFailed(side, error) | Self::WriteFailed(side, error)) = self else {
+            return None;
+        };
+        let gone = [io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
+        gone.contains(&error.kind()).then_some(*side)
+    }
+
     /// Whether the other direction cannot go on either.
     ///
     /// A node that no longer reads may still have responses on their way, so a failed write to it is no reason to

@@ -45,15 +45,26 @@ pub(super) enum NoUpstream {
 pub(super) trait Halves: AsyncRead + AsyncWrite + Unpin + Send {
     /// The half that reads and the half that writes.
     fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send);
+
+    /// The connection below.
+    fn tcp(&self) -> &TcpStream;
 }
 
 impl Halves for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+
     fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
         self.split()
     }
 }
 
 impl Halves for TlsStream {
+    fn tcp(&self) -> &TcpStream {
+        self.get_ref().0
+    }
+
     fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send) {
         tokio::io::split(&mut **self)
     }

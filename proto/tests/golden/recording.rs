@@ -41,9 +41,12 @@ pub(crate) fn recordings() -> Vec<Recording> {
     files.iter().map(|file| Recording::read(file)).collect()
 }
 
-/// Where the recordings are, from this crate and from `fuzz/`, which takes this file in.
+/// Where the recordings are, from this crate and from `fuzz/` and the tests of `cqlens`, which take this file in.
 pub(crate) fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../proto/tests/golden")
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["proto/tests/golden", "../proto/tests/golden"];
+    let mut folders = folders.iter().map(|folder| here.join(folder));
+    folders.find(|folder| folder.is_dir()).unwrap()
 }
 
 impl Recording {
