@@ -42,13 +42,14 @@ impl Patience {
         } else {
             tracing::debug!(node = address, %error, "still no control connection");
         }
-        sleep(
-            Duration::from_millis(250)
-                .saturating_mul(1 << self.failures.min(10))
-                .min(Self::LONGEST),
-        )
-        .await;
+        sleep(self.pause()).await;
         self.failures = self.failures.saturating_add(1);
+    }
+
+    fn pause(&self) -> Duration {
+        Duration::from_millis(250)
+            .saturating_mul(1 << self.failures.min(10))
+            .min(Self::LONGEST)
     }
 }
 
@@ -129,5 +130,29 @@ async fn read_prepared(live: &Live, client: &mut Client) -> Result<(), ClientErr
             Ok(())
         }
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_refuses_for_an_hour_is_asked_some_hundred_times() {
+        let mut patience = Patience::default();
+        let (mut waited, mut attempts) = (Duration::ZERO, 0);
+        while waited < Duration::from_secs(3600) {
+            let pause = patience.pause();
+            assert!(
+                pause >= Duration::from_millis(250) && pause <= Patience::LONGEST,
+                "{pause:?}"
+            );
+            waited += pause;
+            attempts += 1;
+            patience.failures = patience.failures.saturating_add(1);
+        }
+        assert!((100..150).contains(&attempts), "{attempts}");
+        patience.failures = u32::MAX;
+        assert_eq!(patience.pause(), Patience::LONGEST);
     }
 }

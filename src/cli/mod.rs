@@ -13,6 +13,7 @@ mod report;
 mod rules;
 mod schema_file;
 mod tls;
+mod window_clock;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,12 @@
 //! `cqlens proxy`: forward and audit.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context;
 use jiff::Timestamp;
@@ -16,6 +22,7 @@ use super::{
     output::{Outputs, hash_key},
     schema_file,
     tls::{Tls, TlsArgs},
+    window_clock::WindowClock,
 };
 use crate::{
     audit::Audit,
@@ -23,6 +30,7 @@ use crate::{
     catalog::{self, Live, client::ClientOptions},
     proxy::{Drain, Drained, Gate, PROXY_PROTOCOL_LOCAL, Proxy, Route, Workers},
     tls::Connector,
+    window::Window,
 };
 
 /// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
@@ -112,14 +120,9 @@ async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) 
         .context("cannot tell the listening address")?;
     let name = args.name.clone().unwrap_or_else(|| listening.to_string());
     let queue = Arc::new(Queue::new(1, Limits::default()));
-    let audit = Audit::start(
-        Arc::clone(&queue),
-        &live,
-        outputs.hash_key(),
-        &name,
-        Timestamp::now(),
-    )
-    .context("no auditor")?;
+    let mut clock = WindowClock::start(Timestamp::now(), Instant::now());
+    let audit = Audit::start(Arc::clone(&queue), &live, outputs.hash_key(), &name, clock.time())
+        .context("no auditor")?;
     let control = (!args.no_control_connection).then(|| follow(&args, tls.upstream.clone(), &live));
     outputs.begin(&live, &name, listening)?;
 
@@ -149,7 +152,10 @@ async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) 
             }
             _ = hangup.recv() => tls.renew(),
             _ = look.tick() => tls.look(),
-            _ = windows.tick() => outputs.window(audit.take_window(Timestamp::now()), &live),
+            _ = windows.tick() => {
+                let passed = clock.advance(Timestamp::now(), Instant::now());
+                outputs.window(watched_for(passed, audit.take_window(clock.time())), &live);
+            }
         }
     }
     // Nobody may be left who could be told: then everything has ended already.
@@ -158,12 +164,21 @@ async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) 
         tracing::warn!("some connections were closed with requests in flight");
     }
     // The control connection may still find what the last requests asked for.
-    outputs.window(audit.stop(Timestamp::now()), &live);
+    let passed = clock.advance(Timestamp::now(), Instant::now());
+    outputs.window(watched_for(passed, audit.stop(clock.time())), &live);
     if let Some(control) = control {
         control.abort();
     }
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// How long a window was is told by a clock that nobody sets.
+fn watched_for(passed: Duration, window: Window) -> Window {
+    Window {
+        observed_seconds: passed.as_secs_f64(),
+        ..window
+    }
 }
 
 /// Certificates are renewed days before the old ones end; authorities withdrawn in a hurry come with a SIGHUP.

@@ -22,5 +22,11 @@ mod wire;
 
 mod auditor;
 mod bystander;
+mod control;
+mod disk;
+mod ends;
+mod leaks;
+mod nodes;
 mod overload;
 mod rig;
+mod sight;

@@ -72,6 +72,29 @@ impl Supervised {
         }
     }
 
+    /// The child's process id, for `/proc`.
+    ///
+    /// # Panics
+    /// If it does not run within a while.
+    pub fn id(&self) -> u32 {
+        let supervisor = self.supervisor.id();
+        let shell = std::fs::read_link(format!("/proc/{supervisor}/exe")).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        loop {
+            let children =
+                std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).unwrap();
+            // The other child is a shell, and so is this one until it runs the program.
+            let is_program = |id: &&str| {
+                std::fs::read_link(format!("/proc/{id}/exe")).is_ok_and(|program| program != shell)
+            };
+            if let Some(id) = children.split_whitespace().find(is_program) {
+                return id.parse().expect("a process id is a number");
+            }
+            assert!(Instant::now() < deadline, "the child does not run: {children:?}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Where the child's output goes.
     pub fn log_path(&self) -> &Path {
         &self.log

@@ -48,6 +48,11 @@ impl Proxy {
         proxy
     }
 
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         self.process.log()

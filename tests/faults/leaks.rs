@@ -1,0 +1,78 @@
+//! Nothing is left behind: descriptors and memory of a proxy, before and after.
+
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
+
+use crate::{support::proxy::Proxy, wire::LIMIT};
+
+/// What a process holds.
+pub(crate) struct Holds {
+    process: u32,
+    descriptors: usize,
+    resident_kib: u64,
+}
+
+impl Holds {
+    /// Now, once it holds no connection.
+    pub(crate) fn of(proxy: &Proxy) -> Self {
+        let process = proxy.id();
+        // The connection that asked whether the proxy listens may still be closing.
+        let mut since = (descriptors(process), Instant::now());
+        while since.1.elapsed() < Duration::from_millis(200) {
+            std::thread::sleep(Duration::from_millis(10));
+            if descriptors(process) != since.0 {
+                since = (descriptors(process), Instant::now());
+            }
+        }
+        Self {
+            process,
+            descriptors: descriptors(process),
+            resident_kib: resident_kib(process),
+        }
+    }
+
+    /// Checks that the process holds no more descriptors than then, soon, and `more_kib` more memory at most.
+    pub(crate) fn assert_back(&self, more_kib: u64) {
+        let process = self.process;
+        until(
+            || descriptors(process) <= self.descriptors,
+            || {
+                format!(
+                    "{} descriptors instead of {}",
+                    descriptors(process),
+                    self.descriptors
+                )
+            },
+        );
+        let resident = resident_kib(process);
+        assert!(
+            resident <= self.resident_kib + more_kib,
+            "{resident} KiB are resident, {} were",
+            self.resident_kib
+        );
+    }
+}
+
+fn until(done: impl Fn() -> bool, what: impl Fn() -> String) {
+    let deadline = Instant::now() + LIMIT;
+    while !done() {
+        assert!(Instant::now() < deadline, "{}", what());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn descriptors(process: u32) -> usize {
+    fs::read_dir(format!("/proc/{process}/fd")).unwrap().count()
+}
+
+/// Resident memory.
+pub(crate) fn resident_kib(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
