@@ -108,6 +108,12 @@ impl Queue {
         self.lines.len()
     }
 
+    /// Room that captures take up now, in bytes, in all lines together.
+    pub fn taken(&self) -> usize {
+        let taken = self.lines.iter().map(|line| line.taken.load(Ordering::Relaxed));
+        taken.sum()
+    }
+
     /// Takes the oldest capture that waits for `auditor`.
     pub fn pop(&self, auditor: usize) -> Option<Capture> {
         let line = self.lines.get(auditor)?;

@@ -1,0 +1,212 @@
+//! Real sessions with changes, by the thousand: through taps, queue and audit inside this process, and some of them through a real proxy.
+//!
+//! `CQLENS_SOAK=1000000` sets how many changes, instead of what fits a run of all tests; `CQLENS_SOAK_SEED` which.
+
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{Arc, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use cqlens::{
+    audit::{Audit, HashKey},
+    capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+    catalog::Live,
+    window::Window,
+};
+use cqlens_proto::envelope::Direction;
+use jiff::Timestamp;
+
+use crate::{
+    leaks::{Holds, resident_kib},
+    mutator::{Chance, Passage, Session, sessions},
+    sight::{Other, acquainted_with, proxy},
+    wire::LIMIT,
+};
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().unwrap())
+}
+
+/// Everything of a proxy but its sockets.
+struct Line {
+    queue: Arc<Queue>,
+    audit: Audit,
+    clock: Clock,
+    connections: u64,
+    seen: Window,
+}
+
+impl Line {
+    fn new() -> Self {
+        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let (live, key) = (Arc::new(Live::default()), HashKey::random());
+        let now = Timestamp::now();
+        let audit = Audit::start(Arc::clone(&queue), &live, key, "soak", now).unwrap();
+        Self {
+            queue,
+            audit,
+            clock: Clock::start(),
+            connections: 0,
+            seen: Window::new(now, "soak"),
+        }
+    }
+
+    fn pass(&mut self, passage: &Passage) {
+        let address = "127.0.0.1:5".parse().unwrap();
+        let connection = Arc::new(Connection::new(ConnectionId(self.connections), address));
+        self.connections += 1;
+        let tap = |direction| {
+            Tap::new(
+                Arc::clone(&connection),
+                direction,
+                Arc::clone(&self.queue),
+                self.clock,
+            )
+        };
+        let (mut requests, mut responses) = (tap(Direction::Request), tap(Direction::Response));
+        for (direction, bytes) in passage.iter().filter(|(_, bytes)| !bytes.is_empty()) {
+            match direction {
+                Direction::Request => requests.offer(bytes),
+                Direction::Response => responses.offer(bytes),
+            }
+        }
+        drop((requests, responses));
+        connection.close();
+        // Nothing is to be left out here.
+        while self.queue.taken() > 16 << 20 {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// As a running proxy does at the end of a window.
+    fn end_window(&mut self) {
+        self.seen.merge(&self.audit.take_window(Timestamp::now()));
+    }
+
+    fn finish(self) -> Window {
+        let mut seen = self.seen;
+        seen.merge(&self.audit.stop(Timestamp::now()));
+        seen
+    }
+}
+
+#[test]
+fn mutated_sessions_do_the_audit_no_harm() {
+    let wanted = setting("CQLENS_SOAK", 50_000);
+    let mut chance = Chance::new(setting("CQLENS_SOAK_SEED", 1));
+    let sessions = sessions();
+    let mut line = Line::new();
+    let begun = Instant::now();
+    let (mut changes, mut bytes) = (0, 0);
+    let mut early = None;
+    while changes < wanted {
+        let session: &Session = &sessions[chance.below(sessions.len())];
+        let (passage, changed) = session.changed(&mut chance);
+        bytes += passage.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        line.pass(&passage);
+        changes += changed;
+        if line.connections.is_multiple_of(500) {
+            line.end_window();
+        }
+        // What grows until tables are full has grown by then.
+        if changes > wanted / 3 {
+            early.get_or_insert_with(|| resident_kib(std::process::id()));
+        }
+    }
+    let late = resident_kib(std::process::id());
+    let connections = line.connections;
+    let coverage = line.finish().coverage;
+    println!(
+        "{changes} changes in {connections} sessions, {} MiB, {:?}; resident after a third {} KiB, at the end {late} KiB; {coverage:#?}",
+        bytes >> 20,
+        begun.elapsed(),
+        early.unwrap_or(late),
+    );
+    assert_eq!(coverage.auditor_failures, 0);
+    assert_eq!((coverage.dropped, coverage.dropped_bytes), (0, 0));
+    assert!(coverage.audited > 0 && coverage.undecoded > 0 && !coverage.opaque_connections.is_empty());
+    assert_eq!(coverage.requests, coverage.audited + coverage.undecoded);
+    // Other tests run in this process at the same time; a leak of a long run is far more.
+    let more = late.saturating_sub(early.unwrap_or(late));
+    assert!(more < 256 << 10, "{more} KiB more");
+}
+
+/// A node that answers whatever it is told to, a connection at a time.
+fn puppet() -> (
+    std::net::SocketAddr,
+    Arc<Mutex<Vec<u8>>>,
+    std::sync::mpsc::Receiver<Vec<u8>>,
+) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let answer = Arc::new(Mutex::new(Vec::new()));
+    let (sender, received) = std::sync::mpsc::channel();
+    let answers = Arc::clone(&answer);
+    thread::spawn(move || {
+        for connection in listener.incoming() {
+            let (connection, answers, sender) = (connection.unwrap(), Arc::clone(&answers), sender.clone());
+            thread::spawn(move || {
+                let Some(mut connection) = acquainted_with(connection) else {
+                    return;
+                };
+                let answer = answers.lock().unwrap().clone();
+                let mut writer = connection.try_clone().unwrap();
+                let writing = thread::spawn(move || {
+                    writer.write_all(&answer).unwrap();
+                    writer.shutdown(Shutdown::Write).unwrap();
+                });
+                let mut bytes = Vec::new();
+                connection.read_to_end(&mut bytes).unwrap();
+                writing.join().unwrap();
+                let _ = sender.send(bytes);
+            });
+        }
+    });
+    (address, answer, received)
+}
+
+#[test]
+fn mutated_sessions_pass_a_real_proxy_unchanged() {
+    let wanted = setting("CQLENS_SOAK", 20_000).min(100_000) / 10;
+    let mut chance = Chance::new(setting("CQLENS_SOAK_SEED", 2));
+    let sessions = sessions();
+    let (address, answer, received) = puppet();
+    let proxy = proxy(address, &[]);
+    let holds = Holds::of(&proxy);
+    let other = Other::start(proxy.address);
+    let mut changes = 0;
+    while changes < wanted {
+        let (passage, changed) = sessions[chance.below(sessions.len())].changed(&mut chance);
+        changes += changed;
+        let of = |wanted: Direction| {
+            let parts = passage.iter().filter(|(direction, _)| *direction == wanted);
+            parts.flat_map(|(_, bytes)| bytes.to_vec()).collect::<Vec<u8>>()
+        };
+        let (requests, responses) = (of(Direction::Request), of(Direction::Response));
+        if requests.is_empty() {
+            continue;
+        }
+        answer.lock().unwrap().clone_from(&responses);
+        let mut client = TcpStream::connect(proxy.address).unwrap();
+        client.set_read_timeout(Some(LIMIT)).unwrap();
+        client.write_all(&requests).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
+        let mut got = Vec::new();
+        client.read_to_end(&mut got).unwrap();
+        assert!(got == responses, "an answer was changed");
+        assert!(
+            received.recv_timeout(LIMIT).unwrap() == requests,
+            "a request was changed"
+        );
+    }
+    assert!(other.stop() > 0);
+    holds.assert_back(64 << 10);
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    for word in ["panicked", "an auditor has failed"] {
+        assert!(!ended.log.contains(word), "{}", ended.log);
+    }
+}
