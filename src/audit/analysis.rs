@@ -92,7 +92,7 @@ impl Analysis {
             kind: plan.facts().statement_kind(),
             keyspace: first.as_ref().map(|name| name.keyspace.clone()),
             table: first.as_ref().map(|name| name.table.clone()),
-            cql: template.text,
+            cql: shown(template.text),
             system: !names.is_empty() && names.iter().all(|(name, _)| is_system(&name.keyspace)),
         };
         Self {
@@ -113,7 +113,7 @@ impl Analysis {
             unparsed: true,
             ..Self::other(
                 PatternId(template.fingerprint.0),
-                template.text,
+                shown(template.text),
                 Reason::StatementUnknown,
             )
         }
@@ -153,6 +153,22 @@ const MAX_TEXTS: usize = 4_096;
 
 /// Longer texts are analysed each time.
 const MAX_TEXT_LEN: usize = 4 << 10;
+
+/// Longer texts of prepared statements are analysed for each execution.
+const MAX_PREPARED_LEN: usize = 64 << 10;
+
+/// Longer templates are cut off: a window keeps 20,000 of them. Which template it is its fingerprint tells.
+const MAX_SHOWN: usize = 8 << 10;
+
+fn shown(mut template: String) -> String {
+    if template.len() > MAX_SHOWN {
+        let end = (0..=MAX_SHOWN).rev().find(|&end| template.is_char_boundary(end));
+        template.truncate(end.unwrap_or(0));
+        template.push_str(" …");
+        template.shrink_to_fit();
+    }
+    template
+}
 
 type ByText = HashMap<Box<str>, Arc<Analysis>>;
 
@@ -229,6 +245,9 @@ impl Analyses {
             &self.live,
         );
         let analysis = Arc::new(analysis);
+        if statement.cql.len() > MAX_PREPARED_LEN {
+            return analysis;
+        }
         if self.prepared.len() >= MAX_TEXTS {
             self.prepared.clear();
         }
@@ -334,7 +353,7 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
         kind: StatementKind::Batch,
         keyspace: tables.first().map(|(name, _)| name.keyspace.clone()),
         table: tables.first().map(|(name, _)| name.table.clone()),
-        cql: template.text,
+        cql: shown(template.text),
         system: !tables.is_empty() && tables.iter().all(|(name, _)| is_system(&name.keyspace)),
     };
     Analysis {

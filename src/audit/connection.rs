@@ -9,13 +9,15 @@ use std::{
 use bytes::Bytes;
 use cqlens_proto::{
     cutter::{Framing, Negotiated, OpcodeCounts},
-    envelope::{Direction, Envelope, Header, Opcode, StreamId},
+    envelope::{Direction, Envelope, Header, Opcode},
     message::{Extensions, Request, Response, Startup},
     stream::{EnvelopeStream, Gap, LongEnvelope, StreamItem},
 };
-use rustc_hash::FxHashMap;
 
-use super::load::Coordinator;
+use super::{
+    in_flight::{Budget, InFlight, Waiting},
+    load::Coordinator,
+};
 use crate::capture::{Capture, Connection, Moment};
 
 /// What has been found on a connection.
@@ -120,14 +122,14 @@ pub(super) struct Session {
 
 /// What is known of a connection.
 ///
-/// Bounded: at most one request for each of the protocol's 32,768 stream ids, and one envelope being joined in each
-/// direction.
+/// Bounded: at most one request for each of the protocol's 32,768 stream ids, as long as the auditor has room for them, and one
+/// envelope being joined in each direction.
 #[derive(Debug)]
 pub(super) struct ConnectionState {
     connection: Arc<Connection>,
     requests: Side,
     responses: Side,
-    waiting: FxHashMap<StreamId, Waiting>,
+    waiting: InFlight,
     /// Requests that came or are known to be missing: what began before a gap and is not among them was left out.
     accounted: u64,
     /// The same by opcode, as far as it is known.
@@ -141,15 +143,6 @@ pub(super) struct ConnectionState {
     /// Since nothing waited, requests were left out, or answers.
     doubts: Doubts,
     session: Session,
-}
-
-/// A request without a response so far.
-#[derive(Debug)]
-struct Waiting {
-    request: Envelope,
-    at: Moment,
-    /// Whether its bytes are its own, and not a part of what the data path read into.
-    is_detached: bool,
 }
 
 /// What speaks against taking an answer for that of the request that waits with its stream id.
@@ -171,7 +164,7 @@ struct Side {
 
 impl ConnectionState {
     /// A connection of which nothing has been seen.
-    pub(super) fn new(connection: Arc<Connection>) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, budget: Budget) -> Self {
         // Not the data path's: it is ahead of the audit.
         let negotiated = Arc::new(Negotiated::new());
         let side = |direction| Side {
@@ -190,7 +183,7 @@ impl ConnectionState {
         Self {
             requests: side(Direction::Request),
             responses: side(Direction::Response),
-            waiting: FxHashMap::default(),
+            waiting: InFlight::new(budget),
             accounted: 0,
             opcodes: OpcodeCounts::default(),
             unnamed: 0,
@@ -212,7 +205,7 @@ impl ConnectionState {
             hidden_segments: self.hidden_segments,
             request_gaps: self.request_gaps,
             session: self.session,
-            ..Self::new(self.connection)
+            ..Self::new(self.connection, self.waiting.budget())
         };
         fresh.requests.lost = true;
         fresh.responses.lost = true;
@@ -236,7 +229,7 @@ impl ConnectionState {
 
     /// Lets go of the buffers of the data path: a request that waits for long would keep one that is many times its size.
     pub(super) fn detach(&mut self) {
-        for waiting in self.waiting.values_mut().filter(|waiting| !waiting.is_detached) {
+        for waiting in self.waiting.not_detached() {
             detach(&mut waiting.request);
             waiting.is_detached = true;
         }
@@ -291,7 +284,7 @@ impl ConnectionState {
                     each(&mut self.session, Found::UndecodedRequest);
                 }
                 (Direction::Response, StreamItem::Skipped { header, .. }) => {
-                    let waiting = self.waiting.remove(&header.stream_id);
+                    let waiting = self.waiting.remove(header.stream_id);
                     self.unanswered(waiting, false, &mut each);
                     each(&mut self.session, Found::LostResponse);
                 }
@@ -319,15 +312,8 @@ impl ConnectionState {
         self.doubts = Doubts::default();
         // Answers to PREPARE are kept when others are not.
         let keeps_prepares = !self.connection.misses_prepares();
-        let doubtful = |_: &StreamId, waiting: &mut Waiting| {
-            !(keeps_prepares && waiting.request.header.opcode == Opcode::PREPARE)
-        };
-        let given_up: Vec<_> = self
-            .waiting
-            .extract_if(doubtful)
-            .map(|(_, waiting)| waiting)
-            .collect();
-        for waiting in given_up {
+        let is_doubtful = |request: &Envelope| !(keeps_prepares && request.header.opcode == Opcode::PREPARE);
+        for waiting in self.waiting.take(is_doubtful) {
             self.unanswered(Some(waiting), false, each);
         }
     }
@@ -346,7 +332,7 @@ impl ConnectionState {
     /// Gives up the requests that never got a response; `missing` were left out at the end.
     pub(super) fn end(mut self, missing: Missing, mut each: impl FnMut(&mut Session, Found)) {
         self.tell_missing(missing, &mut each);
-        for waiting in std::mem::take(&mut self.waiting).into_values() {
+        for waiting in self.waiting.take(|_| true) {
             self.unanswered(Some(waiting), true, &mut each);
         }
     }
@@ -393,14 +379,20 @@ impl ConnectionState {
         if envelope.header.opcode == Opcode::STARTUP {
             self.session.start(&envelope, &self.connection);
         }
-        // A stream id that comes again belonged to a request whose response was lost.
         let stream_id = envelope.header.stream_id;
         let waiting = Waiting {
             request: envelope,
             at,
             is_detached: false,
         };
-        let before = self.waiting.insert(stream_id, waiting);
+        // A stream id that comes again belonged to a request whose response was lost.
+        let before = match self.waiting.has_room_for(&waiting) {
+            true => self.waiting.insert(waiting),
+            false => {
+                self.unanswered(Some(waiting), false, each);
+                self.waiting.remove(stream_id)
+            }
+        };
         self.unanswered(before, false, each);
     }
 
@@ -409,7 +401,7 @@ impl ConnectionState {
         if header.opcode == Opcode::EVENT {
             return;
         }
-        let waiting = self.waiting.remove(&header.stream_id);
+        let waiting = self.waiting.remove(header.stream_id);
         if let Received::Whole(envelope) = &response
             && envelope.header.opcode == Opcode::SUPPORTED
         {
@@ -549,7 +541,7 @@ mod tests {
     use crate::capture::{Clock, ConnectionId, Limits, Queue, Tap};
     use bytes::{Bytes, BytesMut};
     use cqlens_proto::{
-        envelope::{Header, Version},
+        envelope::{StreamId, Version},
         message::{Consistency, Dialect, Extras, Query, QueryParameters},
         segment::{self, Encoding},
     };
@@ -605,7 +597,7 @@ mod tests {
                 )
             };
             let (requests, responses) = (tap(Direction::Request), tap(Direction::Response));
-            let state = ConnectionState::new(Arc::clone(&connection));
+            let state = ConnectionState::new(Arc::clone(&connection), Budget::default());
             Self {
                 requests,
                 responses,

@@ -11,6 +11,7 @@ mod exchange;
 mod failure;
 mod footprint;
 mod identity;
+mod in_flight;
 mod key_hash;
 mod load;
 mod once;
@@ -40,6 +41,7 @@ use deferred::{Deferred, Waiting};
 use exchange::{Exchange, Interpreter};
 pub use footprint::{Count, Footprint, Key, Keys, Pushed};
 pub use identity::Identity;
+use in_flight::Budget;
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
 use load::{Holders, NodeCounts};
@@ -147,6 +149,7 @@ impl Audit {
                 window: Arc::clone(&window),
                 connections: FxHashMap::default(),
                 counter: Counter::new(Arc::clone(live), key, watch.clone()),
+                budget: Budget::default(),
                 at_hand: None,
                 ended: 0,
             };
@@ -248,6 +251,8 @@ struct Auditor {
     window: Arc<Mutex<Filling>>,
     connections: FxHashMap<ConnectionId, ConnectionState>,
     counter: Counter,
+    /// For requests that wait for their responses.
+    budget: Budget,
     /// The connection of which something is being looked at.
     at_hand: Option<ConnectionId>,
     /// Requests of connections that have ended.
@@ -333,7 +338,7 @@ impl Auditor {
         let state = self
             .connections
             .entry(connection.id)
-            .or_insert_with(|| ConnectionState::new(connection));
+            .or_insert_with(|| ConnectionState::new(connection, self.budget.clone()));
         let counter = &mut self.counter;
         state.take(capture, |session, found| counter.count(filling, session, found));
     }

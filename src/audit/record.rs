@@ -253,10 +253,7 @@ fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
 
 fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
     match exchange.outcome {
-        Outcome::Error { code, .. } => {
-            pattern.errors += 1;
-            *pattern.error_codes.entry(code).or_default() += 1;
-        }
+        Outcome::Error { code, .. } => pattern.count_error(code),
         Outcome::Rows { count, more } => {
             pattern.rows.record(count);
             pattern.pages += u64::from(more || !execution.first_page);

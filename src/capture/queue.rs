@@ -118,7 +118,8 @@ impl Queue {
     pub fn pop(&self, auditor: usize) -> Option<Capture> {
         let line = self.lines.get(auditor)?;
         let capture = line.captures.pop()?;
-        line.taken.fetch_sub(weight(capture.bytes.len()), Ordering::Relaxed);
+        line.taken
+            .fetch_sub(weight(capture.bytes.len()), Ordering::Relaxed);
         Some(capture)
     }
 

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -73,6 +73,9 @@ impl Markers {
 /// How many statements are kept. Cassandra's own cache holds a few tens of thousands.
 pub const MAX_PREPARED: usize = 100_000;
 
+/// Bytes of their ids, texts and markers.
+const MAX_PREPARED_BYTES: usize = 128 << 20;
+
 /// How many unknown ids wait to be looked up.
 const MAX_WANTED: usize = 4_096;
 
@@ -80,6 +83,7 @@ const MAX_WANTED: usize = 4_096;
 #[derive(Debug, Default)]
 pub struct PreparedStatements {
     by_id: DashMap<Box<[u8]>, Arc<PreparedStatement>>,
+    bytes: AtomicUsize,
     evicted: AtomicU64,
     /// Ids that were executed and are not known. An id stays here until somebody prepares it, so that it is looked
     /// up once.
@@ -98,22 +102,41 @@ impl PreparedStatements {
         if statement.markers.is_none() && self.by_id.contains_key(id) {
             return;
         }
-        if self.by_id.len() >= MAX_PREPARED {
+        let bytes = weight(id, &statement);
+        while !self.by_id.is_empty() && !self.has_room_for(bytes) {
             self.make_room();
         }
-        self.by_id.insert(id.into(), Arc::new(statement));
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if let Some(before) = self.by_id.insert(id.into(), Arc::new(statement)) {
+            self.bytes.fetch_sub(weight(id, &before), Ordering::Relaxed);
+        }
         self.wanted().remove(id);
     }
 
-    /// Gives up a sixteenth of the statements, any of them: the control connection finds them again when they are used.
+    fn has_room_for(&self, bytes: usize) -> bool {
+        self.by_id.len() < MAX_PREPARED && self.bytes.load(Ordering::Relaxed) + bytes <= MAX_PREPARED_BYTES
+    }
+
+    /// Gives up a sixteenth of the statements, one at least, any of them: the control connection finds them again when they
+    /// are used.
     fn make_room(&self) {
-        let mut count = 0_usize;
-        self.by_id.retain(|_, _| {
+        let (mut count, mut bytes, mut evicted) = (0_usize, 0, 0);
+        self.by_id.retain(|id, statement| {
             count += 1;
-            !count.is_multiple_of(16)
+            let stays = count % 16 != 1;
+            if !stays {
+                bytes += weight(id, statement);
+                evicted += 1;
+            }
+            stays
         });
-        self.evicted
-            .fetch_add((MAX_PREPARED / 16) as u64, Ordering::Relaxed);
+        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.evicted.fetch_add(evicted, Ordering::Relaxed);
+    }
+
+    /// Bytes that ids, texts and markers take up, about.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Statements given up because there were too many.
@@ -137,5 +160,44 @@ impl PreparedStatements {
     fn wanted(&self) -> std::sync::MutexGuard<'_, BTreeSet<Box<[u8]>>> {
         // Nothing that holds the lock can panic.
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// About how many bytes a statement takes up.
+fn weight(id: &[u8], statement: &PreparedStatement) -> usize {
+    const EACH: usize = 200;
+    let columns = statement.markers.iter().flat_map(|markers| &markers.columns);
+    let columns = columns.map(|(name, _)| name.len() + 64);
+    EACH + id.len() + statement.cql.len() + columns.sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_statements_take_up_no_more_than_their_share() {
+        let statements = PreparedStatements::default();
+        let text = "x".repeat(1 << 20);
+        for id in 0_u32..300 {
+            statements.insert(
+                &id.to_be_bytes(),
+                PreparedStatement::from_text(text.clone(), None),
+            );
+            assert!(statements.bytes.load(Ordering::Relaxed) <= MAX_PREPARED_BYTES);
+        }
+        assert!(
+            statements.get(&299_u32.to_be_bytes()).is_some(),
+            "the newest is there"
+        );
+        assert_eq!(statements.by_id.len() as u64 + statements.evicted(), 300);
+        // Said again it is not counted again.
+        let before = statements.bytes.load(Ordering::Relaxed);
+        let again = PreparedStatement {
+            markers: Some(Markers::default()),
+            ..PreparedStatement::from_text(text, None)
+        };
+        statements.insert(&299_u32.to_be_bytes(), again);
+        assert_eq!(statements.bytes.load(Ordering::Relaxed), before);
     }
 }

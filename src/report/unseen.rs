@@ -88,6 +88,12 @@ fn counted(report: &Report) -> Vec<String> {
         "of rare templates are counted together as other statements: there were too many templates",
     );
     say(
+        coverage.tables_overflowed,
+        "read or write",
+        "reads and writes",
+        "are not in the numbers of their tables: there were too many tables",
+    );
+    say(
         coverage.reads_forgotten,
         "read",
         "reads",

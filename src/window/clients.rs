@@ -7,12 +7,23 @@ const OTHERS: &str = "(others)";
 
 /// Adds one to the count of `client`, or of the others where `counts` has `limit` clients already.
 pub(super) fn count(counts: &mut BTreeMap<String, u64>, client: &str, limit: usize) {
+    add(counts, client, 1, limit);
+}
+
+/// Adds the counts of `from` in the same way: up to `limit` the order does not matter.
+pub(super) fn merge(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>, limit: usize) {
+    for (client, &count) in from {
+        add(to, client, count, limit);
+    }
+}
+
+fn add(counts: &mut BTreeMap<String, u64>, client: &str, more: u64, limit: usize) {
     if let Some(count) = counts.get_mut(client) {
-        *count += 1;
+        *count += more;
         return;
     }
     let name = if counts.len() < limit { client } else { OTHERS };
-    *counts.entry(name.to_owned()).or_default() += 1;
+    *counts.entry(name.to_owned()).or_default() += more;
 }
 
 #[cfg(test)]
@@ -33,5 +44,8 @@ mod tests {
                 .map(|(name, count)| (name.to_owned(), count))
                 .collect()
         );
+        let more = BTreeMap::from([("a".to_owned(), 5), ("e".to_owned(), 7)]);
+        merge(&mut counts, &more, 2);
+        assert_eq!((counts["a"], counts[OTHERS], counts.len()), (7, 9, 3));
     }
 }

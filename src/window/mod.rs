@@ -61,6 +61,9 @@ pub const MAX_PATTERNS: usize = 20_000;
 /// The pattern of all statements for which there was no room.
 pub const OVERFLOW: PatternId = PatternId(0);
 
+/// How many tables a window tells apart; traffic of further ones is counted with its patterns alone.
+pub const MAX_TABLES: usize = 10_000;
+
 /// How many clients a window tells apart; further ones are counted under `(others)`.
 pub const MAX_CLIENTS: usize = 1_000;
 
@@ -113,8 +116,10 @@ impl Window {
     /// Counts something in the traffic of a table.
     pub fn count_table(&mut self, name: &TableName, count: impl FnOnce(&mut TableTraffic)) {
         // The name is copied once, not for every exchange.
+        let is_full = self.tables.len() >= MAX_TABLES;
         match self.tables.get_mut(name) {
             Some(table) => count(table),
+            None if is_full => self.coverage.tables_overflowed += 1,
             None => count(self.tables.entry(name.clone()).or_default()),
         }
     }
@@ -135,10 +140,14 @@ impl Window {
             self.merge_pattern(*id, pattern);
         }
         for (name, table) in &other.tables {
+            if self.tables.len() >= MAX_TABLES && !self.tables.contains_key(name) {
+                self.coverage.tables_overflowed += table.reads + table.writes;
+                continue;
+            }
             self.tables.entry(name.clone()).or_default().merge(table);
         }
         self.load.merge(&other.load);
-        coverage::add_counts(&mut self.clients, &other.clients);
+        clients::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
     }
 
     /// Up to [`MAX_PATTERNS`] this does not depend on the order of windows; beyond, those that came first stay.
@@ -334,6 +343,31 @@ mod tests {
             (5, 5)
         );
         assert_eq!(window.patterns[&PatternId(10)].count, 2);
+    }
+
+    #[test]
+    fn tables_beyond_the_limit_are_left_out_and_said() {
+        let of = |tables: std::ops::Range<usize>| {
+            let mut window = Window::new(at(0), "proxy");
+            for table in tables {
+                let name = TableName {
+                    keyspace: "s".to_owned(),
+                    table: table.to_string(),
+                };
+                window.count_table(&name, |table| table.reads += 1);
+            }
+            window
+        };
+        let mut window = of(0..MAX_TABLES + 3);
+        assert_eq!(
+            (window.tables.len(), window.coverage.tables_overflowed),
+            (MAX_TABLES, 3)
+        );
+        window.merge(&of(MAX_TABLES - 2..MAX_TABLES + 5));
+        assert_eq!(
+            (window.tables.len(), window.coverage.tables_overflowed),
+            (MAX_TABLES, 8)
+        );
     }
 
     #[test]

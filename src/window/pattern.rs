@@ -175,6 +175,9 @@ impl Tombstones {
     }
 }
 
+/// How many error codes a pattern tells apart, three times as many as the specification has; others are in `errors` alone.
+const MAX_ERROR_CODES: usize = 64;
+
 /// How many clients a pattern tells apart; the others are counted under `(others)`.
 const MAX_CLIENTS: usize = 64;
 
@@ -238,6 +241,14 @@ impl Pattern {
         }
     }
 
+    /// Counts an exchange that was answered with an error.
+    pub fn count_error(&mut self, code: u32) {
+        self.errors += 1;
+        if self.error_codes.len() < MAX_ERROR_CODES || self.error_codes.contains_key(&code) {
+            *self.error_codes.entry(code).or_default() += 1;
+        }
+    }
+
     /// Counts an exchange of `client`.
     pub fn count_client(&mut self, client: &str) {
         clients::count(&mut self.clients, client, MAX_CLIENTS);
@@ -248,7 +259,11 @@ impl Pattern {
         self.flags.extend(&other.flags);
         self.count += other.count;
         self.errors += other.errors;
-        add_counts(&mut self.error_codes, &other.error_codes);
+        for (code, count) in &other.error_codes {
+            if self.error_codes.len() < MAX_ERROR_CODES || self.error_codes.contains_key(code) {
+                *self.error_codes.entry(*code).or_default() += count;
+            }
+        }
         self.warnings += other.warnings;
         self.latency_us.merge(&other.latency_us);
         self.partitions.merge(&other.partitions);
@@ -267,7 +282,7 @@ impl Pattern {
         add_counts(&mut self.consistency, &other.consistency);
         self.prepared += other.prepared;
         self.unprepared += other.unprepared;
-        add_counts(&mut self.clients, &other.clients);
+        clients::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
         if let Some((first, last)) = other.seen {
             self.see(first);
             self.see(last);

@@ -34,6 +34,7 @@ fn setting(name: &str, default: u64) -> u64 {
 struct Line {
     queue: Arc<Queue>,
     audit: Audit,
+    live: Arc<Live>,
     clock: Clock,
     connections: u64,
     seen: Window,
@@ -48,6 +49,7 @@ impl Line {
         Self {
             queue,
             audit,
+            live,
             clock: Clock::start(),
             connections: 0,
             seen: Window::new(now, "soak"),
@@ -101,7 +103,7 @@ fn mutated_sessions_do_the_audit_no_harm() {
     let mut line = Line::new();
     let begun = Instant::now();
     let (mut changes, mut bytes) = (0, 0);
-    let mut early = None;
+    let (mut early, mut step) = (None, 0);
     while changes < wanted {
         let session: &Session = &sessions[chance.below(sessions.len())];
         let (passage, changed) = session.changed(&mut chance);
@@ -110,6 +112,20 @@ fn mutated_sessions_do_the_audit_no_harm() {
         changes += changed;
         if line.connections.is_multiple_of(500) {
             line.end_window();
+        }
+        if changes > step {
+            step += wanted / 10;
+            let seen = &line.seen;
+            println!(
+                "{changes} changes: {} KiB resident, {} KiB of prepared statements, {} KiB of schema, {} patterns, {} tables, \
+                 {} clients",
+                resident_kib(std::process::id()),
+                line.live.prepared.bytes() >> 10,
+                line.live.schema().to_cql().len() >> 10,
+                seen.patterns.len(),
+                seen.tables.len(),
+                seen.clients.len()
+            );
         }
         // What grows until tables are full has grown by then.
         if changes > wanted / 3 {

@@ -1,0 +1,163 @@
+//! Requests that wait for their responses.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use cqlens_proto::envelope::{Envelope, StreamId};
+use rustc_hash::FxHashMap;
+
+use crate::capture::Moment;
+
+/// Bytes of requests that wait on all connections of one auditor. A server that reads far ahead of its answers gets there, and
+/// then answers to further requests are not looked for.
+const MAX_BYTES: usize = 64 << 20;
+
+/// What a request takes up beside its body.
+const EACH: usize = 128;
+
+/// A request without a response so far.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) request: Envelope,
+    /// When its last byte came.
+    pub(super) at: Moment,
+    /// Whether its bytes are its own, and not a part of what the data path read into.
+    pub(super) is_detached: bool,
+}
+
+/// The bytes that wait on all connections of one auditor.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Budget(Arc<AtomicUsize>);
+
+/// The requests of one connection that wait, by stream id.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    by_stream: FxHashMap<StreamId, Waiting>,
+    /// What they take up of `budget`.
+    bytes: usize,
+    budget: Budget,
+}
+
+impl InFlight {
+    /// None yet.
+    pub(super) fn new(budget: Budget) -> Self {
+        Self {
+            by_stream: FxHashMap::default(),
+            bytes: 0,
+            budget,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_stream.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_stream.is_empty()
+    }
+
+    /// The budget of all connections.
+    pub(super) fn budget(&self) -> Budget {
+        self.budget.clone()
+    }
+
+    /// Whether there is room for a request; without, it is not waited for its response.
+    pub(super) fn has_room_for(&self, waiting: &Waiting) -> bool {
+        self.budget.0.load(Ordering::Relaxed) + weight(&waiting.request) <= MAX_BYTES
+    }
+
+    /// Keeps a request; the one that had its stream id before.
+    pub(super) fn insert(&mut self, waiting: Waiting) -> Option<Waiting> {
+        let bytes = weight(&waiting.request);
+        self.bytes += bytes;
+        self.budget.0.fetch_add(bytes, Ordering::Relaxed);
+        let before = self.by_stream.insert(waiting.request.header.stream_id, waiting);
+        self.free(before.as_ref());
+        before
+    }
+
+    /// Takes the request with the stream id.
+    pub(super) fn remove(&mut self, stream: StreamId) -> Option<Waiting> {
+        let removed = self.by_stream.remove(&stream);
+        self.free(removed.as_ref());
+        removed
+    }
+
+    /// Takes all requests that `is_wanted` says.
+    pub(super) fn take(&mut self, is_wanted: impl Fn(&Envelope) -> bool) -> Vec<Waiting> {
+        let wanted = |_: &StreamId, waiting: &mut Waiting| is_wanted(&waiting.request);
+        let taken: Vec<_> = self
+            .by_stream
+            .extract_if(wanted)
+            .map(|(_, waiting)| waiting)
+            .collect();
+        taken.iter().for_each(|waiting| self.free(Some(waiting)));
+        taken
+    }
+
+    /// Those that still keep a buffer of the data path.
+    pub(super) fn not_detached(&mut self) -> impl Iterator<Item = &mut Waiting> {
+        self.by_stream.values_mut().filter(|waiting| !waiting.is_detached)
+    }
+
+    fn free(&mut self, waiting: Option<&Waiting>) {
+        if let Some(waiting) = waiting {
+            let bytes = weight(&waiting.request);
+            self.bytes -= bytes;
+            self.budget.0.fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+fn weight(request: &Envelope) -> usize {
+    EACH + request.body.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use cqlens_proto::envelope::{Header, Opcode, Version};
+
+    use super::*;
+
+    fn request(stream: i16, length: usize) -> Waiting {
+        Waiting {
+            request: Envelope {
+                header: Header::request(Version::V4, StreamId(stream), Opcode::QUERY),
+                body: Bytes::from(vec![0; length]),
+            },
+            at: Moment::from_unix_nanoseconds(0),
+            is_detached: false,
+        }
+    }
+
+    #[test]
+    fn what_is_taken_up_is_given_back_whatever_becomes_of_it() {
+        let budget = Budget::default();
+        let taken = || budget.0.load(Ordering::Relaxed);
+        let (mut one, mut other) = (InFlight::new(budget.clone()), InFlight::new(budget.clone()));
+        for stream in 0..10 {
+            assert!(one.insert(request(stream, 1_000)).is_none());
+        }
+        assert!(one.insert(request(3, 5_000)).is_some());
+        assert!(other.insert(request(3, 7_000)).is_none());
+        assert_eq!(taken(), 11 * EACH + 9 * 1_000 + 5_000 + 7_000);
+        assert!(one.remove(StreamId(3)).is_some() && one.remove(StreamId(3)).is_none());
+        assert_eq!(one.take(|request| request.header.stream_id.0 < 5).len(), 4);
+        assert_eq!((one.len(), one.bytes), (5, 5 * (EACH + 1_000)));
+        drop(one);
+        assert_eq!(taken(), EACH + 7_000);
+        assert!(other.has_room_for(&request(1, MAX_BYTES / 2)));
+        assert!(!other.has_room_for(&request(1, MAX_BYTES)));
+        drop(other);
+        assert_eq!(taken(), 0);
+    }
+}
