@@ -20,7 +20,7 @@ use super::{
     config::{duration, host_and_port, positive_duration},
     limits::{Descriptors, LimitArgs},
     output::{Outputs, hash_key},
-    schema_file,
+    schema_file, show,
     tls::{Tls, TlsArgs},
     window_clock::WindowClock,
 };
@@ -86,6 +86,9 @@ pub(super) struct Args {
     /// snapshot folder, or a key of this run alone.
     #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
     hash_key_file: Option<PathBuf>,
+    /// Let the log show requests with their values, at the level trace; otherwise no value is shown anywhere.
+    #[arg(long, env = "CQLENS_SHOW_VALUES")]
+    show_values: bool,
     #[command(flatten)]
     tls: TlsArgs,
     #[command(flatten)]
@@ -121,8 +124,15 @@ async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) 
     let name = args.name.clone().unwrap_or_else(|| listening.to_string());
     let queue = Arc::new(Queue::new(1, Limits::default()));
     let mut clock = WindowClock::start(Timestamp::now(), Instant::now());
-    let audit = Audit::start(Arc::clone(&queue), &live, outputs.hash_key(), &name, clock.time())
-        .context("no auditor")?;
+    let audit = Audit::start_watched(
+        Arc::clone(&queue),
+        &live,
+        outputs.hash_key(),
+        &name,
+        clock.time(),
+        &show::watch(args.show_values),
+    )
+    .context("no auditor")?;
     let control = (!args.no_control_connection).then(|| follow(&args, tls.upstream.clone(), &live));
     outputs.begin(&live, &name, listening)?;
 
