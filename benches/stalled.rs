@@ -47,7 +47,12 @@ fn main() -> std::io::Result<()> {
     for (name, mut rates) in ["run", "stand still, rings full"].into_iter().zip(rates) {
         rates.sort_by(f64::total_cmp);
         let at = |index: usize| rates.get(index).copied().unwrap_or_default();
-        println!("| {name} | {:.0} | {:.0} | {:.0} |", at(TURNS / 2), at(0), at(TURNS - 1));
+        println!(
+            "| {name} | {:.0} | {:.0} | {:.0} |",
+            at(TURNS / 2),
+            at(0),
+            at(TURNS - 1)
+        );
         medians.push(at(TURNS / 2));
     }
     if let [running, stalled] = medians[..] {
@@ -65,7 +70,10 @@ async fn measure() -> std::io::Result<[Vec<f64>; 2]> {
     let _audit = Audit::start(Arc::clone(&running), &live, HashKey::random(), "bench", now)?;
     // Nobody takes anything out of this one.
     let stalled = Arc::new(Queue::new(1, Limits::default()));
-    let proxies = [proxy(node, running).await?, proxy(node, Arc::clone(&stalled)).await?];
+    let proxies = [
+        proxy(node, running).await?,
+        proxy(node, Arc::clone(&stalled)).await?,
+    ];
     fill(&stalled, proxies[1]).await?;
     let mut rates = [Vec::new(), Vec::new()];
     for _ in 0..TURNS {
@@ -126,7 +134,9 @@ async fn proxy(upstream: SocketAddr, queue: Arc<Queue>) -> std::io::Result<Socke
     tokio::spawn(async move {
         // Without it the drain would begin.
         let _begin_drain = begin_drain;
-        Proxy::new(route, queue, Clock::start()).serve(listener, drain).await
+        Proxy::new(route, queue, Clock::start())
+            .serve(listener, drain)
+            .await
     });
     Ok(address)
 }

@@ -13,12 +13,22 @@
     reason = "the test runner shows it with a failing test: where the logs are"
 )]
 
+#[path = "../faults/leaks.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest of it")]
+mod leaks;
+#[path = "../faults/sight.rs"]
+#[allow(dead_code, reason = "the tests of faults use the rest of it")]
+mod sight;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../proxy/wire.rs"]
+#[allow(dead_code, reason = "the tests of the proxy use the rest of it")]
+mod wire;
 
 mod apparatus;
 mod counting;
 mod differential;
+mod faults;
 mod logical_reads;
 mod passthrough;
 mod prepared_before;

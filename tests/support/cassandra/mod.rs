@@ -70,6 +70,7 @@ pub struct Cassandra {
 pub struct Node {
     /// Where clients connect.
     pub address: SocketAddr,
+    place: Place,
     process: Supervised,
 }
 
@@ -100,6 +101,26 @@ impl Cassandra {
     /// The nodes, in the order of their addresses.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// Sends the first node a signal, by its name without SIG.
+    pub fn signal(&mut self, name: &str) {
+        self.nodes[0].process.signal(name);
+    }
+
+    /// Starts a cluster of one node again where it was, without its data; if it still runs it is killed first.
+    ///
+    /// # Errors
+    /// [`Missing`] where this machine has no Java or no Maven.
+    pub fn restart(&mut self, options: &Options) -> Result<(), Missing> {
+        let class_path = artifacts::class_path()?;
+        let place = self.nodes[0].place;
+        // Whoever still listens there must be gone.
+        self.nodes.clear();
+        let mut node = Node::spawn(place, None, place.address, &class_path, options);
+        node.wait_until_ready(0);
+        self.nodes.push(node);
+        Ok(())
     }
 
     /// The first node's address for clients.
@@ -143,6 +164,7 @@ impl Node {
         );
         Self {
             address: SocketAddr::new(place.address, place.native_port),
+            place,
             process,
         }
     }
