@@ -62,7 +62,7 @@ pub const MAX_PATTERNS: usize = 20_000;
 pub const OVERFLOW: PatternId = PatternId(0);
 
 /// How many tables a window tells apart; traffic of further ones is counted with its patterns alone.
-pub const MAX_TABLES: usize = 10_000;
+pub const MAX_TABLES: usize = 4_096;
 
 /// How many clients a window tells apart; further ones are counted under `(others)`.
 pub const MAX_CLIENTS: usize = 1_000;
