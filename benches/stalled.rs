@@ -15,7 +15,7 @@ use cqlens::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
     catalog::Live,
-    proxy::{Drain, Proxy, Route},
+    proxy::{Drain, Proxy, Route, Workers},
 };
 use jiff::Timestamp;
 use tokio::{
@@ -130,6 +130,7 @@ async fn proxy(upstream: SocketAddr, queue: Arc<Queue>) -> std::io::Result<Socke
         client_tls: None,
         upstream_tls: None,
     };
+    let workers = Workers::start(1)?;
     let (begin_drain, drain) = Drain::new(Duration::ZERO);
     tokio::spawn(async move {
         // Without it the drain would begin.

@@ -70,7 +70,9 @@ const BATCH: usize = 256;
 /// Sees each request before it is counted: for those who show traffic, and for tests. Runs in the auditor's thread, so what it
 /// takes the audit takes longer; a panic in it is a failure of the auditor.
 #[derive(Clone, Default)]
-pub struct Watch(Option<Arc<dyn Fn(&Envelope) + Send + Sync>>);
+pub struct Watch(Option<Arc<See>>);
+
+type See = dyn Fn(&Envelope) + Send + Sync;
 
 impl Watch {
     /// Calls `see` for every request, in the order in which they are counted.

@@ -74,10 +74,7 @@ async fn prepares_while_the_auditor_stands(version: Version) {
     let node = Node::start(Options::default()).await.unwrap();
     let gate = Gate::default();
     // So little room that it is full after some thirty exchanges.
-    let limits = Limits {
-        captures: 64,
-        bytes: 1 << 20,
-    };
+    let limits = Limits { bytes: 12 << 10 };
     let rig = Rig::start(node.address(), limits, gate.watch()).await;
     let options = ClientOptions {
         version,

@@ -11,7 +11,7 @@ use cqlens::{
     audit::{Audit, HashKey, Watch},
     capture::{Clock, Limits, Queue},
     catalog::Live,
-    proxy::{Drain, Drained, Proxy, Route},
+    proxy::{Drain, Drained, Proxy, Route, Workers},
     window::Window,
 };
 use jiff::Timestamp;
@@ -41,7 +41,9 @@ impl Rig {
             client_tls: None,
             upstream_tls: None,
         };
-        let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(listener, drain));
+        let serving = tokio::spawn(
+            Proxy::new(route, queue, Clock::start(), Workers::start(1).unwrap()).serve(listener, drain),
+        );
         Self {
             address,
             audit,

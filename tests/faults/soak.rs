@@ -4,8 +4,8 @@
 
 use std::{
     io::{Read, Write},
-    net::{Shutdown, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
+    sync::{Arc, Mutex, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -147,16 +147,15 @@ fn mutated_sessions_do_the_audit_no_harm() {
     assert!(more < 128 << 10, "{more} KiB more");
 }
 
+/// What the node answers next.
+type Answer = Arc<Mutex<Vec<u8>>>;
+
 /// A node that answers whatever it is told to, a connection at a time.
-fn puppet() -> (
-    std::net::SocketAddr,
-    Arc<Mutex<Vec<u8>>>,
-    std::sync::mpsc::Receiver<Vec<u8>>,
-) {
+fn puppet() -> (SocketAddr, Answer, mpsc::Receiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let answer = Arc::new(Mutex::new(Vec::new()));
-    let (sender, received) = std::sync::mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let answers = Arc::clone(&answer);
     thread::spawn(move || {
         for connection in listener.incoming() {
