@@ -135,7 +135,7 @@ async fn proxy(upstream: SocketAddr, queue: Arc<Queue>) -> std::io::Result<Socke
     tokio::spawn(async move {
         // Without it the drain would begin.
         let _begin_drain = begin_drain;
-        Proxy::new(route, queue, Clock::start())
+        Proxy::new(route, queue, Clock::start(), workers)
             .serve(listener, drain)
             .await
     });

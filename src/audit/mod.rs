@@ -297,7 +297,7 @@ impl Auditor {
         for tick in 0_u64.. {
             // Read before the ring is drained: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
-            while self.drain() == BATCH {}
+            self.drain_present();
             if last || tick.is_multiple_of(SWEEP) {
                 self.end_closed(last);
                 self.connections.values_mut().for_each(ConnectionState::detach);
@@ -307,7 +307,9 @@ impl Auditor {
                 self.counter.recorder.end(&mut lock(&self.window).window);
                 return;
             }
-            thread::sleep(TICK);
+            if self.queue.waiting(self.ring) == 0 {
+                thread::sleep(TICK);
+            }
         }
     }
 
@@ -316,6 +318,19 @@ impl Auditor {
         let now = self.counter.clock.now();
         for waiting in self.counter.deferred.take(now) {
             self.counter.count_again(&mut lock(&self.window), waiting, now);
+        }
+    }
+
+    /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too.
+    fn drain_present(&mut self) {
+        let mut left = self.queue.waiting(self.ring);
+        while left > 0 {
+            let taken = self.drain();
+            left = if taken == BATCH {
+                left.saturating_sub(taken)
+            } else {
+                0
+            };
         }
     }
 
@@ -357,7 +372,7 @@ impl Auditor {
         if ended.is_empty() {
             return;
         }
-        while self.drain() == BATCH {}
+        self.drain_present();
         let window = Arc::clone(&self.window);
         let mut window = lock(&window);
         for id in ended {

@@ -114,6 +114,11 @@ impl Queue {
         taken.sum()
     }
 
+    /// How many captures wait for `auditor`.
+    pub fn waiting(&self, auditor: usize) -> usize {
+        self.lines.get(auditor).map_or(0, |line| line.captures.len())
+    }
+
     /// Takes the oldest capture that waits for `auditor`.
     pub fn pop(&self, auditor: usize) -> Option<Capture> {
         let line = self.lines.get(auditor)?;
