@@ -61,8 +61,8 @@ use crate::{
 /// nothing and that a busy one is audited many requests at a time, with what they all need at hand.
 const TICK: Duration = Duration::from_millis(25);
 
-/// Ticks between two looks for connections that have ended, and for requests that wait for long.
-const SWEEP: u64 = 20;
+/// Time between two looks for connections that have ended, and for requests that wait for long.
+const SWEEP: Duration = Duration::from_millis(500);
 
 /// How many captures an auditor takes before it lets others have the window.
 const BATCH: usize = 256;
@@ -294,11 +294,14 @@ impl Auditor {
     }
 
     fn work(&mut self, stop: &AtomicBool) {
-        for tick in 0_u64.. {
+        let mut swept = self.counter.clock.now();
+        loop {
             // Read before the ring is drained: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
             self.drain_present();
-            if last || tick.is_multiple_of(SWEEP) {
+            let now = self.counter.clock.now();
+            if last || now.since(swept) >= SWEEP {
+                swept = now;
                 self.end_closed(last);
                 self.connections.values_mut().for_each(ConnectionState::detach);
             }
