@@ -125,12 +125,10 @@ impl Link<'_> {
             let must_ask = || self.idle_timeout.is_some() || self.drain.has_begun();
             until(both(requests, responses), self.told_to_end(), must_ask).await
         };
-        if matches!(ended, Ended::Drained | Ended::Idle) {
-            close_gently(&mut client).await;
         match ended.reset_by() {
             Some(Side::Client) => reset(upstream.tcp()),
             Some(Side::Upstream) => reset(client.tcp()),
-            None if matches!(ended, Ended::Drained) => close_gently(&mut client).await,
+            None if matches!(ended, Ended::Drained | Ended::Idle) => close_gently(&mut client).await,
             None => {}
         }
         ended
@@ -221,7 +219,7 @@ async fn both(requests: impl Future<Output = Ended>, responses: impl Future<Outp
 }
 
 /// Passes a reset on: the other side must not take what was cut off for the end.
-fn reset(other: &TcpStream) {
+fn reset(other: &tokio::net::TcpStream) {
     // A socket that cannot be set up so is closed in the usual way.
     let _ = other.set_zero_linger();
 }
