@@ -135,8 +135,8 @@ async fn proxy(upstream: SocketAddr, queue: Arc<Queue>) -> std::io::Result<Socke
     tokio::spawn(async move {
         // Without it the drain would begin.
         let _begin_drain = begin_drain;
-        Proxy::new(route, queue, Clock::start(), workers)
-            .serve(listener, drain)
+        Proxy::new(route, queue, Clock::start())
+            .serve(listener, drain, workers)
             .await
     });
     Ok(address)

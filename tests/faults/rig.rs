@@ -41,9 +41,11 @@ impl Rig {
             client_tls: None,
             upstream_tls: None,
         };
-        let serving = tokio::spawn(
-            Proxy::new(route, queue, Clock::start(), Workers::start(1).unwrap()).serve(listener, drain),
-        );
+        let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(
+            listener,
+            drain,
+            Workers::start(1).unwrap(),
+        ));
         Self {
             address,
             audit,
