@@ -57,9 +57,16 @@ use crate::{
     window::{Coverage, Window},
 };
 
-/// How long an auditor sleeps when nothing waits for it: short enough that the queue does not fill, long enough that an idle proxy costs
-/// nothing and that a busy one is audited many requests at a time, with what they all need at hand.
-const TICK: Duration = Duration::from_millis(25);
+/// How long an auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many requests at a time, with what
+/// they all need at hand.
+const LONGEST_NAP: Duration = Duration::from_millis(50);
+
+/// How long it sleeps at least, where much comes: the queue does not fill meanwhile.
+const SHORTEST_NAP: Duration = Duration::from_millis(5);
+
+/// Captures after a nap that are so many that the next one is shorter, and so few that it is longer.
+const MANY: usize = 512;
+const FEW: usize = 128;
 
 /// Time between two looks for connections that have ended, and for requests that wait for long.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -295,10 +302,11 @@ impl Auditor {
 
     fn work(&mut self, stop: &AtomicBool) {
         let mut swept = self.counter.clock.now();
+        let mut nap = SHORTEST_NAP;
         loop {
             // Read before the ring is drained: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
-            self.drain_present();
+            let taken = self.drain_present();
             let now = self.counter.clock.now();
             if last || now.since(swept) >= SWEEP {
                 swept = now;
@@ -310,8 +318,13 @@ impl Auditor {
                 self.counter.recorder.end(&mut lock(&self.window).window);
                 return;
             }
-            if self.queue.waiting(self.ring) == 0 {
-                thread::sleep(TICK);
+            nap = match taken {
+                MANY.. => (nap / 2).max(SHORTEST_NAP),
+                FEW.. => nap,
+                _ => (nap * 2).min(LONGEST_NAP),
+            };
+            if self.queue.waiting(self.ring) < MANY {
+                thread::sleep(nap);
             }
         }
     }
@@ -324,9 +337,11 @@ impl Auditor {
         }
     }
 
-    /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too.
-    fn drain_present(&mut self) {
-        let mut left = self.queue.waiting(self.ring);
+    /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too. How many
+    /// there were.
+    fn drain_present(&mut self) -> usize {
+        let present = self.queue.waiting(self.ring);
+        let mut left = present;
         while left > 0 {
             let taken = self.drain();
             left = if taken == BATCH {
@@ -335,6 +350,7 @@ impl Auditor {
                 0
             };
         }
+        present
     }
 
     /// Counts up to [`BATCH`] captures; how many there were.

@@ -55,20 +55,26 @@ impl Slabs {
         Poll::Ready(Ok(self.current.split().freeze()))
     }
 
-    /// Begins the slab that has been full for the longest, if nobody holds a part of it any more, or a new one.
+    /// Begins a slab of whose parts nobody holds one any more, or a new one; gives one back that is more than were needed.
     fn next_slab(&mut self) {
         let full = std::mem::take(&mut self.current);
         if full.capacity() > 0 && self.full.len() < KEPT {
             self.full.push_back(full);
         }
-        let is_free = self
-            .full
-            .front_mut()
-            .is_some_and(|oldest| oldest.try_reclaim(SLAB));
-        self.current = match is_free {
-            true => self.full.pop_front().unwrap_or_default(),
-            false => BytesMut::with_capacity(SLAB),
-        };
+        self.current = self.reclaim().unwrap_or_else(|| BytesMut::with_capacity(SLAB));
+        drop(self.reclaim());
+    }
+
+    /// A slab that can be read into again. Looks at a few, the oldest first: a part may be held for long.
+    fn reclaim(&mut self) -> Option<BytesMut> {
+        for _ in 0..self.full.len().min(4) {
+            let mut oldest = self.full.pop_front()?;
+            if oldest.try_reclaim(SLAB) {
+                return Some(oldest);
+            }
+            self.full.push_back(oldest);
+        }
+        None
     }
 }
 

@@ -135,11 +135,11 @@ impl Proxy {
             connection::open(Guest { socket, peer, policy }, seat, proxy, draining).await
         });
         let proxy = self.clone();
-        workers.spawn(async move {
+        workers.spawn(|place| async move {
             if let Some(opened) = opening.await {
                 connection::forward(opened, &proxy, &drain).await;
             }
-            drop(alive);
+            drop((alive, place));
         });
     }
 
