@@ -15,7 +15,7 @@ use cqlens::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
     catalog::Live,
-    proxy::{Drain, Proxy, Route, Workers},
+    proxy::{Drain, Proxy, Route, Waiting, Workers},
 };
 use jiff::Timestamp;
 use tokio::{
@@ -131,12 +131,12 @@ async fn proxy(upstream: SocketAddr, queue: Arc<Queue>) -> std::io::Result<Socke
         upstream_tls: None,
     };
     let workers = Workers::start(1)?;
-    let (begin_drain, drain) = Drain::new(Duration::ZERO);
+    let (begin_drain, drain) = Drain::new();
     tokio::spawn(async move {
         // Without it the drain would begin.
         let _begin_drain = begin_drain;
         Proxy::new(route, queue, Clock::start())
-            .serve(listener, drain, workers)
+            .serve(listener, Waiting::Left, drain, workers)
             .await
     });
     Ok(address)

@@ -28,7 +28,7 @@ use crate::{
     audit::Audit,
     capture::{Clock, Limits, Queue},
     catalog::{self, Live, client::ClientOptions},
-    proxy::{Drain, Drained, Gate, PROXY_PROTOCOL_LOCAL, Proxy, Route, Workers},
+    proxy::{Drain, Drained, Gate, PROXY_PROTOCOL_LOCAL, Proxy, Route, Waiting, Workers},
     tls::Connector,
     window::Window,
 };
@@ -136,7 +136,7 @@ async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) 
     let control = (!args.no_control_connection).then(|| follow(&args, tls.upstream.clone(), &live));
     outputs.begin(&live, &name, listening)?;
 
-    let (begin_drain, drain) = Drain::new(args.grace);
+    let (begin_drain, drain) = Drain::new();
     let route = Route {
         upstream: args.upstream.clone(),
         connect_timeout: args.connect_timeout,
@@ -148,7 +148,7 @@ async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) 
     descriptors.judge(&gate.policy());
     let workers = Workers::for_each_processor().context("no threads for connections")?;
     let proxy = Proxy::new(route, queue, Clock::start()).behind(&gate);
-    let serving = tokio::spawn(proxy.serve(listener, drain, workers));
+    let serving = tokio::spawn(proxy.serve(listener, Waiting::Served, drain, workers));
     tracing::info!(listen = %listening, client_tls = tls.clients.is_some(), upstream = %args.upstream,
         upstream_tls = tls.upstream.is_some(), "forwarding");
 
@@ -168,8 +168,7 @@ async fn serve(args: Args, mut tls: Tls, live: Arc<Live>, mut outputs: Outputs) 
             }
         }
     }
-    // Nobody may be left who could be told: then everything has ended already.
-    let _ = begin_drain.send(true);
+    begin_drain.begin(args.grace);
     if serving.await.context("the data path has failed")? == Drained::CutOff {
         tracing::warn!("some connections were closed with requests in flight");
     }

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::{net::TcpStream, time::timeout};
 
 use super::{
-    Drain, Policy, Proxy,
+    Drain, Policy, Proxy, Route,
     gate::{Full, Seat},
     keepalive, proxy_header,
     proxy_header::{HeaderFault, Origin},
@@ -17,6 +17,7 @@ pub(super) struct Guest {
     pub(super) socket: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) policy: Arc<Policy>,
+    pub(super) route: Arc<Route>,
 }
 
 /// A client that is in.
@@ -24,6 +25,7 @@ pub(super) struct Visit {
     pub(super) socket: TcpStream,
     pub(super) origin: Origin,
     pub(super) policy: Arc<Policy>,
+    pub(super) route: Arc<Route>,
     pub(super) seat: Seat,
 }
 
@@ -36,11 +38,13 @@ impl Guest {
         keepalive::set(&self.socket, &self.policy);
         let origin = if self.policy.accept_proxy_protocol {
             tokio::select! {
+                // What has come is read first, however busy the thread was meanwhile.
+                biased;
                 introduced = self.introduction() => match introduced {
                     Ok(origin) => origin,
                     Err(fault) => return self.dismiss(&fault, proxy),
                 },
-                () = drain.begun() => return None,
+                () = drain.dismisses() => return None,
             }
         } else {
             Origin::of(self.peer)
@@ -54,6 +58,7 @@ impl Guest {
             socket: self.socket,
             origin,
             policy: self.policy,
+            route: self.route,
             seat,
         })
     }
@@ -75,7 +80,7 @@ impl Guest {
             let client = introduced.as_ref().map_or(self.peer, |origin| origin.client);
             proxy.entrance.refusals().note(client, &refused, &proxy.queue);
             if introduced.is_ok() {
-                self.tell(&refused, &proxy).await;
+                self.tell(&refused).await;
             }
             drop(permit);
         });
@@ -86,13 +91,13 @@ impl Guest {
         let refusals = proxy.entrance.refusals();
         refusals.note(client, &refused, &proxy.queue);
         if let Some(_permit) = refusals.answer() {
-            self.tell(&refused, proxy).await;
+            self.tell(&refused).await;
         }
     }
 
     /// Answers its first request, inside TLS where all clients speak it.
-    async fn tell(mut self, refused: &Refused, proxy: &Proxy) {
-        let Some(acceptor) = &proxy.route.client_tls else {
+    async fn tell(mut self, refused: &Refused) {
+        let Some(acceptor) = &self.route.client_tls else {
             return refusal::answer(&mut self.socket, refused).await;
         };
         if let Ok(Ok(mut stream)) = timeout(refusal::PATIENCE, acceptor.accept(self.socket)).await {

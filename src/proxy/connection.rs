@@ -1,13 +1,23 @@
 //! One client and the node it talks to.
 
-use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::Poll,
+    time::Duration,
+};
 
 use cqlens_proto::envelope::Direction;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{
-    Drain, Proxy,
+    Drain, Proxy, Route,
     arrival::{Guest, Visit},
+    drain::Release,
     gate::Seat,
     idle,
     pump::{Ended, Side, pump},
@@ -25,6 +35,7 @@ pub(super) struct Opened {
     client: Socket,
     upstream: Socket,
     idle_timeout: Option<Duration>,
+    route: Arc<Route>,
     seat: Seat,
 }
 
@@ -34,17 +45,18 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
         socket,
         mut origin,
         policy,
+        route,
         seat,
     } = guest.enter(seat, &proxy, &drain).await?;
-    let Proxy { route, queue, .. } = &proxy;
+    let queue = &proxy.queue;
     let connection = Arc::new(proxy.connection(origin.client));
     let destination = socket.local_addr().ok();
-    let client = socket::of_client(socket, &connection, route, queue, &drain).await?;
+    let client = socket::of_client(socket, &connection, &route, queue, &drain).await?;
     if let Some(name) = client.peer_name().or(origin.certificate.take()) {
         connection.certified(&name);
     }
     let header = policy.send_proxy_protocol.then(|| origin.header(destination));
-    let upstream = match socket::of_upstream(&connection, route, &policy, header, queue).await {
+    let upstream = match socket::of_upstream(&connection, &route, &policy, header, queue).await {
         Ok(upstream) => upstream,
         Err(NoUpstream::Said) => return None,
         Err(NoUpstream::NoDescriptor) => {
@@ -57,6 +69,7 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
         client,
         upstream,
         idle_timeout: policy.idle_timeout,
+        route,
         seat,
     })
 }
@@ -69,6 +82,7 @@ pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
         client,
         upstream,
         idle_timeout,
+        route,
         seat: _seat,
     } = opened;
     tracing::debug!(client = %connection.client, "connection opened");
@@ -88,7 +102,7 @@ pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
     };
     tracing::debug!(client = %connection.client, %ended, bytes = connection.bytes(), "connection closed");
     if let Some(failure) = tls_failure(&ended) {
-        tracing::warn!(client = %connection.client, upstream = %proxy.route.upstream, "{ended}");
+        tracing::warn!(client = %connection.client, upstream = %route.upstream, "{ended}");
         proxy.queue.count_tls_failure(failure);
     }
     connection.close();
@@ -121,9 +135,19 @@ impl Link<'_> {
             let (client_read, client_write) = client.halves();
             let (upstream_read, upstream_write) = upstream.halves();
             let requests = pump(client_read, upstream_write, self.tap(Direction::Request));
-            let responses = pump(upstream_read, client_write, self.tap(Direction::Response));
+            let mut responses = pin!(pump(upstream_read, client_write, self.tap(Direction::Response)));
+            let over = AtomicBool::new(false);
+            let forwarded = both(requests, responses.as_mut(), &over);
             let must_ask = || self.idle_timeout.is_some() || self.drain.has_begun();
-            until(both(requests, responses), self.told_to_end(), must_ask).await
+            match until(forwarded, self.told_to_end(), must_ask).await {
+                Told::End(ended) => ended,
+                // The pump of requests is gone: what the client sends from now on is not taken.
+                Told::LastAnswers if !over.load(Ordering::Relaxed) => tokio::select! {
+                    () = self.drain.last_answers(self.connection) => Ended::Drained,
+                    _ended = responses => Ended::Drained,
+                },
+                Told::LastAnswers => Ended::Drained,
+            }
         };
         match ended.reset_by() {
             Some(Side::Client) => reset(upstream.tcp()),
@@ -135,16 +159,15 @@ impl Link<'_> {
     }
 
     /// Waits until there is a reason to end the connection that does not come from its two sides.
-    async fn told_to_end(&self) -> Ended {
+    async fn told_to_end(&self) -> Told {
         let Some(timeout) = self.idle_timeout else {
-            self.drain.releases(self.connection).await;
-            return Ended::Drained;
+            return self.drain.releases(self.connection).await.into();
         };
         // Boxed, because there is seldom one.
         let idle = Box::pin(idle::reached(self.connection, timeout));
         tokio::select! {
-            () = self.drain.releases(self.connection) => Ended::Drained,
-            () = idle => Ended::Idle,
+            release = self.drain.releases(self.connection) => release.into(),
+            () = idle => Told::End(Ended::Idle),
         }
     }
 
@@ -171,20 +194,37 @@ fn tls_failure(ended: &Ended) -> Option<TlsFailure> {
     })
 }
 
-/// Waits for `forwarded`, or for `told`, which is asked where `must_ask` says so.
+/// What is to become of a connection.
+enum Told {
+    /// It has come to its end, or is to end.
+    End(Ended),
+    /// It may pass on the answers to the requests that it has taken.
+    LastAnswers,
+}
+
+impl From<Release> for Told {
+    fn from(release: Release) -> Self {
+        match release {
+            Release::Close => Self::End(Ended::Drained),
+            Release::LastAnswers => Self::LastAnswers,
+        }
+    }
+}
+
+/// Waits for `forwarded` to end, or for `told`, which is asked where `must_ask` says so.
 ///
 /// This is polled for every chunk. `told` is asked once, so that it can wake the task, and again only when there is something to
 /// ask it; a task has one waker for all its life.
 async fn until(
     forwarded: impl Future<Output = Ended>,
-    told: impl Future<Output = Ended>,
+    told: impl Future<Output = Told>,
     must_ask: impl Fn() -> bool,
-) -> Ended {
+) -> Told {
     let (mut forwarded, mut told) = (pin!(forwarded), pin!(told));
     let mut is_asked = false;
     poll_fn(|context| {
         if let Poll::Ready(ended) = forwarded.as_mut().poll(context) {
-            return Poll::Ready(ended);
+            return Poll::Ready(Told::End(ended));
         }
         if is_asked && !must_ask() {
             return Poll::Pending;
@@ -195,8 +235,13 @@ async fn until(
     .await
 }
 
-/// Waits for both directions to end; a direction that fails ends the connection at once.
-async fn both(requests: impl Future<Output = Ended>, responses: impl Future<Output = Ended>) -> Ended {
+/// Waits for both directions to end; a direction that fails ends the connection at once. `responses_over` is set when `responses`
+/// has ended, which must not be polled again then.
+async fn both(
+    requests: impl Future<Output = Ended>,
+    responses: impl Future<Output = Ended>,
+    responses_over: &AtomicBool,
+) -> Ended {
     let (mut requests, mut responses) = (pin!(requests), pin!(responses));
     let (mut requests_go_on, mut responses_go_on) = (true, true);
     poll_fn(|context| {
@@ -209,6 +254,7 @@ async fn both(requests: impl Future<Output = Ended>, responses: impl Future<Outp
         }
         if responses_go_on && let Poll::Ready(ended) = responses.as_mut().poll(context) {
             responses_go_on = false;
+            responses_over.store(true, Ordering::Relaxed);
             if ended.ends_connection() || !requests_go_on {
                 return Poll::Ready(ended);
             }

@@ -4,6 +4,7 @@
 
 mod accept;
 mod arrival;
+mod backlog;
 mod chunks;
 mod connection;
 mod drain;
@@ -27,6 +28,7 @@ use std::{
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::{
@@ -36,7 +38,7 @@ use crate::{
 
 use accept::AcceptErrors;
 use arrival::Guest;
-pub use drain::{Drain, Drained};
+pub use drain::{Drain, DrainSwitch, Drained};
 use gate::Entrance;
 pub use gate::Gate;
 pub use policy::Policy;
@@ -60,18 +62,28 @@ pub struct Route {
 /// What all connections of a process share.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    route: Route,
+    /// Where the next connections go; replaced when settings change.
+    pub route: Arc<ArcSwap<Route>>,
     queue: Arc<Queue>,
     clock: Clock,
     connections: Arc<AtomicU64>,
     entrance: Entrance,
 }
 
+/// What becomes of clients that wait to be accepted when the proxy stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waiting {
+    /// They are served: nobody else will.
+    Served,
+    /// They are left for whoever has the same listening socket: whoever gave it to this process, and a successor.
+    Left,
+}
+
 impl Proxy {
     /// A proxy that hands captures to `queue`, and lets clients in as [`Policy`] has it by default.
     pub fn new(route: Route, queue: Arc<Queue>, clock: Clock) -> Self {
         Self {
-            route,
+            route: Arc::new(ArcSwap::from_pointee(route)),
             queue,
             clock,
             connections: Arc::default(),
@@ -90,18 +102,28 @@ impl Proxy {
 
     /// Accepts clients, whose connections run on `workers`, until `drain` begins, then waits for connections to end as [`Drain`]
     /// has it.
-    pub async fn serve(self, listener: TcpListener, drain: Drain, workers: Workers) -> Drained {
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        waiting: Waiting,
+        drain: Drain,
+        workers: Workers,
+    ) -> Drained {
         let (alive, all_done) = drain::counter();
         let errors = AcceptErrors::default();
+        let take = |client, address| self.spawn(client, address, drain.clone(), alive.clone(), &workers);
         loop {
             tokio::select! {
                 biased;
                 () = drain.begun() => break,
                 accepted = listener.accept() => match accepted {
-                    Ok((client, address)) => self.spawn(client, address, drain.clone(), alive.clone(), &workers),
+                    Ok((client, address)) => take(client, address),
                     Err(error) => errors.after(&error).await,
                 },
             }
+        }
+        if waiting == Waiting::Served {
+            backlog::empty(&listener, take, &errors).await;
         }
         // Clients that connect from now on are refused, not left waiting.
         drop((listener, alive));
@@ -116,10 +138,18 @@ impl Proxy {
         alive: drain::Alive,
         workers: &Workers,
     ) {
-        let policy = self.entrance.policy();
+        let (policy, route) = (self.entrance.policy(), self.route.load_full());
         let seat = match self.entrance.admit(&policy) {
             Ok(seat) => seat,
-            Err(full) => return Guest { socket, peer, policy }.refuse(full, self),
+            Err(full) => {
+                let guest = Guest {
+                    socket,
+                    peer,
+                    policy,
+                    route,
+                };
+                return guest.refuse(full, self);
+            }
         };
         let socket = match socket.into_std() {
             Ok(socket) => socket,
@@ -132,7 +162,13 @@ impl Proxy {
         // Boxed, so that a connection that is open has no room for how it was opened.
         let opening = Box::pin(async move {
             let socket = on_this_thread(socket, peer)?;
-            connection::open(Guest { socket, peer, policy }, seat, proxy, draining).await
+            let guest = Guest {
+                socket,
+                peer,
+                policy,
+                route,
+            };
+            connection::open(guest, seat, proxy, draining).await
         });
         let proxy = self.clone();
         workers.spawn(|place| async move {

@@ -87,7 +87,7 @@ pub(super) async fn of_client(
     };
     tokio::select! {
         accepted = accept(acceptor, client, connection, queue) => accepted.map(Socket::Tls),
-        () = drain.releases(connection) => None,
+        _release = drain.releases(connection) => None,
     }
 }
 

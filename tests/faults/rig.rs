@@ -11,17 +11,17 @@ use cqlens::{
     audit::{Audit, HashKey, Watch},
     capture::{Clock, Limits, Queue},
     catalog::Live,
-    proxy::{Drain, Drained, Proxy, Route, Workers},
+    proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers},
     window::Window,
 };
 use jiff::Timestamp;
-use tokio::{net::TcpListener, sync::watch, task::JoinHandle};
+use tokio::{net::TcpListener, task::JoinHandle};
 
 /// A running proxy with one auditor and no control connection.
 pub(crate) struct Rig {
     pub(crate) address: SocketAddr,
     audit: Audit,
-    begin_drain: watch::Sender<bool>,
+    begin_drain: DrainSwitch,
     serving: JoinHandle<Drained>,
 }
 
@@ -34,7 +34,7 @@ impl Rig {
         let audit = Audit::start_watched(Arc::clone(&queue), &live, key, "test", now, &watch).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (begin_drain, drain) = Drain::new(Duration::from_secs(5));
+        let (begin_drain, drain) = Drain::new();
         let route = Route {
             upstream: upstream.to_string(),
             connect_timeout: Duration::from_secs(5),
@@ -43,6 +43,7 @@ impl Rig {
         };
         let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(
             listener,
+            Waiting::Served,
             drain,
             Workers::start(1).unwrap(),
         ));
@@ -56,7 +57,7 @@ impl Rig {
 
     /// Stops when every connection has ended; all that was counted.
     pub(crate) async fn stop(self) -> Window {
-        self.begin_drain.send(true).unwrap();
+        self.begin_drain.begin(Duration::from_secs(5));
         assert_eq!(self.serving.await.unwrap(), Drained::AllEnded);
         self.audit.stop(Timestamp::now())
     }

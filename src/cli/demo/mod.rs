@@ -25,7 +25,7 @@ use crate::{
     capture::{Clock, Limits, Queue},
     catalog::{self, Live, client::ClientOptions},
     node::{Node, Options, scenario::Totals},
-    proxy::{Drain, Proxy, Route, Workers},
+    proxy::{Drain, Proxy, Route, Waiting, Workers},
     report::{Format, Report},
     rules,
     sink::replace,
@@ -147,7 +147,7 @@ async fn through_proxy<T>(
     .context("no auditor")?;
     let control = catalog::follow(Arc::clone(&live), upstream.to_string(), ClientOptions::default());
     let control = tokio::spawn(control);
-    let (begin_drain, drain) = Drain::new(GRACE);
+    let (begin_drain, drain) = Drain::new();
     let route = Route {
         upstream: upstream.to_string(),
         connect_timeout: GRACE,
@@ -155,13 +155,14 @@ async fn through_proxy<T>(
         upstream_tls: None,
     };
     let workers = Workers::start(1).context("no thread for the proxy")?;
-    let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(listener, drain, workers));
+    let proxy_at_work =
+        Proxy::new(route, queue, Clock::start()).serve(listener, Waiting::Served, drain, workers);
+    let serving = tokio::spawn(proxy_at_work);
     wait_for_schema(&live).await?;
 
     let told = traffic(proxy).await;
 
-    // Nobody may be left who could be told: then everything has ended already.
-    let _ = begin_drain.send(true);
+    begin_drain.begin(GRACE);
     serving.await.context("the data path has failed")?;
     let mut window = audit.stop(Timestamp::now());
     control.abort();
