@@ -12,6 +12,7 @@ mod proxy;
 mod report;
 mod rules;
 mod schema_file;
+mod settings;
 mod show;
 mod tls;
 mod window_clock;

@@ -1,0 +1,333 @@
+//! Where settings come from: the command line, the environment, one file, in this order of precedence.
+//!
+//! A setting is defined once, as an argument of its command. The file names it by its long flag, in the table of the command
+//! (`[proxy]`), or above all tables if it is one of all commands. What the file says and neither the command line nor the
+//! environment does is parsed as if it had been typed first: so the same parser checks it, and what needs or excludes
+//! something else does so from wherever it comes.
+
+mod file;
+mod print;
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::PathBuf,
+};
+
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, error::ErrorKind, parser::ValueSource};
+use file::Entry;
+
+/// What this process was started with; the file is read anew each time.
+#[derive(Debug, Clone)]
+pub(super) struct Sources {
+    arguments: Vec<OsString>,
+}
+
+/// All settings of the command that was asked for, as they are in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settings {
+    list: Vec<Setting>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Setting {
+    /// The command whose table it stands in; none if it stands above the tables.
+    table: Option<String>,
+    key: String,
+    kind: Kind,
+    values: Vec<String>,
+    origin: Origin,
+    is_secret: bool,
+}
+
+/// What a setting looks like in TOML.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Integer,
+    Float,
+    Switch,
+    /// An array of texts.
+    List,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Origin {
+    Flag,
+    /// The name of the variable.
+    Environment(String),
+    File(PathBuf),
+    Default,
+}
+
+impl Sources {
+    /// The arguments that the process was started with.
+    pub(super) fn of_process() -> Self {
+        Self {
+            arguments: std::env::args_os().collect(),
+        }
+    }
+
+    /// Puts together what the sources say now.
+    ///
+    /// # Errors
+    /// A file that cannot be used, with the place; or what clap says of arguments, the wish for help included.
+    pub(super) fn read<C: CommandFactory + FromArgMatches>(&self) -> anyhow::Result<(C, Settings)> {
+        let mut command = C::command();
+        command.build();
+        let path = self.file();
+        let entries = match path.as_deref().map(|path| file::read(path, &command)).transpose() {
+            Ok(entries) => entries.unwrap_or_default(),
+            // Help is wanted most where something is wrong.
+            Err(error) => return Err(self.wish_for_help(&command).map_or(error, Into::into)),
+        };
+        let from_file: Vec<_> = entries
+            .into_iter()
+            .filter(|entry| self.is_open(&command, entry))
+            .collect();
+        let matches = command
+            .clone()
+            .try_get_matches_from(self.with(&command, &from_file))?;
+        let typed = C::from_arg_matches(&matches)?;
+        let origin_file = path.unwrap_or_default();
+        Ok((
+            typed,
+            Settings::of(&command, &matches, &from_file, &origin_file),
+        ))
+    }
+
+    /// The file: `--config`, else `CQLENS_CONFIG`.
+    ///
+    /// It must be known before anything is parsed, and can be, since no option takes a value that looks like an option.
+    fn file(&self) -> Option<PathBuf> {
+        let mut found = std::env::var_os(CONFIG_VARIABLE);
+        let mut arguments = self.options();
+        while let Some(argument) = arguments.next() {
+            if argument == "--config" {
+                found = arguments.next().cloned();
+            } else if let Some(path) = argument.to_str().and_then(|text| text.strip_prefix("--config=")) {
+                found = Some(path.into());
+            }
+        }
+        found.filter(|path| !path.is_empty()).map(PathBuf::from)
+    }
+
+    /// The arguments that can be options.
+    fn options(&self) -> impl Iterator<Item = &OsString> {
+        self.arguments
+            .iter()
+            .skip(1)
+            .take_while(|argument| *argument != "--")
+    }
+
+    fn wish_for_help(&self, command: &Command) -> Option<clap::Error> {
+        let error = command.clone().try_get_matches_from(&self.arguments).err()?;
+        matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion).then_some(error)
+    }
+
+    /// Whether neither the command line nor the environment says what `entry` says.
+    fn is_open(&self, command: &Command, entry: &Entry) -> bool {
+        let within = entry
+            .table
+            .as_deref()
+            .map_or(Some(command), |table| command.find_subcommand(table));
+        let Some(argument) = within.and_then(|command| setting_named(command, &entry.key)) else {
+            return false;
+        };
+        let in_environment = argument.get_env().is_some_and(|name| std::env::var_os(name).is_some());
+        !in_environment && !self.is_typed(argument)
+    }
+
+    fn is_typed(&self, argument: &Arg) -> bool {
+        let long = format!("--{}", argument.get_long().unwrap_or_default());
+        let short = argument.get_short().map(|short| format!("-{short}"));
+        self.options().any(|typed| {
+            let Some(typed) = typed.to_str() else { return false };
+            typed
+                .strip_prefix(&long)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+                || short
+                    .as_deref()
+                    .is_some_and(|short| typed.starts_with(short) && !typed.starts_with("--"))
+        })
+    }
+
+    /// The arguments with those of the file between them: before the command what is for all commands, after it what is for it.
+    fn with(&self, command: &Command, entries: &[Entry]) -> Vec<OsString> {
+        let at = self.place_of_command(command).unwrap_or(self.arguments.len());
+        let chosen = self.arguments.get(at).and_then(|name| name.to_str());
+        let of_table = |table: Option<&str>| {
+            let of_table = entries.iter().filter(move |entry| entry.table.as_deref() == table);
+            of_table.flat_map(Entry::as_arguments).collect::<Vec<_>>()
+        };
+        let (before, after) = self.arguments.split_at(at);
+        let mut all = before.to_vec();
+        all.extend(of_table(None));
+        if let Some((name, rest)) = after.split_first() {
+            all.push(name.clone());
+            all.extend(of_table(chosen));
+            all.extend(rest.iter().cloned());
+        }
+        all
+    }
+
+    /// Where the name of the command stands: the first argument that is neither an option nor the value of one.
+    fn place_of_command(&self, command: &Command) -> Option<usize> {
+        let takes_value = |typed: &OsStr| {
+            command.get_arguments().any(|argument| {
+                let long = argument.get_long().map(|long| format!("--{long}"));
+                argument.get_action().takes_values() && long.is_some_and(|long| typed == long.as_str())
+            })
+        };
+        let mut at = 1;
+        loop {
+            let typed = self.arguments.get(at)?;
+            if !typed.as_encoded_bytes().starts_with(b"-") {
+                return Some(at);
+            }
+            at += if takes_value(typed) { 2 } else { 1 };
+        }
+    }
+}
+
+const CONFIG_VARIABLE: &str = "CQLENS_CONFIG";
+
+/// Arguments that are no settings: they say where settings are, or what to do with them.
+const NO_SETTINGS: &[&str] = &["config", "print-config", "help", "version"];
+
+/// What can stand in the file.
+fn settings_of(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|argument| {
+        argument
+            .get_long()
+            .is_some_and(|long| !NO_SETTINGS.contains(&long))
+    })
+}
+
+fn setting_named<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
+    settings_of(command).find(|argument| argument.get_long() == Some(key))
+}
+
+impl Kind {
+    fn of(argument: &Arg) -> Self {
+        use std::any::TypeId;
+        let action = argument.get_action();
+        if !action.takes_values() {
+            return Self::Switch;
+        }
+        if matches!(action, clap::ArgAction::Append) {
+            return Self::List;
+        }
+        let of_value = argument.get_value_parser().type_id();
+        let integers = [
+            TypeId::of::<u8>(),
+            TypeId::of::<u16>(),
+            TypeId::of::<u32>(),
+            TypeId::of::<u64>(),
+            TypeId::of::<usize>(),
+            TypeId::of::<i32>(),
+            TypeId::of::<i64>(),
+        ];
+        if integers.iter().any(|integer| of_value == *integer) {
+            return Self::Integer;
+        }
+        let floats = [TypeId::of::<f32>(), TypeId::of::<f64>()];
+        if floats.iter().any(|float| of_value == *float) {
+            return Self::Float;
+        }
+        Self::Text
+    }
+}
+
+impl Settings {
+    /// The changes from these settings to `newer`, by key: those that take effect, and those in `fixed`, which are undone in
+    /// `newer`, since they are settled when the process starts.
+    pub(super) fn compare(&self, newer: &mut Self, fixed: &[&str]) -> Changes {
+        let mut changes = Changes::default();
+        for setting in &mut newer.list {
+            let same = |old: &&Setting| old.table == setting.table && old.key == setting.key;
+            let Some(old) = self.list.iter().find(same) else {
+                continue;
+            };
+            if old.values == setting.values {
+                continue;
+            }
+            if fixed.contains(&setting.key.as_str()) {
+                changes.need_restart.push(setting.key.clone());
+                *setting = old.clone();
+            } else {
+                changes.applied.push(setting.key.clone());
+            }
+        }
+        changes
+    }
+
+    fn of(command: &Command, matches: &ArgMatches, from_file: &[Entry], file: &std::path::Path) -> Self {
+        let read = |table: Option<&str>, argument: &Arg, matches: &ArgMatches| {
+            let key = argument.get_long()?.to_owned();
+            let in_file = |entry: &&Entry| entry.table.as_deref() == table && entry.key == key;
+            let origin = match matches.value_source(argument.get_id().as_str()) {
+                Some(ValueSource::EnvVariable) => Origin::Environment(
+                    argument
+                        .get_env()
+                        .unwrap_or_default()
+                        .to_string_lossy()
+                        .into_owned(),
+                ),
+                Some(ValueSource::CommandLine) if !from_file.iter().any(|entry| in_file(&entry)) => {
+                    Origin::Flag
+                }
+                _ if from_file.iter().any(|entry| in_file(&entry)) => Origin::File(file.to_owned()),
+                _ => Origin::Default,
+            };
+            Some(Setting {
+                table: table.map(str::to_owned),
+                kind: Kind::of(argument),
+                values: values(argument, matches),
+                origin,
+                is_secret: argument.is_hide_env_values_set(),
+                key,
+            })
+        };
+        let (chosen, of_chosen) = matches.subcommand().unzip();
+        // What is for all commands is known best to the one that was chosen: it may have been typed after its name.
+        let for_all = of_chosen.unwrap_or(matches);
+        let mut list: Vec<_> = settings_of(command)
+            .filter_map(|argument| read(None, argument, for_all))
+            .collect();
+        if let (Some(name), Some(matches)) = (chosen, of_chosen)
+            && let Some(command) = command.find_subcommand(name)
+        {
+            let own = settings_of(command).filter(|argument| !argument.is_global_set());
+            list.extend(own.filter_map(|argument| read(Some(name), argument, matches)));
+        }
+        Self { list }
+    }
+}
+
+/// What a new reading of the settings brings.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// The keys whose new values take effect.
+    pub(super) applied: Vec<String>,
+    /// The keys whose new values wait for a restart.
+    pub(super) need_restart: Vec<String>,
+}
+
+impl Changes {
+    /// Whether one of `keys` changes.
+    pub(super) fn any_of(&self, keys: &[&str]) -> bool {
+        self.applied.iter().any(|key| keys.contains(&key.as_str()))
+    }
+}
+
+fn values(argument: &Arg, matches: &ArgMatches) -> Vec<String> {
+    let id = argument.get_id().as_str();
+    if Kind::of(argument) == Kind::Switch {
+        return vec![matches.get_flag(id).to_string()];
+    }
+    let raw = matches.get_raw(id).into_iter().flatten();
+    raw.map(|value| value.to_string_lossy().into_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests;
