@@ -172,6 +172,11 @@ impl Audit {
         Ok(audit)
     }
 
+    /// Names the windows that begin from now on after `source`.
+    pub fn rename(&mut self, source: &str) {
+        source.clone_into(&mut self.source);
+    }
+
     /// Ends the window that is being filled at `now` and begins the next one.
     pub fn take_window(&self, now: Timestamp) -> Window {
         let taken = self

@@ -20,7 +20,7 @@ use cqlens_proto::{
 
 pub use clock::{Clock, Moment};
 pub use connection::{Connection, ConnectionId};
-pub use queue::{Dropped, Limits, Queue, TlsFailure};
+pub use queue::{Backlog, Dropped, Limits, Queue, TlsFailure};
 pub use refusal::Refusal;
 pub use tap::Tap;
 

@@ -43,6 +43,17 @@ pub struct Dropped {
     pub refused: BTreeMap<&'static str, u64>,
 }
 
+/// How much waits for the auditors now.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Chunks that wait, in all lines.
+    pub chunks: usize,
+    /// Their bytes, and what it takes to keep them.
+    pub bytes: usize,
+    /// Bytes left out since [`Queue::take_dropped`] was last called.
+    pub dropped_bytes: u64,
+}
+
 /// Whose TLS failed, and so a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TlsFailure {
@@ -168,6 +179,15 @@ impl Queue {
     /// Counts a connection that was not let in.
     pub fn count_refused(&self, refusal: Refusal) {
         *lock(&self.refused).entry(refusal.name()).or_default() += 1;
+    }
+
+    /// How much waits now.
+    pub fn backlog(&self) -> Backlog {
+        Backlog {
+            chunks: self.lines.iter().map(|line| line.captures.len()).sum(),
+            bytes: self.taken(),
+            dropped_bytes: self.dropped_bytes.load(Ordering::Relaxed),
+        }
     }
 
     /// What was left out since the last call.

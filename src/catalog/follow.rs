@@ -68,6 +68,7 @@ async fn session(
         .await?;
     read_all(live, &mut client).await?;
     patience.failures = 0;
+    let _in_step = live.in_step();
     tracing::info!(node = address, version = ?client.version(), "control connection open, schema read");
     loop {
         tokio::select! {

@@ -23,6 +23,8 @@ pub struct Live {
     known: AtomicBool,
     /// Whether somebody keeps it in step with a cluster.
     followed: AtomicBool,
+    /// Whether they are in step just now.
+    in_step: AtomicBool,
     cluster: ArcSwap<Cluster>,
     places: Mutex<Places>,
     /// Prepared statements.
@@ -79,6 +81,15 @@ impl Definitions {
 #[derive(Debug, Clone, Copy)]
 pub struct Reading(u64);
 
+/// Held by a control connection for as long as it is open and has read everything.
+pub(super) struct InStep<'a>(&'a Live);
+
+impl Drop for InStep<'_> {
+    fn drop(&mut self) {
+        self.0.in_step.store(false, Ordering::Relaxed);
+    }
+}
+
 impl Live {
     /// A catalog that begins with `schema`, read from a file.
     pub fn with_schema(schema: Schema) -> Self {
@@ -110,6 +121,22 @@ impl Live {
     /// Says that a control connection is at work from now on.
     pub(super) fn begin_following(&self) {
         self.followed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a control connection is open that has read everything.
+    pub fn is_in_step(&self) -> bool {
+        self.in_step.load(Ordering::Relaxed)
+    }
+
+    /// Says that everything is read, until the guard is dropped.
+    pub(super) fn in_step(&self) -> InStep<'_> {
+        self.in_step.store(true, Ordering::Relaxed);
+        InStep(self)
+    }
+
+    /// Says that no control connection is at work any more.
+    pub fn end_following(&self) {
+        self.followed.store(false, Ordering::Relaxed);
     }
 
     /// The cluster, as far as known.

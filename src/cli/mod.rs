@@ -17,9 +17,10 @@ mod show;
 mod tls;
 mod window_clock;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Parser, Subcommand};
+use settings::{Settings, Sources};
 
 /// Audits the query patterns of Apache Cassandra clients.
 #[derive(Debug, Parser)]
@@ -34,6 +35,10 @@ struct Cli {
         value_name = "FILTER"
     )]
     log: String,
+    /// Read settings from a TOML file: long flags without their dashes, in the table of their command, such as [proxy].
+    /// Flags and the environment come first.
+    #[arg(long, global = true, env = "CQLENS_CONFIG", value_name = "FILE")]
+    config: Option<PathBuf>,
     #[command(subcommand)]
     command: Command,
 }
@@ -54,16 +59,39 @@ enum Command {
 
 /// Runs the command that was typed; its errors are printed, with their causes.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let ran = log::start(&cli.log).and_then(|()| match cli.command {
-        Command::Proxy(args) => proxy::run(*args),
+    let sources = Sources::of_process();
+    let ran = sources
+        .read::<Cli>()
+        .and_then(|(cli, settings)| run(cli, settings, sources));
+    ran.unwrap_or_else(|error| {
+        match error.downcast::<clap::Error>() {
+            // Its exit codes are ours: 2, or 0 after help.
+            Ok(error) => error.exit(),
+            Err(error) => log::failed(&error),
+        }
+        ExitCode::from(2)
+    })
+}
+
+fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCode> {
+    let log = log::start(&cli.log)?;
+    match cli.command {
+        Command::Proxy(args) => proxy::run(*args, settings, sources, log),
         Command::Report(args) => report::run(&args),
         Command::Rules(args) => rules::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Demo(args) => demo::run(&args),
-    });
-    ran.unwrap_or_else(|error| {
-        log::failed(&error);
-        ExitCode::from(2)
-    })
+    }
+}
+
+/// What the sources say now of `cqlens proxy`: its arguments, what is logged, and all of it as settings.
+///
+/// # Errors
+/// As [`Sources::read`] has it.
+fn read_proxy(sources: &Sources) -> anyhow::Result<(proxy::Args, String, Settings)> {
+    let (cli, settings) = sources.read::<Cli>()?;
+    match cli.command {
+        Command::Proxy(args) => Ok((*args, cli.log, settings)),
+        _ => anyhow::bail!("this process is no proxy"),
+    }
 }

@@ -23,8 +23,7 @@ use crate::{
 
 /// The outputs that were asked for.
 pub(super) struct Outputs {
-    report: Option<(PathBuf, Format)>,
-    snapshots: Option<SnapshotDir>,
+    places: Places,
     key: HashKey,
     /// Everything since the start, for the report.
     all: Option<Window>,
@@ -33,6 +32,33 @@ pub(super) struct Outputs {
     rekeyed: BTreeSet<String>,
     /// Outputs that could not be written, since the last one that could.
     failures: u64,
+}
+
+/// Where outputs go.
+pub(super) struct Places {
+    report: Option<(PathBuf, Format)>,
+    snapshots: Option<SnapshotDir>,
+}
+
+impl Places {
+    /// Makes sure that everything can be written.
+    ///
+    /// # Errors
+    /// A report of an unknown format, a snapshot folder that cannot be written.
+    pub(super) fn open(report: Option<&Path>, snapshot_dir: Option<&Path>) -> anyhow::Result<Self> {
+        let report = report.map(|path| match Format::of_path(path) {
+            Some(format) => Ok((path.to_owned(), format)),
+            None => bail!("the report {} must end in .html, .md or .json", path.display()),
+        });
+        let snapshots = snapshot_dir.map(|folder| {
+            SnapshotDir::open(folder)
+                .with_context(|| format!("cannot write snapshots to {}", folder.display()))
+        });
+        Ok(Self {
+            report: report.transpose()?,
+            snapshots: snapshots.transpose()?,
+        })
+    }
 }
 
 impl Outputs {
@@ -45,17 +71,9 @@ impl Outputs {
         snapshot_dir: Option<&Path>,
         key: HashKey,
     ) -> anyhow::Result<Self> {
-        let report = report.map(|path| match Format::of_path(path) {
-            Some(format) => Ok((path.to_owned(), format)),
-            None => bail!("the report {} must end in .html, .md or .json", path.display()),
-        });
-        let snapshots = snapshot_dir.map(|folder| {
-            SnapshotDir::open(folder)
-                .with_context(|| format!("cannot write snapshots to {}", folder.display()))
-        });
+        let places = Places::open(report, snapshot_dir)?;
         Ok(Self {
-            report: report.transpose()?,
-            snapshots: snapshots.transpose()?,
+            places,
             key,
             all: None,
             listening: None,
@@ -67,6 +85,13 @@ impl Outputs {
     /// The key for hashes of partition keys.
     pub(super) fn hash_key(&self) -> HashKey {
         self.key
+    }
+
+    /// Writes to other places from now on; a report there is over everything since the start.
+    pub(super) fn move_to(&mut self, places: Places, live: &Live) {
+        self.places = places;
+        let written = self.write_report(live);
+        self.settle(written);
     }
 
     /// Writes the first report, which says that nothing has been seen yet.
@@ -124,7 +149,7 @@ impl Outputs {
     }
 
     fn write_snapshot(&self, window: Window, live: &Live) -> anyhow::Result<()> {
-        let Some(folder) = &self.snapshots else {
+        let Some(folder) = &self.places.snapshots else {
             return Ok(());
         };
         let snapshot = Snapshot::new(window, cluster(live), live.schema().to_cql(), self.key.id());
@@ -133,7 +158,7 @@ impl Outputs {
     }
 
     fn write_report(&self, live: &Live) -> anyhow::Result<()> {
-        let (Some((path, format)), Some(window)) = (&self.report, &self.all) else {
+        let (Some((path, format)), Some(window)) = (&self.places.report, &self.all) else {
             return Ok(());
         };
         let schema = live.schema();
@@ -228,17 +253,35 @@ pub(super) fn hash_key(file: Option<&Path>, snapshot_dir: Option<&Path>) -> anyh
     }
 }
 
-/// Only the operator may read the key: with it, hashes can be tried out.
+/// Writes `key` to `hash.key` in a folder that has none, so that the next process goes on with it.
+///
+/// # Errors
+/// A file that cannot be written, or that holds another key.
+pub(super) fn leave_key(key: HashKey, snapshot_dir: &Path) -> anyhow::Result<()> {
+    let path = snapshot_dir.join("hash.key");
+    match fs::read_to_string(&path) {
+        Ok(text) if text.trim() == key.to_string() => Ok(()),
+        Ok(_other) => bail!("{} is another key than the one in use", path.display()),
+        Err(_missing) => write_key(&path, key).with_context(|| format!("hash key file {}", path.display())),
+    }
+}
+
 fn write_new_key(path: &Path) -> anyhow::Result<HashKey> {
+    let key = HashKey::random();
+    write_key(path, key)?;
+    Ok(key)
+}
+
+/// Only the operator may read the key: with it, hashes can be tried out.
+fn write_key(path: &Path, key: HashKey) -> anyhow::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let key = HashKey::random();
     let mut file = fs::OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(path)?;
     writeln!(file, "{key}")?;
-    Ok(key)
+    Ok(())
 }

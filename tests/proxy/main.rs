@@ -23,6 +23,7 @@ mod procfs;
 mod proxy_protocol;
 mod reads;
 mod secrets;
+mod settings;
 mod silence;
 mod stopping;
 mod tls;

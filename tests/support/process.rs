@@ -6,6 +6,8 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -48,6 +50,18 @@ impl Supervised {
         log: &Path,
         scratch: Option<&Path>,
     ) -> Self {
+        Self::spawn_with(command, environment, log, scratch, None)
+    }
+
+    /// The same, with `socket` as the child's standard output, for it to take wherever it likes; its log is what it writes to
+    /// standard error.
+    pub fn spawn_with(
+        command: &[String],
+        environment: &[(String, String)],
+        log: &Path,
+        scratch: Option<&Path>,
+        socket: Option<TcpListener>,
+    ) -> Self {
         let parent = log.parent().expect("a log file is in a folder");
         std::fs::create_dir_all(parent).unwrap();
         let output =
@@ -58,7 +72,10 @@ impl Supervised {
             .args(command)
             .envs(environment.iter().cloned())
             .stdin(Stdio::piped())
-            .stdout(output.try_clone().unwrap())
+            .stdout(match socket {
+                Some(socket) => Stdio::from(OwnedFd::from(socket)),
+                None => Stdio::from(output.try_clone().unwrap()),
+            })
             .stderr(output)
             // A group of its own: Ctrl-C in the terminal goes to the test run, whose end then reaches the child by the pipe.
             .process_group(0)

@@ -53,6 +53,70 @@ impl Proxy {
         self.process.id()
     }
 
+    /// Starts a proxy that need not be the only one at its address; returns when it says that it forwards. With `socket`, the
+    /// proxy listens on that one, as one started by systemd would.
+    ///
+    /// # Panics
+    /// If it ends instead, with its log.
+    pub fn launch(
+        program: &str,
+        arguments: &[&str],
+        environment: &[(String, String)],
+        socket: Option<TcpListener>,
+    ) -> Self {
+        let mut command: Vec<String> = Vec::new();
+        if socket.is_some() {
+            let take_it = r#"exec 3<&1 1>&2; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
+            command.extend(["sh", "-c", take_it, "sh"].map(str::to_owned));
+        }
+        command.extend([program, "proxy"].map(str::to_owned));
+        command.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        let process = Supervised::spawn_with(&command, environment, &cache::log_file("proxy"), None, socket);
+        let mut proxy = Self {
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+            process,
+        };
+        proxy.wait_for_log("forwarding");
+        let log = proxy.log();
+        let listen = log
+            .split("listen=")
+            .nth(1)
+            .and_then(|rest| rest.split(' ').next());
+        proxy.address = listen.unwrap().parse().unwrap();
+        proxy
+    }
+
+    /// Waits until it has logged `text`.
+    ///
+    /// # Panics
+    /// If it ends before, or does not log that.
+    pub fn wait_for_log(&mut self, text: &str) {
+        let deadline = Instant::now() + ACCEPTS_WITHIN;
+        while !self.log().contains(text) {
+            let ended = self.process.ended();
+            assert!(
+                ended.is_none() && Instant::now() < deadline,
+                "the proxy does not log {text:?}; ended: {ended:?}\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until it has ended by itself.
+    ///
+    /// # Panics
+    /// If it has not ended within `limit`.
+    pub fn wait(mut self, limit: Duration) -> Ended {
+        let status = self.process.wait(limit);
+        let log = self.log();
+        let status = status.unwrap_or_else(|| panic!("the proxy has not ended within {limit:?}\n{log}"));
+        Ended {
+            code: status.code().expect("the supervisor exits, it is not killed"),
+            log,
+        }
+    }
+
     /// What it has logged so far.
     pub fn log(&self) -> String {
         self.process.log()

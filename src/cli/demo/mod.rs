@@ -155,9 +155,8 @@ async fn through_proxy<T>(
         upstream_tls: None,
     };
     let workers = Workers::start(1).context("no thread for the proxy")?;
-    let proxy_at_work =
-        Proxy::new(route, queue, Clock::start()).serve(listener, Waiting::Served, drain, workers);
-    let serving = tokio::spawn(proxy_at_work);
+    let proxy_itself = Proxy::new(route, queue, Clock::start());
+    let serving = tokio::spawn(proxy_itself.serve(listener, Waiting::Served, drain, workers));
     wait_for_schema(&live).await?;
 
     let told = traffic(proxy).await;

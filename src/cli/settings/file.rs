@@ -39,8 +39,8 @@ impl Entry {
 /// # Errors
 /// A file that cannot be read, is no TOML, or says something that is no setting; with the line and the key.
 pub(super) fn read(path: &Path, command: &Command) -> anyhow::Result<Vec<Entry>> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read the settings in {}", path.display()))?;
+    let text = fs::read_to_string(path)
+        .with_context(|| format!("cannot read the settings in {}", path.display()))?;
     parse(&text, command).map_err(|Fault { at, what }| {
         let line = text
             .get(..at.start)
@@ -66,7 +66,13 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Entry>, Fault> {
         match (value.get_ref(), command.find_subcommand(name)) {
             (DeValue::Table(table), Some(subcommand)) => {
                 for (key, value) in table {
-                    entries.push(entry(command, Some(subcommand), key.span(), key.get_ref(), value)?);
+                    entries.push(entry(
+                        command,
+                        Some(subcommand),
+                        key.span(),
+                        key.get_ref(),
+                        value,
+                    )?);
                 }
             }
             (DeValue::Table(_), None) => {
@@ -151,7 +157,9 @@ fn values(kind: Kind, value: &DeValue<'_>) -> Option<Vec<String>> {
         }
         (Kind::Float, DeValue::Float(number)) => number.as_str().to_owned(),
         (Kind::List, DeValue::Array(array)) => {
-            let texts = array.iter().map(|value| value.get_ref().as_str().map(str::to_owned));
+            let texts = array
+                .iter()
+                .map(|value| value.get_ref().as_str().map(str::to_owned));
             return texts.collect();
         }
         _ => return None,

@@ -16,6 +16,8 @@ use std::{
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, error::ErrorKind, parser::ValueSource};
 use file::Entry;
 
+use crate::sink::admin::Changes;
+
 /// What this process was started with; the file is read anew each time.
 #[derive(Debug, Clone)]
 pub(super) struct Sources {
@@ -89,10 +91,7 @@ impl Sources {
             .try_get_matches_from(self.with(&command, &from_file))?;
         let typed = C::from_arg_matches(&matches)?;
         let origin_file = path.unwrap_or_default();
-        Ok((
-            typed,
-            Settings::of(&command, &matches, &from_file, &origin_file),
-        ))
+        Ok((typed, Settings::of(&command, &matches, &from_file, &origin_file)))
     }
 
     /// The file: `--config`, else `CQLENS_CONFIG`.
@@ -133,7 +132,9 @@ impl Sources {
         let Some(argument) = within.and_then(|command| setting_named(command, &entry.key)) else {
             return false;
         };
-        let in_environment = argument.get_env().is_some_and(|name| std::env::var_os(name).is_some());
+        let in_environment = argument
+            .get_env()
+            .is_some_and(|name| std::env::var_os(name).is_some());
         !in_environment && !self.is_typed(argument)
     }
 
@@ -156,7 +157,9 @@ impl Sources {
         let at = self.place_of_command(command).unwrap_or(self.arguments.len());
         let chosen = self.arguments.get(at).and_then(|name| name.to_str());
         let of_table = |table: Option<&str>| {
-            let of_table = entries.iter().filter(move |entry| entry.table.as_deref() == table);
+            let of_table = entries
+                .iter()
+                .filter(move |entry| entry.table.as_deref() == table);
             of_table.flat_map(Entry::as_arguments).collect::<Vec<_>>()
         };
         let (before, after) = self.arguments.split_at(at);
@@ -224,6 +227,7 @@ impl Kind {
             TypeId::of::<u32>(),
             TypeId::of::<u64>(),
             TypeId::of::<usize>(),
+            TypeId::of::<std::num::NonZeroUsize>(),
             TypeId::of::<i32>(),
             TypeId::of::<i64>(),
         ];
@@ -301,22 +305,6 @@ impl Settings {
             list.extend(own.filter_map(|argument| read(Some(name), argument, matches)));
         }
         Self { list }
-    }
-}
-
-/// What a new reading of the settings brings.
-#[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Changes {
-    /// The keys whose new values take effect.
-    pub(super) applied: Vec<String>,
-    /// The keys whose new values wait for a restart.
-    pub(super) need_restart: Vec<String>,
-}
-
-impl Changes {
-    /// Whether one of `keys` changes.
-    pub(super) fn any_of(&self, keys: &[&str]) -> bool {
-        self.applied.iter().any(|key| keys.contains(&key.as_str()))
     }
 }
 

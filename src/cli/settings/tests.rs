@@ -80,10 +80,7 @@ fn the_file_says_what_nobody_typed() {
         "log = 'debug'\n[proxy]\nupstream = 'db'\nwindow = '5s'\nmost = 0x10\nshare = 1\nlax = true\nfrom = ['a', 'b']",
     );
     let (proxy, _) = folder.read("proxy --window 9s").unwrap();
-    assert_eq!(
-        (proxy.upstream.as_str(), proxy.most, proxy.lax),
-        ("db", 16, true)
-    );
+    assert_eq!((proxy.upstream.as_str(), proxy.most, proxy.lax), ("db", 16, true));
     assert_eq!(proxy.window, Duration::from_secs(9));
     assert_eq!(
         (proxy.share, proxy.from),
@@ -159,7 +156,10 @@ fn mistakes_are_told_with_their_place() {
             "[proxy]\nmost = '7'",
             "c.toml:2: most: an integer is wanted, this is a string",
         ),
-        ("[proxy]\nmost = -7", "c.toml:2: most: \"-7\" is not a value for it"),
+        (
+            "[proxy]\nmost = -7",
+            "c.toml:2: most: \"-7\" is not a value for it",
+        ),
         (
             "[proxy]\nlax = 'yes'",
             "c.toml:2: lax: true or false is wanted, this is a string",
@@ -168,7 +168,10 @@ fn mistakes_are_told_with_their_place() {
             "[proxy]\n[[proxy.route]]\nupstream = 'db'",
             "c.toml:2: route: no such setting",
         ),
-        ("[proxy]\nupstream = 'a'\nupstream = 'b'", "c.toml:3: duplicate key"),
+        (
+            "[proxy]\nupstream = 'a'\nupstream = 'b'",
+            "c.toml:3: duplicate key",
+        ),
     ] {
         let refused = Folder::new(text).refused("proxy --upstream db");
         assert!(refused.contains(said), "{text:?}: {refused}");
@@ -204,7 +207,10 @@ fn what_is_printed_can_be_read_back() {
         printed.contains("most = 9  # flag") && printed.contains("window = \"60s\"  # default"),
         "{printed}"
     );
-    assert!(printed.contains("c.toml") && !printed.contains("hunter2"), "{printed}");
+    assert!(
+        printed.contains("c.toml") && !printed.contains("hunter2"),
+        "{printed}"
+    );
     let (_, again) = Folder::new(&printed).read("proxy --password hunter2").unwrap();
     let values = |settings: &Settings| -> Vec<_> {
         settings

@@ -1,0 +1,85 @@
+//! What can be said to `cqlens proxy`.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use super::super::{
+    config::{duration, host_and_port, positive_duration},
+    limits::LimitArgs,
+    tls::TlsArgs,
+};
+
+/// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct Args {
+    /// Where clients connect.
+    #[arg(
+        long,
+        env = "CQLENS_LISTEN",
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:9142"
+    )]
+    pub(super) listen: SocketAddr,
+    /// Let other processes listen at the same address too, so that the next one can begin before this one ends. All must say so.
+    #[arg(long, env = "CQLENS_REUSE_PORT")]
+    pub(super) reuse_port: bool,
+    /// The node that connections go to.
+    #[arg(long, env = "CQLENS_UPSTREAM", value_name = "HOST[:PORT]", value_parser = host_and_port)]
+    pub(super) upstream: String,
+    /// Keep a report current: rewritten every window and at exit. The ending tells the format: .html, .md or .json.
+    #[arg(long, env = "CQLENS_REPORT", value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
+    /// Write a snapshot of every window into this folder, for `cqlens report`.
+    #[arg(long, env = "CQLENS_SNAPSHOT_DIR", value_name = "DIR")]
+    pub(super) snapshot_dir: Option<PathBuf>,
+    /// How long a window is.
+    #[arg(long, env = "CQLENS_WINDOW", value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
+    pub(super) window: Duration,
+    /// How long requests in flight may take to end when cqlens is told to stop.
+    #[arg(long, env = "CQLENS_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub(super) grace: Duration,
+    /// How long clients are still accepted when cqlens is told to stop, while /readyz already says 503: the time that a
+    /// load balancer needs to notice.
+    #[arg(long, env = "CQLENS_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration)]
+    pub(super) drain_delay: Duration,
+    /// How long to wait for the node to accept a connection.
+    #[arg(long, env = "CQLENS_CONNECT_TIMEOUT", value_name = "DURATION", default_value = "5s", value_parser = positive_duration)]
+    pub(super) connect_timeout: Duration,
+    /// Read the schema from a file of CQL statements, such as `cqlsh -e 'DESCRIBE SCHEMA'` prints.
+    #[arg(long, env = "CQLENS_SCHEMA", value_name = "FILE")]
+    pub(super) schema: Option<PathBuf>,
+    /// Open no connection of cqlens' own to the node: the schema is what --schema and the traffic tell.
+    #[arg(long, env = "CQLENS_NO_CONTROL_CONNECTION")]
+    pub(super) no_control_connection: bool,
+    /// User name of the control connection, where the node asks for one.
+    #[arg(long, env = "CQLENS_USERNAME", value_name = "NAME", requires = "password")]
+    pub(super) username: Option<String>,
+    /// Its password; better given as CQLENS_PASSWORD, since others can read the arguments of a process.
+    #[arg(
+        long,
+        env = "CQLENS_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true
+    )]
+    pub(super) password: Option<String>,
+    /// The name of this proxy in reports; the listening address if not set.
+    #[arg(long, env = "CQLENS_NAME", value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// The key of the hashes that stand for partition keys; made where it is missing. Without it, hash.key in the
+    /// snapshot folder, or a key of this run alone.
+    #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
+    pub(super) hash_key_file: Option<PathBuf>,
+    /// Where operators and probes ask, over HTTP: /livez, /readyz, and from this machine only /config, /reload and /drain.
+    /// Off if not set.
+    #[arg(long, env = "CQLENS_ADMIN", value_name = "ADDRESS:PORT")]
+    pub(super) admin: Option<SocketAddr>,
+    /// Print the settings as TOML, with the place that each comes from and without passwords, and exit.
+    #[arg(long)]
+    pub(super) print_config: bool,
+    /// Let the log show requests with their values, at the level trace; otherwise no value is shown anywhere.
+    #[arg(long, env = "CQLENS_SHOW_VALUES")]
+    pub(super) show_values: bool,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
+    #[command(flatten)]
+    pub(super) limits: LimitArgs,
+}

@@ -1,0 +1,82 @@
+//! `cqlens proxy`: forward and audit.
+
+mod args;
+mod control;
+mod health;
+mod listener;
+mod reload;
+mod running;
+mod signals;
+mod supervisor;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::Context;
+
+pub(super) use args::Args;
+use listener::Inherited;
+use running::Running;
+
+use super::{
+    log::Log,
+    output::{Outputs, hash_key},
+    schema_file,
+    settings::{Settings, Sources},
+    tls::Tls,
+};
+use crate::catalog::{Live, Schema};
+
+/// What is read and opened before there are threads.
+struct Prepared {
+    args: Args,
+    settings: Settings,
+    sources: Sources,
+    log: Log,
+    live: Arc<Live>,
+    schema: Option<Schema>,
+    tls: Tls,
+    outputs: Outputs,
+}
+
+/// Runs until SIGTERM, SIGINT or an order to drain; SIGHUP reads settings, certificates and keys again.
+pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) -> anyhow::Result<ExitCode> {
+    if args.print_config {
+        return print(&settings);
+    }
+    let inherited = Inherited::take()?;
+    let schema = args.schema.as_deref().map(schema_file::read).transpose()?;
+    let live = Arc::new(schema.clone().map_or_else(Live::default, Live::with_schema));
+    let tls = Tls::open(args.tls.clone(), &args.upstream)?;
+    let key = hash_key(args.hash_key_file.as_deref(), args.snapshot_dir.as_deref())?;
+    let outputs = Outputs::open(args.report.as_deref(), args.snapshot_dir.as_deref(), key)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("no runtime")?;
+    let prepared = Prepared {
+        args,
+        settings,
+        sources,
+        log,
+        live,
+        schema,
+        tls,
+        outputs,
+    };
+    runtime.block_on(async { Running::start(prepared, inherited).await?.until_stopped().await })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(settings: &Settings) -> anyhow::Result<ExitCode> {
+    match write!(io::stdout(), "{settings}") {
+        // Whoever closed the pipe has read enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        printed => printed
+            .map(|()| ExitCode::SUCCESS)
+            .context("cannot write to standard output"),
+    }
+}

@@ -1,0 +1,28 @@
+//! What the service manager is told (`NOTIFY_SOCKET`, as systemd has it); nothing where there is none.
+
+use sd_notify::NotifyState;
+
+/// Clients are accepted from now on, or again with new settings.
+pub(super) fn ready() {
+    tell(&[NotifyState::Ready]);
+}
+
+/// Settings are read again; [`ready`] says when that is done.
+pub(super) fn reloading() {
+    // Since systemd 253 the time is what tells it that this is the answer to its own signal.
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(_no_clock) => tell(&[NotifyState::Reloading]),
+    }
+}
+
+/// This process is about to end.
+pub(super) fn stopping() {
+    tell(&[NotifyState::Stopping]);
+}
+
+fn tell(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::debug!(%error, "the service manager cannot be told");
+    }
+}

@@ -1,0 +1,115 @@
+//! The admin listener: what operators, probes and load balancers ask a running proxy, over HTTP.
+//!
+//! | request | answer |
+//! | --- | --- |
+//! | `GET /livez` | 200 as long as the process answers at all |
+//! | `GET /readyz` | 200 while clients are accepted, 503 once cqlens is told to stop; either way [`Status`] as JSON |
+//! | `GET /config` | the settings as TOML, without passwords |
+//! | `POST /reload` | reads the settings again: 200 with what has changed, 422 with what is wrong |
+//! | `POST /drain` | 202; clients are no longer accepted, requests in flight end, the process ends |
+//!
+//! Nobody has to say who they are, so only probes are answered to everybody: the others are refused with 403 unless they come from
+//! this machine, and not out of a web page. The listener may be hostile ground: sizes, times and connections are bounded
+//! (`server`). What is asked is answered from counters; only an order waits for whoever carries it out, and nothing here is
+//! in the way of the data path.
+
+mod routes;
+mod server;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
+
+pub use server::serve;
+
+/// What the admin listener knows of the process that it is part of.
+pub struct Admin {
+    /// How the process is, now.
+    pub status: Box<dyn Fn() -> Status + Send + Sync>,
+    /// Its settings as TOML, without secrets.
+    pub settings: Box<dyn Fn() -> String + Send + Sync>,
+    /// Who carries out orders.
+    pub orders: mpsc::Sender<Order>,
+}
+
+/// Something to be done.
+#[derive(Debug)]
+pub enum Order {
+    /// Read the settings again, and say what came of it.
+    Reload(oneshot::Sender<Reloaded>),
+    /// End, gently.
+    Drain,
+}
+
+/// What came of reading the settings again: the changes, or why there are none.
+pub type Reloaded = Result<Changes, String>;
+
+/// What a new reading of the settings brings, by key.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
+pub struct Changes {
+    /// New values that take effect.
+    pub applied: Vec<String>,
+    /// New values that wait for a restart.
+    pub need_restart: Vec<String>,
+}
+
+impl Changes {
+    /// Whether one of `keys` has a new value that takes effect.
+    pub fn any_of(&self, keys: &[&str]) -> bool {
+        self.applied.iter().any(|key| keys.contains(&key.as_str()))
+    }
+}
+
+/// How a proxy is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Status {
+    /// Whether clients should come here.
+    pub state: State,
+    /// Since when the process is in this state.
+    pub since: Timestamp,
+    /// Where clients connect.
+    pub listen: String,
+    /// Where their connections go.
+    pub upstream: String,
+    /// How many there are now.
+    pub connections: usize,
+    /// What is known of the cluster.
+    pub control_connection: ControlConnection,
+    /// Whether a whole schema is known, from the cluster or a file.
+    pub schema_known: bool,
+    /// How the audit keeps up.
+    pub audit: AuditStatus,
+}
+
+/// Whether clients should come here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// They are accepted.
+    Accepting,
+    /// The process ends: who is still accepted will not stay for long.
+    Draining,
+}
+
+/// How the control connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlConnection {
+    /// There is none, as the settings have it.
+    Off,
+    /// It is open, and the schema in step with the cluster.
+    Open,
+    /// It is tried again and again.
+    Trying,
+}
+
+/// How the audit keeps up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct AuditStatus {
+    /// Chunks that wait to be looked at.
+    pub waiting_chunks: usize,
+    /// Their bytes.
+    pub waiting_bytes: usize,
+    /// Bytes that were left out since the current window began.
+    pub dropped_bytes: u64,
+}
