@@ -9,6 +9,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod admin;
 mod bad_input;
 mod catalog;
 mod certificates;

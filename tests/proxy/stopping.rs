@@ -2,11 +2,13 @@
 
 use std::{
     io::{Read, Write},
-    net::TcpStream,
+    net::{SocketAddr, TcpStream},
     sync::mpsc,
     time::{Duration, Instant},
 };
 
+use crate::admin::free_address;
+use crate::support::proxy::Proxy;
 use crate::wire::{LIMIT, Node, connect, converse, proxy, query, read_to_end, report, void};
 
 /// A node that answers a QUERY when the test says so.
@@ -124,6 +126,155 @@ fn an_interrupt_is_as_good_as_a_termination() {
     assert_eq!(ended.code, 0, "{}", ended.log);
     assert!(ended.log.contains("SIGINT"), "{}", ended.log);
     assert_eq!(report(&file)["coverage"]["requests"], 1);
+}
+
+/// A node that answers every QUERY of this text after `pause`, with the stream that was asked on.
+fn node_after(pause: Duration) -> Node {
+    Node::start(move |mut connection| {
+        let mut request = vec![0; query(0, "SELECT k FROM s.t").len()];
+        while connection.read_exact(&mut request).is_ok() {
+            std::thread::sleep(pause);
+            let stream = i16::from_be_bytes([request[2], request[3]]);
+            if connection.write_all(&void(stream)).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+#[test]
+fn fifty_clients_with_requests_in_flight_see_whole_answers_and_then_the_end() {
+    let node = node_after(Duration::from_millis(700));
+    let proxy = proxy(node.address, &[]);
+    let mut clients: Vec<_> = (0..50).map(|_| connect(proxy.address)).collect();
+    for client in &mut clients {
+        // Two each: the second waits at the node, behind the first.
+        client.write_all(&query(1, "SELECT k FROM s.t")).unwrap();
+        client.write_all(&query(2, "SELECT k FROM s.t")).unwrap();
+    }
+    until("all requests are on their way", || {
+        proxy.log().matches("connection opened").count() > clients.len()
+    });
+    let stopping = std::thread::spawn(move || proxy.stop(LIMIT));
+    for client in &mut clients {
+        assert_eq!(read_to_end(client), [void(1), void(2)].concat());
+    }
+    drop(clients);
+    let ended = stopping.join().unwrap();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(!ended.log.contains("requests in flight\n"), "{}", ended.log);
+}
+
+#[test]
+fn clients_that_the_kernel_has_connected_are_served_though_nobody_had_accepted_them() {
+    let node = node_after(Duration::ZERO);
+    let address = free_address();
+    // Connections come while the proxy ends: each one that is made must be answered.
+    for _round in 0..5 {
+        let proxy = Proxy::start_at(
+            address,
+            env!("CARGO_BIN_EXE_cqlens"),
+            node.address,
+            &["--no-control-connection"],
+        );
+        let clients: Vec<_> = (0..8)
+            .map(|_| std::thread::spawn(move || converse_until_refused(address)))
+            .collect();
+        std::thread::sleep(Duration::from_millis(100));
+        let ended = proxy.stop(LIMIT);
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        let answered: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
+        assert!(answered > 50, "{answered}");
+    }
+}
+
+/// Connects, asks and is answered, over and over until nobody listens; how often.
+fn converse_until_refused(address: SocketAddr) -> usize {
+    for answered in 0.. {
+        let Ok(mut client) = TcpStream::connect(address) else {
+            return answered;
+        };
+        client.set_read_timeout(Some(LIMIT)).unwrap();
+        let mut answer = vec![0; void(3).len()];
+        client.write_all(&query(3, "SELECT k FROM s.t")).unwrap();
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, void(3));
+    }
+    unreachable!("there is always one more")
+}
+
+#[test]
+fn a_client_that_never_pauses_is_not_cut_off_in_an_answer() {
+    let node = node_after(Duration::from_millis(50));
+    let proxy = proxy(node.address, &["--grace", "1s"]);
+    let mut client = connect(proxy.address);
+    let mut sender = client.try_clone().unwrap();
+    // Requests without an end, ten a second more than are answered.
+    let sending = std::thread::spawn(move || {
+        for stream in 0_i16.. {
+            if sender.write_all(&query(stream, "SELECT k FROM s.t")).is_err() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(40));
+        }
+    });
+    let mut first = vec![0; void(0).len()];
+    client.read_exact(&mut first).unwrap();
+    let began = Instant::now();
+    let stopping = std::thread::spawn(move || proxy.stop(LIMIT));
+    let rest = read_until_over(&mut client);
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    let answers: Vec<_> = rest.chunks(void(0).len()).collect();
+    assert!(answers.len() > 5, "{}", answers.len());
+    for (stream, answer) in (1_i16..).zip(answers) {
+        assert_eq!(answer, void(stream), "all answers are whole, and in order");
+    }
+    drop(client);
+    sending.join().unwrap();
+    let ended = stopping.join().unwrap();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+}
+
+/// All that comes until the end or a reset.
+fn read_until_over(client: &mut TcpStream) -> Vec<u8> {
+    let (mut bytes, mut buffer) = (Vec::new(), [0; 4096]);
+    while let Ok(length @ 1..) = client.read(&mut buffer) {
+        bytes.extend_from_slice(&buffer[..length]);
+    }
+    bytes
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    for (delay, first) in [("1h", "TERM"), ("0s", "INT")] {
+        let (node, was_asked, _never) = slow_node();
+        let mut proxy = proxy(
+            node.address,
+            &[
+                "--grace",
+                "1h",
+                "--drain-delay",
+                delay,
+                "--report",
+                file.to_str().unwrap(),
+            ],
+        );
+        let mut client = connect(proxy.address);
+        client.write_all(&query(7, "SELECT k FROM s.t")).unwrap();
+        was_asked.recv_timeout(LIMIT).unwrap();
+        proxy.signal(first);
+        proxy.wait_for_log("stopping:");
+        let began = Instant::now();
+        let ended = proxy.stop(LIMIT);
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        assert_eq!(ended.code, 0, "{}", ended.log);
+        assert!(ended.log.contains("stopping at once"), "{}", ended.log);
+        assert_eq!(read_until_over(&mut client), b"");
+        // The last window is there all the same.
+        assert_eq!(report(&file)["coverage"]["unanswered"], 1);
+    }
 }
 
 fn until(what: &str, condition: impl Fn() -> bool) {

@@ -92,3 +92,65 @@ async fn from_this_machine(Extension(Peer(peer)): Extension<Peer>, request: Requ
     )
         .into_response()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use axum::body::Body;
+    use hyper::service::Service;
+    use hyper_util::service::TowerToHyperService;
+    use jiff::Timestamp;
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::sink::admin::{AuditStatus, ControlConnection, Status};
+
+    fn status() -> Status {
+        Status {
+            state: State::Accepting,
+            since: Timestamp::UNIX_EPOCH,
+            listen: "127.0.0.1:9142".to_owned(),
+            upstream: "db:9042".to_owned(),
+            connections: 0,
+            control_connection: ControlConnection::Off,
+            schema_known: false,
+            audit: AuditStatus::default(),
+        }
+    }
+
+    /// What is answered to `peer`, and whether an order came of it.
+    async fn answered(peer: &str, method: &str, path: &str) -> (u16, bool) {
+        let (orders, mut given) = mpsc::channel(1);
+        let admin = Admin {
+            status: Box::new(status),
+            settings: Box::new(String::new),
+            orders,
+        };
+        let routes = routes(Arc::new(admin)).layer(Extension(Peer(peer.parse().unwrap())));
+        let request = Request::builder().method(method).uri(path).body(Body::empty());
+        let response = TowerToHyperService::new(routes)
+            .call(request.unwrap())
+            .await
+            .unwrap();
+        (response.status().as_u16(), given.try_recv().is_ok())
+    }
+
+    #[tokio::test]
+    async fn other_machines_may_probe_and_nothing_else() {
+        for peer in [
+            "192.0.2.1:50000",
+            "[2001:db8::1]:50000",
+            "[::ffff:192.0.2.1]:50000",
+        ] {
+            assert_eq!(answered(peer, "GET", "/livez").await, (200, false));
+            assert_eq!(answered(peer, "GET", "/readyz").await, (200, false));
+            assert_eq!(answered(peer, "GET", "/config").await, (403, false));
+            assert_eq!(answered(peer, "POST", "/reload").await, (403, false));
+            assert_eq!(answered(peer, "POST", "/drain").await, (403, false));
+        }
+        for peer in ["127.0.0.1:50000", "[::1]:50000", "[::ffff:127.0.0.1]:50000"] {
+            assert_eq!(answered(peer, "GET", "/config").await, (200, false));
+            assert_eq!(answered(peer, "POST", "/drain").await, (202, true));
+        }
+    }
+}

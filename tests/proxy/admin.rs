@@ -1,0 +1,258 @@
+//! The admin listener: what probes see, what operators may do, what strangers may not.
+
+use std::{
+    io::{Read, Write},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    time::{Duration, Instant},
+};
+
+use cqlens::node::{self, Options};
+use serde_json::Value;
+
+use crate::{
+    support::proxy::Proxy,
+    wire::{LIMIT, Node, connect, proxy},
+};
+
+/// An answer: its code, head and body.
+pub(crate) struct Answer {
+    pub(crate) code: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// Sends a request and reads its answer to the end.
+pub(crate) fn http(admin: SocketAddr, method: &str, path: &str, more: &str) -> Answer {
+    let mut connection = connect(admin);
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: {admin}\r\nConnection: close\r\n{more}\r\n");
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut text = String::new();
+    connection.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    let code = head
+        .split(' ')
+        .nth(1)
+        .unwrap_or_else(|| panic!("no answer: {text:?}"));
+    Answer {
+        code: code.parse().unwrap(),
+        head: head.to_owned(),
+        body: body.to_owned(),
+    }
+}
+
+pub(crate) fn get(admin: SocketAddr, path: &str) -> Answer {
+    http(admin, "GET", path, "")
+}
+
+pub(crate) fn post(admin: SocketAddr, path: &str) -> Answer {
+    http(admin, "POST", path, "Content-Length: 0\r\n")
+}
+
+/// An address that was free a moment ago.
+pub(crate) fn free_address() -> SocketAddr {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+}
+
+/// A proxy with an admin listener, before a node that never answers.
+fn with_admin(arguments: &[&str]) -> (Proxy, SocketAddr) {
+    let silent = Node::start(|mut connection| {
+        let _ = connection.read_to_end(&mut Vec::new());
+    });
+    let admin = free_address();
+    let address = admin.to_string();
+    let arguments = [&["--admin", &address], arguments].concat();
+    (proxy(silent.address, &arguments), admin)
+}
+
+#[test]
+fn probes_see_a_proxy_that_is_alive_and_ready() {
+    let (proxy, admin) = with_admin(&[]);
+    assert_eq!(get(admin, "/livez").code, 200);
+    let clients: Vec<_> = (0..3).map(|_| connect(proxy.address)).collect();
+    let deadline = Instant::now() + LIMIT;
+    let ready = loop {
+        let ready = get(admin, "/readyz");
+        assert_eq!(ready.code, 200);
+        if ready.json()["connections"] == clients.len() {
+            break ready.json();
+        }
+        assert!(Instant::now() < deadline, "{}", ready.body);
+    };
+    assert_eq!(ready["state"], "accepting");
+    assert_eq!(ready["listen"], proxy.address.to_string());
+    assert_eq!(ready["control_connection"], "off");
+    assert_eq!(ready["schema_known"], false);
+    assert_eq!(ready["audit"]["dropped_bytes"], 0);
+    ready["since"]
+        .as_str()
+        .unwrap()
+        .parse::<jiff::Timestamp>()
+        .unwrap();
+    drop(clients);
+    let deadline = Instant::now() + LIMIT;
+    while get(admin, "/readyz").json()["connections"] != 0 {
+        assert!(Instant::now() < deadline, "connections are counted down");
+    }
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_control_connection_is_open_trying_or_off() {
+    let node = node::Node::start(Options::default()).await.unwrap();
+    let admin = free_address();
+    let address = admin.to_string();
+    let proxy = Proxy::start(
+        env!("CARGO_BIN_EXE_cqlens"),
+        node.address(),
+        &["--admin", &address],
+    );
+    let turns = |wanted: &str| {
+        let deadline = Instant::now() + LIMIT;
+        while get(admin, "/readyz").json()["control_connection"] != wanted {
+            assert!(Instant::now() < deadline, "never {wanted}");
+        }
+    };
+    turns("open");
+    assert_eq!(get(admin, "/readyz").json()["schema_known"], true);
+    node.shutdown().await;
+    turns("trying");
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+}
+
+#[test]
+fn orders_are_carried_out_and_their_outcome_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("cqlens.toml");
+    let write = |text: &str| std::fs::write(&file, text).unwrap();
+    write("[proxy]\npassword = 'hunter2'\n");
+    let (proxy, admin) = with_admin(&["--config", file.to_str().unwrap()]);
+    let config = get(admin, "/config");
+    assert_eq!(config.code, 200);
+    assert!(
+        config.body.contains(&format!("admin = \"{admin}\"  # flag")),
+        "{}",
+        config.body
+    );
+    assert!(!config.body.contains("hunter2"), "{}", config.body);
+
+    write("[proxy]\npassword = 'hunter2'\nwindow = '7s'\nreuse-port = true\n");
+    let reloaded = post(admin, "/reload");
+    assert_eq!(reloaded.code, 200, "{}", reloaded.body);
+    assert_eq!(
+        reloaded.json(),
+        serde_json::json!({ "applied": ["window"], "need_restart": ["reuse-port"] })
+    );
+    assert!(get(admin, "/config").body.contains("window = \"7s\"  # file"));
+    assert!(get(admin, "/config").body.contains("reuse-port = false"));
+
+    write("[proxy]\nwindow = 7\n");
+    let refused = post(admin, "/reload");
+    assert_eq!(refused.code, 422);
+    assert!(
+        refused.json()["error"]
+            .as_str()
+            .unwrap()
+            .contains("cqlens.toml:2: window"),
+        "{}",
+        refused.body
+    );
+
+    assert_eq!(post(admin, "/drain").code, 202);
+    let ended = proxy.wait(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(ended.log.contains("the admin listener"), "{}", ended.log);
+}
+
+#[test]
+fn readiness_turns_false_before_clients_are_turned_away() {
+    let (mut proxy, admin) = with_admin(&["--drain-delay", "2s", "--grace", "0s"]);
+    let began = Instant::now();
+    proxy.signal("TERM");
+    let deadline = Instant::now() + LIMIT;
+    while get(admin, "/readyz").code == 200 {
+        assert!(Instant::now() < deadline, "readiness never turns false");
+    }
+    let status = get(admin, "/readyz");
+    assert_eq!(
+        (status.code, status.json()["state"].as_str()),
+        (503, Some("draining"))
+    );
+    assert_eq!(get(admin, "/livez").code, 200);
+    // Who has not heard of it is still let in.
+    drop(connect(proxy.address));
+    assert_eq!(post(admin, "/reload").code, 422);
+    let address = proxy.address;
+    let ended = proxy.wait(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(began.elapsed() >= Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn web_pages_give_no_orders() {
+    let (proxy, admin) = with_admin(&[]);
+    for (method, path) in [("POST", "/drain"), ("POST", "/reload"), ("GET", "/config")] {
+        let origin = "Origin: http://evil.example\r\nContent-Length: 0\r\n";
+        let from_page = http(admin, method, path, origin);
+        assert_eq!(from_page.code, 403, "{path}: {}", from_page.head);
+    }
+    assert_eq!(get(admin, "/drain").code, 405);
+    assert_eq!(get(admin, "/metrics").code, 404);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+}
+
+#[test]
+fn hostile_requests_are_bounded() {
+    let (proxy, admin) = with_admin(&[]);
+    // No end of a head, an endless header, too many headers, a body that nobody asked for, and no HTTP at all.
+    let mut slow = connect(admin);
+    slow.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n").unwrap();
+    let endless = ["GET /livez HTTP/1.1\r\nX: ", &"x".repeat(64 << 10)].concat();
+    let many = format!("GET /livez HTTP/1.1\r\n{}\r\n", "X: y\r\n".repeat(200));
+    for request in [
+        &endless,
+        &many,
+        "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0",
+        "\0\0\0\0\r\n\r\n",
+    ] {
+        let mut connection = connect(admin);
+        // It may be reset before all is written.
+        let _ = connection.write_all(request.as_bytes());
+        let _ = connection.shutdown(Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = connection.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(!answer.contains("200 OK"), "{answer}");
+    }
+    let mut body = connect(admin);
+    body.write_all(b"POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n")
+        .unwrap();
+    let mut answer = [0; 12];
+    body.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+
+    // The slow one is given up after 5 seconds; silent ones take no more than their places, for as long.
+    let silent: Vec<_> = (0..100).map(|_| connect(admin)).collect();
+    assert_eq!(get(admin, "/livez").code, 200);
+    let began = Instant::now();
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(!String::from_utf8_lossy(&rest).contains("200 OK"));
+    drop(silent);
+
+    // The data path has noticed nothing.
+    drop(connect(proxy.address));
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(!ended.log.contains("panicked"), "{}", ended.log);
+}
