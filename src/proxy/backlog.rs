@@ -44,8 +44,9 @@ pub(super) async fn empty(
     }
 }
 
-/// Handshakes that have begun end within a round trip to the client; after so long without one, none is under way.
-const HANDSHAKE: Duration = Duration::from_millis(250);
+/// Handshakes that have begun end within a round trip to the client. Longer would be safer for clients that are far away, and keep
+/// more of those that are near waiting for a second.
+const HANDSHAKE: Duration = Duration::from_millis(100);
 const ONE_LOOK: Duration = Duration::from_millis(10);
 
 /// Less than the second after which a client whose packet was not taken sends it again.

@@ -17,6 +17,7 @@ mod client_names;
 mod descriptors;
 mod files;
 mod forwarding;
+mod handover;
 mod limits;
 mod load;
 mod pace;

@@ -2,13 +2,15 @@
 
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpStream},
-    sync::mpsc,
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicI16, Ordering},
+        mpsc,
+    },
     time::{Duration, Instant},
 };
 
-use crate::admin::free_address;
-use crate::support::proxy::Proxy;
 use crate::wire::{LIMIT, Node, connect, converse, proxy, query, read_to_end, report, void};
 
 /// A node that answers a QUERY when the test says so.
@@ -168,54 +170,69 @@ fn fifty_clients_with_requests_in_flight_see_whole_answers_and_then_the_end() {
 #[test]
 fn clients_that_the_kernel_has_connected_are_served_though_nobody_had_accepted_them() {
     let node = node_after(Duration::ZERO);
-    let address = free_address();
-    // Connections come while the proxy ends: each one that is made must be answered.
-    for _round in 0..5 {
-        let proxy = Proxy::start_at(
-            address,
-            env!("CARGO_BIN_EXE_cqlens"),
-            node.address,
-            &["--no-control-connection"],
-        );
-        let clients: Vec<_> = (0..8)
-            .map(|_| std::thread::spawn(move || converse_until_refused(address)))
-            .collect();
-        std::thread::sleep(Duration::from_millis(100));
-        let ended = proxy.stop(LIMIT);
-        assert_eq!(ended.code, 0, "{}", ended.log);
-        let answered: usize = clients.into_iter().map(|client| client.join().unwrap()).sum();
-        assert!(answered > 50, "{answered}");
+    let mut proxy = proxy(node.address, &[]);
+    // Held, it accepts nobody; the kernel does what it can.
+    proxy.signal("STOP");
+    until("the proxy is held", || {
+        let mut client = connect(proxy.address);
+        client.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        client.write_all(&query(3, "SELECT k FROM s.t")).unwrap();
+        client.read(&mut [0; 1]).is_err()
+    });
+    let mut clients: Vec<_> = (0..300).map(|_| connect(proxy.address)).collect();
+    for client in &mut clients {
+        client.write_all(&query(3, "SELECT k FROM s.t")).unwrap();
     }
+    // To a process that is held, the signal to end comes when it goes on: together with all those clients.
+    proxy.signal("TERM");
+    proxy.signal("CONT");
+    for client in &mut clients {
+        assert_eq!(read_to_end(client), void(3));
+    }
+    drop(clients);
+    let ended = proxy.wait(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
 }
 
-/// Connects, asks and is answered, over and over until nobody listens; how often.
-fn converse_until_refused(address: SocketAddr) -> usize {
-    for answered in 0.. {
-        let Ok(mut client) = TcpStream::connect(address) else {
-            return answered;
-        };
-        client.set_read_timeout(Some(LIMIT)).unwrap();
-        let mut answer = vec![0; void(3).len()];
-        client.write_all(&query(3, "SELECT k FROM s.t")).unwrap();
-        client.read_exact(&mut answer).unwrap();
-        assert_eq!(answer, void(3));
-    }
-    unreachable!("there is always one more")
+/// A node that answers each QUERY of this text after `pause`, however many have come meanwhile; how many there were.
+fn pipelining_node(pause: Duration) -> (Node, Arc<AtomicI16>) {
+    let taken = Arc::new(AtomicI16::new(0));
+    let count = Arc::clone(&taken);
+    let node = Node::start(move |mut connection| {
+        let mut answering = connection.try_clone().unwrap();
+        let (asked, due) = mpsc::channel::<(i16, Instant)>();
+        let answers = std::thread::spawn(move || {
+            for (stream, at) in due {
+                std::thread::sleep(at.saturating_duration_since(Instant::now()));
+                if answering.write_all(&void(stream)).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut request = vec![0; query(0, "SELECT k FROM s.t").len()];
+        while connection.read_exact(&mut request).is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+            let stream = i16::from_be_bytes([request[2], request[3]]);
+            asked.send((stream, Instant::now() + pause)).unwrap();
+        }
+        drop(asked);
+        answers.join().unwrap();
+    });
+    (node, taken)
 }
 
 #[test]
-fn a_client_that_never_pauses_is_not_cut_off_in_an_answer() {
-    let node = node_after(Duration::from_millis(50));
+fn a_client_that_never_pauses_gets_all_answers_to_what_was_taken_from_it() {
+    let (node, taken) = pipelining_node(Duration::from_millis(200));
     let proxy = proxy(node.address, &["--grace", "1s"]);
     let mut client = connect(proxy.address);
     let mut sender = client.try_clone().unwrap();
-    // Requests without an end, ten a second more than are answered.
     let sending = std::thread::spawn(move || {
         for stream in 0_i16.. {
             if sender.write_all(&query(stream, "SELECT k FROM s.t")).is_err() {
                 return;
             }
-            std::thread::sleep(Duration::from_millis(40));
+            std::thread::sleep(Duration::from_millis(10));
         }
     });
     let mut first = vec![0; void(0).len()];
@@ -224,15 +241,13 @@ fn a_client_that_never_pauses_is_not_cut_off_in_an_answer() {
     let stopping = std::thread::spawn(move || proxy.stop(LIMIT));
     let rest = read_until_over(&mut client);
     assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
-    let answers: Vec<_> = rest.chunks(void(0).len()).collect();
-    assert!(answers.len() > 5, "{}", answers.len());
-    for (stream, answer) in (1_i16..).zip(answers) {
-        assert_eq!(answer, void(stream), "all answers are whole, and in order");
-    }
     drop(client);
     sending.join().unwrap();
     let ended = stopping.join().unwrap();
     assert_eq!(ended.code, 0, "{}", ended.log);
+    let answered: Vec<u8> = (1..taken.load(Ordering::Relaxed)).flat_map(void).collect();
+    assert!(answered.len() > 10 * first.len(), "{}", answered.len());
+    assert!(rest == answered, "{} and {} bytes", rest.len(), answered.len());
 }
 
 /// All that comes until the end or a reset.

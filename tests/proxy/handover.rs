@@ -1,0 +1,240 @@
+//! One process takes over from another: whoever connects meanwhile is served, every request is answered.
+
+use std::{
+    io::{self, Read, Write},
+    net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::net::UnixDatagram,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    admin::{free_address, get},
+    support::proxy::{Ended, Proxy},
+    wire::{LIMIT, Node, query, void},
+};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
+
+/// A node that answers at once.
+fn node() -> Node {
+    Node::start(|mut connection| {
+        let mut request = vec![0; query(0, "SELECT k FROM s.t").len()];
+        while connection.read_exact(&mut request).is_ok() {
+            let stream = i16::from_be_bytes([request[2], request[3]]);
+            if connection.write_all(&void(stream)).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// Clients that connect, ask three times and leave, over and over.
+struct Clients {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<Tally>>,
+}
+
+#[derive(Default)]
+struct Tally {
+    conversations: usize,
+    failures: Vec<String>,
+    /// The longest that a client waited, from connecting to its last answer.
+    longest: Duration,
+}
+
+impl Clients {
+    fn start(address: SocketAddr) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = (0..6).map(|_| {
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                let mut tally = Tally::default();
+                while !stop.load(Ordering::Relaxed) {
+                    tally.add(&converse(address));
+                }
+                tally
+            })
+        });
+        Self {
+            threads: threads.collect(),
+            stop,
+        }
+    }
+
+    fn finish(self) -> Tally {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut all = Tally::default();
+        for thread in self.threads {
+            let one = thread.join().unwrap();
+            all.conversations += one.conversations;
+            all.failures.extend(one.failures);
+            all.longest = all.longest.max(one.longest);
+        }
+        all
+    }
+}
+
+impl Tally {
+    fn add(&mut self, conversation: &(io::Result<()>, Duration)) {
+        self.conversations += 1;
+        self.longest = self.longest.max(conversation.1);
+        if let Err(error) = &conversation.0 {
+            self.failures.push(error.to_string());
+        }
+    }
+
+    /// Says what was measured (`--nocapture` shows it), and that nothing was lost.
+    fn assert_nothing_lost(&self, way: &str) {
+        writeln!(
+            io::stderr(),
+            "{way}: {} conversations, {} failed, the longest took {:?}",
+            self.conversations,
+            self.failures.len(),
+            self.longest
+        )
+        .unwrap();
+        assert!(self.conversations > 100, "{}", self.conversations);
+        assert!(self.failures.is_empty(), "{way}: {:?}", self.failures);
+    }
+}
+
+fn converse(address: SocketAddr) -> (io::Result<()>, Duration) {
+    let began = Instant::now();
+    let asked = || {
+        let mut client = TcpStream::connect(address)?;
+        client.set_read_timeout(Some(LIMIT))?;
+        for stream in 0..3 {
+            client.write_all(&query(stream, "SELECT k FROM s.t"))?;
+            let mut answer = vec![0; void(stream).len()];
+            client.read_exact(&mut answer)?;
+            assert_eq!(answer, void(stream));
+        }
+        Ok(())
+    };
+    (asked(), began.elapsed())
+}
+
+fn assert_ended_well(ended: &Ended) {
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(
+        !ended.log.contains("ERROR") && !ended.log.contains("panicked"),
+        "{}",
+        ended.log
+    );
+}
+
+#[test]
+fn two_processes_on_one_port_lose_nothing_when_the_first_one_ends() {
+    let node = node();
+    let (address, admin) = (free_address(), free_address());
+    let (listen, at, upstream) = (address.to_string(), admin.to_string(), node.address.to_string());
+    let arguments = [
+        "--listen",
+        &listen,
+        "--upstream",
+        &upstream,
+        "--no-control-connection",
+        "--reuse-port",
+        "--admin",
+        &at,
+    ];
+    let mut current = Proxy::launch(PROGRAM, &arguments, &[], None);
+    let clients = Clients::start(address);
+    for _replaced in 0..4 {
+        std::thread::sleep(Duration::from_millis(200));
+        let next = Proxy::launch(PROGRAM, &arguments, &[], None);
+        assert_ended_well(&current.stop(LIMIT));
+        // Whoever asks now asks the next one.
+        assert_eq!(get(admin, "/readyz").code, 200);
+        current = next;
+    }
+    let tally = clients.finish();
+    assert_ended_well(&current.stop(LIMIT));
+    tally.assert_nothing_lost("one port, two sockets");
+}
+
+#[test]
+fn a_port_is_shared_only_if_both_say_so() {
+    let node = node();
+    let upstream = node.address.to_string();
+    let first = Proxy::start(PROGRAM, node.address, &["--no-control-connection"]);
+    let output = std::process::Command::new(PROGRAM)
+        .args(["proxy", "--upstream", &upstream, "--reuse-port", "--listen"])
+        .arg(first.address.to_string())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("cannot listen on"), "{said}");
+    assert_eq!(first.stop(LIMIT).code, 0);
+}
+
+#[test]
+fn processes_that_share_a_socket_lose_nothing_when_one_takes_over() {
+    let node = node();
+    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    let upstream = node.address.to_string();
+    let arguments = ["--upstream", &upstream, "--no-control-connection"];
+    let launch = || Proxy::launch(PROGRAM, &arguments, &[], Some(socket.try_clone().unwrap()));
+    let mut current = launch();
+    assert_eq!(current.address, address);
+    let clients = Clients::start(address);
+    // The next one begins before the first ends.
+    for _replaced in 0..4 {
+        std::thread::sleep(Duration::from_millis(200));
+        let next = launch();
+        assert_ended_well(&current.stop(LIMIT));
+        current = next;
+    }
+    // And after it has ended, as `systemctl restart` does it: clients wait in the socket meanwhile.
+    for _replaced in 0..2 {
+        assert_ended_well(&current.stop(LIMIT));
+        current = launch();
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let tally = clients.finish();
+    assert_ended_well(&current.stop(LIMIT));
+    tally.assert_nothing_lost("one socket, two processes");
+}
+
+#[test]
+fn the_service_manager_is_told_of_each_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(LIMIT)).unwrap();
+    let told = || {
+        let mut message = [0; 1024];
+        let length = manager.recv(&mut message).unwrap();
+        String::from_utf8(message[..length].to_vec()).unwrap()
+    };
+    let node = node();
+    let upstream = node.address.to_string();
+    let arguments = [
+        "--listen",
+        "127.0.0.1:0",
+        "--upstream",
+        &upstream,
+        "--no-control-connection",
+    ];
+    let environment = [("NOTIFY_SOCKET".to_owned(), path.to_str().unwrap().to_owned())];
+    let mut proxy = Proxy::launch(PROGRAM, &arguments, &environment, None);
+    assert_eq!(told(), "READY=1\n");
+    // Ready means that clients are accepted.
+    assert!(converse(proxy.address).0.is_ok());
+    proxy.signal("HUP");
+    let reloading = told();
+    assert!(
+        reloading.starts_with("RELOADING=1\nMONOTONIC_USEC="),
+        "{reloading}"
+    );
+    assert_eq!(told(), "READY=1\n");
+    assert_ended_well(&proxy.stop(LIMIT));
+    assert_eq!(told(), "STOPPING=1\n");
+}
