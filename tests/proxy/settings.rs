@@ -162,6 +162,20 @@ fn what_is_printed_can_be_read_back_and_holds_no_password() {
 }
 
 #[test]
+fn the_example_of_a_deployment_is_understood() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/deploy/cqlens.toml");
+    let text = printed(&["proxy", "--config", example, "--print-config"], &[]);
+    for line in fs::read_to_string(example).unwrap().lines() {
+        if line.contains(" = ") && !line.starts_with('#') {
+            assert!(
+                text.contains(&format!("{line}  # file: {example}")),
+                "{line}\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_mistake_in_the_file_is_refused_with_its_place() {
     let file = File::new("[proxy]\nupstream = 'db'\nwindwo = '60s'\n");
     let path = file.path();
