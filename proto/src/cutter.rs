@@ -197,6 +197,12 @@ impl Cutter {
         self.is_opaque
     }
 
+    /// True in the middle of an envelope or segment whose end has not passed yet, as far as that can be told: not once the
+    /// direction is opaque, and not between the compressed segments of one envelope.
+    pub fn is_in_the_middle(&self) -> bool {
+        !self.is_opaque && (self.envelope.is_in_the_middle() || !self.is_at_boundary())
+    }
+
     fn is_at_boundary(&self) -> bool {
         match self.framing {
             Framing::Envelopes => self.envelope.is_at_boundary(),
@@ -371,6 +377,22 @@ mod tests {
             (third.first_boundary, third.envelopes.of(Opcode::OPTIONS)),
             (None, 1)
         );
+    }
+
+    #[test]
+    fn the_middle_of_an_envelope_lasts_until_its_last_byte() {
+        let mut bytes = request(Opcode::QUERY, b"SELECT");
+        let last = bytes.pop().unwrap();
+        let (mut cutter, _) = client();
+        assert!(!cutter.is_in_the_middle());
+        for byte in &bytes {
+            cutter.cut(&[*byte]);
+            assert!(cutter.is_in_the_middle());
+        }
+        cutter.cut(&[last]);
+        assert!(!cutter.is_in_the_middle());
+        cutter.cut(b"GET / HTTP/1.1");
+        assert!(cutter.is_opaque() && !cutter.is_in_the_middle());
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct Connection {
     certificate: OnceLock<Box<str>>,
     /// Compression and framing, as both directions negotiate them.
     pub negotiated: Arc<Negotiated>,
-    /// Requests whose responses have not come yet, as far as envelopes can be told apart.
+    /// Requests whose responses have not come whole yet, as far as envelopes can be told apart.
     in_flight: AtomicI64,
     /// Bytes in both directions.
     bytes: AtomicU64,
@@ -93,7 +93,7 @@ impl Connection {
         let _ = self.certificate.set(name.into());
     }
 
-    /// Requests without a response so far. Meaningless on opaque connections, 0 on those whose envelopes are hidden in compressed segments.
+    /// Requests without a whole response so far. Meaningless on opaque connections, 0 on those whose envelopes are hidden in compressed segments.
     pub fn in_flight(&self) -> i64 {
         self.in_flight.load(Ordering::Relaxed)
     }

@@ -25,6 +25,8 @@ pub struct Tap {
     opcodes: OpcodeCounts,
     /// Since the last boundary that was handed over something was left out.
     gap: bool,
+    /// An envelope has begun and not ended.
+    in_the_middle: bool,
 }
 
 impl Tap {
@@ -40,6 +42,7 @@ impl Tap {
             begun: 0,
             opcodes: OpcodeCounts::default(),
             gap: false,
+            in_the_middle: false,
         }
     }
 
@@ -50,7 +53,8 @@ impl Tap {
             return;
         }
         let cut = self.cutter.cut(chunk);
-        self.connection.count(self.in_flight_change(&cut), chunk.len());
+        let in_flight = self.in_flight_change(&cut);
+        self.connection.count(in_flight, chunk.len());
         if let Some(reason) = cut.opaque {
             // What can be told apart before that place is still audited.
             self.connection.turn_opaque();
@@ -107,11 +111,17 @@ impl Tap {
         }
     }
 
-    fn in_flight_change(&self, cut: &Cut) -> i64 {
+    /// A request is in flight from the end of its header to the last byte of its answer.
+    fn in_flight_change(&mut self, cut: &Cut) -> i64 {
         let envelopes = i64::from(cut.envelopes.total());
         match self.direction {
             Direction::Request => envelopes,
-            Direction::Response => i64::from(cut.envelopes.of(Opcode::EVENT)) - envelopes,
+            Direction::Response => {
+                let before = i64::from(self.in_the_middle);
+                self.in_the_middle = self.cutter.is_in_the_middle();
+                i64::from(cut.envelopes.of(Opcode::EVENT)) - envelopes + i64::from(self.in_the_middle)
+                    - before
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ use super::{
     pump::{Ended, Side, pump},
     refusal::{self, Refused},
     socket::{self, Halves, NoUpstream, Socket},
+    watched::Watched,
 };
 use crate::{
     capture::{Clock, Connection, Queue, Tap, TlsFailure},
@@ -135,15 +136,16 @@ impl Link<'_> {
             let (client_read, client_write) = client.halves();
             let (upstream_read, upstream_write) = upstream.halves();
             let requests = pump(client_read, upstream_write, self.tap(Direction::Request));
+            let (over, stalled) = (AtomicBool::new(false), AtomicBool::new(false));
+            let client_write = Watched::new(client_write, &stalled);
             let mut responses = pin!(pump(upstream_read, client_write, self.tap(Direction::Response)));
-            let over = AtomicBool::new(false);
             let forwarded = both(requests, responses.as_mut(), &over);
             let must_ask = || self.idle_timeout.is_some() || self.drain.has_begun();
-            match until(forwarded, self.told_to_end(), must_ask).await {
+            match until(forwarded, self.told_to_end(&stalled), must_ask).await {
                 Told::End(ended) => ended,
                 // The pump of requests is gone: what the client sends from now on is not taken.
                 Told::LastAnswers if !over.load(Ordering::Relaxed) => tokio::select! {
-                    () = self.drain.last_answers(self.connection) => Ended::Drained,
+                    () = self.drain.last_answers(self.connection, &stalled) => Ended::Drained,
                     _ended = responses => Ended::Drained,
                 },
                 Told::LastAnswers => Ended::Drained,
@@ -158,15 +160,16 @@ impl Link<'_> {
         ended
     }
 
-    /// Waits until there is a reason to end the connection that does not come from its two sides.
-    async fn told_to_end(&self) -> Told {
+    /// Waits until there is a reason to end the connection that does not come from its two sides. `stalled` says whether an answer
+    /// waits to be written.
+    async fn told_to_end(&self, stalled: &AtomicBool) -> Told {
         let Some(timeout) = self.idle_timeout else {
-            return self.drain.releases(self.connection).await.into();
+            return self.drain.releases(self.connection, stalled).await.into();
         };
         // Boxed, because there is seldom one.
         let idle = Box::pin(idle::reached(self.connection, timeout));
         tokio::select! {
-            release = self.drain.releases(self.connection) => release.into(),
+            release = self.drain.releases(self.connection, stalled) => release.into(),
             () = idle => Told::End(Ended::Idle),
         }
     }

@@ -3,7 +3,10 @@
 //! A client that never pauses is not cut off in the middle of an answer: when the grace period nears its end, its
 //! connection takes no more requests, and closes when those in flight are answered.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use tokio::{
     sync::{mpsc, watch},
@@ -86,10 +89,14 @@ impl Drain {
         self.times.has_changed().unwrap_or(true)
     }
 
-    /// Waits until the drain has begun and `connection` has nothing in flight, or has had its time.
-    pub(super) async fn releases(&self, connection: &Connection) -> Release {
+    /// Waits until the drain has begun and `connection` has nothing in flight, or has had its time. While its client is
+    /// `stalled`, an answer waits to be written.
+    pub(super) async fn releases(&self, connection: &Connection, stalled: &AtomicBool) -> Release {
         self.begun().await;
-        if self.is_quiet_before(connection, |times| times.last_request).await {
+        if self
+            .is_quiet_before(connection, stalled, |times| times.last_request)
+            .await
+        {
             Release::Close
         } else {
             Release::LastAnswers
@@ -97,12 +104,18 @@ impl Drain {
     }
 
     /// Waits until `connection`, which takes no more requests, has passed on the answers, or the grace period is over.
-    pub(super) async fn last_answers(&self, connection: &Connection) {
-        self.is_quiet_before(connection, |times| times.deadline).await;
+    pub(super) async fn last_answers(&self, connection: &Connection, stalled: &AtomicBool) {
+        self.is_quiet_before(connection, stalled, |times| times.deadline)
+            .await;
     }
 
     /// Waits until `connection` has nothing in flight, and then whether that was before the end that `end` picks.
-    async fn is_quiet_before(&self, connection: &Connection, end: impl Fn(Times) -> Instant) -> bool {
+    async fn is_quiet_before(
+        &self,
+        connection: &Connection,
+        stalled: &AtomicBool,
+        end: impl Fn(Times) -> Instant,
+    ) -> bool {
         let mut quiet_since = Instant::now();
         let mut bytes = connection.bytes();
         while Instant::now() < end(self.times()) {
@@ -110,9 +123,9 @@ impl Drain {
                 bytes = connection.bytes();
                 quiet_since = Instant::now();
             }
-            // Envelopes in compressed segments cannot be counted, and an answer counts from its first byte on: there and
-            // everywhere, a moment of quiet as well.
-            if connection.in_flight() <= 0 && quiet_since.elapsed() >= QUIET {
+            // Envelopes in compressed segments cannot be counted: there and everywhere, a moment of quiet as well.
+            let is_idle = connection.in_flight() <= 0 && !stalled.load(Ordering::Relaxed);
+            if is_idle && quiet_since.elapsed() >= QUIET {
                 return true;
             }
             sleep(LOOK_AGAIN).await;

@@ -17,6 +17,7 @@ mod pump;
 mod refusal;
 mod socket;
 mod throttle;
+mod watched;
 mod workers;
 
 use std::{

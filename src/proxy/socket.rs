@@ -3,7 +3,7 @@
 //! Which of the two is decided once for each connection. From then on the pumps are compiled for it, so that plain connections
 //! pay nothing for TLS.
 
-use std::io;
+use std::{io, sync::atomic::AtomicBool};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
@@ -87,9 +87,12 @@ pub(super) async fn of_client(
     };
     tokio::select! {
         accepted = accept(acceptor, client, connection, queue) => accepted.map(Socket::Tls),
-        _release = drain.releases(connection) => None,
+        _release = drain.releases(connection, &NOTHING_WRITTEN) => None,
     }
 }
+
+/// In a handshake there are no answers yet.
+static NOTHING_WRITTEN: AtomicBool = AtomicBool::new(false);
 
 async fn accept(
     acceptor: &Acceptor,

@@ -4,20 +4,20 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicI16, Ordering},
         mpsc,
     },
     time::{Duration, Instant},
 };
 
-use crate::wire::{LIMIT, Node, connect, converse, proxy, query, read_to_end, report, void};
+use crate::wire::{LIMIT, Node, connect, converse, envelope, proxy, query, read_to_end, report, void};
 
 /// A node that answers a QUERY when the test says so.
 fn slow_node() -> (Node, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let (asked, was_asked) = mpsc::channel();
     let (answer, may_answer) = mpsc::channel::<()>();
-    let may_answer = std::sync::Arc::new(std::sync::Mutex::new(may_answer));
+    let may_answer = Arc::new(Mutex::new(may_answer));
     let node = Node::start(move |mut connection| {
         let mut request = vec![0; query(7, "SELECT k FROM s.t").len()];
         if connection.read_exact(&mut request).is_err() {
@@ -248,6 +248,64 @@ fn a_client_that_never_pauses_gets_all_answers_to_what_was_taken_from_it() {
     let answered: Vec<u8> = (1..taken.load(Ordering::Relaxed)).flat_map(void).collect();
     assert!(answered.len() > 10 * first.len(), "{}", answered.len());
     assert!(rest == answered, "{} and {} bytes", rest.len(), answered.len());
+}
+
+/// A RESULT with so long a body.
+fn long_answer(stream: i16, length: usize) -> Vec<u8> {
+    envelope(0x84, stream, 0x08, &vec![0; length])
+}
+
+#[test]
+fn an_answer_that_the_client_reads_slowly_comes_whole() {
+    // More than the buffers of all sockets on the way hold.
+    const LENGTH: usize = 48 << 20;
+    let (sent, was_sent) = mpsc::channel();
+    let node = Node::start(move |mut connection| {
+        let mut request = vec![0; query(7, "SELECT k FROM s.t").len()];
+        if connection.read_exact(&mut request).is_ok() {
+            sent.send(()).unwrap();
+            let _ = connection.write_all(&long_answer(7, LENGTH));
+        }
+        let _ = connection.read(&mut [0; 1]);
+    });
+    let proxy = proxy(node.address, &[]);
+    let mut client = connect(proxy.address);
+    client.write_all(&query(7, "SELECT k FROM s.t")).unwrap();
+    was_sent.recv_timeout(LIMIT).unwrap();
+    let stopping = std::thread::spawn(move || proxy.stop(LIMIT));
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(
+        read_to_end(&mut client) == long_answer(7, LENGTH),
+        "the answer is not whole"
+    );
+    drop(client);
+    let ended = stopping.join().unwrap();
+    assert_eq!(ended.code, 0, "{}", ended.log);
+}
+
+#[test]
+fn an_answer_that_the_node_sends_slowly_comes_whole() {
+    let answer = long_answer(7, 1000);
+    let (half, rest) = (answer[..500].to_vec(), answer[500..].to_vec());
+    let (sent, was_sent) = mpsc::channel();
+    let node = Node::start(move |mut connection| {
+        let mut request = vec![0; query(7, "SELECT k FROM s.t").len()];
+        if connection.read_exact(&mut request).is_ok() {
+            connection.write_all(&half).unwrap();
+            sent.send(()).unwrap();
+            std::thread::sleep(Duration::from_millis(700));
+            let _ = connection.write_all(&rest);
+        }
+        let _ = connection.read(&mut [0; 1]);
+    });
+    let proxy = proxy(node.address, &[]);
+    let mut client = connect(proxy.address);
+    client.write_all(&query(7, "SELECT k FROM s.t")).unwrap();
+    was_sent.recv_timeout(LIMIT).unwrap();
+    let stopping = std::thread::spawn(move || proxy.stop(LIMIT));
+    assert_eq!(read_to_end(&mut client), answer);
+    drop(client);
+    assert_eq!(stopping.join().unwrap().code, 0);
 }
 
 /// All that comes until the end or a reset.

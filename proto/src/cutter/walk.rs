@@ -63,6 +63,11 @@ impl EnvelopeWalk {
         self.body_left > 0
     }
 
+    /// Not where it has lost its place.
+    pub(super) fn is_in_the_middle(&self) -> bool {
+        !self.is_at_boundary() && self.body_left != usize::MAX
+    }
+
     /// Passes over everything until it is replaced.
     pub(super) fn give_up(&mut self) {
         self.body_left = usize::MAX;

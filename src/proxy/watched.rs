@@ -1,0 +1,64 @@
+//! Whether a receiver keeps bytes waiting: what was read and cannot be written yet is with nobody but this process, which must
+//! not end before it has passed on.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::atomic::{AtomicBool, Ordering},
+    task::{Context, Poll},
+};
+
+use tokio::io::AsyncWrite;
+
+/// Writes to `to`, and says in `stalled` whether it had no room the last time.
+pub(super) struct Watched<'a, W> {
+    to: W,
+    stalled: &'a AtomicBool,
+}
+
+impl<'a, W> Watched<'a, W> {
+    pub(super) fn new(to: W, stalled: &'a AtomicBool) -> Self {
+        Self { to, stalled }
+    }
+
+    /// Costs a load where there is room, which is nearly always.
+    fn note<T>(&self, written: Poll<T>) -> Poll<T> {
+        if written.is_pending() != self.stalled.load(Ordering::Relaxed) {
+            self.stalled.store(written.is_pending(), Ordering::Relaxed);
+        }
+        written
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for Watched<'_, W> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.to).poll_write(context, bytes);
+        self.note(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.to).poll_write_vectored(context, slices);
+        self.note(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.to.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.to).poll_flush(context);
+        self.note(flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.to).poll_shutdown(context)
+    }
+}
