@@ -89,7 +89,11 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
 /// # Errors
 /// As [`Sources::read`] has it.
 fn read_proxy(sources: &Sources) -> anyhow::Result<(proxy::Args, String, Settings)> {
-    let (cli, settings) = sources.read::<Cli>()?;
+    let in_one_line = |error: anyhow::Error| match error.downcast::<clap::Error>() {
+        Ok(error) => anyhow::anyhow!(settings::in_one_line(&error)),
+        Err(error) => error,
+    };
+    let (cli, settings) = sources.read::<Cli>().map_err(in_one_line)?;
     match cli.command {
         Command::Proxy(args) => Ok((*args, cli.log, settings)),
         _ => anyhow::bail!("this process is no proxy"),

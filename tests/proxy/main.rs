@@ -24,6 +24,7 @@ mod pace;
 mod procfs;
 mod proxy_protocol;
 mod reads;
+mod reload;
 mod secrets;
 mod settings;
 mod silence;

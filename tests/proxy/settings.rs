@@ -1,28 +1,22 @@
-//! Settings out of a file: what is in force, what is printed, what is refused, what changes while clients are connected.
+//! Settings out of a file: which of them are in force, what is printed, what is refused.
 
 use std::{
     fs,
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
     path::PathBuf,
     process::{Command, Output},
-    time::{Duration, Instant},
 };
 
-use crate::{
-    support::proxy::Proxy,
-    wire::{LIMIT, Node, connect, query, void},
-};
+use crate::support::proxy::Proxy;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
 
 /// A file of settings in a folder of its own.
-struct File {
-    folder: tempfile::TempDir,
+pub(crate) struct File {
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl File {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let file = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -30,20 +24,20 @@ impl File {
         file
     }
 
-    fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         self.folder.path().join("cqlens.toml")
     }
 
-    fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         fs::write(self.path(), text).unwrap();
     }
 
-    fn below(&self, name: &str) -> String {
+    pub(crate) fn below(&self, name: &str) -> String {
         self.folder.path().join(name).to_str().unwrap().to_owned()
     }
 
     /// A proxy with these settings and no arguments.
-    fn proxy(&self) -> Proxy {
+    pub(crate) fn proxy(&self) -> Proxy {
         let environment = [(
             "CQLENS_CONFIG".to_owned(),
             self.path().to_str().unwrap().to_owned(),
@@ -65,29 +59,6 @@ fn printed(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let output = run(arguments, environment);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
-}
-
-/// A node that answers every query of this text with `answer`.
-fn node(answer: Vec<u8>) -> Node {
-    Node::start(move |mut connection| {
-        let mut request = vec![0; query(1, "SELECT k FROM s.t").len()];
-        while connection.read_exact(&mut request).is_ok() {
-            connection.write_all(&answer).unwrap();
-        }
-    })
-}
-
-fn ask(client: &mut TcpStream) -> Vec<u8> {
-    client.write_all(&query(1, "SELECT k FROM s.t")).unwrap();
-    let mut answer = vec![0; void(1).len()];
-    client.read_exact(&mut answer).unwrap();
-    answer
-}
-
-fn settings(upstream: SocketAddr, more: &str) -> String {
-    format!(
-        "[proxy]\nlisten = '127.0.0.1:0'\nupstream = '{upstream}'\nno-control-connection = true\n{more}\n"
-    )
 }
 
 #[test]
@@ -190,123 +161,4 @@ fn a_mistake_in_the_file_is_refused_with_its_place() {
     let output = run(&["proxy"], &[]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8(output.stderr).unwrap().contains("--upstream"));
-}
-
-#[test]
-fn new_settings_are_for_new_connections_and_old_connections_stay() {
-    let (old, new) = (node(void(1)), node(void(2)));
-    let file = File::new(&settings(old.address, ""));
-    let mut proxy = file.proxy();
-    let mut early = connect(proxy.address);
-    assert_eq!(ask(&mut early), void(1));
-
-    file.write(&settings(new.address, "window = '1h'"));
-    proxy.signal("HUP");
-    proxy.wait_for_log("settings read again, in force");
-    let mut late = connect(proxy.address);
-    assert_eq!(ask(&mut late), void(2));
-    assert_eq!(ask(&mut early), void(1));
-
-    proxy.signal("HUP");
-    proxy.wait_for_log("nothing has changed");
-    drop((early, late));
-    let ended = proxy.stop(LIMIT);
-    assert_eq!(ended.code, 0, "{}", ended.log);
-    assert!(ended.log.contains("upstream, window"), "{}", ended.log);
-}
-
-#[test]
-fn what_needs_a_restart_is_named_and_stays() {
-    let node = node(void(1));
-    let file = File::new(&settings(node.address, ""));
-    let mut proxy = file.proxy();
-    let elsewhere = settings(node.address, "admin = '127.0.0.1:1'\nreuse-port = true").replace(":0'", ":1'");
-    file.write(&elsewhere);
-    proxy.signal("HUP");
-    proxy.wait_for_log("nothing has changed");
-    let log = proxy.log();
-    for key in ["listen", "admin", "reuse-port"] {
-        assert!(
-            log.contains("needs a restart") && log.contains(&format!("setting=\"{key}\"")),
-            "{key}: {log}"
-        );
-    }
-    assert_eq!(ask(&mut connect(proxy.address)), void(1));
-    assert_eq!(proxy.stop(LIMIT).code, 0);
-}
-
-#[test]
-fn a_broken_file_changes_nothing_and_no_secret_is_logged() {
-    let (old, new) = (node(void(1)), node(void(2)));
-    let file = File::new(&settings(old.address, ""));
-    let mut proxy = file.proxy();
-    for (broken, why) in [
-        ("nonsense", "cqlens.toml:5: "),
-        ("window = 'soon'", "window: \"soon\" is not a value for it"),
-        ("report = 'report.pdf'", "must end in .html, .md or .json"),
-        ("schema = '/no/such.cql'", "/no/such.cql"),
-        (
-            "client-tls-cert = '/no/such.crt'\nclient-tls-key = '/no/such.key'",
-            "cannot read /no/such.crt",
-        ),
-        ("username = 'hunter2'", "--password"),
-        ("password = 5", "password: a string in quotes is wanted"),
-    ] {
-        // Everything else in that file would be fine.
-        file.write(&settings(new.address, broken));
-        proxy.signal("HUP");
-        proxy.wait_for_log(why);
-        assert!(proxy.log().contains("those from before stay"), "{}", proxy.log());
-        assert_eq!(ask(&mut connect(proxy.address)), void(1), "{broken}");
-    }
-    file.write(&settings(new.address, "username = 'anna'\npassword = 'hunter2'"));
-    proxy.signal("HUP");
-    proxy.wait_for_log("upstream, username, password");
-    assert_eq!(ask(&mut connect(proxy.address)), void(2));
-    let ended = proxy.stop(LIMIT);
-    assert!(!ended.log.contains("hunter2"), "{}", ended.log);
-}
-
-#[test]
-fn log_filter_report_snapshots_and_name_change_at_once() {
-    let node = node(void(1));
-    let file = File::new(&settings(
-        node.address,
-        "name = 'before'\ngrace = '1h'\nwindow = '1h'",
-    ));
-    let mut proxy = file.proxy();
-    assert_eq!(ask(&mut connect(proxy.address)), void(1));
-    assert!(!proxy.log().contains("connection opened"), "{}", proxy.log());
-
-    let (report, snapshots) = (file.below("report.json"), file.below("snapshots"));
-    let more = format!(
-        "name = 'after'\ngrace = '0s'\nwindow = '100ms'\nreport = '{report}'\nsnapshot-dir = '{snapshots}'"
-    );
-    file.write(&format!("log = 'debug'\n{}", settings(node.address, &more)));
-    proxy.signal("HUP");
-    proxy.wait_for_log("settings read again, in force");
-    let mut client = connect(proxy.address);
-    assert_eq!(ask(&mut client), void(1));
-    proxy.wait_for_log("connection opened");
-    let deadline = Instant::now() + LIMIT;
-    let written = |ending: &str| {
-        let names = fs::read_dir(&snapshots).unwrap();
-        names
-            .flatten()
-            .any(|entry| entry.file_name().to_string_lossy().ends_with(ending))
-    };
-    // The window that was begun before keeps its name.
-    while !(written("-after.cqlens.json") && written("-before.cqlens.json")) {
-        assert!(Instant::now() < deadline, "{}", proxy.log());
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    assert!(written("hash.key"));
-    let reported = crate::wire::report(report.as_ref());
-    // Over everything since the start, not since the reload.
-    assert!(
-        reported["coverage"]["requests"].as_u64().unwrap() >= 1,
-        "{reported}"
-    );
-    // Nobody waits for an hour.
-    assert_eq!(proxy.stop(LIMIT).code, 0);
 }

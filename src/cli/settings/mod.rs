@@ -10,9 +10,10 @@ mod print;
 
 use std::{
     ffi::{OsStr, OsString},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
+use anyhow::anyhow;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, error::ErrorKind, parser::ValueSource};
 use file::Entry;
 
@@ -86,11 +87,12 @@ impl Sources {
             .into_iter()
             .filter(|entry| self.is_open(&command, entry))
             .collect();
+        let origin_file = path.unwrap_or_default();
         let matches = command
             .clone()
-            .try_get_matches_from(self.with(&command, &from_file))?;
+            .try_get_matches_from(self.with(&command, &from_file))
+            .map_err(|error| told(error, &from_file, &origin_file))?;
         let typed = C::from_arg_matches(&matches)?;
-        let origin_file = path.unwrap_or_default();
         Ok((typed, Settings::of(&command, &matches, &from_file, &origin_file)))
     }
 
@@ -120,7 +122,7 @@ impl Sources {
 
     fn wish_for_help(&self, command: &Command) -> Option<clap::Error> {
         let error = command.clone().try_get_matches_from(&self.arguments).err()?;
-        matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion).then_some(error)
+        is_wish(&error).then_some(error)
     }
 
     /// Whether neither the command line nor the environment says what `entry` says.
@@ -190,6 +192,41 @@ impl Sources {
             at += if takes_value(typed) { 2 } else { 1 };
         }
     }
+}
+
+/// Whether it is no error, but what was asked for.
+fn is_wish(error: &clap::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+/// What clap says of arguments that nobody may have typed, with the place that they come from.
+fn told(error: clap::Error, from_file: &[Entry], file: &Path) -> anyhow::Error {
+    if from_file.is_empty() || is_wish(&error) {
+        return error.into();
+    }
+    let keys: Vec<_> = from_file.iter().map(|entry| entry.key.as_str()).collect();
+    anyhow!(
+        "{} ({} says {})",
+        in_one_line(&error),
+        file.display(),
+        keys.join(", ")
+    )
+}
+
+/// What clap says, without colours, tips and usage.
+pub(super) fn in_one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let lines = text
+        .lines()
+        .take_while(|line| !line.trim().is_empty())
+        .map(str::trim);
+    let line = lines.collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 const CONFIG_VARIABLE: &str = "CQLENS_CONFIG";
@@ -265,7 +302,7 @@ impl Settings {
         changes
     }
 
-    fn of(command: &Command, matches: &ArgMatches, from_file: &[Entry], file: &std::path::Path) -> Self {
+    fn of(command: &Command, matches: &ArgMatches, from_file: &[Entry], file: &Path) -> Self {
         let read = |table: Option<&str>, argument: &Arg, matches: &ArgMatches| {
             let key = argument.get_long()?.to_owned();
             let in_file = |entry: &&Entry| entry.table.as_deref() == table && entry.key == key;
