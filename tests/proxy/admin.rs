@@ -190,6 +190,8 @@ fn readiness_turns_false_before_clients_are_turned_away() {
     // Who has not heard of it is still let in.
     drop(connect(proxy.address));
     assert_eq!(post(admin, "/reload").code, 422);
+    // Asked once more, it does not hurry.
+    assert_eq!(post(admin, "/drain").code, 202);
     let address = proxy.address;
     let ended = proxy.wait(LIMIT);
     assert_eq!(ended.code, 0, "{}", ended.log);

@@ -88,16 +88,18 @@ impl Tally {
         }
     }
 
+    #[allow(
+        clippy::print_stderr,
+        reason = "a measurement, of which the test asserts a part"
+    )]
     /// Says what was measured (`--nocapture` shows it), and that nothing was lost.
     fn assert_nothing_lost(&self, way: &str) {
-        writeln!(
-            io::stderr(),
+        eprintln!(
             "{way}: {} conversations, {} failed, the longest took {:?}",
             self.conversations,
             self.failures.len(),
             self.longest
-        )
-        .unwrap();
+        );
         assert!(self.conversations > 100, "{}", self.conversations);
         assert!(self.failures.is_empty(), "{way}: {:?}", self.failures);
     }

@@ -206,7 +206,9 @@ impl Running {
 
     async fn carry_out(&mut self, order: Order) {
         match order {
-            Order::Drain => self.stop_by("the admin listener"),
+            // Unlike a second signal, an order that is given again (by a script that tries again, say) asks for no haste.
+            Order::Drain if self.stop == Stop::No => self.stop_by("the admin listener"),
+            Order::Drain => {}
             Order::Reload(answer) => {
                 let reloaded = self.reload().await;
                 // Whoever asked may have gone.
