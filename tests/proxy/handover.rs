@@ -105,21 +105,37 @@ impl Tally {
     }
 }
 
+/// Connects and asks three times; an error is a connection that fails, or an answer that does not come or is not whole.
+///
+/// A connection that carries nothing for a tenth of a second is idle, and may be closed between two answers. A client that was not
+/// given the processor for so long (tests share theirs) and finds its connection closed has seen just that, and no failure.
 fn converse(address: SocketAddr) -> (io::Result<()>, Duration) {
     let began = Instant::now();
     let asked = || {
+        let mut last = Instant::now();
         let mut client = TcpStream::connect(address)?;
         client.set_read_timeout(Some(LIMIT))?;
         for stream in 0..3 {
-            client.write_all(&query(stream, "SELECT k FROM s.t"))?;
+            let written = client.write_all(&query(stream, "SELECT k FROM s.t"));
+            let was_idle = IDLE.contains(&last.elapsed());
+            last = Instant::now();
             let mut answer = vec![0; void(stream).len()];
-            client.read_exact(&mut answer)?;
+            match written.and_then(|()| client.read(&mut answer)) {
+                Ok(length @ 1..) => client.read_exact(&mut answer[length..])?,
+                Ok(_) | Err(_) if was_idle => return Ok(()),
+                Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) => return Err(error),
+            }
             assert_eq!(answer, void(stream));
         }
         Ok(())
     };
     (asked(), began.elapsed())
 }
+
+/// From a little less than what cqlens takes for idle, up to the second that a connection takes whose first packet was dropped:
+/// such a one must not fail.
+const IDLE: std::ops::Range<Duration> = Duration::from_millis(90)..Duration::from_millis(900);
 
 fn assert_ended_well(ended: &Ended) {
     assert_eq!(ended.code, 0, "{}", ended.log);
