@@ -62,7 +62,7 @@ fn connect_from(source: &str, address: SocketAddr) -> TcpStream {
 }
 
 /// Reads the ERROR with which `request` is answered: code and message. Nothing but the end may follow.
-fn refusal(client: &mut TcpStream, request: &[u8]) -> (u32, String) {
+pub(crate) fn refusal(client: &mut TcpStream, request: &[u8]) -> (u32, String) {
     client.write_all(request).unwrap();
     error_in(&read_to_end(client), request)
 }

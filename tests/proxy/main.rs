@@ -25,6 +25,7 @@ mod procfs;
 mod proxy_protocol;
 mod reads;
 mod reload;
+mod reloaded_limits;
 mod secrets;
 mod settings;
 mod silence;

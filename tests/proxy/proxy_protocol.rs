@@ -17,10 +17,10 @@ use crate::{
     wire::{LIMIT, Node, connect, converse, envelope, proxy, query, read_to_end, report, void},
 };
 
-const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
+pub(crate) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// A header of version 2 for a connection over version 4 of IP.
-fn header(client: &str, destination: &str) -> Vec<u8> {
+pub(crate) fn header(client: &str, destination: &str) -> Vec<u8> {
     let (client, destination): (std::net::SocketAddrV4, std::net::SocketAddrV4) =
         (client.parse().unwrap(), destination.parse().unwrap());
     let mut bytes = [SIGNATURE, &[0x21, 0x11, 0, 12]].concat();

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A node that answers every query of this text with `answer`.
-fn answering(answer: Vec<u8>) -> Node {
+pub(crate) fn answering(answer: Vec<u8>) -> Node {
     Node::start(move |mut connection| {
         let mut request = vec![0; query(1, "SELECT k FROM s.t").len()];
         while connection.read_exact(&mut request).is_ok() {
@@ -29,7 +29,7 @@ fn answering(answer: Vec<u8>) -> Node {
     })
 }
 
-fn ask(client: &mut TcpStream) -> Vec<u8> {
+pub(crate) fn ask(client: &mut TcpStream) -> Vec<u8> {
     client.write_all(&query(1, "SELECT k FROM s.t")).unwrap();
     let mut answer = vec![0; void(1).len()];
     client.read_exact(&mut answer).unwrap();

@@ -76,7 +76,7 @@ fn without_the_setting_silence_is_no_reason_to_close() {
 }
 
 /// The kind of timer that runs for each open connection from or to a port of this machine, as `/proc/net/tcp` has it.
-fn timers(end: &str, port: u16) -> Vec<String> {
+pub(crate) fn timers(end: &str, port: u16) -> Vec<String> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let port = format!(":{port:04X}");
     let lines = table.lines().skip(1).map(|line| {
@@ -92,7 +92,7 @@ fn timers(end: &str, port: u16) -> Vec<String> {
 }
 
 /// The timer of keepalive.
-const KEEPALIVE: &str = "02";
+pub(crate) const KEEPALIVE: &str = "02";
 
 #[test]
 fn the_kernel_asks_both_ends_whether_they_are_there() {

@@ -11,7 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::wire::{LIMIT, Node, connect, converse, envelope, proxy, query, read_to_end, report, void};
+use crate::{
+    proxy_protocol::header,
+    wire::{LIMIT, Node, connect, converse, envelope, proxy, query, read_to_end, report, void},
+};
 
 /// A node that answers a QUERY when the test says so.
 fn slow_node() -> (Node, mpsc::Receiver<()>, mpsc::Sender<()>) {
@@ -169,19 +172,30 @@ fn fifty_clients_with_requests_in_flight_see_whole_answers_and_then_the_end() {
 
 #[test]
 fn clients_that_the_kernel_has_connected_are_served_though_nobody_had_accepted_them() {
+    waiting_clients_are_served(&[], query(3, "SELECT k FROM s.t"));
+}
+
+#[test]
+fn so_are_those_that_come_through_a_load_balancer() {
+    let header = header("203.0.113.7:50000", "192.0.2.1:9042");
+    let request = [header, query(3, "SELECT k FROM s.t")].concat();
+    waiting_clients_are_served(&["--accept-proxy-protocol"], request);
+}
+
+fn waiting_clients_are_served(arguments: &[&str], request: Vec<u8>) {
     let node = node_after(Duration::ZERO);
-    let mut proxy = proxy(node.address, &[]);
+    let mut proxy = proxy(node.address, arguments);
     // Held, it accepts nobody; the kernel does what it can.
     proxy.signal("STOP");
     until("the proxy is held", || {
         let mut client = connect(proxy.address);
         client.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-        client.write_all(&query(3, "SELECT k FROM s.t")).unwrap();
+        client.write_all(&request).unwrap();
         client.read(&mut [0; 1]).is_err()
     });
     let mut clients: Vec<_> = (0..300).map(|_| connect(proxy.address)).collect();
     for client in &mut clients {
-        client.write_all(&query(3, "SELECT k FROM s.t")).unwrap();
+        client.write_all(&request).unwrap();
     }
     // To a process that is held, the signal to end comes when it goes on: together with all those clients.
     proxy.signal("TERM");
