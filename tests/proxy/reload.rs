@@ -70,12 +70,16 @@ fn what_needs_a_restart_is_named_and_stays() {
     let node = answering(void(1));
     let file = File::new(&settings(node.address, ""));
     let mut proxy = file.proxy();
-    let elsewhere = settings(node.address, "admin = '127.0.0.1:1'\nreuse-port = true").replace(":0'", ":1'");
+    let elsewhere = settings(
+        node.address,
+        "admin = '127.0.0.1:1'\nreuse-port = true\nshow-values = true",
+    )
+    .replace(":0'", ":1'");
     file.write(&elsewhere);
     proxy.signal("HUP");
     proxy.wait_for_log("nothing has changed");
     let log = proxy.log();
-    for key in ["listen", "admin", "reuse-port"] {
+    for key in ["listen", "admin", "reuse-port", "show-values"] {
         assert!(
             log.contains("needs a restart") && log.contains(&format!("setting=\"{key}\"")),
             "{key}: {log}"
