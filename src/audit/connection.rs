@@ -1,124 +1,22 @@
 //! One connection, as the audit follows it: chunks become envelopes, requests find their responses.
 
-use std::{
-    hash::{DefaultHasher, Hash, Hasher},
-    net::IpAddr,
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use cqlens_proto::{
     cutter::{Framing, Negotiated, OpcodeCounts},
-    envelope::{Direction, Envelope, Header, Opcode},
-    message::{Extensions, Request, Response, Startup},
-    stream::{EnvelopeStream, Gap, LongEnvelope, StreamItem},
+    envelope::{Direction, Envelope, Opcode},
+    stream::{EnvelopeStream, Gap, StreamItem},
 };
 
 use super::{
     in_flight::{Budget, InFlight, Waiting},
-    load::Coordinator,
+    pair::{Found, Missing, Pair, Received, detach},
+    session::Session,
 };
 use crate::capture::{Capture, Connection, Moment};
 
-/// What has been found on a connection.
-#[derive(Debug)]
-pub(super) enum Found {
-    /// A request with its response, or without one.
-    Pair(Pair),
-    /// A request that could not be decoded, or of which a part was left out.
-    UndecodedRequest,
-    /// Requests that did not reach the audit, or not as a whole.
-    Dropped(Missing),
-    /// A response that could not be decoded, or has no request.
-    LostResponse,
-}
-
-/// Requests that are missing.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Missing {
-    /// How many; a compressed segment counts as one.
-    pub(super) requests: u64,
-    /// What is known of their opcodes, now or of requests that were missing before.
-    pub(super) opcodes: OpcodeCounts,
-}
-
-/// A request with what came back.
-#[derive(Debug)]
-pub(super) struct Pair {
-    /// The request.
-    pub(super) request: Envelope,
-    /// When its last byte came.
-    pub(super) requested_at: Moment,
-    /// The response and when its first byte came; none if it never did, or was lost.
-    pub(super) response: Option<(Received, Moment)>,
-    /// There is no response because the connection has ended: nobody has received one.
-    pub(super) cut_off: bool,
-}
-
-/// A response as it came.
-#[derive(Debug)]
-pub(super) enum Received {
-    /// In one piece, or put together.
-    Whole(Envelope),
-    /// A long result in parts.
-    Long(Box<LongEnvelope>),
-}
-
-impl Pair {
-    /// Makes the bytes its own: parts of what the data path reads into would keep all of that.
-    pub(super) fn detach(&mut self) {
-        detach(&mut self.request);
-        match &mut self.response {
-            Some((Received::Whole(envelope), _)) => detach(envelope),
-            Some((long @ Received::Long(_), _)) => {
-                if let Received::Long(parts) = long {
-                    *long = Received::Whole(parts.join());
-                }
-            }
-            None => {}
-        }
-    }
-}
-
-fn detach(envelope: &mut Envelope) {
-    envelope.body = Bytes::copy_from_slice(&envelope.body);
-}
-
-impl Received {
-    pub(super) fn header(&self) -> &Header {
-        match self {
-            Self::Whole(envelope) => &envelope.header,
-            Self::Long(long) => &long.header,
-        }
-    }
-
-    /// Length of the body in bytes, uncompressed.
-    pub(super) fn body_len(&self) -> usize {
-        match self {
-            Self::Whole(envelope) => envelope.body.len(),
-            Self::Long(long) => long.body_len(),
-        }
-    }
-}
-
 /// Results that are longer than this, and in parts, are put together only where their rows are looked at.
 const LONG: usize = 16 << 10;
-
-/// What the connection's own requests have set.
-#[derive(Debug, Clone)]
-pub(super) struct Session {
-    /// The keyspace of unqualified names: what USE has set.
-    pub(super) keyspace: Option<Arc<str>>,
-    /// What the client calls itself, its address, and the name in its certificate if it has shown one.
-    pub(super) client: Arc<str>,
-    /// Stands for the client's host: connections from one address have the same one.
-    pub(super) host: u64,
-    /// The node that its requests go to.
-    pub(super) coordinator: Coordinator,
-    /// What was agreed beyond the version.
-    pub(super) extensions: Extensions,
-    announced: Extensions,
-}
 
 /// What is known of a connection.
 ///
@@ -172,14 +70,6 @@ impl ConnectionState {
             begun: None,
             lost: false,
         };
-        let session = Session {
-            keyspace: None,
-            client: client_name(&Startup { options: Vec::new() }, &connection).into(),
-            host: host(connection.client.ip()),
-            coordinator: Coordinator::at(connection.upstream()),
-            extensions: Extensions::NONE,
-            announced: Extensions::NONE,
-        };
         Self {
             requests: side(Direction::Request),
             responses: side(Direction::Response),
@@ -190,7 +80,7 @@ impl ConnectionState {
             hidden_segments: 0,
             request_gaps: 0,
             doubts: Doubts::default(),
-            session,
+            session: Session::new(&connection),
             connection,
         }
     }
@@ -481,59 +371,6 @@ impl Side {
     }
 }
 
-impl Session {
-    fn start(&mut self, envelope: &Envelope, connection: &Connection) {
-        let Ok(decoded) = Request::decode(envelope, Extensions::NONE) else {
-            return;
-        };
-        if let Request::Startup(startup) = decoded.message {
-            self.extensions = self.announced.agreed(&startup);
-            self.client = client_name(&startup, connection).into();
-        }
-    }
-
-    fn supported(&mut self, envelope: &Envelope) {
-        let Ok(decoded) = Response::decode(envelope, Extensions::NONE) else {
-            return;
-        };
-        if let Response::Supported(supported) = decoded.message {
-            self.announced = Extensions::announced(&supported);
-        }
-    }
-}
-
-fn host(address: IpAddr) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    address.to_canonical().hash(&mut hasher);
-    hasher.finish()
-}
-
-/// `certificate application (driver version) address`, as far as the client says. First what it cannot make up.
-fn client_name(startup: &Startup<'_>, connection: &Connection) -> String {
-    let joined = |name, version| match (startup.get(name), startup.get(version)) {
-        (Some(name), Some(version)) => Some(format!("{name} {version}")),
-        (Some(name), None) => Some(name.to_owned()),
-        (None, _) => None,
-    };
-    let application = joined("APPLICATION_NAME", "APPLICATION_VERSION");
-    let driver = joined("DRIVER_NAME", "DRIVER_VERSION");
-    let address = connection.client.ip().to_canonical();
-    let parts = [
-        connection.certificate().map(str::to_owned),
-        application,
-        driver.map(|driver| format!("({driver})")),
-        Some(address.to_string()),
-    ];
-    let name = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
-    // A client may call itself what it likes, at any length.
-    name.chars()
-        .filter(|c| !c.is_control())
-        .take(MAX_CLIENT_NAME)
-        .collect()
-}
-
-const MAX_CLIENT_NAME: usize = 160;
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -541,8 +378,8 @@ mod tests {
     use crate::capture::{Clock, ConnectionId, Limits, Queue, Tap};
     use bytes::{Bytes, BytesMut};
     use cqlens_proto::{
-        envelope::{StreamId, Version},
-        message::{Consistency, Dialect, Extras, Query, QueryParameters},
+        envelope::{Header, StreamId, Version},
+        message::{Consistency, Dialect, Extras, Query, QueryParameters, Request, Startup},
         segment::{self, Encoding},
     };
     use proptest::{collection::vec, prelude::*};
@@ -732,28 +569,6 @@ mod tests {
         line.audit();
         assert_eq!(line.seen.dropped, 1, "of the second request only a part is there");
         assert_eq!((line.state.known(), line.state.waiting()), (3, 1));
-    }
-
-    #[test]
-    fn a_client_is_known_by_what_startup_says() {
-        let options = vec![
-            ("APPLICATION_NAME", "shop"),
-            ("DRIVER_NAME", "a\ndriver"),
-            ("DRIVER_VERSION", "3.1"),
-        ];
-        let connection = Connection::new(ConnectionId(0), "[::ffff:10.1.2.3]:4".parse().unwrap());
-        let startup = Startup { options };
-        assert_eq!(client_name(&startup, &connection), "shop (adriver 3.1) 10.1.2.3");
-        connection.certified("CN=orders\n");
-        assert_eq!(
-            client_name(&startup, &connection),
-            "CN=orders shop (adriver 3.1) 10.1.2.3"
-        );
-        let long = "x".repeat(10_000);
-        let startup = Startup {
-            options: vec![("APPLICATION_NAME", &long)],
-        };
-        assert_eq!(client_name(&startup, &connection).len(), MAX_CLIENT_NAME);
     }
 
     proptest! {

@@ -9,8 +9,9 @@ use std::{collections::VecDeque, time::Duration};
 
 use super::{
     Count,
-    connection::{Pair, Session},
     exchange::{Exchange, Outcome},
+    pair::Pair,
+    session::Session,
 };
 use crate::{capture::Moment, window::Reason};
 

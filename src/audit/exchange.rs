@@ -14,10 +14,11 @@ use cqlens_proto::{
 use super::{
     Count, Footprint, HashKey, Identity, Keys,
     analysis::{Analyses, Analysis},
-    connection::{Pair, Received, Session},
     load::Holders,
+    pair::{Pair, Received},
     reads::is_scan,
     row_keys::{Looked, RowKeys},
+    session::Session,
     warning::{self, TombstoneText},
 };
 use crate::{

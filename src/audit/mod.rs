@@ -15,11 +15,13 @@ mod in_flight;
 mod key_hash;
 mod load;
 mod once;
+mod pair;
 pub mod plan;
 mod reads;
 mod record;
 mod repeats;
 mod row_keys;
+mod session;
 mod sweeps;
 mod warning;
 
@@ -35,7 +37,7 @@ use std::{
 };
 
 use analysis::Analyses;
-use connection::{ConnectionState, Found, Missing, Pair, Session};
+use connection::ConnectionState;
 use cqlens_proto::envelope::Envelope;
 use deferred::{Deferred, Waiting};
 use exchange::{Exchange, Interpreter};
@@ -46,10 +48,12 @@ use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
 use load::{Holders, NodeCounts};
 pub use once::Once;
+use pair::{Found, Missing, Pair};
 use record::Recorder;
 pub use repeats::{Ending, Repeat, Repeats};
 use row_keys::RowKeys;
 use rustc_hash::FxHashMap;
+use session::Session;
 
 use crate::{
     capture::{Capture, Clock, ConnectionId, Dropped, Moment, Queue},

@@ -1,0 +1,92 @@
+//! What is found on a connection: requests with their responses, and what is missing.
+
+use bytes::Bytes;
+use cqlens_proto::{
+    cutter::OpcodeCounts,
+    envelope::{Envelope, Header},
+    stream::LongEnvelope,
+};
+
+use crate::capture::Moment;
+
+/// What has been found on a connection.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// A request with its response, or without one.
+    Pair(Pair),
+    /// A request that could not be decoded, or of which a part was left out.
+    UndecodedRequest,
+    /// Requests that did not reach the audit, or not as a whole.
+    Dropped(Missing),
+    /// A response that could not be decoded, or has no request.
+    LostResponse,
+}
+
+/// Requests that are missing.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Missing {
+    /// How many; a compressed segment counts as one.
+    pub(super) requests: u64,
+    /// What is known of their opcodes, now or of requests that were missing before.
+    pub(super) opcodes: OpcodeCounts,
+}
+
+/// A request with what came back.
+#[derive(Debug)]
+pub(super) struct Pair {
+    /// The request.
+    pub(super) request: Envelope,
+    /// When its last byte came.
+    pub(super) requested_at: Moment,
+    /// The response and when its first byte came; none if it never did, or was lost.
+    pub(super) response: Option<(Received, Moment)>,
+    /// There is no response because the connection has ended: nobody has received one.
+    pub(super) cut_off: bool,
+}
+
+/// A response as it came.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// In one piece, or put together.
+    Whole(Envelope),
+    /// A long result in parts.
+    Long(Box<LongEnvelope>),
+}
+
+impl Pair {
+    /// Makes the bytes its own: parts of what the data path reads into would keep all of that.
+    pub(super) fn detach(&mut self) {
+        detach(&mut self.request);
+        match &mut self.response {
+            Some((Received::Whole(envelope), _)) => detach(envelope),
+            Some((long @ Received::Long(_), _)) => {
+                if let Received::Long(parts) = long {
+                    *long = Received::Whole(parts.join());
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+/// Copies the body.
+pub(super) fn detach(envelope: &mut Envelope) {
+    envelope.body = Bytes::copy_from_slice(&envelope.body);
+}
+
+impl Received {
+    pub(super) fn header(&self) -> &Header {
+        match self {
+            Self::Whole(envelope) => &envelope.header,
+            Self::Long(long) => &long.header,
+        }
+    }
+
+    /// Length of the body in bytes, uncompressed.
+    pub(super) fn body_len(&self) -> usize {
+        match self {
+            Self::Whole(envelope) => envelope.body.len(),
+            Self::Long(long) => long.body_len(),
+        }
+    }
+}

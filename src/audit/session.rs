@@ -1,0 +1,127 @@
+//! What a connection has agreed on and set, which the meaning of its requests depends on.
+
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use cqlens_proto::{
+    envelope::Envelope,
+    message::{Extensions, Request, Response, Startup},
+};
+
+use super::load::Coordinator;
+use crate::capture::Connection;
+
+/// What the connection's own requests have set.
+#[derive(Debug, Clone)]
+pub(super) struct Session {
+    /// The keyspace of unqualified names: what USE has set.
+    pub(super) keyspace: Option<Arc<str>>,
+    /// What the client calls itself, its address, and the name in its certificate if it has shown one.
+    pub(super) client: Arc<str>,
+    /// Stands for the client's host: connections from one address have the same one.
+    pub(super) host: u64,
+    /// The node that its requests go to.
+    pub(super) coordinator: Coordinator,
+    /// What was agreed beyond the version.
+    pub(super) extensions: Extensions,
+    announced: Extensions,
+}
+
+impl Session {
+    /// That of a connection on which nothing has been said.
+    pub(super) fn new(connection: &Connection) -> Self {
+        Self {
+            keyspace: None,
+            client: client_name(&Startup { options: Vec::new() }, connection).into(),
+            host: host(connection.client.ip()),
+            coordinator: Coordinator::at(connection.upstream()),
+            extensions: Extensions::NONE,
+            announced: Extensions::NONE,
+        }
+    }
+
+    /// Learns from a STARTUP.
+    pub(super) fn start(&mut self, envelope: &Envelope, connection: &Connection) {
+        let Ok(decoded) = Request::decode(envelope, Extensions::NONE) else {
+            return;
+        };
+        if let Request::Startup(startup) = decoded.message {
+            self.extensions = self.announced.agreed(&startup);
+            self.client = client_name(&startup, connection).into();
+        }
+    }
+
+    /// Learns from a SUPPORTED.
+    pub(super) fn supported(&mut self, envelope: &Envelope) {
+        let Ok(decoded) = Response::decode(envelope, Extensions::NONE) else {
+            return;
+        };
+        if let Response::Supported(supported) = decoded.message {
+            self.announced = Extensions::announced(&supported);
+        }
+    }
+}
+
+fn host(address: IpAddr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    address.to_canonical().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// `certificate application (driver version) address`, as far as the client says. First what it cannot make up.
+fn client_name(startup: &Startup<'_>, connection: &Connection) -> String {
+    let joined = |name, version| match (startup.get(name), startup.get(version)) {
+        (Some(name), Some(version)) => Some(format!("{name} {version}")),
+        (Some(name), None) => Some(name.to_owned()),
+        (None, _) => None,
+    };
+    let application = joined("APPLICATION_NAME", "APPLICATION_VERSION");
+    let driver = joined("DRIVER_NAME", "DRIVER_VERSION");
+    let address = connection.client.ip().to_canonical();
+    let parts = [
+        connection.certificate().map(str::to_owned),
+        application,
+        driver.map(|driver| format!("({driver})")),
+        Some(address.to_string()),
+    ];
+    let name = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    // A client may call itself what it likes, at any length.
+    name.chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_CLIENT_NAME)
+        .collect()
+}
+
+const MAX_CLIENT_NAME: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::capture::ConnectionId;
+
+    #[test]
+    fn a_client_is_known_by_what_startup_says() {
+        let options = vec![
+            ("APPLICATION_NAME", "shop"),
+            ("DRIVER_NAME", "a\ndriver"),
+            ("DRIVER_VERSION", "3.1"),
+        ];
+        let connection = Connection::new(ConnectionId(0), "[::ffff:10.1.2.3]:4".parse().unwrap());
+        let startup = Startup { options };
+        assert_eq!(client_name(&startup, &connection), "shop (adriver 3.1) 10.1.2.3");
+        connection.certified("CN=orders\n");
+        assert_eq!(
+            client_name(&startup, &connection),
+            "CN=orders shop (adriver 3.1) 10.1.2.3"
+        );
+        let long = "x".repeat(10_000);
+        let startup = Startup {
+            options: vec![("APPLICATION_NAME", &long)],
+        };
+        assert_eq!(client_name(&startup, &connection).len(), MAX_CLIENT_NAME);
+    }
+}
