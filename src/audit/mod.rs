@@ -68,9 +68,9 @@ const LONGEST_NAP: Duration = Duration::from_millis(50);
 /// How long it sleeps at least, where much comes: the queue does not fill meanwhile.
 const SHORTEST_NAP: Duration = Duration::from_millis(5);
 
-/// Captures after a nap that are so many that the next one is shorter, and so few that it is longer.
-const MANY: usize = 512;
-const FEW: usize = 128;
+/// Bytes after a nap that are so many that the next one is shorter, and so few that it is longer: as much as stays in a processor's cache.
+const MANY: usize = 1 << 20;
+const FEW: usize = 256 << 10;
 
 /// Time between two looks for connections that have ended, and for requests that wait for long.
 const SWEEP: Duration = Duration::from_millis(500);
@@ -315,7 +315,8 @@ impl Auditor {
         loop {
             // Read before the ring is drained: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
-            let taken = self.drain_present();
+            let bytes = self.queue.waiting_bytes(self.ring);
+            self.drain_present();
             let now = self.counter.clock.now();
             if last || now.since(swept) >= SWEEP {
                 swept = now;
@@ -327,12 +328,12 @@ impl Auditor {
                 self.counter.recorder.end(&mut lock(&self.window).window);
                 return;
             }
-            nap = match taken {
+            nap = match bytes {
                 MANY.. => (nap / 2).max(SHORTEST_NAP),
                 FEW.. => nap,
                 _ => (nap * 2).min(LONGEST_NAP),
             };
-            if self.queue.waiting(self.ring) < MANY {
+            if self.queue.waiting_bytes(self.ring) < MANY {
                 thread::sleep(nap);
             }
         }
@@ -346,11 +347,9 @@ impl Auditor {
         }
     }
 
-    /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too. How many
-    /// there were.
-    fn drain_present(&mut self) -> usize {
-        let present = self.queue.waiting(self.ring);
-        let mut left = present;
+    /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too.
+    fn drain_present(&mut self) {
+        let mut left = self.queue.waiting(self.ring);
         while left > 0 {
             let taken = self.drain();
             left = if taken == BATCH {
@@ -359,7 +358,6 @@ impl Auditor {
                 0
             };
         }
-        present
     }
 
     /// Counts up to [`BATCH`] captures; how many there were.

@@ -125,6 +125,13 @@ impl Queue {
         taken.sum()
     }
 
+    /// How many bytes wait for `auditor`, as [`Limits::bytes`] counts them.
+    pub fn waiting_bytes(&self, auditor: usize) -> usize {
+        self.lines
+            .get(auditor)
+            .map_or(0, |line| line.taken.load(Ordering::Relaxed))
+    }
+
     /// How many captures wait for `auditor`.
     pub fn waiting(&self, auditor: usize) -> usize {
         self.lines.get(auditor).map_or(0, |line| line.captures.len())
