@@ -1,5 +1,5 @@
 //! Does the data path notice when the audit stands still? Requests a second through a proxy whose auditors run, and through one whose
-//! auditors have stopped dead and whose rings are full.
+//! auditors have stopped dead and whose lines are full.
 //!
 //! Real sockets, in one process: a client, a proxy, and a node that answers everything at once. The two proxies take turns for half a
 //! second each; medians, and their ratio. Nothing is asserted: machines are noisy.
@@ -44,7 +44,7 @@ fn main() -> std::io::Result<()> {
     println!("| auditors | requests a second, median of {TURNS} | lowest | highest |");
     println!("| --- | --- | --- | --- |");
     let mut medians = Vec::new();
-    for (name, mut rates) in ["run", "stand still, rings full"].into_iter().zip(rates) {
+    for (name, mut rates) in ["run", "stand still, lines full"].into_iter().zip(rates) {
         rates.sort_by(f64::total_cmp);
         let at = |index: usize| rates.get(index).copied().unwrap_or_default();
         println!(

@@ -1,4 +1,4 @@
-//! From captures to windows: each auditor drains its ring, matches requests with responses, and counts.
+//! From captures to windows: each auditor takes what waits in its line, matches requests with responses, and counts.
 //!
 //! Auditors are threads of their own that the data path neither waits for nor wakes. What they cannot keep up with is
 //! left out by the queue, and counted.
@@ -120,7 +120,7 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Starts one auditor for each ring of `queue`. `source` names the proxy or capture in windows.
+    /// Starts one auditor for each line of `queue`. `source` names the proxy or capture in windows.
     ///
     /// # Errors
     /// A thread that cannot be started.
@@ -154,10 +154,10 @@ impl Audit {
             stop,
             source: source.to_owned(),
         };
-        for ring in 0..audit.queue.auditors() {
+        for line in 0..audit.queue.auditors() {
             let window = Arc::new(Mutex::new(Filling::new(now, source)));
             let auditor = Auditor {
-                ring,
+                line,
                 queue: Arc::clone(&audit.queue),
                 window: Arc::clone(&window),
                 connections: FxHashMap::default(),
@@ -168,7 +168,7 @@ impl Audit {
             };
             let stop = Arc::clone(&audit.stop);
             let thread = thread::Builder::new()
-                .name(format!("audit-{ring}"))
+                .name(format!("audit-{line}"))
                 .spawn(move || auditor.run(&stop))?;
             audit.threads.push(thread);
             audit.windows.push(window);
@@ -264,7 +264,7 @@ impl Filling {
 
 /// One thread's share of the connections.
 struct Auditor {
-    ring: usize,
+    line: usize,
     queue: Arc<Queue>,
     window: Arc<Mutex<Filling>>,
     connections: FxHashMap<ConnectionId, ConnectionState>,
@@ -282,7 +282,7 @@ impl Auditor {
     fn run(mut self, stop: &AtomicBool) {
         let mut said = BTreeSet::new();
         while let Err(failure) = failure::guard(|| self.work(stop)) {
-            failure.say(self.ring, &mut said);
+            failure.say(self.line, &mut said);
             self.recover();
         }
     }
@@ -313,9 +313,9 @@ impl Auditor {
         let mut swept = self.counter.clock.now();
         let mut nap = SHORTEST_NAP;
         loop {
-            // Read before the ring is drained: what was captured before the end is counted.
+            // Read before the line is emptied: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
-            let bytes = self.queue.waiting_bytes(self.ring);
+            let bytes = self.queue.waiting_bytes(self.line);
             self.drain_present();
             let now = self.counter.clock.now();
             if last || now.since(swept) >= SWEEP {
@@ -333,7 +333,7 @@ impl Auditor {
                 FEW.. => nap,
                 _ => (nap * 2).min(LONGEST_NAP),
             };
-            if self.queue.waiting_bytes(self.ring) < MANY {
+            if self.queue.waiting_bytes(self.line) < MANY {
                 thread::sleep(nap);
             }
         }
@@ -349,7 +349,7 @@ impl Auditor {
 
     /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too.
     fn drain_present(&mut self) {
-        let mut left = self.queue.waiting(self.ring);
+        let mut left = self.queue.waiting(self.line);
         while left > 0 {
             let taken = self.drain();
             left = if taken == BATCH {
@@ -366,7 +366,7 @@ impl Auditor {
         let mut window = lock(&window);
         let mut taken = 0;
         while taken < BATCH
-            && let Some(capture) = self.queue.pop(self.ring)
+            && let Some(capture) = self.queue.pop(self.line)
         {
             self.take(capture, &mut window);
             taken += 1;
@@ -388,7 +388,7 @@ impl Auditor {
 
     /// Forgets connections that are closed and whose captures have all been taken.
     fn end_closed(&mut self, all: bool) {
-        // Closed is read before the ring is found empty, so that nothing of the connection can still be in it.
+        // Closed is read before the line is found empty, so that nothing of the connection can still be in it.
         let ended: Vec<_> = self
             .connections
             .iter()

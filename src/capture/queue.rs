@@ -67,7 +67,7 @@ pub enum TlsFailure {
 
 /// Lines of captures, one for each auditor; all captures of a connection go through the same one, in order.
 ///
-/// Offering never blocks and never wakes anybody: an auditor looks when its tick comes. What finds no room is left
+/// Offering never blocks and never wakes anybody: an auditor looks when it wakes by itself. What finds no room is left
 /// out and counted.
 #[derive(Debug)]
 pub struct Queue {
