@@ -1,6 +1,10 @@
 //! A server of canned answers: as little work as a node can make.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+    thread,
+};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use cqlens_proto::{
@@ -12,26 +16,84 @@ use cqlens_proto::{
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
+    runtime::Builder,
 };
 
-/// What the tables of the benchmark are, for the proxy.
-pub(crate) const SCHEMA: &str =
-    "CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
-     CREATE TABLE bench.small (id text PRIMARY KEY, v blob);
-     CREATE TABLE bench.large (id text PRIMARY KEY, v blob);";
+/// A table of the keyspace `bench`, which answers every read with one row of one blob.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Table {
+    Small,
+    Large,
+    Mebibyte,
+    Huge,
+}
 
-/// Serves until the process is killed.
-pub(crate) async fn serve(listener: TcpListener) {
-    while let Ok((client, _)) = listener.accept().await {
-        tokio::spawn(answer_all(client));
+impl Table {
+    pub(crate) const ALL: [Self; 4] = [Self::Small, Self::Large, Self::Mebibyte, Self::Huge];
+
+    /// Names begin with letters of their own.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Small => "small",
+            Self::Large => "large",
+            Self::Mebibyte => "mebibyte",
+            Self::Huge => "huge",
+        }
+    }
+
+    /// Length of the blob.
+    pub(crate) const fn bytes(self) -> i32 {
+        match self {
+            Self::Small => 100,
+            Self::Large => 64 << 10,
+            Self::Mebibyte => 1 << 20,
+            // With what is around it, 16 MiB: the longest that the audit reads.
+            Self::Huge => (16 << 20) - 64,
+        }
+    }
+
+    /// The id of the prepared read: the first byte of an id stands for the table.
+    pub(crate) const fn id(self) -> [u8; 16] {
+        [self.name().as_bytes()[0]; 16]
+    }
+
+    fn row(self) -> Bytes {
+        // Made once: ten thousand connections ask for it.
+        static ROWS: LazyLock<[Bytes; 4]> = LazyLock::new(|| Table::ALL.map(|table| one_row(table.bytes())));
+        ROWS[self as usize].clone()
     }
 }
 
-/// A listener on a free port, and its address.
-pub(crate) async fn listen() -> (TcpListener, SocketAddr) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+/// What the tables of the benchmark are, for the proxy.
+pub(crate) fn schema() -> String {
+    let keyspace =
+        "CREATE KEYSPACE bench WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};";
+    let tables = Table::ALL.map(|table| {
+        format!(
+            "CREATE TABLE bench.{} (id text PRIMARY KEY, v blob);",
+            table.name()
+        )
+    });
+    [keyspace.to_owned(), tables.concat()].concat()
+}
+
+/// Serves until the process ends, on a free port and in a thread of its own: clients and backend are different processes elsewhere.
+pub(crate) fn start() -> SocketAddr {
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime can be had");
+    let listening = TcpListener::bind("127.0.0.1:0");
+    let listener = runtime.block_on(listening).expect("a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
-    (listener, address)
+    thread::spawn(move || runtime.block_on(serve(listener)));
+    address
+}
+
+async fn serve(listener: TcpListener) {
+    while let Ok((client, _)) = listener.accept().await {
+        tokio::spawn(answer_all(client));
+    }
 }
 
 async fn answer_all(mut client: TcpStream) -> Option<()> {
@@ -55,16 +117,12 @@ async fn answer_all(mut client: TcpStream) -> Option<()> {
 
 struct Answers {
     outgoing: Outgoing,
-    small: Bytes,
-    large: Bytes,
 }
 
 impl Answers {
     fn new(negotiated: &Arc<Negotiated>) -> Self {
         Self {
             outgoing: Outgoing::new(Arc::clone(negotiated)),
-            small: one_row(100),
-            large: one_row(64 << 10),
         }
     }
 
@@ -72,10 +130,9 @@ impl Answers {
         let version = request.header.version;
         let (opcode, body) = match request.header.opcode {
             Opcode::STARTUP => (Opcode::READY, Bytes::new()),
-            Opcode::PREPARE => (Opcode::RESULT, prepared(version, is_large(&request.body))),
-            // The first byte of an id stands for the table.
-            Opcode::EXECUTE if request.body.get(2) == Some(&b'l') => (Opcode::RESULT, self.large.clone()),
-            _ => (Opcode::RESULT, self.small.clone()),
+            Opcode::PREPARE => (Opcode::RESULT, prepared(version, named(&request.body))),
+            Opcode::EXECUTE => (Opcode::RESULT, executed(&request.body).row()),
+            _ => (Opcode::RESULT, Table::Small.row()),
         };
         let header = Header::response(version, request.header.stream_id, opcode);
         let sent = self.outgoing.push(&Envelope { header, body });
@@ -86,8 +143,19 @@ impl Answers {
     }
 }
 
-fn is_large(statement: &[u8]) -> bool {
-    statement.windows(5).any(|word| word == b"large")
+/// The table that a PREPARE names.
+fn named(body: &[u8]) -> Table {
+    let names = |table: &Table| {
+        let name = table.name().as_bytes();
+        body.windows(name.len()).any(|word| word == name)
+    };
+    Table::ALL.into_iter().find(names).unwrap_or(Table::Small)
+}
+
+/// The table that an EXECUTE reads: behind the length of the id is its first byte.
+fn executed(body: &[u8]) -> Table {
+    let reads = |table: &Table| body.get(2) == Some(&table.id()[0]);
+    Table::ALL.into_iter().find(reads).unwrap_or(Table::Small)
 }
 
 /// ROWS of one row with a blob of so many bytes.
@@ -102,11 +170,10 @@ fn one_row(length: i32) -> Bytes {
 }
 
 /// PREPARED of a statement with one marker, which is the partition key.
-fn prepared(version: Version, is_large: bool) -> Bytes {
-    let table = if is_large { "large" } else { "small" };
+fn prepared(version: Version, table: Table) -> Bytes {
     let mut body = BytesMut::new();
     body.put_i32(4);
-    put_short_bytes(&mut body, &[table.as_bytes()[0]; 16]);
+    put_short_bytes(&mut body, &table.id());
     if version.uses_segments() {
         // The id of the result's metadata.
         put_short_bytes(&mut body, &[0; 16]);
@@ -116,12 +183,12 @@ fn prepared(version: Version, is_large: bool) -> Bytes {
         body.put_i32(number);
     }
     body.put_u16(0);
-    put_columns(&mut body, table, "id", TEXT);
+    put_columns(&mut body, table.name(), "id", TEXT);
     // Columns of the result.
     for number in [1, 1] {
         body.put_i32(number);
     }
-    put_columns(&mut body, table, "v", BLOB);
+    put_columns(&mut body, table.name(), "v", BLOB);
     body.freeze()
 }
 

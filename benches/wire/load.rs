@@ -17,8 +17,11 @@ use hdrhistogram::Histogram;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
+    task::JoinSet,
     time::{Instant, MissedTickBehavior, interval, timeout_at},
 };
+
+use crate::backend::Table;
 
 /// What is sent, and how.
 #[derive(Debug, Clone, Copy)]
@@ -35,12 +38,12 @@ pub(crate) struct Load {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Statement {
-    /// A prepared point read of 100 bytes.
-    Small,
-    /// A prepared point read of 64 KiB.
-    Large,
+    /// A prepared point read.
+    Read(Table),
     /// 200 bytes of SELECT with literals that never come again.
     Text,
+    /// SELECT of so many templates in turn, with a literal that never comes again.
+    Templates(u64),
 }
 
 /// What came of it.
@@ -75,13 +78,8 @@ impl Client {
         };
         let options = vec![("CQL_VERSION", "3.0.0")];
         client.say(&Request::Startup(Startup { options })).await;
-        if load.statement != Statement::Text {
-            let table = if load.statement == Statement::Large {
-                "large"
-            } else {
-                "small"
-            };
-            let text = format!("SELECT v FROM bench.{table} WHERE id = ?");
+        if let Statement::Read(table) = load.statement {
+            let text = format!("SELECT v FROM bench.{} WHERE id = ?", table.name());
             let mut body = BytesMut::new();
             body.put_u32(u32::try_from(text.len()).expect("a short text"));
             body.put_slice(text.as_bytes());
@@ -138,31 +136,31 @@ impl Client {
     fn request(&self, stream_id: StreamId) -> Envelope {
         let key = format!("{:016x}", self.sent);
         let dialect = Dialect::new(self.load.version);
-        let text = match self.load.statement {
-            Statement::Text => text(&key),
-            _ => String::new(),
-        };
         let values = ValuesBuf::positional([Value::Bytes(key.as_bytes())]).expect("one short value");
-        let id = [if self.load.statement == Statement::Large {
-            b'l'
-        } else {
-            b's'
-        }; 16];
         let mut parameters = QueryParameters::new(Consistency::LocalQuorum);
+        let (text, id);
         let request = match self.load.statement {
-            Statement::Text => Request::Query(Query {
-                query: &text,
-                parameters,
-            }),
-            _ => {
+            Statement::Read(table) => {
+                id = table.id();
                 parameters.values = values.values();
+                let has_metadata_id = self.load.version.uses_segments();
                 Request::Execute(Execute {
                     id: PreparedId(&id),
-                    result_metadata_id: self
-                        .load
-                        .version
-                        .uses_segments()
-                        .then_some(ResultMetadataId(&[0; 16])),
+                    result_metadata_id: has_metadata_id.then_some(ResultMetadataId(&[0; 16])),
+                    parameters,
+                })
+            }
+            Statement::Text => {
+                text = long_text(&key);
+                Request::Query(Query {
+                    query: &text,
+                    parameters,
+                })
+            }
+            Statement::Templates(number) => {
+                text = template_text(self.template(number), &key);
+                Request::Query(Query {
+                    query: &text,
                     parameters,
                 })
             }
@@ -170,6 +168,18 @@ impl Client {
         request
             .to_envelope(dialect, stream_id, &Extras::default())
             .expect("a short request")
+    }
+
+    /// Which of so many templates comes next: each connection begins with a share of its own.
+    fn template(&self, templates: u64) -> u64 {
+        let (connection, sent) = (self.sent >> 32, self.sent & u64::from(u32::MAX));
+        (connection * templates / self.load.connections as u64 + sent) % templates
+    }
+
+    /// Sends what it sends at a time, once.
+    pub(crate) async fn run_once(&mut self) {
+        let requests = self.requests();
+        self.exchange(&requests).await;
     }
 
     /// Sends until `end`.
@@ -203,7 +213,24 @@ impl Client {
     }
 }
 
-fn text(key: &str) -> String {
+/// All clients until `time` has passed.
+pub(crate) async fn run(clients: Vec<Client>, time: Duration) -> (Vec<Client>, Vec<Done>) {
+    let end = Instant::now() + time;
+    let mut running = JoinSet::new();
+    for mut client in clients {
+        running.spawn(async move {
+            let done = client.run(end).await;
+            (client, done)
+        });
+    }
+    running.join_all().await.into_iter().unzip()
+}
+
+fn template_text(template: u64, key: &str) -> String {
+    format!("SELECT v AS v_{template} FROM bench.small WHERE id = '{key}'")
+}
+
+fn long_text(key: &str) -> String {
     format!(
         "SELECT v FROM bench.small WHERE id = '{key}' AND tenant = 'tenant-0001' AND bucket = 20261121 \
          AND created >= '2026-11-01T00:00:00Z' AND created < '2026-11-21T00:00:00Z' LIMIT 10"

@@ -11,31 +11,39 @@
 )]
 
 mod backend;
+mod figures;
 mod load;
 mod process;
 
-use std::{
-    env, net::SocketAddr, os::unix::process::CommandExt, path::Path, process::Command, time::Duration,
-};
+use std::{net::SocketAddr, path::Path, time::Duration};
 
+use backend::Table;
 use cqlens_proto::envelope::Version;
-use load::{Client, Done, Load, Statement};
-use process::Running;
-use tokio::{task::JoinSet, time::Instant};
+use figures::median;
+use load::{Client, Load, Statement, run};
+use process::{Running, bind_to_one_processor};
+use tokio::time::Instant;
 
 const ROUNDS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_millis(1500);
 
 const LOADS: &[Load] = &[
-    load("1 connection, depth 1", Version::V4, 1, 1, None, Statement::Small),
+    load(
+        "1 connection, depth 1",
+        Version::V4,
+        1,
+        1,
+        None,
+        Statement::Read(Table::Small),
+    ),
     load(
         "16 connections, 5,000/s",
         Version::V4,
         16,
         1,
         Some(5_000),
-        Statement::Small,
+        Statement::Read(Table::Small),
     ),
     load(
         "16 x 32, prepared, v4",
@@ -43,7 +51,7 @@ const LOADS: &[Load] = &[
         16,
         32,
         None,
-        Statement::Small,
+        Statement::Read(Table::Small),
     ),
     load(
         "16 x 32, prepared, v5",
@@ -51,10 +59,17 @@ const LOADS: &[Load] = &[
         16,
         32,
         None,
-        Statement::Small,
+        Statement::Read(Table::Small),
     ),
     load("16 x 32, unprepared", Version::V4, 16, 32, None, Statement::Text),
-    load("8 x 4, 64 KiB rows", Version::V4, 8, 4, None, Statement::Large),
+    load(
+        "8 x 4, 64 KiB rows",
+        Version::V4,
+        8,
+        4,
+        None,
+        Statement::Read(Table::Large),
+    ),
 ];
 
 const fn load(
@@ -105,41 +120,13 @@ fn main() {
         .enable_all()
         .build()
         .unwrap();
-    // A thread of its own: clients and backend are different processes elsewhere.
-    let backend = std::thread::spawn(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .unwrap();
-        let (listener, address) = runtime.block_on(backend::listen());
-        std::thread::spawn(move || runtime.block_on(backend::serve(listener)));
-        address
-    });
-    let backend = backend.join().unwrap();
+    let backend = backend::start();
     runtime.block_on(async {
         for load in LOADS {
             compare(load, backend).await;
         }
         memory(backend).await;
     });
-}
-
-/// Threads that wake each other across processors of a virtual machine cost more than what is measured here.
-fn bind_to_one_processor() {
-    const BOUND: &str = "CQLENS_BENCH_BOUND";
-    if env::var_os(BOUND).is_some() {
-        return;
-    }
-    let last = std::thread::available_parallelism().map_or(0, |processors| processors.get() - 1);
-    let this = env::current_exe().unwrap();
-    // Only returns where there is no such command.
-    let error = Command::new("taskset")
-        .args(["-c", &last.to_string()])
-        .arg(this)
-        .args(env::args_os().skip(1))
-        .env(BOUND, "1")
-        .exec();
-    println!("not bound to one processor: {error}\n");
 }
 
 async fn compare(load: &Load, backend: SocketAddr) {
@@ -232,18 +219,6 @@ fn start(target: Target, folder: &Path, backend: SocketAddr) -> Option<Option<Ru
     })
 }
 
-async fn run(clients: Vec<Client>, time: Duration) -> (Vec<Client>, Vec<Done>) {
-    let end = Instant::now() + time;
-    let mut running = JoinSet::new();
-    for mut client in clients {
-        running.spawn(async move {
-            let done = client.run(end).await;
-            (client, done)
-        });
-    }
-    running.join_all().await.into_iter().unzip()
-}
-
 async fn memory(backend: SocketAddr) {
     println!("memory of {IDLE} idle connections that have prepared and read once");
     println!("| target | KiB each |");
@@ -254,7 +229,7 @@ async fn memory(backend: SocketAddr) {
             println!("| {target:?} | not installed |");
             continue;
         };
-        let load = load("", Version::V4, 1, 1, None, Statement::Small);
+        let load = load("", Version::V4, 1, 1, None, Statement::Read(Table::Small));
         // What the first ones need, all need once.
         let mut clients = vec![Client::connect(proxy.address, load, 0).await];
         let before = proxy.resident_kib();
@@ -269,10 +244,4 @@ async fn memory(backend: SocketAddr) {
         );
         drop(clients);
     }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -1,8 +1,9 @@
 //! The processes that are measured, and what the kernel says of them.
 
 use std::{
-    fs,
+    env, fs,
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::process::CommandExt,
     path::Path,
     process::{Child, Command, Stdio},
     thread::sleep,
@@ -18,7 +19,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn cqlens(folder: &Path, upstream: SocketAddr) -> Self {
         let (schema, report) = (folder.join("schema.cql"), folder.join("report.json"));
-        fs::write(&schema, crate::backend::SCHEMA).expect("a folder of our own");
+        fs::write(&schema, crate::backend::schema()).expect("a folder of our own");
         let address = free();
         let mut command = Command::new(env!("CARGO_BIN_EXE_cqlens"));
         command.args(["--log", "error", "proxy", "--no-control-connection"]);
@@ -71,11 +72,12 @@ impl Running {
 
     /// Memory that is in use now, in KiB.
     pub(crate) fn resident_kib(&self) -> u64 {
-        let status =
-            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("the process runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
-        number.expect("the kernel tells the resident memory")
+        kib(&self.child.id().to_string(), "VmRSS:")
+    }
+
+    /// The most memory that ever was in use, in KiB.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        kib(&self.child.id().to_string(), "VmHWM:")
     }
 
     /// Ends it as an operator would.
@@ -94,6 +96,14 @@ impl Drop for Running {
     }
 }
 
+/// What the kernel says of the memory of a process, which may be `self`.
+pub(crate) fn kib(process: &str, name: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).expect("the process runs");
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    let number = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    number.expect("the kernel tells the memory of a process")
+}
+
 /// An address that was free a moment ago.
 fn free() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -106,4 +116,22 @@ pub(crate) fn audited_share(folder: &Path) -> f64 {
     let report: serde_json::Value = serde_json::from_str(&text).expect("the report is JSON");
     let count = |name: &str| report["coverage"][name].as_f64().expect("coverage has counts");
     count("audited") / count("requests")
+}
+
+/// Threads that wake each other across processors of a virtual machine cost more than what is measured here.
+pub(crate) fn bind_to_one_processor() {
+    const BOUND: &str = "CQLENS_BENCH_BOUND";
+    if env::var_os(BOUND).is_some() {
+        return;
+    }
+    let last = std::thread::available_parallelism().map_or(0, |processors| processors.get() - 1);
+    let this = env::current_exe().expect("this program has a file");
+    // Only returns where there is no such command.
+    let error = Command::new("taskset")
+        .args(["-c", &last.to_string()])
+        .arg(this)
+        .args(env::args_os().skip(1))
+        .env(BOUND, "1")
+        .exec();
+    println!("not bound to one processor: {error}\n");
 }
