@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 ///
 /// After `n` occurrences every key that came more often than `n / 256` times is here, and its count is known up to that
 /// error. Up to 512 keys are followed; when there are more, the lighter half goes at once, so that a key costs a hash
-/// lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) only adds, it never drops: the merge of many
-/// windows holds the union of their entries, so that any order and grouping gives the same result.
+/// lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) adds, so that any order and grouping gives the same
+/// result as long as the windows together have no more than 4,096 keys. Beyond that the lighter half goes here, too: what
+/// a report over weeks keeps has a bound, and the error is the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heavy {
     /// The keys are hashes already.
@@ -48,6 +49,10 @@ const KEPT: usize = 256;
 /// How many keys are followed until then.
 const CAPACITY: usize = 2 * KEPT;
 
+/// The same for what was merged: eight times as much, since a running report has each table once.
+const MERGED_KEPT: usize = 8 * KEPT;
+const MERGED_CAPACITY: usize = 2 * MERGED_KEPT;
+
 impl Heavy {
     /// Counts one read of `key`.
     pub fn read(&mut self, key: u64) {
@@ -62,7 +67,7 @@ impl Heavy {
     fn entry(&mut self, key: u64) -> &mut HeavyEntry {
         self.total += 1;
         if self.entries.len() >= CAPACITY && !self.entries.contains_key(&key) {
-            self.purge();
+            self.purge(KEPT);
         }
         let error = self.absent_at_most;
         self.entries.entry(key).or_insert(HeavyEntry {
@@ -71,27 +76,42 @@ impl Heavy {
         })
     }
 
-    /// Keeps the heavier keys.
+    /// Keeps the `kept` heavier keys, which are at least [`KEPT`].
     ///
     /// Why the error stays below `n / 256`: each of the 256 keys that stay has come at least as often as the bound for
     /// absent keys says from now on, so a rise of the bound by one takes 256 occurrences.
-    fn purge(&mut self) {
+    fn purge(&mut self, kept: usize) {
         let mut counts: Vec<u64> = self.entries.values().map(HeavyEntry::at_most).collect();
-        let (_, &mut lightest_kept, _) = counts.select_nth_unstable_by(KEPT - 1, |a, b| b.cmp(a));
+        let (_, &mut lightest_kept, _) = counts.select_nth_unstable_by(kept - 1, |a, b| b.cmp(a));
         self.absent_at_most = self.absent_at_most.max(lightest_kept);
         self.entries.retain(|_, entry| entry.at_most() > lightest_kept);
     }
 
     /// Adds everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
+        // A key that only one of the two has may have come to the other one as well, before or after its place was taken.
+        if other.absent_at_most > 0 {
+            for (key, mine) in &mut self.entries {
+                if !other.entries.contains_key(key) {
+                    mine.error += other.absent_at_most;
+                }
+            }
+        }
+        let absent = HeavyEntry {
+            error: self.absent_at_most,
+            ..HeavyEntry::default()
+        };
         for (&key, theirs) in &other.entries {
-            let mine = self.entries.entry(key).or_default();
+            let mine = self.entries.entry(key).or_insert(absent);
             mine.reads += theirs.reads;
             mine.writes += theirs.writes;
             mine.error += theirs.error;
         }
         self.total += other.total;
         self.absent_at_most += other.absent_at_most;
+        if self.entries.len() > MERGED_CAPACITY {
+            self.purge(MERGED_KEPT);
+        }
     }
 
     /// All occurrences counted.
@@ -137,6 +157,22 @@ mod tests {
         );
     }
 
+    #[test]
+    fn thousands_of_windows_have_a_bound_and_the_heavy_key_is_found() {
+        let mut all = Heavy::default();
+        let mut most = 0;
+        for window in 0..2_000 {
+            let mut heavy = of(&[7; 40]);
+            // Keys that never come again.
+            (0..600).for_each(|key| heavy.read(10 + window * 600 + key));
+            all.merge(&heavy);
+            most = most.max(all.entries.len());
+        }
+        assert!(most <= MERGED_CAPACITY, "{most} keys");
+        let (key, entry) = all.top(1)[0];
+        assert_eq!((key, entry.at_least()), (7, 80_000));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -150,6 +186,21 @@ mod tests {
             }
             prop_assert_eq!(heavy.total(), keys.len() as u64);
             prop_assert!(heavy.absent_at_most <= heavy.total() / KEPT as u64);
+        }
+
+        #[test]
+        fn counts_enclose_the_truth_of_all_windows(windows in vec(vec(0u64..20_000, 0..1_500), 0..16)) {
+            let mut all = Heavy::default();
+            windows.iter().for_each(|keys| all.merge(&of(keys)));
+            let mut truth: HashMap<u64, u64> = HashMap::new();
+            windows.iter().flatten().for_each(|&key| *truth.entry(key).or_default() += 1);
+            for (key, entry) in all.top(usize::MAX) {
+                prop_assert!(entry.at_least() <= truth[&key] && truth[&key] <= entry.at_most());
+            }
+            for (key, count) in truth {
+                prop_assert!(all.entries.contains_key(&key) || count <= all.absent_at_most);
+            }
+            prop_assert!(all.absent_at_most <= all.total() / KEPT as u64);
         }
 
         #[test]
