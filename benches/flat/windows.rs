@@ -4,13 +4,13 @@ use std::{
     collections::BTreeSet,
     env,
     process::{Command, Stdio},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use cqlens::window::{Pattern, PatternHead, PatternId, StatementKind, TableName, Window};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{mebibytes, medians, process};
+use crate::{figures::median, mebibytes, process};
 
 /// Minutes of a week.
 const WINDOWS: u64 = 7 * 24 * 60;
@@ -20,7 +20,7 @@ const TABLES: u64 = 10;
 const EXCHANGES: u64 = 32;
 /// How many of the patterns of a window never come again.
 const NEW: [u64; 2] = [0, 10];
-/// Merges that one figure is the mean of.
+/// Merges that one figure is the median of.
 const MERGES: u64 = 100;
 
 /// Where the memory and the time of a merge are looked at: after so many windows.
@@ -37,8 +37,9 @@ pub(crate) fn measure() {
     println!("{WINDOWS} windows of a minute, {PATTERNS} patterns each, merged one after the other\n");
     println!("| never come again | windows | us/merge | resident MiB |");
     println!("| --- | --- | --- | --- |");
-    let rows = medians(&NEW, in_a_process);
-    for (new, row) in NEW.into_iter().zip(rows) {
+    // Once each: a figure is a median of many merges already.
+    for new in NEW {
+        let row = in_a_process(new);
         for (windows, figures) in LOOKED_AT.into_iter().zip(row.chunks_exact(2)) {
             println!("| {new} | {windows} | {:.0} | {:.0} |", figures[0], figures[1]);
         }
@@ -64,19 +65,19 @@ fn in_a_process(new: u64) -> [f64; 2 * LOOKED_AT.len()] {
 pub(crate) fn week() {
     let new = env::var(WEEK).unwrap().parse().unwrap();
     let mut all = Window::new(Timestamp::UNIX_EPOCH, "bench");
-    let mut time = Duration::ZERO;
+    let mut times = Vec::new();
     for minute in 0..WINDOWS {
         let window = window(minute, new);
         let began = Instant::now();
         all.merge(&window);
-        time += began.elapsed();
+        times.push(began.elapsed().as_secs_f64() * 1e6);
         let windows = minute + 1;
         if LOOKED_AT.contains(&windows) {
-            let mean = time.as_secs_f64() * 1e6 / MERGES as f64;
-            println!("{mean} {}", mebibytes(process::kib("self", "VmRSS:")));
+            let time = median(times.drain(..));
+            println!("{time} {}", mebibytes(process::kib("self", "VmRSS:")));
         }
         if LOOKED_AT.contains(&(windows + MERGES)) {
-            time = Duration::ZERO;
+            times.clear();
         }
     }
     assert_eq!(all.coverage.audited, WINDOWS * PATTERNS * EXCHANGES);

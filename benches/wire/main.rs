@@ -12,7 +12,9 @@
 
 mod backend;
 mod figures;
+#[allow(dead_code, reason = "`flat` sends other statements, too")]
 mod load;
+#[allow(dead_code, reason = "`flat` looks at peaks")]
 mod process;
 
 use std::{net::SocketAddr, path::Path, time::Duration};
