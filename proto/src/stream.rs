@@ -212,6 +212,16 @@ impl EnvelopeStream {
         !self.is_at_boundary() || !self.envelope.is_at_boundary()
     }
 
+    /// Bytes that are kept of the body that is being joined.
+    pub fn kept(&self) -> usize {
+        self.envelope.kept()
+    }
+
+    /// Lets go of the body that is being joined: it will be [`StreamItem::Skipped`].
+    pub fn skip(&mut self) {
+        self.envelope.skip();
+    }
+
     fn is_at_boundary(&self) -> bool {
         match self.framing {
             Framing::Envelopes => self.envelope.is_at_boundary(),
@@ -334,7 +344,7 @@ mod tests {
 
     use super::*;
     use crate::compress::encode_compressed;
-    use crate::envelope::{StreamId, Version};
+    use crate::envelope::{HEADER_LEN, StreamId, Version};
 
     fn response(version: Version, stream: i16, body: &[u8]) -> Envelope {
         let header = Header::response(version, StreamId(stream), Opcode::RESULT);
@@ -564,6 +574,32 @@ mod tests {
             let head = parts.head().body;
             assert!(!head.is_empty() && long.body.starts_with(&head));
             assert_eq!(after.body, next.body);
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_let_go_of_is_skipped_and_the_next_envelope_is_there() {
+        for opcode in [Opcode::RESULT, Opcode::ERROR] {
+            let mut long = response(Version::V4, 7, &[1; 40_000]);
+            long.header.opcode = opcode;
+            let mut wire = BytesMut::new();
+            long.encode(&mut wire).unwrap();
+            response(Version::V4, 8, b"short").encode(&mut wire).unwrap();
+            let mut stream = EnvelopeStream::new(Direction::Response, Arc::new(Negotiated::new()))
+                .with_long_results(16 * 1024);
+            let mut wire = wire.freeze();
+            stream.feed(wire.split_to(30_000));
+            assert_eq!(stream.next_item(), None);
+            assert_eq!(stream.kept(), 30_000 - HEADER_LEN);
+            stream.skip();
+            assert_eq!(stream.kept(), 0);
+            stream.feed(wire);
+            assert!(
+                matches!(stream.next_item(), Some(StreamItem::Skipped { header, .. }) if header.opcode == opcode)
+            );
+            assert!(
+                matches!(stream.next_item(), Some(StreamItem::Envelope(next)) if &next.body[..] == b"short")
+            );
         }
     }
 

@@ -9,7 +9,8 @@ use cqlens_proto::{
 };
 
 use super::{
-    in_flight::{Budget, InFlight, Waiting},
+    budget::{Budget, Share},
+    in_flight::{InFlight, Waiting},
     pair::{Found, Missing, Pair, Received, detach},
     session::Session,
 };
@@ -20,8 +21,8 @@ const LONG: usize = 16 << 10;
 
 /// What is known of a connection.
 ///
-/// Bounded: at most one request for each of the protocol's 32,768 stream ids, as long as the auditor has room for them, and one
-/// envelope being joined in each direction.
+/// Bounded: at most one request for each of the protocol's 32,768 stream ids and one envelope being joined in each direction, as long
+/// as the auditor has room for them.
 #[derive(Debug)]
 pub(super) struct ConnectionState {
     connection: Arc<Connection>,
@@ -54,6 +55,8 @@ struct Doubts {
 #[derive(Debug)]
 struct Side {
     stream: EnvelopeStream,
+    /// What the envelope that is being joined takes up.
+    kept: Share,
     /// When the first byte of the envelope that is being joined came.
     begun: Option<Moment>,
     /// Something before the next chunk is missing: the place is found again at its boundary, or at that of a later one.
@@ -67,6 +70,7 @@ impl ConnectionState {
         let negotiated = Arc::new(Negotiated::new());
         let side = |direction| Side {
             stream: EnvelopeStream::new(direction, Arc::clone(&negotiated)).with_long_results(LONG),
+            kept: Share::of(budget.clone()),
             begun: None,
             lost: false,
         };
@@ -365,6 +369,9 @@ impl Side {
                 if self.begun.is_none() && self.stream.is_joining() {
                     self.begun = Some(at);
                 }
+                if !self.kept.change_to(self.stream.kept()) {
+                    self.stream.skip();
+                }
                 None
             }
         }
@@ -483,6 +490,30 @@ mod tests {
         .encode(&mut bytes)
         .unwrap();
         bytes
+    }
+
+    #[test]
+    fn a_response_that_there_is_no_room_for_costs_its_own_exchange_only() {
+        let mut line = Line::with_room_for(1_000);
+        line.state = ConnectionState::new(Arc::clone(&line.state.connection), Budget::of(50_000));
+        for stream in [1, 2] {
+            line.requests
+                .offer(&query(Version::V4, stream, "SELECT k FROM s.t").freeze());
+        }
+        let mut wire = BytesMut::new();
+        Envelope {
+            header: Header::response(Version::V4, StreamId(1), Opcode::RESULT),
+            body: Bytes::from(vec![0; 60_000]),
+        }
+        .encode(&mut wire)
+        .unwrap();
+        wire.extend_from_slice(&ready(Version::V4, 2));
+        // More than half of what may be kept comes before the rest.
+        for part in wire.freeze().chunks(30_000) {
+            line.responses.offer(&Bytes::copy_from_slice(part));
+        }
+        let seen = line.finish();
+        assert_eq!((seen.answered, seen.unanswered, seen.lost_responses), (1, 1, 1));
     }
 
     #[test]

@@ -1,18 +1,10 @@
 //! Requests that wait for their responses.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
 use cqlens_proto::envelope::{Envelope, StreamId};
 use rustc_hash::FxHashMap;
 
+use super::budget::Budget;
 use crate::capture::Moment;
-
-/// Bytes of requests that wait on all connections of one auditor. A server that reads far ahead of its answers gets there, and
-/// then answers to further requests are not looked for.
-const MAX_BYTES: usize = 64 << 20;
 
 /// What a request takes up beside its body.
 const EACH: usize = 128;
@@ -26,10 +18,6 @@ pub(super) struct Waiting {
     /// Whether its bytes are its own, and not a part of what the data path read into.
     pub(super) is_detached: bool,
 }
-
-/// The bytes that wait on all connections of one auditor.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Budget(Arc<AtomicUsize>);
 
 /// The requests of one connection that wait, by stream id.
 #[derive(Debug)]
@@ -63,16 +51,17 @@ impl InFlight {
         self.budget.clone()
     }
 
-    /// Whether there is room for a request; without, it is not waited for its response.
+    /// Whether there is room for a request; without, it is not waited for its response. A server that reads far ahead of its answers
+    /// gets there.
     pub(super) fn has_room_for(&self, waiting: &Waiting) -> bool {
-        self.budget.0.load(Ordering::Relaxed) + weight(&waiting.request) <= MAX_BYTES
+        self.budget.has_room_for(weight(&waiting.request))
     }
 
     /// Keeps a request; the one that had its stream id before.
     pub(super) fn insert(&mut self, waiting: Waiting) -> Option<Waiting> {
         let bytes = weight(&waiting.request);
         self.bytes += bytes;
-        self.budget.0.fetch_add(bytes, Ordering::Relaxed);
+        self.budget.take(bytes);
         let before = self.by_stream.insert(waiting.request.header.stream_id, waiting);
         self.free(before.as_ref());
         before
@@ -106,14 +95,14 @@ impl InFlight {
         if let Some(waiting) = waiting {
             let bytes = weight(&waiting.request);
             self.bytes -= bytes;
-            self.budget.0.fetch_sub(bytes, Ordering::Relaxed);
+            self.budget.give_back(bytes);
         }
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.budget.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.give_back(self.bytes);
     }
 }
 
@@ -141,23 +130,24 @@ mod tests {
 
     #[test]
     fn what_is_taken_up_is_given_back_whatever_becomes_of_it() {
-        let budget = Budget::default();
-        let taken = || budget.0.load(Ordering::Relaxed);
+        const LIMIT: usize = 1 << 20;
+        let budget = Budget::of(LIMIT);
         let (mut one, mut other) = (InFlight::new(budget.clone()), InFlight::new(budget.clone()));
         for stream in 0..10 {
             assert!(one.insert(request(stream, 1_000)).is_none());
         }
         assert!(one.insert(request(3, 5_000)).is_some());
         assert!(other.insert(request(3, 7_000)).is_none());
-        assert_eq!(taken(), 11 * EACH + 9 * 1_000 + 5_000 + 7_000);
+        let left = LIMIT - (11 * EACH + 9 * 1_000 + 5_000 + 7_000);
+        assert!(budget.has_room_for(left) && !budget.has_room_for(left + 1));
         assert!(one.remove(StreamId(3)).is_some() && one.remove(StreamId(3)).is_none());
         assert_eq!(one.take(|request| request.header.stream_id.0 < 5).len(), 4);
         assert_eq!((one.len(), one.bytes), (5, 5 * (EACH + 1_000)));
         drop(one);
-        assert_eq!(taken(), EACH + 7_000);
-        assert!(other.has_room_for(&request(1, MAX_BYTES / 2)));
-        assert!(!other.has_room_for(&request(1, MAX_BYTES)));
+        let left = LIMIT - (EACH + 7_000);
+        assert!(other.has_room_for(&request(1, left - EACH)));
+        assert!(!other.has_room_for(&request(1, left)));
         drop(other);
-        assert_eq!(taken(), 0);
+        assert!(budget.is_untouched());
     }
 }

@@ -5,6 +5,7 @@
 
 mod analysis;
 mod bounded;
+mod budget;
 mod connection;
 mod deferred;
 mod exchange;
@@ -37,13 +38,13 @@ use std::{
 };
 
 use analysis::Analyses;
+use budget::Budget;
 use connection::ConnectionState;
 use cqlens_proto::envelope::Envelope;
 use deferred::{Deferred, Waiting};
 use exchange::{Exchange, Interpreter};
 pub use footprint::{Count, Footprint, Key, Keys, Pushed};
 pub use identity::Identity;
-use in_flight::Budget;
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
 use load::{Holders, NodeCounts};
@@ -269,7 +270,7 @@ struct Auditor {
     window: Arc<Mutex<Filling>>,
     connections: FxHashMap<ConnectionId, ConnectionState>,
     counter: Counter,
-    /// For requests that wait for their responses.
+    /// For what is kept of connections.
     budget: Budget,
     /// The connection of which something is being looked at.
     at_hand: Option<ConnectionId>,

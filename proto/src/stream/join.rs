@@ -35,6 +35,26 @@ impl EnvelopeJoin {
         self.body.is_none() && self.header.is_empty()
     }
 
+    /// Bytes of a body that are kept until the rest has come.
+    pub(super) fn kept(&self) -> usize {
+        match &self.body {
+            Some(Body::Keeping(_, kept)) => kept.len(),
+            Some(Body::Collecting(long)) => long.body_len(),
+            Some(Body::Skipping(..)) | None => 0,
+        }
+    }
+
+    /// Keeps nothing of the body, neither what has come nor the rest.
+    pub(super) fn skip(&mut self) {
+        let kept = self.kept();
+        let header = match &self.body {
+            Some(Body::Keeping(header, _)) => *header,
+            Some(Body::Collecting(long)) => long.header,
+            Some(Body::Skipping(..)) | None => return,
+        };
+        self.body = Some(Body::Skipping(header, header.body_len as usize - kept));
+    }
+
     /// Takes bytes from `source` until an envelope is whole; `None` when `source` is used up.
     ///
     /// # Errors

@@ -1,0 +1,110 @@
+//! How much an auditor keeps of all its connections together: requests that wait for their responses, and envelopes that are being put
+//! together.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+/// Bytes that may be kept.
+const LIMIT: usize = 128 << 20;
+
+/// The bytes that an auditor keeps.
+#[derive(Debug, Clone)]
+pub(super) struct Budget {
+    taken: Arc<AtomicUsize>,
+    limit: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::of(LIMIT)
+    }
+}
+
+impl Budget {
+    /// So many bytes.
+    pub(super) fn of(limit: usize) -> Self {
+        Self {
+            taken: Arc::default(),
+            limit,
+        }
+    }
+
+    /// Whether there is room for so many more bytes.
+    pub(super) fn has_room_for(&self, bytes: usize) -> bool {
+        self.taken() + bytes <= self.limit
+    }
+
+    pub(super) fn take(&self, bytes: usize) {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn give_back(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_untouched(&self) -> bool {
+        self.taken() == 0
+    }
+}
+
+/// What the envelope that is being put together takes of a budget.
+///
+/// All of them together take half of it at most: a server whose answers are long must not cost other connections their requests.
+#[derive(Debug)]
+pub(super) struct Share {
+    budget: Budget,
+    bytes: usize,
+}
+
+impl Share {
+    /// Nothing yet.
+    pub(super) fn of(budget: Budget) -> Self {
+        Self { budget, bytes: 0 }
+    }
+
+    /// Takes `bytes` in all, from now on; takes nothing and says no where there is no room for more.
+    pub(super) fn change_to(&mut self, bytes: usize) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        let fits = more == 0 || self.budget.taken() + more <= self.budget.limit / 2;
+        let bytes = if fits { bytes } else { 0 };
+        if bytes != self.bytes {
+            self.budget.give_back(self.bytes);
+            self.budget.take(bytes);
+            self.bytes = bytes;
+        }
+        fits
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.give_back(self.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_take_half_at_most_and_give_back_what_they_took() {
+        let budget = Budget::of(1_000);
+        let (mut one, mut other) = (Share::of(budget.clone()), Share::of(budget.clone()));
+        assert!(one.change_to(300) && other.change_to(100) && one.change_to(400));
+        assert!(!other.change_to(101), "there are 500 for both");
+        assert_eq!(budget.taken(), 400, "the one that is given up has nothing");
+        assert!(budget.has_room_for(600) && !budget.has_room_for(601));
+        assert!(one.change_to(10) && other.change_to(490));
+        drop(one);
+        assert_eq!(budget.taken(), 490);
+        drop(other);
+        assert!(budget.is_untouched());
+    }
+}
