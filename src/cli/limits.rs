@@ -27,7 +27,7 @@ pub(super) struct LimitArgs {
     keepalive: OrOff,
     /// How long the other end may acknowledge nothing, or take nothing of what waits for it, before the connection is given up; `off`
     /// leaves that to the kernel, which takes about a quarter of an hour.
-    #[arg(long, env = "CQLENS_UNACKNOWLEDGED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off)]
+    #[arg(long, env = "CQLENS_UNACKNOWLEDGED_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off)]
     unacknowledged_timeout: OrOff,
     /// How long a connection may carry no byte in either direction before it is closed; it may take up to a quarter longer.
     #[arg(long, env = "CQLENS_IDLE_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off)]

@@ -35,8 +35,6 @@ impl Policy {
     pub const MAX_CONNECTIONS: usize = 16_384;
     /// Shorter than what makes firewalls and load balancers forget a silent connection (350 s with the quickest of them).
     pub const KEEPALIVE: Duration = Duration::from_secs(60);
-    /// Longer than any pause of a client or node that is worth waiting for: drivers' heartbeats give up after less than a minute.
-    pub const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(120);
 }
 
 impl Default for Policy {
@@ -46,7 +44,8 @@ impl Default for Policy {
             max_connections_per_listener: None,
             max_connections_per_client: None,
             keepalive: Some(Self::KEEPALIVE),
-            unacknowledged_timeout: Some(Self::UNACKNOWLEDGED_TIMEOUT),
+            // Without cqlens a client may read nothing for as long as it likes.
+            unacknowledged_timeout: None,
             idle_timeout: None,
             accept_proxy_protocol: false,
             send_proxy_protocol: false,
