@@ -18,8 +18,8 @@ const SLAB: usize = 128 << 10;
 const ROOM: usize = 32 << 10;
 /// The longest chunk: what a socket holds is written on before more is read.
 const CHUNK: usize = 64 << 10;
-/// Slabs that a thread keeps for reading into them again, once the audit is done with what they hold: 8 MiB.
-const KEPT: usize = 64;
+/// Slabs that a thread keeps for reading into them again, once the audit is done with what they hold: 2 MiB.
+const KEPT: usize = 16;
 
 thread_local! {
     static SLABS: RefCell<Slabs> = RefCell::default();
