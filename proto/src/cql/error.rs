@@ -60,7 +60,7 @@ pub enum ParseErrorKind {
     /// Brackets nested deeper than [`super::MAX_DEPTH`].
     #[error("nested too deeply")]
     TooDeep,
-    /// A text longer than 4 GiB.
+    /// A text of more than [`super::MAX_TOKENS`] tokens, or longer than 4 GiB.
     #[error("text too long")]
     TooLong,
 }

@@ -20,6 +20,7 @@ mod token;
 
 pub use error::{Expected, ParseError, ParseErrorKind};
 pub use keyword::{Keyword, KeywordClass};
+pub use lexer::MAX_TOKENS;
 pub use lexer::tokens;
 pub use parse::{MAX_DEPTH, parse};
 pub use script::statements;

@@ -25,6 +25,10 @@ use word::{dollar_string, quoted_name, sign, string, word};
 
 use super::{ParseError, ParseErrorKind, Span, Token, TokenKind};
 
+/// How many tokens a text may have: a list of a hundred thousand constants fits. What is kept of a text while it is parsed is some
+/// hundred times as many bytes, however long the text is.
+pub const MAX_TOKENS: usize = 1 << 18;
+
 /// Cuts a text into tokens, one at a time; the last is [`TokenKind::End`], and then again.
 #[derive(Debug, Clone)]
 pub(super) struct Lexer<'text> {
@@ -133,13 +137,16 @@ fn offset(bytes: usize) -> u32 {
 ///
 /// # Errors
 ///
-/// At the first place where no token begins, or where one breaks off.
+/// At the first place where no token begins, or where one breaks off; at the token that is one too many.
 pub fn tokens(text: &str) -> Result<Vec<Token>, ParseError> {
     let mut lexer = Lexer::new(text)?;
     // A token and the blank after it take five bytes on average; a long text may well be one long string.
     let mut tokens = Vec::with_capacity((text.len() / 3 + 4).min(1024));
     loop {
         let token = lexer.next_token()?;
+        if tokens.len() == MAX_TOKENS {
+            return Err(lexical_error(ParseErrorKind::TooLong, token.span));
+        }
         tokens.push(token);
         if token.kind == TokenKind::End {
             return Ok(tokens);
@@ -408,6 +415,15 @@ mod tests {
     fn an_error_covers_whole_characters() {
         assert_eq!(tokens("a €").unwrap_err().span, Span::new(2, 5));
         assert_eq!(tokens("a 'bc").unwrap_err().span, Span::new(2, 5));
+    }
+
+    #[test]
+    fn there_is_an_end_to_what_is_kept_of_a_text() {
+        let longest = "a ".repeat(MAX_TOKENS - 1);
+        assert_eq!(tokens(&longest).unwrap().len(), MAX_TOKENS);
+        let error = tokens(&(longest.clone() + "b")).unwrap_err();
+        assert_eq!(error.kind, ParseErrorKind::TooLong);
+        assert_eq!(tokens(&format!("'{longest}'")).unwrap().len(), 2);
     }
 
     #[test]
