@@ -12,45 +12,110 @@ use std::{
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// What is allocated at a time.
-const SLAB: usize = 128 << 10;
-/// What a slab must have room for to be read into.
-const ROOM: usize = 32 << 10;
 /// The longest chunk: what a socket holds is written on before more is read.
 const CHUNK: usize = 64 << 10;
-/// Slabs that a thread keeps for reading into them again, once the audit is done with what they hold: 2 MiB.
-const KEPT: usize = 16;
+/// What a thread keeps of each size for reading into it again, once the audit is done with what it holds.
+const KEPT: usize = 2 << 20;
+
+/// What the next read of a direction is expected to bring, by what the last one did.
+///
+/// Requests and rows that are short go round in little memory, which stays in the processor's cache until the audit has looked at
+/// it; what is long is read with fewer calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Expected {
+    #[default]
+    Little,
+    Much,
+}
+
+impl Expected {
+    /// What is allocated at a time.
+    const fn slab(self) -> usize {
+        match self {
+            Self::Little => 32 << 10,
+            Self::Much => 128 << 10,
+        }
+    }
+
+    /// What a slab must have room for to be read into.
+    const fn room(self) -> usize {
+        self.slab() / 4
+    }
+
+    /// After a read of `length` bytes where there was room for `room`.
+    fn after(self, length: usize, room: usize) -> Self {
+        if length == room {
+            Self::Much
+        } else if length < Self::Little.room() {
+            Self::Little
+        } else {
+            self
+        }
+    }
+}
 
 thread_local! {
-    static SLABS: RefCell<Slabs> = RefCell::default();
+    static LITTLE: RefCell<Slabs> = RefCell::new(Slabs::of(Expected::Little.slab()));
+    static MUCH: RefCell<Slabs> = RefCell::new(Slabs::of(Expected::Much.slab()));
 }
 
 /// Reads the next chunk, empty where nothing more comes.
 ///
-/// All connections of a thread read into the same slab, one behind the other, and a chunk is a part of it: nothing is copied, and an
-/// idle connection has no buffer.
-pub(super) async fn next_chunk(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Bytes> {
-    poll_fn(|context| SLABS.with_borrow_mut(|slabs| slabs.poll_read(from, context))).await
+/// All connections of a thread read into the same slabs, one behind the other, and a chunk is a part of one: nothing is copied, and
+/// an idle connection has no buffer.
+pub(super) async fn next_chunk(
+    from: &mut (impl AsyncRead + Unpin),
+    expected: &mut Expected,
+) -> io::Result<Bytes> {
+    poll_fn(|context| {
+        let slabs = match expected {
+            Expected::Little => &LITTLE,
+            Expected::Much => &MUCH,
+        };
+        slabs.with_borrow_mut(|slabs| {
+            let room = slabs.make_room(expected.room());
+            let chunk = ready!(slabs.poll_read(from, room, context))?;
+            *expected = expected.after(chunk.len(), room);
+            Poll::Ready(Ok(chunk))
+        })
+    })
+    .await
 }
 
-/// The slab that is read into, and full ones whose chunks are still in use.
-#[derive(Default)]
+/// The slab that is read into, and full ones whose chunks are still in use; all of one size.
 struct Slabs {
+    size: usize,
     current: BytesMut,
+    has_begun: bool,
     full: VecDeque<BytesMut>,
 }
 
 impl Slabs {
+    fn of(size: usize) -> Self {
+        Self {
+            size,
+            current: BytesMut::new(),
+            has_begun: false,
+            full: VecDeque::new(),
+        }
+    }
+
+    /// How much the next read may bring: `least` or more.
+    fn make_room(&mut self, least: usize) -> usize {
+        if self.current.capacity() < least {
+            self.next_slab();
+        }
+        self.current.capacity().min(CHUNK)
+    }
+
     fn poll_read(
         &mut self,
         from: &mut (impl AsyncRead + Unpin),
+        room: usize,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<Bytes>> {
-        if self.current.capacity() < ROOM {
-            self.next_slab();
-        }
         // Nothing is kept in this future: it can be made anew for each poll.
-        let mut room = (&mut self.current).limit(CHUNK);
+        let mut room = (&mut self.current).limit(room);
         ready!(pin!(from.read_buf(&mut room)).poll(context))?;
         Poll::Ready(Ok(self.current.split().freeze()))
     }
@@ -58,10 +123,13 @@ impl Slabs {
     /// Begins a slab of whose parts nobody holds one any more, or a new one; gives one back that is more than were needed.
     fn next_slab(&mut self) {
         let full = std::mem::take(&mut self.current);
-        if full.capacity() > 0 && self.full.len() < KEPT {
+        // The first of all had no room for anything.
+        if self.has_begun && self.full.len() < KEPT / self.size {
             self.full.push_back(full);
         }
-        self.current = self.reclaim().unwrap_or_else(|| BytesMut::with_capacity(SLAB));
+        self.has_begun = true;
+        let free = self.reclaim();
+        self.current = free.unwrap_or_else(|| BytesMut::with_capacity(self.size));
         drop(self.reclaim());
     }
 
@@ -69,7 +137,7 @@ impl Slabs {
     fn reclaim(&mut self) -> Option<BytesMut> {
         for _ in 0..self.full.len().min(4) {
             let mut oldest = self.full.pop_front()?;
-            if oldest.try_reclaim(SLAB) {
+            if oldest.try_reclaim(self.size) {
                 return Some(oldest);
             }
             self.full.push_back(oldest);
@@ -90,24 +158,58 @@ mod tests {
         runtime.unwrap().block_on(future)
     }
 
-    /// How many bytes the thread's slabs have, whether in use or not.
-    fn slabs() -> usize {
-        SLABS.with_borrow(|slabs| (1 + slabs.full.len()) * SLAB)
+    /// How many slabs of this kind the thread has, whether in use or not.
+    fn slabs(kind: Expected) -> usize {
+        let slabs = match kind {
+            Expected::Little => &LITTLE,
+            Expected::Much => &MUCH,
+        };
+        slabs.with_borrow(|slabs| usize::from(slabs.has_begun) + slabs.full.len())
+    }
+
+    async fn read(reader: &mut (impl AsyncRead + Unpin), length: usize) -> Vec<Bytes> {
+        let (mut expected, mut chunks, mut read) = (Expected::default(), Vec::new(), 0);
+        while read < length {
+            let chunk = next_chunk(reader, &mut expected).await.unwrap();
+            read += chunk.len();
+            chunks.push(chunk);
+        }
+        chunks
     }
 
     #[test]
-    fn a_slab_is_read_into_again_when_its_chunks_are_gone() {
+    fn slabs_are_read_into_again_when_their_chunks_are_gone() {
+        run(async {
+            let (mut writer, mut reader) = tokio::io::duplex(256 << 10);
+            for length in [100, 10_000, 100_000].repeat(300) {
+                writer.write_all(&vec![7; length]).await.unwrap();
+                drop(read(&mut reader, length).await);
+            }
+        });
+        assert!(slabs(Expected::Little) <= 2, "{}", slabs(Expected::Little));
+        assert!(slabs(Expected::Much) <= 2, "{}", slabs(Expected::Much));
+    }
+
+    #[test]
+    fn short_reads_go_round_in_little_memory() {
         run(async {
             let (mut writer, mut reader) = tokio::io::duplex(256 << 10);
             for _ in 0..1_000 {
-                writer.write_all(&[7; 10_000]).await.unwrap();
-                let mut read = 0;
-                while read < 10_000 {
-                    read += next_chunk(&mut reader).await.unwrap().len();
-                }
+                writer.write_all(&[7; 1_000]).await.unwrap();
+                drop(read(&mut reader, 1_000).await);
             }
         });
-        assert!(slabs() <= 2 * SLAB, "{}", slabs());
+        assert_eq!(slabs(Expected::Much), 0);
+    }
+
+    #[test]
+    fn what_is_long_is_read_in_long_chunks() {
+        let chunks = run(async {
+            let (mut writer, mut reader) = tokio::io::duplex(1 << 20);
+            writer.write_all(&vec![7; 640 << 10]).await.unwrap();
+            read(&mut reader, 640 << 10).await
+        });
+        assert!(chunks.len() <= 12, "{}", chunks.len());
     }
 
     #[test]
@@ -117,14 +219,12 @@ mod tests {
             let mut kept = Vec::new();
             for number in 0..=255_u8 {
                 writer.write_all(&[number; 60_000]).await.unwrap();
-                let mut read = 0;
-                while read < 60_000 {
-                    let chunk = next_chunk(&mut reader).await.unwrap();
-                    read += chunk.len();
-                    kept.push((number, chunk));
-                }
+                let chunks = read(&mut reader, 60_000).await;
+                kept.extend(chunks.into_iter().map(|chunk| (number, chunk)));
             }
-            assert!(slabs() <= (KEPT + 1) * SLAB);
+            for kind in [Expected::Little, Expected::Much] {
+                assert!(slabs(kind) <= KEPT / kind.slab() + 1);
+            }
             for (number, chunk) in kept {
                 assert!(chunk.iter().all(|&byte| byte == number));
             }
@@ -138,17 +238,17 @@ mod tests {
         fn every_byte_comes_out_in_order(writes in vec(prop_oneof![1usize..300, 1usize..100_000], 1..30)) {
             let (sent, got) = run(async {
                 let (mut writer, mut reader) = tokio::io::duplex(256 << 10);
-                let (mut sent, mut got) = (Vec::new(), Vec::new());
+                let (mut sent, mut got, mut expected) = (Vec::new(), Vec::new(), Expected::default());
                 for (number, &length) in (0_u8..).zip(&writes) {
                     let bytes = vec![number; length];
                     writer.write_all(&bytes).await.unwrap();
                     sent.extend(bytes);
                     while got.len() < sent.len() {
-                        got.extend_from_slice(&next_chunk(&mut reader).await.unwrap());
+                        got.extend_from_slice(&next_chunk(&mut reader, &mut expected).await.unwrap());
                     }
                 }
                 drop(writer);
-                assert!(next_chunk(&mut reader).await.unwrap().is_empty());
+                assert!(next_chunk(&mut reader, &mut expected).await.unwrap().is_empty());
                 (sent, got)
             });
             prop_assert_eq!(sent, got);

@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::chunks::next_chunk;
+use super::chunks::{Expected, next_chunk};
 use crate::capture::Tap;
 
 /// Why a direction, or a connection, came to its end.
@@ -86,8 +86,9 @@ pub(super) async fn pump(
     mut to: impl AsyncWrite + Unpin,
     mut tap: Tap,
 ) -> Ended {
+    let mut expected = Expected::default();
     loop {
-        let chunk = match next_chunk(&mut from).await {
+        let chunk = match next_chunk(&mut from, &mut expected).await {
             Ok(chunk) if chunk.is_empty() => break,
             Ok(chunk) => chunk,
             // Only TLS says this: the connection ended without a goodbye. Many drivers close like that; and since envelopes
