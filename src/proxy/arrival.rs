@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use tokio::{net::TcpStream, time::timeout};
+use tokio::net::TcpStream;
 
 use super::{
     Drain, Policy, Proxy, Route,
@@ -11,6 +11,7 @@ use super::{
     proxy_header::{HeaderFault, Origin},
     refusal::{self, Refused},
 };
+use crate::timers::timeout;
 
 /// A client that has just been accepted.
 pub(super) struct Guest {

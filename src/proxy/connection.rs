@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     capture::{Clock, Connection, Queue, Tap, TlsFailure},
-    tls,
+    timers, tls,
 };
 
 /// A connection whose two sides are ready for bytes.
@@ -285,7 +285,7 @@ pub(super) async fn close_gently(client: &mut (impl AsyncRead + AsyncWrite + Unp
     let mut ignored = vec![0; 4096];
     let until_closed = async { while matches!(client.read(&mut ignored).await, Ok(n) if n > 0) {} };
     // A client that never closes loses nothing: it has been told.
-    let _ = tokio::time::timeout(LINGER, until_closed).await;
+    let _ = timers::timeout(LINGER, until_closed).await;
 }
 
 const LINGER: Duration = Duration::from_millis(500);

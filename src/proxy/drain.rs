@@ -10,10 +10,10 @@ use std::{
 
 use tokio::{
     sync::{mpsc, watch},
-    time::{Instant, sleep},
+    time::Instant,
 };
 
-use crate::capture::Connection;
+use crate::{capture::Connection, timers::sleep};
 
 /// The wish to shut down, passed to everything that must know of it.
 #[derive(Debug, Clone)]

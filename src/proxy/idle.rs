@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
-use crate::capture::Connection;
+use crate::{capture::Connection, timers::sleep};
 
 /// Waits until no byte has passed in either direction for `timeout`, or up to a quarter longer.
 ///

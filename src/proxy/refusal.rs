@@ -11,14 +11,16 @@ use rustix::io::Errno;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::{OwnedSemaphorePermit, Semaphore},
-    time::timeout,
 };
 
 use super::{
     gate::Full,
     throttle::{INTERVAL, Throttle},
 };
-use crate::capture::{Queue, Refusal};
+use crate::{
+    capture::{Queue, Refusal},
+    timers::timeout,
+};
 
 /// How many refused clients are answered at a time; each takes a file descriptor.
 pub const ANSWERED_AT_A_TIME: usize = 64;

@@ -8,12 +8,13 @@ use std::{io, sync::atomic::AtomicBool};
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     net::TcpStream,
-    time::{Instant, timeout_at},
+    time::Instant,
 };
 
 use super::{Drain, Policy, Route, keepalive, refusal};
 use crate::{
     capture::{Connection, Queue, TlsFailure},
+    timers::timeout_at,
     tls::{self, Acceptor, ClientFault, TlsStream},
 };
 
@@ -127,7 +128,7 @@ pub(super) async fn of_upstream(
     queue: &Queue,
 ) -> Result<Socket, NoUpstream> {
     let deadline = Instant::now() + route.connect_timeout;
-    let mut upstream = match within(deadline, TcpStream::connect(&route.upstream)).await {
+    let mut upstream = match timeout_at(deadline, TcpStream::connect(&route.upstream)).await {
         Ok(upstream) => upstream,
         Err(error) if refusal::is_out_of_descriptors(&error) => return Err(NoUpstream::NoDescriptor),
         Err(error) => {
@@ -146,7 +147,7 @@ pub(super) async fn of_upstream(
     let Some(connector) = &route.upstream_tls else {
         return Ok(Socket::Plain(upstream));
     };
-    match within(deadline, connector.connect(upstream)).await {
+    match timeout_at(deadline, connector.connect(upstream)).await {
         Ok(stream) => Ok(Socket::Tls(stream)),
         Err(error) => {
             tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
@@ -165,10 +166,4 @@ async fn prepare(upstream: &mut TcpStream, policy: &Policy, header: Option<Vec<u
         Some(header) => upstream.write_all(&header).await,
         None => Ok(()),
     }
-}
-
-async fn within<T>(deadline: Instant, opening: impl Future<Output = io::Result<T>>) -> io::Result<T> {
-    timeout_at(deadline, opening)
-        .await
-        .unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))
 }

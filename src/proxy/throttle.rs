@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::time::sleep;
+use crate::timers::sleep;
 
 /// How often something that goes on happening is spoken of.
 pub(super) const INTERVAL: Duration = Duration::from_secs(10);

@@ -16,6 +16,8 @@ use tokio::{
     sync::oneshot,
 };
 
+use crate::timers;
+
 /// Threads for connections; they end when this is dropped, and what still runs on them with them.
 #[derive(Debug)]
 pub struct Workers {
@@ -26,12 +28,12 @@ pub struct Workers {
 struct Worker {
     runtime: Handle,
     connections: Arc<AtomicUsize>,
-    /// Ends the thread when it is dropped.
-    _running: oneshot::Sender<()>,
+    /// The thread, and what ends it when it is dropped.
+    running: Option<(oneshot::Sender<()>, thread::JoinHandle<()>)>,
 }
 
 impl Workers {
-    /// Starts `threads` threads, at least one.
+    /// Starts `threads` threads, at least one. They wait with the timers of the runtime that this is called in.
     ///
     /// # Errors
     /// A thread or runtime that cannot be had.
@@ -70,20 +72,35 @@ impl Workers {
 
 impl Worker {
     fn start(number: usize) -> io::Result<Self> {
-        let runtime = Builder::new_current_thread().enable_io().enable_time().build()?;
+        // Waiting for sockets is cheaper without timers.
+        let timers = Handle::current();
+        let runtime = Builder::new_current_thread().enable_io().build()?;
         let handle = runtime.handle().clone();
         let (running, stopped) = oneshot::channel();
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name(format!("wire-{number}"))
             .spawn(move || {
+                timers::kept_by(timers);
                 // Nothing is ever sent: the sender goes away when the thread is to end.
                 let _ = runtime.block_on(stopped);
+                // A name that is being looked up would hold it.
+                runtime.shutdown_background();
             })?;
         Ok(Self {
             runtime: handle,
             connections: Arc::default(),
-            _running: running,
+            running: Some((running, thread)),
         })
+    }
+}
+
+impl Drop for Worker {
+    /// Waits for the thread: its connections have timers of the runtime that goes on here.
+    fn drop(&mut self) {
+        if let Some((running, thread)) = self.running.take() {
+            drop(running);
+            let _ = thread.join();
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use tokio_rustls::{
 };
 
 use super::{Authorities, Identity, TlsError, TlsStream, VERSIONS, is_plain, provider};
+use crate::timers;
 
 /// Does handshakes with clients. Its clones are renewed together.
 #[derive(Debug, Clone)]
@@ -60,7 +61,7 @@ impl Acceptor {
     pub async fn accept(&self, client: TcpStream) -> Result<TlsStream, ClientFault> {
         // Boxed, because it is big and soon over.
         let handshake = Box::pin(TlsAcceptor::from(self.config.load_full()).accept(client));
-        match tokio::time::timeout(PATIENCE, handshake).await {
+        match timers::timeout(PATIENCE, handshake).await {
             Err(_elapsed) => Err(ClientFault::Slow(PATIENCE)),
             Ok(Ok(stream)) => Ok(Box::new(stream.into())),
             Ok(Err(error)) => Err(fault(error)),
