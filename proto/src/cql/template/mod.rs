@@ -65,11 +65,14 @@ impl Template {
 
     /// The template of a text that does not parse: its keywords, its signs, and the first table it names.
     ///
-    /// Nobody knows where values stand in such a text, so every other word is taken for one. Linear in the length
-    /// of the text.
+    /// Nobody knows where values stand in such a text, so every other word is taken for one. Of a long text only the beginning counts.
     #[must_use]
     pub fn unparsed(text: &str) -> Self {
-        Self::from_text(unparsed::normalised(text), UNPARSED, Self::MAX_UNPARSED_LEN)
+        Self::from_text(
+            unparsed::normalised(text, Self::MAX_UNPARSED_LEN),
+            UNPARSED,
+            Self::MAX_UNPARSED_LEN,
+        )
     }
 
     fn from_text(mut text: String, seed: u64, limit: usize) -> Self {

@@ -2,28 +2,32 @@
 
 use crate::cql::ast::{Kind, Other, Statement};
 use crate::cql::lexer::Lexer;
-use crate::cql::{Keyword, TokenKind};
+use crate::cql::{Keyword, MAX_TOKENS, TokenKind};
 
 use super::writer::{VALUE, Writer};
 
 /// The template of a text of which nothing is known but its tokens.
 ///
 /// Keywords and signs stay, and the first table that a keyword announces, unless a string or a quoted name comes
-/// before it: after a missing quote, what looks like a table may be the inside of a value.
-pub(super) fn normalised(text: &str) -> String {
+/// before it: after a missing quote, what looks like a table may be the inside of a value. What is longer than `limit` bytes, or
+/// made of more than [`MAX_TOKENS`], breaks off behind that: whoever sends such texts is not told apart by their ends.
+pub(super) fn normalised(text: &str, limit: usize) -> String {
     let mut words = Words::default();
     let Ok(mut lexer) = Lexer::new(text) else {
         return words.text;
     };
     let mut place = Place::BeforeTable;
-    loop {
+    for _ in 0..MAX_TOKENS {
+        if words.text.len() > limit {
+            break;
+        }
         let Ok(token) = lexer.next_token() else {
             place = Place::Elsewhere;
             words.push(VALUE);
             continue;
         };
         place = match (token.kind, place) {
-            (TokenKind::End, _) => return words.text,
+            (TokenKind::End, _) => break,
             (TokenKind::Keyword(keyword), Place::BeforeTable | Place::AtTable)
                 if announces_table(keyword) =>
             {
@@ -49,6 +53,7 @@ pub(super) fn normalised(text: &str) -> String {
             }
         };
     }
+    words.text
 }
 
 /// Where in a text without structure the next token stands.
