@@ -129,6 +129,7 @@ async fn proxy(upstream: SocketAddr, queue: Arc<Queue>) -> std::io::Result<Socke
         connect_timeout: Duration::from_secs(5),
         client_tls: None,
         upstream_tls: None,
+        topology: None,
     };
     let workers = Workers::start(1)?;
     let (begin_drain, drain) = Drain::new();

@@ -1,6 +1,6 @@
 //! The data path: accepts clients, pairs each with a connection to the upstream, and moves bytes.
 //!
-//! What is absent on purpose: decoding, rewriting, and any wait for the audit.
+//! What is absent on purpose: decoding, rewriting (but for [`topology`], where the operator asks for it), and any wait for the audit.
 
 mod accept;
 mod arrival;
@@ -17,6 +17,7 @@ mod pump;
 mod refusal;
 mod socket;
 mod throttle;
+pub mod topology;
 mod watched;
 mod workers;
 
@@ -45,6 +46,7 @@ pub use gate::Gate;
 pub use policy::Policy;
 pub use proxy_header::LOCAL as PROXY_PROTOCOL_LOCAL;
 pub use refusal::ANSWERED_AT_A_TIME as REFUSALS_AT_A_TIME;
+use topology::Pairing;
 pub use workers::Workers;
 
 /// Where connections go, and how.
@@ -58,6 +60,8 @@ pub struct Route {
     pub client_tls: Option<Acceptor>,
     /// TLS to the node; none means plain connections.
     pub upstream_tls: Option<Connector>,
+    /// Which addresses clients are shown; none means that nothing is rewritten.
+    pub topology: Option<Pairing>,
 }
 
 /// What all connections of a process share.

@@ -40,6 +40,7 @@ impl Rig {
             connect_timeout: Duration::from_secs(5),
             client_tls: None,
             upstream_tls: None,
+            topology: None,
         };
         let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(
             listener,

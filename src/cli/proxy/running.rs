@@ -256,6 +256,7 @@ pub(super) fn route(args: &Args, tls: &Tls) -> Route {
         connect_timeout: args.connect_timeout,
         client_tls: tls.clients.clone(),
         upstream_tls: tls.upstream.clone(),
+        topology: None,
     }
 }
 
