@@ -20,9 +20,11 @@ use super::{
     drain::Release,
     gate::Seat,
     idle,
-    pump::{Ended, Side, pump},
+    path::{Path, Rewritten, Unchanged},
+    pump::{Ended, Side},
     refusal::{self, Refused},
     socket::{self, Halves, NoUpstream, Socket},
+    topology::{Pairing, Shared},
     watched::Watched,
 };
 use crate::{
@@ -94,14 +96,26 @@ pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
         drain,
         idle_timeout,
     };
-    // Boxed where there is TLS, so that plain connections need not make room for it.
-    let ended = match (client, upstream) {
-        (Socket::Plain(client), Socket::Plain(upstream)) => link.forward(client, upstream).await,
-        (Socket::Plain(client), Socket::Tls(upstream)) => Box::pin(link.forward(client, upstream)).await,
-        (Socket::Tls(client), Socket::Plain(upstream)) => Box::pin(link.forward(client, upstream)).await,
-        (Socket::Tls(client), Socket::Tls(upstream)) => Box::pin(link.forward(client, upstream)).await,
+    // Boxed where there is TLS, or something to rewrite, so that plain connections need not make room for it.
+    let ended = match (client, upstream, &route.topology) {
+        (client, upstream, Some(pairing)) => Box::pin(link.rewrite(client, upstream, pairing)).await,
+        (Socket::Plain(client), Socket::Plain(upstream), None) => {
+            link.forward(client, upstream, Unchanged).await
+        }
+        (Socket::Plain(client), Socket::Tls(upstream), None) => {
+            Box::pin(link.forward(client, upstream, Unchanged)).await
+        }
+        (Socket::Tls(client), Socket::Plain(upstream), None) => {
+            Box::pin(link.forward(client, upstream, Unchanged)).await
+        }
+        (Socket::Tls(client), Socket::Tls(upstream), None) => {
+            Box::pin(link.forward(client, upstream, Unchanged)).await
+        }
     };
     tracing::debug!(client = %connection.client, %ended, bytes = connection.bytes(), "connection closed");
+    if let Ended::Unreadable(_) = ended {
+        tracing::warn!(client = %connection.client, upstream = %route.upstream, "{ended}");
+    }
     if let Some(failure) = tls_failure(&ended) {
         tracing::warn!(client = %connection.client, upstream = %route.upstream, "{ended}");
         proxy.queue.count_tls_failure(failure);
@@ -131,14 +145,27 @@ struct Link<'a> {
 }
 
 impl Link<'_> {
-    async fn forward(self, mut client: impl Halves, mut upstream: impl Halves) -> Ended {
+    /// With the addresses of listeners in place of those of nodes.
+    async fn rewrite(self, client: Socket, upstream: Socket, pairing: &Pairing) -> Ended {
+        let shared = Shared::new(pairing.clone());
+        let path = Rewritten(&shared);
+        match (client, upstream) {
+            (Socket::Plain(client), Socket::Plain(upstream)) => self.forward(client, upstream, path).await,
+            (Socket::Plain(client), Socket::Tls(upstream)) => self.forward(client, upstream, path).await,
+            (Socket::Tls(client), Socket::Plain(upstream)) => self.forward(client, upstream, path).await,
+            (Socket::Tls(client), Socket::Tls(upstream)) => self.forward(client, upstream, path).await,
+        }
+    }
+
+    async fn forward(self, mut client: impl Halves, mut upstream: impl Halves, path: impl Path) -> Ended {
         let ended = {
             let (client_read, client_write) = client.halves();
             let (upstream_read, upstream_write) = upstream.halves();
-            let requests = pump(client_read, upstream_write, self.tap(Direction::Request));
+            let requests = path.requests(client_read, upstream_write, self.tap(Direction::Request));
             let (over, stalled) = (AtomicBool::new(false), AtomicBool::new(false));
             let client_write = Watched::new(client_write, &stalled);
-            let mut responses = pin!(pump(upstream_read, client_write, self.tap(Direction::Response)));
+            let mut responses =
+                pin!(path.responses(upstream_read, client_write, self.tap(Direction::Response)));
             let forwarded = both(requests, responses.as_mut(), &over);
             let must_ask = || self.idle_timeout.is_some() || self.drain.has_begun();
             match until(forwarded, self.told_to_end(&stalled), must_ask).await {
@@ -154,7 +181,9 @@ impl Link<'_> {
         match ended.reset_by() {
             Some(Side::Client) => reset(upstream.tcp()),
             Some(Side::Upstream) => reset(client.tcp()),
-            None if matches!(ended, Ended::Drained | Ended::Idle) => close_gently(&mut client).await,
+            None if matches!(ended, Ended::Drained | Ended::Idle | Ended::Unreadable(_)) => {
+                close_gently(&mut client).await
+            }
             None => {}
         }
         ended

@@ -11,6 +11,7 @@ mod drain;
 mod gate;
 mod idle;
 mod keepalive;
+mod path;
 mod policy;
 mod proxy_header;
 mod pump;

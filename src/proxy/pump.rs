@@ -1,10 +1,17 @@
 //! The only place where bytes move.
+//!
+//! Where clients are shown the addresses of listeners instead of those of nodes, [`pump`] also shows requests to whoever follows them, and
+//! responses move in [`pump_rewritten`]. The tap sees what was sent, not what became of it.
 
 use std::{fmt, io};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::chunks::{Expected, next_chunk};
+use super::{
+    chunks::{Expected, next_chunk},
+    topology::{Responses, Unreadable},
+};
 use crate::capture::Tap;
 
 /// Why a direction, or a connection, came to its end.
@@ -20,6 +27,8 @@ pub(super) enum Ended {
     Drained,
     /// Nothing has passed for as long as the operator allows.
     Idle,
+    /// The node sent what might lead the client around cqlens.
+    Unreadable(Unreadable),
 }
 
 /// Whose fault an error is.
@@ -57,7 +66,7 @@ impl Ended {
         match self {
             Self::Finished => false,
             Self::WriteFailed(side, _) => *side == Side::Client,
-            Self::ReadFailed(..) | Self::Drained | Self::Idle => true,
+            Self::ReadFailed(..) | Self::Drained | Self::Idle | Self::Unreadable(_) => true,
         }
     }
 }
@@ -68,6 +77,12 @@ impl fmt::Display for Ended {
             Self::Finished => return formatter.write_str("closed by both sides"),
             Self::Drained => return formatter.write_str("closed by cqlens"),
             Self::Idle => return formatter.write_str("closed by cqlens, nothing has passed for too long"),
+            Self::Unreadable(reason) => {
+                return write!(
+                    formatter,
+                    "closed by cqlens, which cannot tell what addresses it may pass on: {reason}"
+                );
+            }
             Self::ReadFailed(side, error) => ("reading from", side, error),
             Self::WriteFailed(side, error) => ("writing to", side, error),
         };
@@ -80,27 +95,74 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`.
+/// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`. `follow` sees it before.
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut tap: Tap,
+    mut follow: impl FnMut(&Bytes),
 ) -> Ended {
     let mut expected = Expected::default();
     loop {
-        let chunk = match next_chunk(&mut from, &mut expected).await {
-            Ok(chunk) if chunk.is_empty() => break,
-            Ok(chunk) => chunk,
-            // Only TLS says this: the connection ended without a goodbye. Many drivers close like that; and since envelopes
-            // tell their length, a receiver cannot take what is cut off for the whole.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
-            Err(error) => return Ended::ReadFailed(Side::Upstream, error),
+        let chunk = match read(&mut from, &mut expected).await {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => break,
+            Err(ended) => return ended,
         };
         tap.offer(&chunk);
+        follow(&chunk);
         if let Err(error) = write(&mut to, &chunk).await {
             return Ended::WriteFailed(Side::Client, error);
         }
     }
+    end(to).await
+}
+
+/// Writes to `to` what becomes of what it reads from `from`, until `from` ends; then ends `to`.
+pub(super) async fn pump_rewritten(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    mut tap: Tap,
+    mut responses: Responses<'_>,
+) -> Ended {
+    let mut expected = Expected::default();
+    loop {
+        let chunk = match read(&mut from, &mut expected).await {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => break,
+            Err(ended) => return ended,
+        };
+        tap.offer(&chunk);
+        responses.feed(chunk);
+        loop {
+            let written = match responses.next().await {
+                Ok(Some(bytes)) => write(&mut to, &bytes).await,
+                Ok(None) => break,
+                Err(unreadable) => return Ended::Unreadable(unreadable),
+            };
+            if let Err(error) = written {
+                return Ended::WriteFailed(Side::Client, error);
+            }
+        }
+    }
+    end(to).await
+}
+
+/// The next chunk, none at the end.
+async fn read(
+    from: &mut (impl AsyncRead + Unpin),
+    expected: &mut Expected,
+) -> Result<Option<Bytes>, Ended> {
+    match next_chunk(from, expected).await {
+        Ok(chunk) => Ok(Some(chunk).filter(|chunk| !chunk.is_empty())),
+        // Only TLS says this: the connection ended without a goodbye. Many drivers close like that; and since envelopes
+        // tell their length, a receiver cannot take what is cut off for the whole.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(Ended::ReadFailed(Side::Upstream, error)),
+    }
+}
+
+async fn end(mut to: impl AsyncWrite + Unpin) -> Ended {
     match to.shutdown().await {
         Ok(()) => Ended::Finished,
         Err(error) => Ended::WriteFailed(Side::Client, error),

@@ -14,6 +14,14 @@ use std::{
 use cqlens_proto::types::Uuid;
 use tokio::sync::{Notify, watch};
 
+use super::{
+    counts::{Counters, Counts},
+    missing::Missing,
+    node::Identity,
+    prepared::PreparedStatements,
+};
+use crate::timers;
+
 /// How long a connection waits for a node that is not known yet, unless the operator says otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -37,6 +45,8 @@ pub struct NodeAddress {
 #[derive(Debug, Default)]
 pub struct Known {
     nodes: Vec<NodeAddress>,
+    /// Nodes that are no longer there, the last ones first: clients may still have to hear that they have gone.
+    former: Vec<NodeAddress>,
     by_host_id: HashMap<Uuid, usize>,
     by_native: HashMap<SocketAddr, usize>,
     /// None where several nodes have the address, with different ports.
@@ -45,7 +55,7 @@ pub struct Known {
 }
 
 impl Known {
-    fn new(nodes: Vec<NodeAddress>) -> Self {
+    fn new(nodes: Vec<NodeAddress>, before: &Self) -> Self {
         let mut known = Self::default();
         for (index, node) in nodes.iter().enumerate() {
             if let Some(host_id) = node.host_id {
@@ -59,7 +69,15 @@ impl Known {
             broadcasts.and_modify(is_other).or_insert(Some(index));
         }
         known.nodes = nodes;
+        let gone = before.nodes.iter().chain(&before.former);
+        let gone = gone.filter(|node| known.by_native(node.native).is_none());
+        known.former = gone.take(MAX_FORMER).cloned().collect();
         known
+    }
+
+    /// The node that the cluster has shown to clients at an address and port, if it does so no more.
+    pub(super) fn former(&self, native: SocketAddr) -> Option<&NodeAddress> {
+        self.former.iter().find(|node| node.native == native)
     }
 
     /// All nodes, in the order in which they were published.
@@ -82,6 +100,11 @@ impl Known {
         self.nodes.get((*self.by_native_ip.get(&native)?)?)
     }
 
+    /// Whether the cluster shows any node to clients at an address.
+    pub(super) fn is_native(&self, address: IpAddr) -> bool {
+        self.by_native_ip.contains_key(&address)
+    }
+
     /// The node that other nodes reach at an address; none where several nodes share it.
     pub fn by_broadcast(&self, broadcast: IpAddr) -> Option<&NodeAddress> {
         self.nodes.get((*self.by_broadcast.get(&broadcast)?)?)
@@ -99,7 +122,13 @@ struct Shared {
     known: watch::Sender<Arc<Known>>,
     wanted: Notify,
     patience: Duration,
+    missing: Missing,
+    prepared: PreparedStatements,
+    counters: Counters,
 }
+
+/// Nodes that have left and are remembered.
+const MAX_FORMER: usize = 256;
 
 impl Addresses {
     /// No node is known yet; connections wait up to `patience` for one that they need.
@@ -109,6 +138,9 @@ impl Addresses {
                 known: watch::Sender::default(),
                 wanted: Notify::new(),
                 patience,
+                missing: Missing::default(),
+                prepared: PreparedStatements::default(),
+                counters: Counters::default(),
             }),
         }
     }
@@ -117,7 +149,8 @@ impl Addresses {
     ///
     /// Where two entries have one host id, or one native address and port, the later one counts.
     pub fn publish(&self, nodes: Vec<NodeAddress>) {
-        self.shared.known.send_replace(Arc::new(Known::new(nodes)));
+        let publish = |known: &mut Arc<Known>| *known = Arc::new(Known::new(nodes, known));
+        self.shared.known.send_modify(publish);
     }
 
     /// What is known now.
@@ -135,21 +168,56 @@ impl Addresses {
     /// [`patience`](Self::patience), or at once if that is zero.
     pub async fn ready(&self, find: impl Fn(&Known) -> Option<&NodeAddress>) -> Option<NodeAddress> {
         let found = |known: &Known| find(known).filter(|node| node.ready).cloned();
-        let mut known = self.shared.known.subscribe();
-        if let Some(node) = found(&known.borrow_and_update()) {
+        if let Some(node) = found(&self.known()) {
             return Some(node);
         }
         self.shared.wanted.notify_one();
-        let in_time = tokio::time::timeout(self.shared.patience, async {
-            // The sender is in `self`: this cannot fail.
-            while known.changed().await.is_ok() {
-                if let Some(node) = found(&known.borrow_and_update()) {
-                    return Some(node);
-                }
+        let changed = self.until(|known| found(known).is_some()).await;
+        changed.and_then(|known| found(&known))
+    }
+
+    /// Waits until what is known is `enough`; none if that takes longer than the patience.
+    async fn until(&self, enough: impl Fn(&Known) -> bool) -> Option<Arc<Known>> {
+        let mut known = self.shared.known.subscribe();
+        let waited = timers::timeout(self.shared.patience, known.wait_for(|known| enough(known)));
+        Some(Arc::clone(&*waited.await.ok()?.ok()?))
+    }
+
+    /// Waits until all of `nodes` are known and ready, but for those that were waited for in vain a short while ago. Which have not
+    /// come, the log says. `port` is assumed where a node has none.
+    pub(super) async fn wait_for(&self, nodes: &[Identity], port: u16) {
+        let is_ready = |known: &Known, node: &Identity| node.find(known, port).is_some_and(|node| node.ready);
+        let worth = |node: &&Identity| self.shared.missing.is_worth_waiting(node);
+        let nodes: Vec<Identity> = nodes.iter().filter(worth).copied().collect();
+        if nodes.is_empty() {
+            return;
+        }
+        self.shared.wanted.notify_one();
+        let all = |known: &Known| nodes.iter().all(|node| is_ready(known, node));
+        if self.until(all).await.is_some() {
+            return;
+        }
+        let known = self.known();
+        for node in nodes {
+            if !is_ready(&known, &node) {
+                let waited = self.shared.patience;
+                tracing::warn!(%node, ?waited, "a node has no listener: clients do not hear of it");
+                self.shared.missing.note(node);
             }
-            None
-        });
-        in_time.await.ok().flatten()
+        }
+    }
+
+    /// What rewriting has done so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.counters.read()
+    }
+
+    pub(super) fn counters(&self) -> &Counters {
+        &self.shared.counters
+    }
+
+    pub(super) fn prepared(&self) -> &PreparedStatements {
+        &self.shared.prepared
     }
 
     /// How long connections wait for one node.

@@ -1,0 +1,88 @@
+//! What prepared ids stand for, as far as rewriting needs it. A statement may be prepared on one connection and executed on another, so
+//! all connections of a cluster share this.
+//!
+//! Bounded: when [`MAX_IDS`] are known, those of statements that read no table of nodes are forgotten, and when that is not enough, all.
+//! What is forgotten costs its executions a look into their answers, until an answer tells again.
+
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+use super::reading::Reading;
+
+/// Ids that are remembered; an entry is about 100 bytes.
+const MAX_IDS: usize = 65_536;
+
+/// Longer ids are not remembered. Cassandra's and ScyllaDB's have 16 bytes.
+const MAX_ID_LEN: usize = 64;
+
+/// What statements with an id read.
+#[derive(Debug, Default)]
+pub(super) struct PreparedStatements {
+    /// None for statements that read no table of nodes.
+    ids: DashMap<Box<[u8]>, Option<Arc<Reading>>>,
+}
+
+/// What is known of an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Remembered {
+    /// It reads a table of nodes.
+    Reads(Arc<Reading>),
+    /// It reads none, or no addresses.
+    Harmless,
+    /// It was prepared elsewhere, or long ago.
+    Unknown,
+}
+
+impl PreparedStatements {
+    pub(super) fn remember(&self, id: &[u8], reading: Option<Arc<Reading>>) {
+        if id.len() > MAX_ID_LEN {
+            return;
+        }
+        if self.ids.len() >= MAX_IDS {
+            self.ids.retain(|_, reading| reading.is_some());
+            if self.ids.len() >= MAX_IDS {
+                self.ids.clear();
+            }
+        }
+        self.ids.insert(id.into(), reading);
+    }
+
+    pub(super) fn recall(&self, id: &[u8]) -> Remembered {
+        match self.ids.get(id).as_deref() {
+            Some(Some(reading)) => Remembered::Reads(Arc::clone(reading)),
+            Some(None) => Remembered::Harmless,
+            None => Remembered::Unknown,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::topology::reading::{Columns, Table};
+
+    #[test]
+    fn readers_of_nodes_outlive_other_statements() {
+        let statements = PreparedStatements::default();
+        let reading = Arc::new(Reading {
+            table: Table::Peers,
+            columns: Columns::All { known: None },
+        });
+        statements.remember(b"peers", Some(Arc::clone(&reading)));
+        for number in 0..=MAX_IDS {
+            statements.remember(&number.to_be_bytes(), None);
+        }
+        assert_eq!(statements.recall(b"peers"), Remembered::Reads(reading));
+        assert_eq!(statements.recall(&0_usize.to_be_bytes()), Remembered::Unknown);
+        assert_eq!(statements.recall(&MAX_IDS.to_be_bytes()), Remembered::Harmless);
+        assert!(statements.ids.len() <= MAX_IDS);
+    }
+
+    #[test]
+    fn an_id_as_long_as_an_answer_is_not_kept() {
+        let statements = PreparedStatements::default();
+        statements.remember(&[0; 1000], None);
+        assert_eq!(statements.recall(&[0; 1000]), Remembered::Unknown);
+    }
+}

@@ -1,0 +1,110 @@
+//! Follows the requests of a connection as they pass, and remembers whose answers name nodes. Requests are never changed.
+
+use bytes::Bytes;
+use cqlens_proto::{
+    envelope::{Direction, Envelope, Header, Opcode},
+    message::{Decoded, Execute, Extensions, Prepare, Query, Request, Startup},
+    stream::{EnvelopeStream, StreamItem},
+};
+
+use super::{
+    prepared::Remembered,
+    reading::Text,
+    shared::{Expected, Shared},
+};
+
+/// The requests of one connection.
+#[derive(Debug)]
+pub(in crate::proxy) struct Requests<'a> {
+    shared: &'a Shared,
+    stream: EnvelopeStream,
+}
+
+impl<'a> Requests<'a> {
+    pub(in crate::proxy) fn new(shared: &'a Shared) -> Self {
+        let negotiated = std::sync::Arc::clone(&shared.negotiated);
+        Self {
+            shared,
+            stream: EnvelopeStream::new(Direction::Request, negotiated),
+        }
+    }
+
+    /// Reads the next bytes; must run before they are sent on, so that no answer comes before its request is known.
+    pub(in crate::proxy) fn follow(&mut self, chunk: &Bytes) {
+        self.stream.feed(chunk.clone());
+        while let Some(item) = self.stream.next_item() {
+            match item {
+                StreamItem::Envelope(envelope) => self.request(&envelope),
+                StreamItem::Skipped { header, .. } => self.unread(&header),
+                StreamItem::Long(_) => {}
+                StreamItem::Damaged(error) | StreamItem::Lost(error) => {
+                    // The node will most likely refuse them: answers are looked at all the same.
+                    tracing::debug!(%error, "requests cannot be followed");
+                    self.shared.turn_blind();
+                }
+            }
+        }
+    }
+
+    fn request(&self, envelope: &Envelope) {
+        let header = &envelope.header;
+        let Ok(Decoded { message, .. }) = Request::decode(envelope, self.shared.extensions()) else {
+            return self.unread(header);
+        };
+        let expected = match message {
+            Request::Query(query) => query_answer(&query),
+            Request::Prepare(prepare) => Some(prepare_answer(&prepare)),
+            Request::Execute(execute) => self.execute_answer(&execute),
+            Request::Options => Some(Expected::Supported),
+            Request::Register(_) => return self.shared.expect_events(),
+            Request::Startup(startup) => return self.shared.agree_on(extensions(&startup)),
+            _ => None,
+        };
+        match expected {
+            Some(expected) => self.shared.expect(header.stream_id, expected),
+            None => self.shared.expect_nothing(header.stream_id),
+        }
+    }
+
+    /// A request of which only the header can be told.
+    fn unread(&self, header: &Header) {
+        let expected = match header.opcode {
+            Opcode::PREPARE => Expected::PreparedUnclear,
+            _ => Expected::Unclear { id: None },
+        };
+        self.shared.expect(header.stream_id, expected);
+    }
+
+    fn execute_answer(&self, execute: &Execute<'_>) -> Option<Expected> {
+        let id = execute.id.0;
+        match self.shared.pairing.addresses.prepared().recall(id) {
+            Remembered::Harmless => None,
+            Remembered::Reads(reading) => Some(Expected::Rows(reading)),
+            Remembered::Unknown => Some(Expected::Unclear { id: Some(id.into()) }),
+        }
+    }
+}
+
+fn query_answer(query: &Query<'_>) -> Option<Expected> {
+    match Text::of(query.query, query.parameters.keyspace) {
+        Text::Harmless => None,
+        Text::Reads(reading) => Some(Expected::Rows(reading)),
+        Text::Unclear => Some(Expected::Unclear { id: None }),
+    }
+}
+
+fn prepare_answer(prepare: &Prepare<'_>) -> Expected {
+    match Text::of(prepare.query, prepare.keyspace) {
+        Text::Harmless => Expected::PreparedHarmless,
+        Text::Reads(reading) => Expected::PreparedReader(reading),
+        Text::Unclear => Expected::PreparedUnclear,
+    }
+}
+
+/// What a client opts in to; it does so only where the node has announced it.
+fn extensions(startup: &Startup<'_>) -> Extensions {
+    Extensions {
+        result_metadata_id: startup.get("SCYLLA_USE_METADATA_ID").is_some(),
+        ..Extensions::NONE
+    }
+}

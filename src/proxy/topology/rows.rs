@@ -1,0 +1,284 @@
+//! Rows of nodes with the addresses of their listeners. All bytes but those of the changed cells stay as they are.
+//!
+//! A null address is filled in where the row has a host id: drivers that find no address for clients would take the one for other
+//! nodes, and so lead around the proxy. Rows without a host id are of nodes that have not joined; drivers pass over them, and they stay
+//! as they are.
+
+use std::{net::SocketAddr, ops::Range};
+
+use bytes::{Bytes, BytesMut};
+use cqlens_proto::message::{Row, Rows};
+
+use super::{
+    addresses::{Known, NodeAddress},
+    cell, json,
+    node::Identity,
+    reading::{Columns, Form, Reading, Role, Table},
+};
+
+/// What may be told about nodes at one moment.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sight<'a> {
+    pub(super) known: &'a Known,
+    /// The node of the connection.
+    pub(super) own: &'a NodeAddress,
+}
+
+impl<'a> Sight<'a> {
+    /// The node with an identity; that of the connection is known also where the view lacks it.
+    pub(super) fn find(self, identity: &Identity) -> Option<&'a NodeAddress> {
+        let port = self.own.native.port();
+        let own = || identity.is(self.own, port).then_some(self.own);
+        identity.find(self.known, port).or_else(own)
+    }
+}
+
+/// What becomes of rows.
+#[derive(Debug, Default)]
+pub(super) struct Rewritten {
+    /// Replacements of ranges of the body, in order.
+    edits: Vec<(Range<usize>, Vec<u8>)>,
+    /// Nodes of rows that were left out, since they are not known or not ready.
+    pub(super) missing: Vec<Identity>,
+    /// Something was computed of an address that is shown as it is.
+    pub(super) may_leak: bool,
+}
+
+impl Rewritten {
+    /// The body with everything replaced; none where nothing is.
+    pub(super) fn body(&self, body: &Bytes) -> Option<Bytes> {
+        if self.edits.is_empty() {
+            return None;
+        }
+        let mut out = BytesMut::with_capacity(body.len() + 64);
+        let mut at = 0;
+        for (range, replacement) in &self.edits {
+            out.extend_from_slice(body.get(at..range.start).unwrap_or_default());
+            out.extend_from_slice(replacement);
+            at = range.end;
+        }
+        out.extend_from_slice(body.get(at..).unwrap_or_default());
+        Some(out.freeze())
+    }
+}
+
+/// The roles of a result's columns; none if they cannot be told, because neither the result nor PREPARED names them.
+pub(super) fn roles(reading: &Reading, rows: &Rows<'_>) -> Option<Vec<Role>> {
+    let table = reading.table;
+    let roles = match (&reading.columns, &rows.metadata.columns) {
+        (Columns::JsonAll | Columns::JsonListed(_), _) => vec![Role::JsonRow],
+        (Columns::Listed(roles), _) => roles.clone(),
+        (Columns::All { .. }, Some(columns)) => columns
+            .iter()
+            .map(|column| Role::of_column(table, column.name))
+            .collect(),
+        (Columns::All { known }, None) => known.clone()?,
+    };
+    (roles.len() == rows.metadata.column_count).then_some(roles)
+}
+
+/// Rewrites `rows`, the end of `body`. Rows of nodes that are not known or not ready are left out.
+///
+/// None if a row ends early.
+pub(super) fn rewrite(
+    body: &Bytes,
+    rows: &Rows<'_>,
+    reading: &Reading,
+    roles: &[Role],
+    sight: Sight<'_>,
+) -> Option<Rewritten> {
+    let mut rewritten = Rewritten {
+        may_leak: roles.contains(&Role::Unclear),
+        ..Rewritten::default()
+    };
+    if !roles.iter().any(|role| role.tells()) {
+        return Some(rewritten);
+    }
+    let start = body.len() - rows.byte_len();
+    let (mut at, mut kept) = (start, 0_usize);
+    for row in rows.iter() {
+        let row = row.ok()?;
+        let place = at..at + row.byte_len();
+        at = place.end;
+        let row = RowOfNode::read(row, reading, roles);
+        rewritten.may_leak |= row.is_unclear;
+        match row.listen(reading.table, sight) {
+            Ok(Some(listen)) => row.edit(place.start, listen, &mut rewritten.edits),
+            Ok(None) => {}
+            Err(identity) => {
+                rewritten.missing.push(identity);
+                rewritten.edits.push((place, Vec::new()));
+                continue;
+            }
+        }
+        kept += 1;
+    }
+    if kept < rows.len() {
+        let count = u32::try_from(kept).ok()?.to_be_bytes().to_vec();
+        rewritten.edits.insert(0, (start - 4..start, count));
+    }
+    Some(rewritten)
+}
+
+/// A row, and what it says of its node.
+struct RowOfNode<'a> {
+    row: Row<'a>,
+    roles: &'a [Role],
+    keys: Keys<'a>,
+    identity: Identity,
+    /// An address or port has a value.
+    tells: bool,
+    /// An address has none.
+    lacks: bool,
+    is_unclear: bool,
+}
+
+/// What the keys of a JSON row are.
+#[derive(Clone, Copy)]
+enum Keys<'a> {
+    OfTable(Table),
+    Listed(&'a [(String, Role)]),
+}
+
+impl Keys<'_> {
+    fn role(self, key: &[u8]) -> Role {
+        // Names that are not in lower case are in quotes, which JSON escapes.
+        let key = std::str::from_utf8(key).unwrap_or_default();
+        let key = key
+            .strip_prefix("\\\"")
+            .and_then(|key| key.strip_suffix("\\\""))
+            .unwrap_or(key);
+        match self {
+            Self::OfTable(table) => Role::of_column(table, key).shown_as(Form::Json),
+            Self::Listed(keys) => keys
+                .iter()
+                .find(|(name, _)| name == key)
+                .map_or(Role::Other, |(_, role)| *role),
+        }
+    }
+}
+
+impl<'a> RowOfNode<'a> {
+    fn read(row: Row<'a>, reading: &'a Reading, roles: &'a [Role]) -> Self {
+        let keys = match &reading.columns {
+            Columns::JsonListed(keys) => Keys::Listed(keys),
+            _ => Keys::OfTable(reading.table),
+        };
+        let is_unclear =
+            matches!(keys, Keys::Listed(keys) if keys.iter().any(|(_, role)| *role == Role::Unclear));
+        let mut read = Self {
+            row,
+            roles,
+            keys,
+            identity: Identity::default(),
+            tells: false,
+            lacks: false,
+            is_unclear,
+        };
+        for (cell, role) in row.iter().zip(roles) {
+            read.see_cell(*role, cell);
+        }
+        read
+    }
+
+    fn see_cell(&mut self, role: Role, cell: Option<&[u8]>) {
+        let (Role::JsonRow, Some(text)) = (role, cell) else {
+            return self.see(role, cell);
+        };
+        let Some(entries) = self.entries(text) else {
+            self.is_unclear = true;
+            return;
+        };
+        for (role, _, value) in entries {
+            self.see(role, value);
+        }
+    }
+
+    /// The values of a JSON row, none for nulls, and where they stand in it; none if it is no object.
+    fn entries<'t>(&self, text: &'t [u8]) -> Option<Vec<(Role, Range<usize>, Option<&'t [u8]>)>> {
+        let entry = |(key, place): (&[u8], Range<usize>)| {
+            let value = text.get(place.clone()).filter(|value| *value != b"null");
+            (self.keys.role(key), place, value)
+        };
+        Some(json::entries(text)?.into_iter().map(entry).collect())
+    }
+
+    fn see(&mut self, role: Role, value: Option<&[u8]>) {
+        match (role, value) {
+            (Role::Address(_), None) => self.lacks = true,
+            (Role::Address(_) | Role::Port(_), Some(_)) => self.tells = true,
+            _ => {}
+        }
+        if let Some(value) = value {
+            cell::identify(&mut self.identity, role, value);
+        }
+    }
+
+    /// The listener of the row's node; `Ok(None)` if the row may pass as it is.
+    ///
+    /// # Errors
+    /// Who the node is, if it has none.
+    fn listen(&self, table: Table, sight: Sight<'_>) -> Result<Option<SocketAddr>, Identity> {
+        let fills = self.lacks && self.identity.host_id.is_some();
+        if !self.tells && !fills {
+            return Ok(None);
+        }
+        if table == Table::Local {
+            return Ok(Some(sight.own.listen));
+        }
+        let identity = match table {
+            // The address of a client route is not one that the node knows of.
+            Table::ClientRoutes => Identity {
+                native: None,
+                ..self.identity
+            },
+            Table::Local | Table::Peers => self.identity,
+        };
+        match sight.find(&identity).filter(|node| node.ready) {
+            Some(node) => Ok(Some(node.listen)),
+            None => Err(identity),
+        }
+    }
+
+    /// `start` is where the row begins in the body.
+    fn edit(&self, start: usize, listen: SocketAddr, edits: &mut Vec<(Range<usize>, Vec<u8>)>) {
+        let mut at = start;
+        for (cell, role) in self.row.iter().zip(self.roles) {
+            let place = at..at + CELL_LENGTH + cell.map_or(0, <[u8]>::len);
+            at = place.end;
+            let new = match (role, cell) {
+                (Role::JsonRow, Some(text)) => self.new_json(text, listen),
+                _ => self.new_value(*role, cell, listen),
+            };
+            let Some(new) = new else { continue };
+            // A body has at most 256 MB, and no cell grows by more than a few addresses.
+            let length = i32::try_from(new.len()).unwrap_or(i32::MAX).to_be_bytes();
+            edits.push((place, [&length[..], &new].concat()));
+        }
+    }
+
+    /// What stands in place of a value; none where it stays as it is.
+    fn new_value(&self, role: Role, value: Option<&[u8]>, listen: SocketAddr) -> Option<Vec<u8>> {
+        match value {
+            Some(value) => cell::replaced(role, value, listen).filter(|new| new[..] != *value),
+            None if self.identity.host_id.is_some() => cell::filled(role, listen),
+            None => None,
+        }
+    }
+
+    fn new_json(&self, text: &[u8], listen: SocketAddr) -> Option<Vec<u8>> {
+        let (mut out, mut at, mut is_new) = (Vec::with_capacity(text.len() + 16), 0, false);
+        for (role, place, value) in self.entries(text)? {
+            if let Some(new) = self.new_value(role, value, listen) {
+                out.extend_from_slice(text.get(at..place.start)?);
+                out.extend_from_slice(&new);
+                (at, is_new) = (place.end, true);
+            }
+        }
+        out.extend_from_slice(text.get(at..)?);
+        is_new.then_some(out)
+    }
+}
+
+/// Length of the `[int]` before a cell, in bytes.
+const CELL_LENGTH: usize = 4;

@@ -1,0 +1,164 @@
+//! What the two directions of one connection know together: which answers are waited for that name nodes.
+//!
+//! Both directions are one task, so the lock is never waited for; it is there because tasks must be able to move to their thread.
+
+use std::{
+    collections::hash_map::Entry,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use cqlens_proto::{
+    cutter::Negotiated,
+    envelope::{Header, Opcode, StreamId},
+    message::Extensions,
+};
+use rustc_hash::FxHashMap;
+
+use super::{addresses::Pairing, reading::Reading, walk::MAX_HELD};
+
+/// What an answer is looked at for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// Rows of nodes.
+    Rows(Arc<Reading>),
+    /// It may have rows of nodes: of a statement that was prepared elsewhere, or a text that was not understood.
+    Unclear {
+        /// What an EXECUTE named.
+        id: Option<Box<[u8]>>,
+    },
+    /// PREPARED of a statement that reads nodes.
+    PreparedReader(Arc<Reading>),
+    /// PREPARED of a statement that reads none.
+    PreparedHarmless,
+    /// PREPARED of a text that was not understood.
+    PreparedUnclear,
+    /// SUPPORTED.
+    Supported,
+    /// EVENT.
+    Event,
+}
+
+impl Expected {
+    /// Whether nodes are named for sure.
+    fn is_about_nodes(&self) -> bool {
+        match self {
+            Self::Rows(_) | Self::Supported | Self::Event => true,
+            Self::Unclear { .. }
+            | Self::PreparedReader(_)
+            | Self::PreparedHarmless
+            | Self::PreparedUnclear => false,
+        }
+    }
+}
+
+/// Answers that are waited for on one connection; with more, all answers are looked at.
+const MAX_EXPECTED: usize = 1_024;
+
+/// One connection, as both of its directions see it.
+#[derive(Debug)]
+pub(in crate::proxy) struct Shared {
+    pub(super) pairing: Pairing,
+    pub(super) negotiated: Arc<Negotiated>,
+    expectations: Mutex<Expectations>,
+}
+
+#[derive(Debug, Default)]
+struct Expectations {
+    streams: FxHashMap<StreamId, Expected>,
+    /// Events may come.
+    registered: bool,
+    /// Some requests were not seen, or too many to remember: any answer may have rows of nodes.
+    blind: bool,
+    extensions: Extensions,
+}
+
+impl Shared {
+    pub(in crate::proxy) fn new(pairing: Pairing) -> Self {
+        Self {
+            pairing,
+            negotiated: Arc::new(Negotiated::new()),
+            expectations: Mutex::default(),
+        }
+    }
+
+    /// The answer on a stream is to be looked at.
+    pub(super) fn expect(&self, stream: StreamId, expected: Expected) {
+        let mut expectations = self.expectations();
+        if expectations.streams.len() >= MAX_EXPECTED {
+            expectations.blind = true;
+        }
+        let is_full = expectations.blind;
+        match expectations.streams.entry(stream) {
+            Entry::Occupied(mut entry) => drop(entry.insert(expected)),
+            Entry::Vacant(entry) if !is_full => drop(entry.insert(expected)),
+            Entry::Vacant(_) => {}
+        }
+    }
+
+    /// The answer on a stream names no nodes.
+    pub(super) fn expect_nothing(&self, stream: StreamId) {
+        let mut expectations = self.expectations();
+        if !expectations.streams.is_empty() {
+            expectations.streams.remove(&stream);
+        }
+    }
+
+    pub(super) fn expect_events(&self) {
+        self.expectations().registered = true;
+    }
+
+    /// Requests can no longer be followed.
+    pub(super) fn turn_blind(&self) {
+        self.expectations().blind = true;
+    }
+
+    pub(super) fn agree_on(&self, extensions: Extensions) {
+        self.expectations().extensions = extensions;
+    }
+
+    pub(super) fn extensions(&self) -> Extensions {
+        self.expectations().extensions
+    }
+
+    /// Whether no answer that is under way is of interest.
+    pub(super) fn is_quiet(&self) -> bool {
+        let expectations = self.expectations();
+        expectations.streams.is_empty() && !expectations.registered && !expectations.blind
+    }
+
+    /// What a response is to be looked at for; none if it may pass.
+    pub(super) fn attention(&self, header: &Header) -> Option<Expected> {
+        match header.opcode {
+            Opcode::EVENT => return Some(Expected::Event),
+            Opcode::SUPPORTED => {
+                self.expect_nothing(header.stream_id);
+                return Some(Expected::Supported);
+            }
+            Opcode::READY | Opcode::AUTHENTICATE if header.version.uses_segments() => {
+                self.negotiated.start_segments();
+            }
+            _ => {}
+        }
+        let mut expectations = self.expectations();
+        // DSE may answer one request with many pages.
+        let expected = if header.version.is_dse() {
+            expectations.streams.get(&header.stream_id).cloned()
+        } else {
+            expectations.streams.remove(&header.stream_id)
+        };
+        if header.opcode != Opcode::RESULT {
+            return None;
+        }
+        let unseen = expectations.blind.then_some(Expected::Unclear { id: None });
+        let is_too_long = header.body_len as usize > MAX_HELD;
+        // What would only be looked at is not worth holding, and more likely the application's than about nodes.
+        expected
+            .or(unseen)
+            .filter(|expected| expected.is_about_nodes() || !is_too_long)
+    }
+
+    fn expectations(&self) -> MutexGuard<'_, Expectations> {
+        // Nothing that holds the lock can panic.
+        self.expectations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
