@@ -25,3 +25,6 @@ pub(super) use requests::Requests;
 pub(super) use responses::Responses;
 pub(super) use shared::Shared;
 pub(super) use walk::Unreadable;
+
+#[cfg(test)]
+mod tests;

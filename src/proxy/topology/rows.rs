@@ -133,6 +133,14 @@ struct RowOfNode<'a> {
     is_unclear: bool,
 }
 
+/// A value of a JSON row; none for null.
+struct Entry<'t> {
+    role: Role,
+    /// Where it stands in the text.
+    place: Range<usize>,
+    value: Option<&'t [u8]>,
+}
+
 /// What the keys of a JSON row are.
 #[derive(Clone, Copy)]
 enum Keys<'a> {
@@ -189,16 +197,17 @@ impl<'a> RowOfNode<'a> {
             self.is_unclear = true;
             return;
         };
-        for (role, _, value) in entries {
+        for Entry { role, value, .. } in entries {
             self.see(role, value);
         }
     }
 
     /// The values of a JSON row, none for nulls, and where they stand in it; none if it is no object.
-    fn entries<'t>(&self, text: &'t [u8]) -> Option<Vec<(Role, Range<usize>, Option<&'t [u8]>)>> {
+    fn entries<'t>(&self, text: &'t [u8]) -> Option<Vec<Entry<'t>>> {
         let entry = |(key, place): (&[u8], Range<usize>)| {
             let value = text.get(place.clone()).filter(|value| *value != b"null");
-            (self.keys.role(key), place, value)
+            let role = self.keys.role(key);
+            Entry { role, place, value }
         };
         Some(json::entries(text)?.into_iter().map(entry).collect())
     }
@@ -268,7 +277,7 @@ impl<'a> RowOfNode<'a> {
 
     fn new_json(&self, text: &[u8], listen: SocketAddr) -> Option<Vec<u8>> {
         let (mut out, mut at, mut is_new) = (Vec::with_capacity(text.len() + 16), 0, false);
-        for (role, place, value) in self.entries(text)? {
+        for Entry { role, place, value } in self.entries(text)? {
             if let Some(new) = self.new_value(role, value, listen) {
                 out.extend_from_slice(text.get(at..place.start)?);
                 out.extend_from_slice(&new);
