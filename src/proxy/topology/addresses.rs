@@ -5,7 +5,7 @@
 //! ([`Addresses::wanted`]), and waits for a view in which the node is ready, but never for longer than [`Addresses::patience`].
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     net::{IpAddr, SocketAddr},
     sync::Arc,
     time::Duration,
@@ -52,6 +52,7 @@ pub struct Known {
     /// None where several nodes have the address, with different ports.
     by_native_ip: HashMap<IpAddr, Option<usize>>,
     by_broadcast: HashMap<IpAddr, Option<usize>>,
+    listen_addresses_differ: bool,
 }
 
 impl Known {
@@ -68,6 +69,8 @@ impl Known {
             let broadcasts = known.by_broadcast.entry(node.broadcast);
             broadcasts.and_modify(is_other).or_insert(Some(index));
         }
+        let listens: HashSet<IpAddr> = nodes.iter().map(|node| node.listen.ip()).collect();
+        known.listen_addresses_differ = listens.len() == nodes.len();
         known.nodes = nodes;
         let gone = before.nodes.iter().chain(&before.former);
         let gone = gone.filter(|node| known.by_native(node.native).is_none());
@@ -98,6 +101,11 @@ impl Known {
     /// The node that the cluster shows to clients at an address, whatever the port; none where several nodes share it.
     pub fn by_native_ip(&self, native: IpAddr) -> Option<&NodeAddress> {
         self.nodes.get((*self.by_native_ip.get(&native)?)?)
+    }
+
+    /// Whether every listener has an IP address of its own.
+    pub(super) fn listen_addresses_differ(&self) -> bool {
+        self.listen_addresses_differ
     }
 
     /// Whether the cluster shows any node to clients at an address.

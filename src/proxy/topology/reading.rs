@@ -47,10 +47,20 @@ pub(super) enum Form {
 /// What a column says about a node.
 ///
 /// Rewritten are the addresses and ports that clients connect to. `peer`, `broadcast_address`, `listen_address`, `preferred_ip` and
-/// their ports are where nodes meet each other: they are keys of `WHERE` clauses, which pass unchanged, so they have to stay what the
-/// node calls them. No driver connects to them as long as the columns for clients have a value: the Python driver, gocql and Node.js
-/// take `peer` (gocql: `preferred_ip` and `broadcast_address` before it) only where `rpc_address` is null or 0.0.0.0, the Java driver and
-/// the Rust driver never. So a null is [filled in](super::rows) in rows of whole nodes.
+/// their ports are where nodes meet each other: they are keys of `WHERE` clauses, which pass unchanged (Java and Python ask for one node
+/// by its `peer`), so they have to stay what the node calls them. What the drivers' sources say of them:
+///
+/// | driver | connects to |
+/// | --- | --- |
+/// | Python 3.30 (`_NodeInfo`) | `native_transport_address`, `native_address` or `rpc_address`; `peer` where that is null or 0.0.0.0 |
+/// | gocql 1.7 and 2.1 (`HostInfo.connectAddressLocked`) | `rpc_address` or `native_address`; where that is null or 0.0.0.0, `preferred_ip`, `broadcast_address`, `peer` |
+/// | Java 4.19 (`DefaultTopologyMonitor`) | `native_address` or `rpc_address` |
+/// | Node.js 4 (`control-connection.js`) | `rpc_address`; `peer` where that is 0.0.0.0 |
+/// | Rust scylla 1.9 (`query_peers`) | `rpc_address` |
+///
+/// So a null is [filled in](super::rows) in rows of whole nodes, and what a node says of all its interfaces is replaced like any
+/// address. gocql also finds the nodes of events by `peer`, and so gets the listeners' addresses there too (see
+/// [`Sight`](super::rows::Sight)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// Nothing that is rewritten or identifies the node.

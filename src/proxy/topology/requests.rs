@@ -57,7 +57,11 @@ impl<'a> Requests<'a> {
             Request::Execute(execute) => self.execute_answer(&execute),
             Request::Options => Some(Expected::Supported),
             Request::Register(_) => return self.shared.expect_events(),
-            Request::Startup(startup) => return self.shared.agree_on(extensions(&startup)),
+            Request::Startup(startup) => {
+                return self
+                    .shared
+                    .agree_on(extensions(&startup), names_by_peer(&startup));
+            }
             _ => None,
         };
         match expected {
@@ -107,4 +111,12 @@ fn extensions(startup: &Startup<'_>) -> Extensions {
         result_metadata_id: startup.get("SCYLLA_USE_METADATA_ID").is_some(),
         ..Extensions::NONE
     }
+}
+
+/// gocql, versions 1 and 2 and what derives from them, looks up the nodes of events, and of its own failures to connect, by their
+/// addresses for other nodes (`ring.go`: `hostIPToUUID`). It never asks for a node by that.
+fn names_by_peer(startup: &Startup<'_>) -> bool {
+    startup
+        .get("DRIVER_NAME")
+        .is_some_and(|name| name.contains("gocql"))
 }

@@ -149,7 +149,11 @@ async fn settle(shared: &Shared, held: &Held) -> Outcome {
         let known = addresses.known();
         let judge = Judge {
             addresses,
-            sight: Sight { known: &known, own },
+            sight: Sight {
+                known: &known,
+                own,
+                names_by_peer: shared.names_by_peer() && known.listen_addresses_differ(),
+            },
             extensions: shared.extensions(),
             may_wait,
         };

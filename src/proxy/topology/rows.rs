@@ -22,6 +22,8 @@ pub(super) struct Sight<'a> {
     pub(super) known: &'a Known,
     /// The node of the connection.
     pub(super) own: &'a NodeAddress,
+    /// The client finds the nodes of events by their addresses for other nodes: those are the listeners' too, then.
+    pub(super) names_by_peer: bool,
 }
 
 impl<'a> Sight<'a> {
@@ -103,7 +105,7 @@ pub(super) fn rewrite(
         let row = RowOfNode::read(row, reading, roles);
         rewritten.may_leak |= row.is_unclear;
         match row.listen(reading.table, sight) {
-            Ok(Some(listen)) => row.edit(place.start, listen, &mut rewritten.edits),
+            Ok(Some(listen)) => row.edit(place.start, listen, sight, &mut rewritten.edits),
             Ok(None) => {}
             Err(identity) => {
                 rewritten.missing.push(identity);
@@ -250,13 +252,22 @@ impl<'a> RowOfNode<'a> {
     }
 
     /// `start` is where the row begins in the body.
-    fn edit(&self, start: usize, listen: SocketAddr, edits: &mut Vec<(Range<usize>, Vec<u8>)>) {
+    fn edit(
+        &self,
+        start: usize,
+        listen: SocketAddr,
+        sight: Sight<'_>,
+        edits: &mut Vec<(Range<usize>, Vec<u8>)>,
+    ) {
         let mut at = start;
         for (cell, role) in self.row.iter().zip(self.roles) {
             let place = at..at + CELL_LENGTH + cell.map_or(0, <[u8]>::len);
             at = place.end;
             let new = match (role, cell) {
                 (Role::JsonRow, Some(text)) => self.new_json(text, listen),
+                (Role::Broadcast(Form::Binary), Some(_)) if sight.names_by_peer => {
+                    Some(cell::octets(listen.ip()))
+                }
                 _ => self.new_value(*role, cell, listen),
             };
             let Some(new) = new else { continue };

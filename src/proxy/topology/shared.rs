@@ -70,6 +70,7 @@ struct Expectations {
     /// Some requests were not seen, or too many to remember: any answer may have rows of nodes.
     blind: bool,
     extensions: Extensions,
+    names_by_peer: bool,
 }
 
 impl Shared {
@@ -112,8 +113,15 @@ impl Shared {
         self.expectations().blind = true;
     }
 
-    pub(super) fn agree_on(&self, extensions: Extensions) {
-        self.expectations().extensions = extensions;
+    /// `names_by_peer`: see [`Sight`](super::rows::Sight).
+    pub(super) fn agree_on(&self, extensions: Extensions, names_by_peer: bool) {
+        let mut expectations = self.expectations();
+        expectations.extensions = extensions;
+        expectations.names_by_peer = names_by_peer;
+    }
+
+    pub(super) fn names_by_peer(&self) -> bool {
+        self.expectations().names_by_peer
     }
 
     pub(super) fn extensions(&self) -> Extensions {

@@ -16,7 +16,7 @@ use cqlens_proto::{
     message::{
         BindMetadata, ColumnSpec, ColumnSpecs, Consistency, Dialect, ErrorCode, Event, Execute, Extras,
         Prepare, Prepared, PreparedId, Query, QueryParameters, QueryResult, Register, Request, Response,
-        ResultMetadata, ResultMetadataId, Rows, RowsContent, Supported, event::NodeChange,
+        ResultMetadata, ResultMetadataId, Rows, RowsContent, Startup, Supported, event::NodeChange,
         result::ColumnSpecsBuf,
     },
     outgoing::Outgoing,
@@ -26,6 +26,9 @@ use cqlens_proto::{
 use proptest::prelude::*;
 
 use super::{Addresses, NodeAddress, Pairing, Requests, Responses, Shared, Unreadable};
+
+#[path = "../../../proto/tests/golden/recording.rs"]
+mod recording;
 
 const OWN: u8 = 1;
 
@@ -377,6 +380,7 @@ proptest! {
         asked in prop::collection::vec(asked(), 1..8),
         cuts in prop::collection::vec(prop_oneof![1_usize..40, 1_usize..70_000], 1..6),
         is_v6: bool,
+        is_registered: bool,
     ) {
         let nodes: Vec<NodeAddress> = (1..=3).map(|number| {
             let mut node = node(number);
@@ -387,9 +391,11 @@ proptest! {
         }).collect();
         let link = Link::new(spoken, pairing(nodes.clone(), Duration::ZERO));
         let (mut requests, mut answers, mut expected) = (Vec::new(), Vec::new(), Vec::new());
-        requests.push(spoken.request(0, &Request::Register(Register { event_types: vec!["STATUS_CHANGE"] })));
-        answers.push(spoken.response(0, &Response::Ready));
-        expected.push(spoken.response(0, &Response::Ready));
+        if is_registered {
+            requests.push(spoken.request(0, &Request::Register(Register { event_types: vec!["STATUS_CHANGE"] })));
+            answers.push(spoken.response(0, &Response::Ready));
+            expected.push(spoken.response(0, &Response::Ready));
+        }
         let id = |stream: i16| [b"id-of-peers-".to_vec(), stream.to_be_bytes().to_vec()].concat();
         for (stream, asked) in (1_i16..).zip(&asked) {
             match asked {
@@ -411,6 +417,7 @@ proptest! {
                     answers.push(rows.clone());
                     expected.push(rows);
                 }
+                Asked::Event(_) if !is_registered => {}
                 Asked::Event(number) => {
                     let node = &nodes[usize::from(*number) - 1];
                     answers.push(spoken.event("UP", node.native));
@@ -684,4 +691,133 @@ fn the_error_of_an_unknown_version_passes_and_nothing_else_of_it() {
     let link = Link::new(PLAIN, three_nodes());
     let tls = Bytes::from_static(b"\x16\x03\x03\0\x10\x02\0\0\0\0\0");
     assert_eq!(link.receive(tls, &[100]), Err(Unreadable::Tls));
+}
+
+#[test]
+fn gocql_finds_the_nodes_of_events_by_their_peer_address() {
+    let link = Link::new(PLAIN, three_nodes());
+    for (driver, is_gocql) in [
+        ("github.com/gocql/gocql", true),
+        ("Apache Cassandra Java Driver", false),
+    ] {
+        let options = vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", driver)];
+        link.send(&[PLAIN.request(0, &Request::Startup(Startup { options }))]);
+        link.send(&[PLAIN.query(1, "SELECT * FROM system.peers_v2")]);
+        let got = link.answers(&[PLAIN.rows(1, &peers(&[node(2)], native), false)]);
+        let mut expected = peers(&[node(2)], listen);
+        if is_gocql {
+            expected.rows[0][0] = Some(octets(node(2).listen.ip()));
+        }
+        assert_eq!(got, [PLAIN.rows(1, &expected, false)]);
+    }
+}
+
+/// Every byte of real drivers and a real node: only addresses differ, and every statement that reads nodes is found.
+#[test]
+fn sessions_of_real_drivers_differ_in_nothing_but_addresses() {
+    // What the sessions were recorded with.
+    let own = NodeAddress {
+        host_id: None,
+        broadcast: IpAddr::from([127, 0, 0, 1]),
+        native: SocketAddr::from(([127, 0, 0, 1], 9042)),
+        listen: SocketAddr::from(([127, 9, 9, 9], 9876)),
+        ready: true,
+    };
+    let mut rewritten = 0;
+    for recording in recording::recordings() {
+        let addresses = Addresses::new(Duration::ZERO);
+        for connection in recording.connections() {
+            let pairing = Pairing {
+                addresses: addresses.clone(),
+                own: Arc::new(own.clone()),
+            };
+            let passed = replay(&connection, pairing);
+            assert_eq!(passed.len(), connection.len());
+            let sent = joined_responses(&connection, connection.iter().map(|chunk| chunk.bytes.clone()));
+            let got = joined_responses(&connection, passed.into_iter());
+            assert_eq!(sent.len(), got.len(), "{}", recording.name);
+            for (sent, got) in sent.iter().zip(&got) {
+                let unlike = unlike(&recording.name, sent, got);
+                assert!(unlike.is_none_or(|unlike| unlike), "{}", recording.name);
+                rewritten += usize::from(unlike.is_some());
+            }
+        }
+        assert_eq!(addresses.counts().may_have_leaked, 0, "{}", recording.name);
+    }
+    assert!(rewritten > 30, "{rewritten} answers were rewritten");
+}
+
+/// What comes out for each chunk of a recorded connection; requests come out as they are.
+fn replay(connection: &[&recording::Chunk], pairing: Pairing) -> Vec<Bytes> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    let runtime = runtime.unwrap();
+    let shared = Shared::new(pairing);
+    let (mut requests, mut responses) = (Requests::new(&shared), Responses::new(&shared));
+    let through = |chunk: &&recording::Chunk| {
+        if chunk.direction == Direction::Request {
+            requests.follow(&chunk.bytes);
+            return chunk.bytes.clone();
+        }
+        responses.feed(chunk.bytes.clone());
+        let mut out = BytesMut::new();
+        while let Some(bytes) = runtime.block_on(responses.next()).unwrap() {
+            out.extend(bytes);
+        }
+        out.freeze()
+    };
+    connection.iter().map(through).collect()
+}
+
+fn joined_responses(connection: &[&recording::Chunk], bytes: impl Iterator<Item = Bytes>) -> Vec<Envelope> {
+    let negotiated = Arc::new(Negotiated::new());
+    let mut requests = EnvelopeStream::new(Direction::Request, negotiated.clone());
+    let mut responses = EnvelopeStream::new(Direction::Response, negotiated);
+    let mut envelopes = Vec::new();
+    for (chunk, bytes) in connection.iter().zip(bytes) {
+        let is_response = chunk.direction == Direction::Response;
+        let stream = if is_response {
+            &mut responses
+        } else {
+            &mut requests
+        };
+        stream.feed(bytes);
+        while let Some(item) = stream.next_item() {
+            let StreamItem::Envelope(envelope) = item else {
+                panic!("{item:?}")
+            };
+            if is_response {
+                envelopes.push(envelope);
+            }
+        }
+    }
+    assert!(!responses.is_joining());
+    envelopes
+}
+
+/// Whether two bodies differ, and if so, whether in nothing but what has to: the loopback address and the port, where a client finds them.
+fn unlike(name: &str, sent: &Envelope, got: &Envelope) -> Option<bool> {
+    assert_eq!(
+        (sent.header.stream_id, sent.header.opcode, sent.header.flags),
+        (got.header.stream_id, got.header.opcode, got.header.flags),
+        "{name}"
+    );
+    if sent.body == got.body {
+        return None;
+    }
+    assert_eq!(sent.body.len(), got.body.len(), "{name}");
+    let mut differing = sent
+        .body
+        .iter()
+        .zip(&got.body[..])
+        .enumerate()
+        .filter(|(_, (a, b))| a != b);
+    // 127.0.0.1 and a port became 127.9.9.9 and 9876, the first byte of which may be the same.
+    Some(differing.all(|(at, (_, new))| {
+        let before = &got.body[..at];
+        let in_address = *new == 9 && before.iter().rev().take(3).any(|byte| *byte == 127);
+        let in_port = [0x26, 0x94].contains(new);
+        in_address || in_port
+    }))
 }
