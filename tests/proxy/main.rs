@@ -31,4 +31,5 @@ mod settings;
 mod silence;
 mod stopping;
 mod tls;
+mod topology_rewriting;
 mod wire;

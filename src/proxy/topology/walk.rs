@@ -107,18 +107,24 @@ impl Walk {
                     let Some(header) = Header::decode_from(rest) else {
                         break;
                     };
-                    let Some(length) = readable(&header, rest)? else {
-                        self.state = State::Passing(error_len(rest)?);
-                        continue;
+                    let length = match envelope_len(&header, rest) {
+                        Ok(length) => length,
+                        // What came before it has not been passed on yet.
+                        Err(_) if passed > 0 => break,
+                        Err(unreadable) => return Err(unreadable),
                     };
+                    if !header.version.is_known() {
+                        self.state = State::Passing(length);
+                        continue;
+                    }
                     let Some(expected) = attention(&header) else {
                         self.stops = starts_segments(&header);
-                        self.state = State::Passing(HEADER_LEN + length);
+                        self.state = State::Passing(length);
                         continue;
                     };
                     let before = input.split_to(passed);
                     input.advance(HEADER_LEN);
-                    self.hold(header, length, expected);
+                    self.hold(header, length - HEADER_LEN, expected);
                     if !before.is_empty() {
                         return Ok(Some(Piece::Same(before)));
                     }
@@ -185,8 +191,8 @@ impl Walk {
     }
 }
 
-/// The length of a body, none for an envelope of a version that is not known.
-fn readable(header: &Header, bytes: &[u8]) -> Result<Option<usize>, Unreadable> {
+/// The length of an envelope that `bytes` begin with, header included.
+fn envelope_len(header: &Header, bytes: &[u8]) -> Result<usize, Unreadable> {
     const TLS_ALERT: u8 = 0x15;
     const TLS_HANDSHAKE: u8 = 0x16;
     if header.direction != Direction::Response {
@@ -196,12 +202,12 @@ fn readable(header: &Header, bytes: &[u8]) -> Result<Option<usize>, Unreadable> 
         });
     }
     if !header.version.is_known() {
-        return Ok(None);
+        return error_len(bytes);
     }
     if header.body_len > MAX_BODY_LEN {
         return Err(Unreadable::Length(header.body_len));
     }
-    Ok(Some(header.body_len as usize))
+    Ok(HEADER_LEN + header.body_len as usize)
 }
 
 /// The length of an error of a version that is not known, header included: a node that speaks none of the versions that are known
