@@ -13,6 +13,9 @@ use super::{
     shared::{Expected, Shared},
 };
 
+/// The longest request that is read, in bytes: what is written passes without being kept. The answer to a longer one is looked at.
+const MAX_READ: usize = 256 << 10;
+
 /// The requests of one connection.
 #[derive(Debug)]
 pub(in crate::proxy) struct Requests<'a> {
@@ -25,7 +28,7 @@ impl<'a> Requests<'a> {
         let negotiated = std::sync::Arc::clone(&shared.negotiated);
         Self {
             shared,
-            stream: EnvelopeStream::new(Direction::Request, negotiated),
+            stream: EnvelopeStream::new(Direction::Request, negotiated).with_max_body(MAX_READ),
         }
     }
 

@@ -74,6 +74,8 @@ impl<'a> Responses<'a> {
                 Framing::Segments(_) => self.next_segment().await?,
             };
             if !more {
+                // Not to keep the memory of the chunk that it was a part of.
+                self.input = Bytes::copy_from_slice(&self.input);
                 return Ok(None);
             }
         }

@@ -51,8 +51,8 @@ impl Expected {
     }
 }
 
-/// Answers that are waited for on one connection; with more, all answers are looked at.
-const MAX_EXPECTED: usize = 1_024;
+/// Answers that are to be looked at on one connection; from the next one on, all are. Drivers send 1,024 to 2,048 requests at a time.
+const MAX_EXPECTED: usize = 4_096;
 
 /// One connection, as both of its directions see it.
 #[derive(Debug)]

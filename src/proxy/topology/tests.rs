@@ -627,6 +627,35 @@ fn a_statement_that_was_prepared_elsewhere_is_prepared_again_before_it_names_nod
 }
 
 #[test]
+fn what_answers_a_request_that_was_not_understood_is_looked_at() {
+    let rows = |shown: fn(&NodeAddress) -> SocketAddr| PLAIN.rows(1, &peers(&[node(2)], shown), false);
+    let long = format!("SELECT * FROM system.peers_v2 /* {} */", "long ".repeat(100_000));
+    for text in ["SELECT * FRUM system.peers_v2", &long] {
+        let link = Link::new(PLAIN, three_nodes());
+        link.send(&[PLAIN.query(1, text)]);
+        assert_eq!(link.answers(&[rows(native)]), [rows(listen)]);
+    }
+    let link = Link::new(PLAIN, three_nodes());
+    Requests::new(&link.shared).follow(&Bytes::from_static(b"\x01 is no version that is known"));
+    let other = PLAIN.rows(2, &others(100), false);
+    let got = link.answers(&[rows(native), other.clone()]);
+    assert_eq!(got, [rows(listen), other]);
+}
+
+#[test]
+fn more_answers_than_are_remembered_are_all_looked_at() {
+    let link = Link::new(PLAIN, three_nodes());
+    let requests: Vec<Envelope> = (0..5_000)
+        .map(|stream| PLAIN.query(stream, "SELECT * FROM system.peers_v2"))
+        .collect();
+    link.send(&requests);
+    let rows =
+        |stream, shown: fn(&NodeAddress) -> SocketAddr| PLAIN.rows(stream, &peers(&[node(2)], shown), false);
+    let got = link.answers(&[rows(0, native), rows(4_999, native)]);
+    assert_eq!(got, [rows(0, listen), rows(4_999, listen)]);
+}
+
+#[test]
 fn what_is_computed_of_an_address_passes_and_is_counted() {
     let link = Link::new(PLAIN, three_nodes());
     link.send(&[PLAIN.query(1, "SELECT max(rpc_address) FROM system.peers")]);
