@@ -149,10 +149,7 @@ pub(super) async fn pump_rewritten(
 }
 
 /// The next chunk, none at the end.
-async fn read(
-    from: &mut (impl AsyncRead + Unpin),
-    expected: &mut Expected,
-) -> Result<Option<Bytes>, Ended> {
+async fn read(from: &mut (impl AsyncRead + Unpin), expected: &mut Expected) -> Result<Option<Bytes>, Ended> {
     match next_chunk(from, expected).await {
         Ok(chunk) => Ok(Some(chunk).filter(|chunk| !chunk.is_empty())),
         // Only TLS says this: the connection ended without a goodbye. Many drivers close like that; and since envelopes

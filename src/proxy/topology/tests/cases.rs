@@ -1,0 +1,281 @@
+//! One case each.
+
+use super::*;
+
+#[test]
+fn the_own_node_is_shown_at_its_listener() {
+    for text in [
+        "SELECT rpc_address, native_port FROM system.local",
+        "SELECT rpc_address, native_port FROM local",
+    ] {
+        let link = Link::new(PLAIN, three_nodes());
+        link.send(&[PLAIN.query(1, text)]);
+        let local = |shown: SocketAddr| Table {
+            keyspace: "system",
+            name: "local",
+            columns: vec![("rpc_address", CqlType::Inet), ("native_port", CqlType::Int)],
+            rows: vec![vec![
+                Some(octets(shown.ip())),
+                Some(u32::from(shown.port()).to_be_bytes().to_vec()),
+            ]],
+        };
+        let got = link.answers(&[PLAIN.rows(1, &local(node(OWN).native), false)]);
+        assert_eq!(got, [PLAIN.rows(1, &local(node(OWN).listen), false)]);
+    }
+}
+
+#[test]
+fn an_alias_hides_no_address() {
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[PLAIN.query(1, "SELECT rpc_address AS a, peer AS p FROM system.peers")]);
+    let table = |shown: IpAddr| Table {
+        keyspace: "system",
+        name: "peers",
+        columns: vec![("a", CqlType::Inet), ("p", CqlType::Inet)],
+        rows: vec![vec![Some(octets(shown)), Some(octets(node(2).broadcast))]],
+    };
+    let got = link.answers(&[PLAIN.rows(1, &table(node(2).native.ip()), false)]);
+    assert_eq!(got, [PLAIN.rows(1, &table(node(2).listen.ip()), false)]);
+}
+
+#[test]
+fn rows_of_json_are_rewritten_inside() {
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[PLAIN.query(1, "SELECT JSON * FROM system.peers_v2")]);
+    let table = |address: &str, port: u16| {
+        Table {
+        keyspace: "system",
+        name: "peers_v2",
+        columns: vec![("[json]", CqlType::Text)],
+        rows: vec![vec![Some(
+            format!(
+                "{{\"peer\": \"10.0.0.2\", \"tokens\": [\"1\"], \"host_id\": \"{}\", \"native_address\": \"{address}\", \"native_port\": {port}}}",
+                Uuid([2; 16])
+            )
+            .into_bytes(),
+        )]],
+    }
+    };
+    let got = link.answers(&[PLAIN.rows(1, &table("10.1.0.2", 9042), false)]);
+    assert_eq!(got, [PLAIN.rows(1, &table("127.0.1.2", 9142), false)]);
+}
+
+#[test]
+fn a_null_address_is_filled_in_only_for_whole_nodes() {
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[PLAIN.query(1, "SELECT * FROM system.peers_v2")]);
+    let mut before = peers(&[node(2), node(3)], native);
+    let mut after = peers(&[node(2), node(3)], listen);
+    before.rows[0][3] = None;
+    for table in [&mut before, &mut after] {
+        table.rows[1][2] = None;
+        table.rows[1][3] = None;
+        table.rows[1][4] = None;
+    }
+    let got = link.answers(&[PLAIN.rows(1, &before, false)]);
+    assert_eq!(got, [PLAIN.rows(1, &after, false)]);
+}
+
+#[test]
+fn a_node_that_is_not_ready_is_left_out() {
+    let mut late = node(3);
+    late.ready = false;
+    let pairing = pairing(vec![node(1), node(2), late], Duration::from_millis(20));
+    let link = Link::new(PLAIN, pairing.clone());
+    for _ in 0..2 {
+        link.send(&[PLAIN.query(1, "SELECT * FROM system.peers_v2")]);
+        let got = link.answers(&[PLAIN.rows(1, &peers(&[node(2), node(3)], native), false)]);
+        assert_eq!(got, [PLAIN.rows(1, &peers(&[node(2)], listen), false)]);
+    }
+    let got = link.answers(&[
+        PLAIN.event("UP", node(3).native),
+        PLAIN.event("UP", node(2).native),
+    ]);
+    assert_eq!(got, [PLAIN.event("UP", node(2).listen)]);
+    let counts = pairing.addresses.counts();
+    assert_eq!((counts.rows_left_out, counts.events_left_out), (2, 1));
+}
+
+#[test]
+fn a_node_that_gets_ready_in_time_is_told_of() {
+    let pairing = pairing(vec![node(1)], Duration::from_secs(10));
+    let link = Link::new(PLAIN, pairing.clone());
+    link.send(&[PLAIN.query(1, "SELECT * FROM system.peers_v2")]);
+    let discovery = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(pairing.addresses.wanted());
+        pairing.addresses.publish((1..=3).map(node).collect());
+    });
+    let got = link.answers(&[PLAIN.rows(1, &peers(&[node(2), node(3)], native), false)]);
+    assert_eq!(got, [PLAIN.rows(1, &peers(&[node(2), node(3)], listen), false)]);
+    discovery.join().unwrap();
+}
+
+#[test]
+fn a_node_that_has_left_is_still_said_to_have() {
+    let pairing = three_nodes();
+    pairing.addresses.publish(vec![node(1), node(2)]);
+    let link = Link::new(PLAIN, pairing);
+    let answers = [
+        PLAIN.event("DOWN", node(3).native),
+        PLAIN.event("DOWN", node(9).native),
+    ];
+    assert_eq!(link.answers(&answers), [PLAIN.event("DOWN", node(3).listen)]);
+}
+
+#[test]
+fn shard_aware_ports_are_not_announced() {
+    let link = Link::new(PLAIN, three_nodes());
+    let supported = |options: Vec<(&'static str, Vec<&'static str>)>| {
+        PLAIN.response(1, &Response::Supported(Supported { options }))
+    };
+    let got = link.answers(&[supported(vec![
+        ("SCYLLA_SHARD", vec!["3"]),
+        ("SCYLLA_SHARD_AWARE_PORT", vec!["19042"]),
+        ("COMPRESSION", vec!["lz4", "snappy"]),
+        ("SCYLLA_SHARD_AWARE_PORT_SSL", vec!["19142"]),
+    ])]);
+    let expected = supported(vec![
+        ("SCYLLA_SHARD", vec!["3"]),
+        ("COMPRESSION", vec!["lz4", "snappy"]),
+    ]);
+    assert_eq!(got, [expected]);
+}
+
+#[test]
+fn a_statement_that_was_prepared_elsewhere_is_prepared_again_before_it_names_nodes() {
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[PLAIN.execute(1, b"elsewhere")]);
+    let got = link.answers(&[PLAIN.rows(1, &peers(&[node(2)], native), true)]);
+    let [error] = &got[..] else { panic!("{got:?}") };
+    assert_eq!(error.header.opcode, Opcode::ERROR);
+    assert_eq!(error.body[..4], ErrorCode::UNPREPARED.0.to_be_bytes());
+    assert!(error.body.ends_with(b"\0\x09elsewhere"));
+    // With the names of its columns it can be told at once.
+    link.send(&[PLAIN.execute(1, b"elsewhere")]);
+    let got = link.answers(&[PLAIN.rows(1, &peers(&[node(2)], native), false)]);
+    assert_eq!(got, [PLAIN.rows(1, &peers(&[node(2)], listen), false)]);
+    // An application's is left alone, and known from then on.
+    link.send(&[PLAIN.execute(1, b"application")]);
+    let mut rows = others(10);
+    rows.rows[0][0] = Some(vec![10, 9, 9, 9]);
+    let rows = PLAIN.rows(1, &rows, true);
+    assert_eq!(link.answers(std::slice::from_ref(&rows)), [rows]);
+    link.send(&[PLAIN.execute(1, b"application")]);
+    assert!(link.shared.is_quiet());
+}
+
+#[test]
+fn what_answers_a_request_that_was_not_understood_is_looked_at() {
+    let rows = |shown: fn(&NodeAddress) -> SocketAddr| PLAIN.rows(1, &peers(&[node(2)], shown), false);
+    let long = format!("SELECT * FROM system.peers_v2 /* {} */", "long ".repeat(100_000));
+    for text in ["SELECT * FRUM system.peers_v2", &long] {
+        let link = Link::new(PLAIN, three_nodes());
+        link.send(&[PLAIN.query(1, text)]);
+        assert_eq!(link.answers(&[rows(native)]), [rows(listen)]);
+    }
+    let link = Link::new(PLAIN, three_nodes());
+    Requests::new(&link.shared).follow(&Bytes::from_static(b"\x01 is no version that is known"));
+    let other = PLAIN.rows(2, &others(100), false);
+    let got = link.answers(&[rows(native), other.clone()]);
+    assert_eq!(got, [rows(listen), other]);
+}
+
+#[test]
+fn more_answers_than_are_remembered_are_all_looked_at() {
+    let link = Link::new(PLAIN, three_nodes());
+    let requests: Vec<Envelope> = (0..5_000)
+        .map(|stream| PLAIN.query(stream, "SELECT * FROM system.peers_v2"))
+        .collect();
+    link.send(&requests);
+    let rows =
+        |stream, shown: fn(&NodeAddress) -> SocketAddr| PLAIN.rows(stream, &peers(&[node(2)], shown), false);
+    let got = link.answers(&[rows(0, native), rows(4_999, native)]);
+    assert_eq!(got, [rows(0, listen), rows(4_999, listen)]);
+}
+
+#[test]
+fn what_is_computed_of_an_address_passes_and_is_counted() {
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[PLAIN.query(1, "SELECT max(rpc_address) FROM system.peers")]);
+    let table = Table {
+        keyspace: "system",
+        name: "peers",
+        columns: vec![("system.max(rpc_address)", CqlType::Inet)],
+        rows: vec![vec![Some(octets(node(2).native.ip()))]],
+    };
+    let rows = PLAIN.rows(1, &table, false);
+    assert_eq!(link.answers(std::slice::from_ref(&rows)), [rows]);
+    assert_eq!(link.shared.pairing.addresses.counts().may_have_leaked, 1);
+}
+
+#[test]
+fn a_damaged_answer_about_nodes_becomes_an_error() {
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[PLAIN.query(1, "SELECT * FROM system.peers_v2")]);
+    let mut rows = PLAIN.rows(1, &peers(&[node(2)], native), false);
+    rows.body.truncate(rows.body.len() - 3);
+    let got = link.answers(&[rows]);
+    assert_eq!(got[0].header.opcode, Opcode::ERROR);
+    assert_eq!(got[0].header.stream_id, StreamId(1));
+}
+
+#[test]
+fn an_answer_that_is_too_long_becomes_an_error_in_bounded_memory() {
+    let too_long = u32::try_from(super::super::walk::MAX_HELD).unwrap() + 1;
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[PLAIN.query(1, "SELECT * FROM system.peers_v2")]);
+    let mut header = Header::response(Version::V4, StreamId(1), Opcode::RESULT);
+    header.body_len = too_long;
+    let wire = [
+        &header.encode()[..],
+        &vec![0; too_long as usize],
+        &PLAIN.wire(&[PLAIN.event("UP", node(2).native)]),
+    ]
+    .concat();
+    let out = link.receive(Bytes::from(wire), &[60_000]).unwrap();
+    let got = PLAIN.envelopes(Direction::Response, out);
+    assert_eq!(got[0].header.opcode, Opcode::ERROR);
+    assert_eq!(got[1], PLAIN.event("UP", node(2).listen));
+}
+
+#[test]
+fn the_error_of_an_unknown_version_passes_and_nothing_else_of_it() {
+    for (error, is_short) in [
+        (&b"\x82\0\0\0\0\0\0\x08\0\0\0\x0a\0\x02no"[..], true),
+        (&b"\x87\0\0\0\0\0\0\0\x08\0\0\0\x0a\0\x02no"[..], false),
+    ] {
+        let link = Link::new(PLAIN, three_nodes());
+        for cut in [1, 100] {
+            assert_eq!(link.receive(Bytes::from_static(error), &[cut]).unwrap(), error);
+        }
+        let mut result = error.to_vec();
+        result[if is_short { 3 } else { 4 }] = Opcode::RESULT.0;
+        assert!(matches!(
+            link.receive(Bytes::from(result), &[100]),
+            Err(Unreadable::Version(2 | 7))
+        ));
+    }
+    let link = Link::new(PLAIN, three_nodes());
+    let tls = Bytes::from_static(b"\x16\x03\x03\0\x10\x02\0\0\0\0\0");
+    assert_eq!(link.receive(tls, &[100]), Err(Unreadable::Tls));
+}
+
+#[test]
+fn gocql_finds_the_nodes_of_events_by_their_peer_address() {
+    let link = Link::new(PLAIN, three_nodes());
+    for (driver, is_gocql) in [
+        ("github.com/gocql/gocql", true),
+        ("Apache Cassandra Java Driver", false),
+    ] {
+        let options = vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", driver)];
+        link.send(&[PLAIN.request(0, &Request::Startup(Startup { options }))]);
+        link.send(&[PLAIN.query(1, "SELECT * FROM system.peers_v2")]);
+        let got = link.answers(&[PLAIN.rows(1, &peers(&[node(2)], native), false)]);
+        let mut expected = peers(&[node(2)], listen);
+        if is_gocql {
+            expected.rows[0][0] = Some(octets(node(2).listen.ip()));
+        }
+        assert_eq!(got, [PLAIN.rows(1, &expected, false)]);
+    }
+}
