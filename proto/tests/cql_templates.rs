@@ -283,8 +283,11 @@ fn the_length_of_a_template_is_bounded() {
     assert!(unparsed.text.len() <= Template::MAX_UNPARSED_LEN);
     // Only the beginning is looked at, also where it stays short.
     assert_eq!(Template::unparsed(&"SELECT SELECT ".repeat(50_000)), unparsed);
-    let values = "1 ".repeat(cqlens_proto::cql::MAX_TOKENS);
-    assert_eq!(Template::unparsed(&(values.clone() + "SELECT")), Template::unparsed(&values));
+    let values = "1 ".repeat(cql::MAX_TOKENS);
+    assert_eq!(
+        Template::unparsed(&(values.clone() + "SELECT")),
+        Template::unparsed(&values)
+    );
 }
 
 #[test]
