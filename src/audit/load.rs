@@ -269,6 +269,7 @@ mod tests {
 
     fn node(number: u8) -> Node {
         Node {
+            broadcast: None,
             host_id: Some(format!("host {number}")),
             address: Some(format!("10.0.0.{number}")),
             port: Some(9042),

@@ -42,6 +42,8 @@ impl Cluster {
 pub struct Node {
     /// Its `host_id`, which stays when its address changes.
     pub host_id: Option<String>,
+    /// Where the other nodes reach it: `peer`, or `broadcast_address` of the one that was asked.
+    pub broadcast: Option<IpAddr>,
     /// Its `native_address` or `rpc_address`.
     pub address: Option<String>,
     /// Its native port, where it tells one.
@@ -55,6 +57,13 @@ pub struct Node {
 }
 
 impl Node {
+    /// Where clients are told to connect; `port` where the node tells none. None where there is no address, or one that leads
+    /// nowhere (`0.0.0.0`).
+    pub fn native(&self, port: u16) -> Option<SocketAddr> {
+        let address: IpAddr = self.address.as_deref()?.parse().ok()?;
+        (!address.is_unspecified()).then(|| SocketAddr::new(address, self.port.unwrap_or(port)))
+    }
+
     /// Whether a client that is told this address would come to `listener`.
     pub fn leads_to(&self, listener: SocketAddr) -> bool {
         let address = self

@@ -1,47 +1,105 @@
 //! The control connection: keeps the catalog in step with the cluster.
 //!
 //! It reads schema, cluster and prepared statements when it connects, schema and cluster anew after every event, and the
-//! prepared statements when somebody executes one that is not known. Without a server it tries again, forever and
-//! ever more patiently; the audit goes on with what is known.
+//! prepared statements when somebody executes one that is not known. When the node is lost, it goes on with the next one that it may
+//! ask; without any it tries again, forever and ever more patiently, and the audit goes on with what is known.
 
 use std::{sync::Arc, time::Duration};
 
-use cqlens_proto::message::{Register, Request};
-use tokio::time::sleep;
+use cqlens_proto::{
+    envelope::Envelope,
+    message::{Event, Extensions, Register, Request, Response},
+};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 
 use super::{
-    Live,
+    Cluster, Contacts, Live,
     client::{Client, ClientError, ClientOptions},
     read,
 };
 
 /// Follows the node at `address`; never returns. Drop the future to stop.
 pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
+    follow_any(live, Contacts::only(address), move |_address| options.clone()).await;
+}
+
+/// Follows the cluster through any of its nodes, one at a time: when a node is lost, through the next one. `options` tells how to
+/// connect to an address. Never returns; drop the future to stop.
+pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&str) -> ClientOptions) {
     live.begin_following();
     let mut patience = Patience::default();
+    let mut last = None;
     loop {
-        let ended = session(&live, &address, &options, &mut patience).await;
-        let Err(error) = ended;
-        patience.after(&error, &address).await;
+        for address in contacts.round(&live.cluster(), last.as_deref()) {
+            let mut opened = false;
+            let Err(error) = session(&live, &address, &options(&address), &mut opened).await;
+            let trouble = trouble(&address, &error);
+            patience.say(&trouble, opened, live.cluster().nodes.is_empty());
+            live.troubled_by(Some(trouble));
+            last = Some(address);
+            if opened {
+                patience = Patience::default();
+                break;
+            }
+        }
+        patience.wait().await;
     }
+}
+
+/// Opens a control connection to one of the contact points, and closes it again: whether there is a cluster that lets us in.
+///
+/// # Errors
+/// Why the last one of them cannot be followed.
+pub async fn reach(contacts: &Contacts, options: impl Fn(&str) -> ClientOptions) -> Result<(), String> {
+    let mut troubles = Vec::new();
+    for address in contacts.round(&Cluster::default(), None) {
+        match Client::negotiate(address.as_str(), &options(&address)).await {
+            Ok(_client) => return Ok(()),
+            Err(error) => troubles.push(trouble(&address, &error)),
+        }
+    }
+    Err(troubles.join("; "))
+}
+
+/// What went wrong, and what would help where that is known.
+fn trouble(address: &str, error: &ClientError) -> String {
+    let what = match error {
+        // It names the address itself.
+        ClientError::Connect { .. } => error.to_string(),
+        _ => format!("{address}: {error}"),
+    };
+    if error.is_authentication() {
+        return format!("{what}: the control connection needs a username and password that the node takes");
+    }
+    what
 }
 
 /// How long to wait before the next attempt, and what to say meanwhile.
 #[derive(Debug, Default)]
 struct Patience {
+    /// Of every node that could be asked.
     failures: u32,
 }
 
 impl Patience {
     const LONGEST: Duration = Duration::from_secs(30);
 
-    /// Says what happened, once until it works again, and waits.
-    async fn after(&mut self, error: &ClientError, address: &str) {
-        if self.failures == 0 {
-            tracing::warn!(node = address, %error, "no control connection: the audit goes on with the schema that is known");
+    /// Says what happened, once until it works again.
+    fn say(&self, trouble: &str, was_open: bool, nothing_known: bool) {
+        let meanwhile = match nothing_known {
+            true => "no node of the cluster is known yet",
+            false => "the audit goes on with the schema that is known",
+        };
+        if was_open {
+            tracing::warn!("no control connection any more, {trouble}: {meanwhile}");
+        } else if self.failures == 0 {
+            tracing::warn!("no control connection, {trouble}: {meanwhile}");
         } else {
-            tracing::debug!(node = address, %error, "still no control connection");
+            tracing::debug!("still no control connection, {trouble}");
         }
+    }
+
+    async fn wait(&mut self) {
         sleep(self.pause()).await;
         self.failures = self.failures.saturating_add(1);
     }
@@ -53,12 +111,12 @@ impl Patience {
     }
 }
 
-/// One control connection from its beginning to its end.
+/// One control connection from its beginning to its end; `opened` says whether it has ever told anything.
 async fn session(
     live: &Live,
     address: &str,
     options: &ClientOptions,
-    patience: &mut Patience,
+    opened: &mut bool,
 ) -> Result<std::convert::Infallible, ClientError> {
     let mut client = Client::negotiate(address, options).await?;
     client
@@ -67,20 +125,43 @@ async fn session(
         }))
         .await?;
     read_all(live, &mut client).await?;
-    patience.failures = 0;
+    *opened = true;
     let _in_step = live.in_step();
+    live.troubled_by(None);
     tracing::info!(node = address, version = ?client.version(), "control connection open, schema read");
+    let (mut heartbeat, mut refresh) = (every(HEARTBEAT).await, every(REFRESH).await);
     loop {
         tokio::select! {
             event = client.next_event() => {
-                drop(event?);
+                if is_about_nodes(&event?) {
+                    // At once: clients may be told of it at the same time.
+                    live.replace_cluster(read::cluster(&mut client).await?);
+                }
                 settle(&mut client).await?;
                 read_schema_and_cluster(live, &mut client).await?;
             }
+            () = live.cluster_wanted() => live.replace_cluster(read::cluster(&mut client).await?),
             () = live.prepared.wanted_changed() => read_prepared(live, &mut client).await?,
-            () = sleep(REFRESH) => read_all(live, &mut client).await?,
+            _ = refresh.tick() => read_all(live, &mut client).await?,
+            _ = heartbeat.tick() => live.replace_cluster(read::cluster(&mut client).await?),
         }
     }
+}
+
+/// Ticks, the first time after one `period`.
+async fn every(period: Duration) -> Interval {
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    ticks
+}
+
+fn is_about_nodes(event: &Envelope) -> bool {
+    let decoded = Response::decode(event, Extensions::NONE);
+    matches!(
+        decoded.map(|decoded| decoded.message),
+        Ok(Response::Event(Event::TopologyChange(_) | Event::StatusChange(_)))
+    )
 }
 
 /// Changes come in bursts (one event for each table of a migration): waits until a moment passes without one.
@@ -96,6 +177,9 @@ async fn settle(client: &mut Client) -> Result<(), ClientError> {
 
 const BURST: Duration = Duration::from_millis(50);
 const MOST_EVENTS_AT_ONCE: u32 = 1_000;
+
+/// A node that has gone without a word is noticed within this time, and the time that an answer may take.
+const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// Events can get lost with a connection; nothing stays wrong for longer than this.
 const REFRESH: Duration = Duration::from_secs(300);

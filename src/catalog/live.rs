@@ -8,8 +8,9 @@ use std::{
     },
 };
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use cqlens_proto::cql;
+use tokio::sync::Notify;
 
 use super::{Cluster, Placement, PreparedStatements, Replication, Ring, Schema};
 
@@ -26,6 +27,10 @@ pub struct Live {
     /// Whether they are in step just now.
     in_step: AtomicBool,
     cluster: ArcSwap<Cluster>,
+    cluster_changed: Notify,
+    cluster_wanted: Notify,
+    /// Why there is no control connection.
+    trouble: ArcSwapOption<String>,
     places: Mutex<Places>,
     /// Prepared statements.
     pub prepared: PreparedStatements,
@@ -137,11 +142,45 @@ impl Live {
     /// Says that no control connection is at work any more.
     pub fn end_following(&self) {
         self.followed.store(false, Ordering::Relaxed);
+        self.troubled_by(None);
     }
 
     /// The cluster, as far as known.
     pub fn cluster(&self) -> Arc<Cluster> {
         self.cluster.load_full()
+    }
+
+    /// Waits until the cluster is known to be another than `known`.
+    pub async fn cluster_other_than(&self, known: &Arc<Cluster>) -> Arc<Cluster> {
+        loop {
+            // Before looking: what changes after the look is not missed.
+            let changed = self.cluster_changed.notified();
+            let now = self.cluster();
+            if !Arc::ptr_eq(&now, known) {
+                return now;
+            }
+            changed.await;
+        }
+    }
+
+    /// Asks the control connection, if there is one, to look at the nodes at once.
+    pub fn want_cluster(&self) {
+        self.cluster_wanted.notify_one();
+    }
+
+    /// Waits until somebody wants to know the nodes.
+    pub(super) async fn cluster_wanted(&self) {
+        self.cluster_wanted.notified().await;
+    }
+
+    /// Why there is no control connection; none while there is one, or as long as nothing went wrong.
+    pub fn trouble(&self) -> Option<Arc<String>> {
+        self.trouble.load_full()
+    }
+
+    /// Says why there is no control connection, or that there is one.
+    pub(super) fn troubled_by(&self, trouble: Option<String>) {
+        self.trouble.store(trouble.map(Arc::new));
     }
 
     /// To be called before a schema is read that will be given to [`Live::replace_schema`].
@@ -206,6 +245,7 @@ impl Live {
         };
         self.cluster.store(Arc::new(cluster));
         self.version.fetch_add(1, Ordering::Release);
+        self.cluster_changed.notify_waiters();
     }
 
     /// Where the partitions of a keyspace's tables live, nodes being indices of [`Cluster::nodes`]; none where the ring

@@ -2,6 +2,7 @@
 
 pub mod client;
 mod cluster;
+mod contacts;
 mod follow;
 mod live;
 pub mod murmur3;
@@ -12,7 +13,8 @@ mod ring;
 pub mod schema;
 
 pub use cluster::{Cluster, Node};
-pub use follow::follow;
+pub use contacts::Contacts;
+pub use follow::{follow, follow_any, reach};
 pub use live::{Live, Reading};
 pub use prepared::{MAX_PREPARED, Markers, PreparedStatement, PreparedStatements};
 pub use ring::{Placement, Replication, Ring};

@@ -180,8 +180,12 @@ fn node(row: &Record) -> Node {
         (0, port) | (port, _) => u16::try_from(port).ok().filter(|port| *port != 0),
     };
     let tokens = row.texts("tokens");
+    let broadcast = row
+        .optional_text("peer")
+        .or_else(|| row.optional_text("broadcast_address"));
     Node {
         host_id: row.uuid("host_id"),
+        broadcast: broadcast.and_then(|address| address.parse().ok()),
         address,
         port,
         data_center: row.optional_text("data_center"),

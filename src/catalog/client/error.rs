@@ -49,6 +49,11 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// Whether the server wants to know who asks, or does not like what it was told.
+    pub fn is_authentication(&self) -> bool {
+        matches!(self, Self::CredentialsMissing(_)) || self.code() == Some(ErrorCode::BAD_CREDENTIALS)
+    }
+
     /// The server's code, if it was the server that refused.
     pub fn code(&self) -> Option<ErrorCode> {
         match self {
