@@ -1,5 +1,6 @@
 //! One connection: bytes to requests, answers to bytes, and the events that the client registered for.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -13,8 +14,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{broadcast, watch};
 
-use super::answer::{self, Answer, Change};
-use super::database::Database;
+use super::answer::{self, Answer};
+use super::database::{Database, News};
 use super::failure::Failure;
 use super::session::Session;
 use cqlens_proto::outgoing::Outgoing;
@@ -54,17 +55,19 @@ pub(crate) async fn serve(
 
 const READ_LEN: usize = 64 * 1024;
 
-/// The next change of the schema; changes that a slow connection missed are skipped.
-async fn next_event(events: &mut Option<broadcast::Receiver<Change>>) -> Change {
+/// What happens next; what a slow connection missed is skipped.
+async fn next_event(events: &mut Option<broadcast::Receiver<News>>) -> News {
     while let Some(receiver) = events {
         match receiver.recv().await {
-            Ok(change) => return change,
+            Ok(news) => return news,
             Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => *events = None,
         }
     }
     std::future::pending().await
 }
+
+const EVENTS: [&str; 3] = ["SCHEMA_CHANGE", "TOPOLOGY_CHANGE", "STATUS_CHANGE"];
 
 struct Connection {
     incoming: EnvelopeStream,
@@ -73,7 +76,8 @@ struct Connection {
     session: Session,
     /// The version of STARTUP.
     version: Option<Version>,
-    wants_schema_changes: bool,
+    /// The types of events that it registered for.
+    wants: BTreeSet<&'static str>,
     is_broken: bool,
 }
 
@@ -86,7 +90,7 @@ impl Connection {
             negotiated,
             session,
             version: None,
-            wants_schema_changes: false,
+            wants: BTreeSet::new(),
             is_broken: false,
         }
     }
@@ -109,9 +113,14 @@ impl Connection {
         }
     }
 
-    fn announce(&mut self, change: &Change) {
-        if let (Some(version), true) = (self.version, self.wants_schema_changes) {
-            let sent = answer::event(change, version).and_then(|event| self.outgoing.push(&event));
+    fn announce(&mut self, news: &News) {
+        let Some(version) = self.version else { return };
+        let (event_type, event) = match news {
+            News::Schema(change) => ("SCHEMA_CHANGE", answer::event(change, version)),
+            News::Nodes(announcement) => (announcement.event_type(), announcement.envelope(version)),
+        };
+        if self.wants.contains(event_type) {
+            let sent = event.and_then(|event| self.outgoing.push(&event));
             self.is_broken |= sent.is_err();
         }
     }
@@ -140,7 +149,8 @@ impl Connection {
                 self.refuse(header, &Failure::protocol(message))
             }
             Request::Register(register) => {
-                self.wants_schema_changes |= register.event_types.contains(&"SCHEMA_CHANGE");
+                let known = EVENTS.iter().filter(|known| register.event_types.contains(known));
+                self.wants.extend(known);
                 self.outgoing
                     .push(&answer::ready(header.version, header.stream_id))
             }

@@ -18,6 +18,7 @@ use super::execution::Execution;
 use super::failure::Failure;
 use super::layout::Layout;
 use super::mutation::Mutation;
+use super::peers::{Announcement, Peer};
 use super::prepared::PreparedStatements;
 use super::read::Thresholds;
 use super::store::{Seconds, Table, Timestamp};
@@ -42,7 +43,16 @@ pub(crate) struct Database {
     /// How often its base had changed when a view was last derived.
     derived: BTreeMap<TableName, u64>,
     last_timestamp: Timestamp,
-    events: broadcast::Sender<Change>,
+    /// Other nodes, as far as clients are told of them.
+    pub(crate) peers: Vec<Peer>,
+    events: broadcast::Sender<News>,
+}
+
+/// What clients may have registered for.
+#[derive(Debug, Clone)]
+pub(crate) enum News {
+    Schema(Change),
+    Nodes(Announcement),
 }
 
 /// Keyspace and table.
@@ -63,13 +73,20 @@ impl Database {
             rows: BTreeMap::new(),
             derived: BTreeMap::new(),
             last_timestamp: 0,
+            peers: Vec::new(),
             events: broadcast::Sender::new(EVENTS),
         }
     }
 
-    /// Changes of the schema from now on.
-    pub(crate) fn events(&self) -> broadcast::Receiver<Change> {
+    /// What happens from now on.
+    pub(crate) fn events(&self) -> broadcast::Receiver<News> {
         self.events.subscribe()
+    }
+
+    /// Tells what became of a node.
+    pub(crate) fn announce(&self, announcement: Announcement) {
+        // Nobody may be listening.
+        let _ = self.events.send(News::Nodes(announcement));
     }
 
     /// A time for a write, in microseconds: later than every one before it.
@@ -258,7 +275,7 @@ impl Database {
             .retain(|(keyspace, table), _| schema.table(keyspace, table).is_some());
         self.prepared.forget_changed(&change);
         // Nobody may be listening.
-        let _ = self.events.send(change.clone());
+        let _ = self.events.send(News::Schema(change.clone()));
         Ok(Answer {
             outcome: Outcome::SchemaChange(change),
             warnings: Vec::new(),

@@ -23,6 +23,7 @@ mod literal;
 mod marker;
 mod mutation;
 mod paging;
+mod peers;
 mod prepared;
 mod projection;
 mod read;
@@ -43,13 +44,17 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use cqlens_proto::types::Uuid;
 use database::Database;
+pub use peers::{Announcement, Peer};
 
 /// How a node behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Where it tells clients to connect, if that is not where it listens.
+    pub advertise: Option<SocketAddr>,
     /// A read that passes more tombstones gets a warning; Cassandra's default is 1,000.
     pub tombstone_warn_threshold: u64,
     /// A read that passes more tombstones fails; Cassandra's default is 100,000.
@@ -60,6 +65,7 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            advertise: None,
             tombstone_warn_threshold: 1_000,
             tombstone_failure_threshold: 100_000,
         }
@@ -103,6 +109,34 @@ impl Node {
     /// Forgets all prepared statements, as a restart would: clients that execute one are told to prepare it again.
     pub fn forget_prepared(&self) {
         lock(&self.database).prepared.clear();
+    }
+
+    /// Its `host_id`.
+    #[must_use]
+    pub fn host_id(&self) -> Uuid {
+        system::host_id(self.address)
+    }
+
+    /// This node as the others tell of it.
+    #[must_use]
+    pub fn as_peer(&self) -> Peer {
+        Peer {
+            address: self.address.ip(),
+            host_id: Some(self.host_id()),
+            native: Some(self.address),
+            data_center: system::DATA_CENTER.to_owned(),
+            tokens: vec!["0".to_owned()],
+        }
+    }
+
+    /// Tells of these nodes from now on, and of no others.
+    pub fn set_peers(&self, peers: Vec<Peer>) {
+        lock(&self.database).peers = peers;
+    }
+
+    /// Tells those who registered for it what became of a node.
+    pub fn announce(&self, announcement: Announcement) {
+        lock(&self.database).announce(announcement);
     }
 
     /// Closes the listener and all connections, and waits until they are closed.

@@ -4,6 +4,7 @@
 //! empty, and where a real node says what it keeps on disk, these say Cassandra's defaults.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use cqlens_proto::types::{CqlType, CqlValue, Uuid};
@@ -18,7 +19,7 @@ use crate::catalog::schema::{self, ColumnKind, DataType, IndexClass, Keyspace, O
 pub(crate) const CQL_VERSION: &str = "3.4.7";
 
 /// The version that drivers decide by what they may ask.
-const RELEASE_VERSION: &str = "5.0.6";
+pub(super) const RELEASE_VERSION: &str = "5.0.6";
 
 /// The system keyspaces that `system_schema` describes; virtual ones it does not, as in Cassandra.
 const DESCRIBED: [&str; 5] = [
@@ -28,6 +29,9 @@ const DESCRIBED: [&str; 5] = [
     "system_distributed",
     "system_traces",
 ];
+
+/// Where all nodes are.
+pub(super) const DATA_CENTER: &str = "datacenter1";
 
 /// A row by column name; columns that it does not name are null.
 type SystemRow = BTreeMap<&'static str, CqlValue>;
@@ -39,6 +43,7 @@ type SystemRow = BTreeMap<&'static str, CqlValue>;
 pub(crate) fn table(database: &Database, layout: &Layout) -> Result<Table, Failure> {
     let rows = match (layout.keyspace.as_str(), layout.name.as_str()) {
         ("system", "local") => vec![local(database)],
+        ("system", "peers" | "peers_v2") => database.peers.iter().map(super::peers::row).collect(),
         ("system", "prepared_statements") => prepared_statements(database),
         ("system_views", "settings") => settings(database),
         ("system_schema", name) => described(database)
@@ -75,9 +80,15 @@ fn rows_of(keyspace: &Keyspace, table: &str) -> Vec<SystemRow> {
     }
 }
 
+/// What the node at an address is known by.
+pub(super) fn host_id(address: SocketAddr) -> Uuid {
+    stable_uuid(&address.to_string())
+}
+
 fn local(database: &Database) -> SystemRow {
     let address = CqlValue::Inet(database.address.ip());
-    let port = CqlValue::Int(i32::from(database.address.port()));
+    let native = database.options.advertise.unwrap_or(database.address);
+    let port = CqlValue::Int(i32::from(native.port()));
     let schema_version = stable_uuid(&format!("schema {}", database.schema_changes));
     BTreeMap::from([
         ("key", text("local")),
@@ -86,19 +97,16 @@ fn local(database: &Database) -> SystemRow {
         ("broadcast_port", CqlValue::Int(7000)),
         ("cluster_name", text("cqlens demo")),
         ("cql_version", text(CQL_VERSION)),
-        ("data_center", text("datacenter1")),
+        ("data_center", text(DATA_CENTER)),
         ("gossip_generation", CqlValue::Int(1)),
-        (
-            "host_id",
-            CqlValue::Uuid(stable_uuid(&database.address.to_string())),
-        ),
-        ("listen_address", address.clone()),
+        ("host_id", CqlValue::Uuid(host_id(database.address))),
+        ("listen_address", address),
         ("listen_port", CqlValue::Int(7000)),
         ("native_protocol_version", text("5")),
         ("partitioner", text("org.apache.cassandra.dht.Murmur3Partitioner")),
         ("rack", text("rack1")),
         ("release_version", text(RELEASE_VERSION)),
-        ("rpc_address", address),
+        ("rpc_address", CqlValue::Inet(native.ip())),
         ("rpc_port", port),
         ("schema_version", CqlValue::Uuid(schema_version)),
         // One node owns the whole ring, whatever its token.

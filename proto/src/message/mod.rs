@@ -26,7 +26,7 @@ pub use auth::{AuthToken, Authenticate};
 pub use batch::{Batch, BatchKind, BatchQuery, BatchStatement};
 pub use consistency::{Consistency, SerialConsistency};
 pub use error::{ErrorCode, ErrorDetails, ErrorMessage, Failures, WriteType};
-pub use event::{Event, SchemaChange, SchemaObject};
+pub use event::{Event, NodeChange, SchemaChange, SchemaObject};
 pub use execute::{Execute, PreparedId, ResultMetadataId};
 pub use extras::{Extensions, Extras};
 pub use prepare::Prepare;

@@ -1,0 +1,87 @@
+//! Other nodes, as far as a node tells of them: rows of `system.peers` and `system.peers_v2`, and events about them.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use cqlens_proto::envelope::{Envelope, StreamId, Version};
+use cqlens_proto::error::EncodeError;
+use cqlens_proto::message::{Dialect, Event, Extras, NodeChange, Response};
+use cqlens_proto::types::{CqlValue, Uuid};
+
+/// A row of `system.peers` and `system.peers_v2`; what is none is null there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Where the other nodes reach it.
+    pub address: IpAddr,
+    /// What it is known by.
+    pub host_id: Option<Uuid>,
+    /// Where clients are told to connect.
+    pub native: Option<SocketAddr>,
+    /// Its datacenter.
+    pub data_center: String,
+    /// Its tokens.
+    pub tokens: Vec<String>,
+}
+
+/// What a node tells of others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Announcement {
+    /// TOPOLOGY_CHANGE: `NEW_NODE`, `REMOVED_NODE`, `MOVED_NODE`, and the address for clients.
+    Topology(&'static str, SocketAddr),
+    /// STATUS_CHANGE: `UP`, `DOWN`, and the address for clients.
+    Status(&'static str, SocketAddr),
+}
+
+impl Announcement {
+    /// The envelope of the event.
+    ///
+    /// # Errors
+    /// None in practice: the names are short.
+    pub(super) fn envelope(&self, version: Version) -> Result<Envelope, EncodeError> {
+        let change = |change: &'static str, node: &SocketAddr| NodeChange {
+            change,
+            address: node.ip(),
+            port: i32::from(node.port()),
+        };
+        let event = match self {
+            Self::Topology(what, node) => Event::TopologyChange(change(what, node)),
+            Self::Status(what, node) => Event::StatusChange(change(what, node)),
+        };
+        Response::Event(event).to_envelope(Dialect::new(version), StreamId::EVENT, &Extras::default())
+    }
+
+    /// Its type, as REGISTER names it.
+    pub(super) fn event_type(&self) -> &'static str {
+        match self {
+            Self::Topology(..) => "TOPOLOGY_CHANGE",
+            Self::Status(..) => "STATUS_CHANGE",
+        }
+    }
+}
+
+/// The row of a peer, for both tables: columns that a table does not have are left out there.
+pub(super) fn row(peer: &Peer) -> BTreeMap<&'static str, CqlValue> {
+    let text = |text: &str| CqlValue::Text(text.to_owned());
+    let mut row = BTreeMap::from([
+        ("peer", CqlValue::Inet(peer.address)),
+        ("peer_port", CqlValue::Int(7000)),
+        ("data_center", text(&peer.data_center)),
+        ("rack", text("rack1")),
+        ("release_version", text(super::system::RELEASE_VERSION)),
+        (
+            "tokens",
+            CqlValue::Set(peer.tokens.iter().map(|token| text(token)).collect()),
+        ),
+    ]);
+    if let Some(host_id) = peer.host_id {
+        row.insert("host_id", CqlValue::Uuid(host_id));
+        // All nodes agree on the schema, since nobody asks.
+        row.insert("schema_version", CqlValue::Uuid(host_id));
+    }
+    if let Some(native) = peer.native {
+        row.insert("rpc_address", CqlValue::Inet(native.ip()));
+        row.insert("native_address", CqlValue::Inet(native.ip()));
+        row.insert("native_port", CqlValue::Int(i32::from(native.port())));
+    }
+    row
+}
