@@ -162,6 +162,13 @@ fn values(kind: Kind, value: &DeValue<'_>) -> Option<Vec<String>> {
                 .map(|value| value.get_ref().as_str().map(str::to_owned));
             return texts.collect();
         }
+        (Kind::Pairs, DeValue::Table(table)) => {
+            let pairs = table.iter().map(|(key, value)| {
+                let value = value.get_ref().as_str()?;
+                Some(format!("{}={value}", key.get_ref()))
+            });
+            return pairs.collect();
+        }
         _ => return None,
     };
     Some(vec![one])
@@ -210,6 +217,7 @@ impl Kind {
             Self::Float => "a number",
             Self::Switch => "true or false",
             Self::List => "an array of strings",
+            Self::Pairs => "a table of strings",
         }
     }
 }

@@ -49,8 +49,10 @@ enum Kind {
     Integer,
     Float,
     Switch,
-    /// An array of texts.
+    /// An array of texts, or one text alone.
     List,
+    /// A table of texts; typed as `key=value`, as often as there are keys.
+    Pairs,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -255,7 +257,9 @@ impl Kind {
             return Self::Switch;
         }
         if matches!(action, clap::ArgAction::Append) {
-            return Self::List;
+            let names = argument.get_value_names().unwrap_or_default();
+            let is_pair = names.iter().any(|name| name.contains('='));
+            return if is_pair { Self::Pairs } else { Self::List };
         }
         let of_value = argument.get_value_parser().type_id();
         let integers = [

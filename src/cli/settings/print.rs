@@ -38,6 +38,8 @@ impl Setting {
         let texts = || self.values.iter().map(String::as_str);
         let text = texts().next().unwrap_or_default();
         match self.kind {
+            Kind::List if self.values.len() == 1 => Value::from(text),
+            Kind::Pairs => Value::Table(texts().filter_map(pair).collect()),
             Kind::List => Value::Array(texts().map(Value::from).collect()),
             Kind::Switch => Value::Boolean(text == "true"),
             Kind::Integer => text.parse().map_or_else(|_| Value::from(text), Value::Integer),
@@ -45,6 +47,11 @@ impl Setting {
             Kind::Text => Value::from(text),
         }
     }
+}
+
+fn pair(text: &str) -> Option<(String, Value)> {
+    let (key, value) = text.split_once('=')?;
+    Some((key.trim().to_owned(), Value::from(value.trim())))
 }
 
 impl fmt::Display for Origin {

@@ -46,6 +46,8 @@ struct Proxy {
     strict: bool,
     #[arg(long)]
     from: Vec<String>,
+    #[arg(long, value_name = "A=B")]
+    pair: Vec<String>,
 }
 
 struct Folder(tempfile::TempDir);
@@ -93,6 +95,36 @@ fn a_list_that_is_typed_replaces_the_list_of_the_file() {
     let folder = Folder::new("[proxy]\nupstream = 'db'\nfrom = ['a', 'b']");
     let (proxy, _) = folder.read("proxy --from=c").unwrap();
     assert_eq!(proxy.from, ["c"]);
+}
+
+#[test]
+fn pairs_are_a_table() {
+    let folder =
+        Folder::new("[proxy]\nupstream = 'db'\n[proxy.pair]\n'10.0.0.1:9042' = '127.0.1.1:9042'\nb = 'c'");
+    let (proxy, settings) = folder.read("proxy").unwrap();
+    assert_eq!(proxy.pair, ["10.0.0.1:9042=127.0.1.1:9042", "b=c"]);
+    let printed = settings.to_string();
+    assert!(
+        printed.contains("pair = { \"10.0.0.1:9042\" = \"127.0.1.1:9042\", b = \"c\" }  # file"),
+        "{printed}"
+    );
+    let (again, _) = Folder::new(&printed).read("proxy").unwrap();
+    assert_eq!(again.pair, proxy.pair);
+    let (proxy, _) = folder.read("proxy --pair=d=e").unwrap();
+    assert_eq!(proxy.pair, ["d=e"]);
+    for (text, said) in [
+        (
+            "[proxy.pair]\na = 1",
+            "c.toml:1: pair: a table of strings is wanted",
+        ),
+        (
+            "[proxy]\npair = 'a=b'",
+            "c.toml:2: pair: a table of strings is wanted, this is a string",
+        ),
+    ] {
+        let refused = Folder::new(text).refused("proxy --upstream db");
+        assert!(refused.contains(said), "{refused}");
+    }
 }
 
 #[test]
