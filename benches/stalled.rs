@@ -130,6 +130,7 @@ async fn proxy(upstream: SocketAddr, queue: Arc<Queue>) -> std::io::Result<Socke
         client_tls: None,
         upstream_tls: None,
         topology: None,
+        drain: None,
     };
     let workers = Workers::start(1)?;
     let (begin_drain, drain) = Drain::new();

@@ -13,16 +13,22 @@ pub enum Refusal {
     Descriptors,
     /// It did not begin with a header of the PROXY protocol where every client must.
     ProxyHeader,
+    /// It was not redirected here, where only such connections are served.
+    Destination,
+    /// It was a connection of cqlens itself, redirected back to it.
+    Loop,
 }
 
 impl Refusal {
     /// All of them, in their order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::MaxConnections,
         Self::MaxConnectionsPerListener,
         Self::MaxConnectionsPerClient,
         Self::Descriptors,
         Self::ProxyHeader,
+        Self::Destination,
+        Self::Loop,
     ];
 
     /// The reason as reports name it.
@@ -33,6 +39,8 @@ impl Refusal {
             Self::MaxConnectionsPerClient => "max-connections-per-client",
             Self::Descriptors => "descriptors",
             Self::ProxyHeader => "proxy-header",
+            Self::Destination => "destination",
+            Self::Loop => "loop",
         }
     }
 }

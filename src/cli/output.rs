@@ -4,7 +4,6 @@ use std::{
     collections::BTreeSet,
     fs,
     io::{self, Write},
-    net::SocketAddr,
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
@@ -27,7 +26,6 @@ pub(super) struct Outputs {
     key: HashKey,
     /// Everything since the start, for the report.
     all: Option<Window>,
-    listening: Option<SocketAddr>,
     /// What was said of tables since the start.
     rekeyed: BTreeSet<String>,
     /// Outputs that could not be written, since the last one that could.
@@ -76,7 +74,6 @@ impl Outputs {
             places,
             key,
             all: None,
-            listening: None,
             rekeyed: BTreeSet::new(),
             failures: 0,
         })
@@ -98,16 +95,16 @@ impl Outputs {
     ///
     /// # Errors
     /// A report that cannot be written.
-    pub(super) fn begin(&mut self, live: &Live, source: &str, listening: SocketAddr) -> anyhow::Result<()> {
-        self.listening = Some(listening);
+    pub(super) fn begin(&mut self, live: &Live, source: &str) -> anyhow::Result<()> {
         let nothing = Window::new(Timestamp::now(), source);
         self.all = Some(nothing);
         self.write_report(live).context("cannot write the report")
     }
 
-    /// Takes a finished window. What cannot be written is said once and counted; forwarding goes on.
-    pub(super) fn window(&mut self, mut window: Window, live: &Live) {
+    /// Takes a finished window; `bypass` says what of the traffic did not come this way, or may not have. What cannot be written is said once and counted; forwarding goes on.
+    pub(super) fn window(&mut self, mut window: Window, live: &Live, bypass: Option<String>) {
         window.coverage.notices.extend(self.notices(live));
+        window.coverage.notices.extend(bypass);
         let rekeyed: BTreeSet<_> = live
             .take_rekeyed()
             .iter()
@@ -183,9 +180,6 @@ impl Outputs {
                     .to_owned(),
             );
         }
-        if let Some(listening) = self.listening {
-            notices.extend(around(live, listening));
-        }
         notices
     }
 }
@@ -199,31 +193,6 @@ fn rekeyed(table: &str) -> String {
         "{table} was created again with another partition key, past this proxy: what was asked of it in the moment before \
          the new schema was read is counted by the old key."
     )
-}
-
-/// Says which nodes a driver would reach without the proxy.
-fn around(live: &Live, listening: SocketAddr) -> Option<String> {
-    let cluster = live.cluster();
-    let elsewhere: Vec<_> = cluster
-        .nodes
-        .iter()
-        .filter(|node| !node.leads_to(listening))
-        .collect();
-    let first = elsewhere.first()?;
-    let (address, port) = (
-        first.address.as_deref().unwrap_or("an unknown address"),
-        first.port,
-    );
-    let example = port.map_or_else(|| address.to_owned(), |port| format!("{address}:{port}"));
-    Some(format!(
-        "Traffic may go around this proxy: the cluster tells drivers to connect to {example}{} and not to {listening}. \
-         What takes that way is not in this report.",
-        if elsewhere.len() > 1 {
-            format!(" and {} more nodes", elsewhere.len() - 1)
-        } else {
-            String::new()
-        },
-    ))
 }
 
 fn cluster(live: &Live) -> Cluster {

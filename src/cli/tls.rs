@@ -149,7 +149,44 @@ pub(super) struct Tls {
 /// How a file looks that has not changed: when it was written, and how long it is.
 type Stamp = Option<(SystemTime, u64)>;
 
+/// TLS to the nodes, each of which has an address of its own.
+#[derive(Debug, Clone)]
+pub(super) struct UpstreamTls {
+    connector: Option<Connector>,
+    /// Whether a certificate must be for a name that was set, whatever the address.
+    has_name: bool,
+}
+
+impl UpstreamTls {
+    /// To the node at `upstream` (`host:port`).
+    pub(super) fn to(&self, upstream: &str) -> Option<Connector> {
+        let connector = self.connector.as_ref()?;
+        if self.has_name {
+            return Some(connector.clone());
+        }
+        // What is no name fails in the handshake, with the one that it was opened with.
+        Some(
+            connector
+                .named(host(upstream))
+                .unwrap_or_else(|_no_name| connector.clone()),
+        )
+    }
+}
+
 impl Tls {
+    /// TLS to nodes at any address; renewed together with everything else.
+    pub(super) fn to_upstreams(&self) -> UpstreamTls {
+        UpstreamTls {
+            connector: self.upstream.clone(),
+            has_name: self.has_name(),
+        }
+    }
+
+    /// Whether nodes' certificates must be for a name that was set, whatever their addresses.
+    pub(super) fn has_name(&self) -> bool {
+        self.args.upstream_tls_name.is_some()
+    }
+
     /// Reads the files.
     pub(super) fn open(args: TlsArgs, upstream: &str) -> anyhow::Result<Self> {
         let seen = stamps(&args);

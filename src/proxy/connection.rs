@@ -25,6 +25,7 @@ use super::{
     refusal::{self, Refused},
     socket::{self, Halves, NoUpstream, Socket},
     topology::{Pairing, Shared},
+    transparent::{self, Own},
     watched::Watched,
 };
 use crate::{
@@ -40,6 +41,8 @@ pub(super) struct Opened {
     idle_timeout: Option<Duration>,
     route: Arc<Route>,
     seat: Seat,
+    /// Boxed, because there is seldom one.
+    own: Option<Box<Own>>,
 }
 
 /// Lets a client in and connects to the node for it; none if nothing can be forwarded, which has been said.
@@ -52,6 +55,10 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
         seat,
     } = guest.enter(seat, &proxy, &drain).await?;
     let queue = &proxy.queue;
+    let (socket, route) = match &proxy.transparent {
+        None => (socket, route),
+        Some(transparent) => transparent::route(transparent, socket, route, &origin, &proxy).await?,
+    };
     let connection = Arc::new(proxy.connection(origin.client));
     let destination = socket.local_addr().ok();
     let client = socket::of_client(socket, &connection, &route, queue, &drain).await?;
@@ -67,6 +74,10 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
             return None;
         }
     };
+    let own = match (&proxy.transparent, upstream.tcp().local_addr()) {
+        (Some(transparent), Ok(address)) => Some(Box::new(transparent.own(address))),
+        _ => None,
+    };
     Some(Opened {
         connection,
         client,
@@ -74,6 +85,7 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
         idle_timeout: policy.idle_timeout,
         route,
         seat,
+        own,
     })
 }
 
@@ -87,6 +99,7 @@ pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
         idle_timeout,
         route,
         seat: _seat,
+        own: _own,
     } = opened;
     tracing::debug!(client = %connection.client, "connection opened");
     let link = Link {

@@ -80,6 +80,11 @@ pub(super) struct Full {
 }
 
 impl Entrance {
+    /// Another way in through the same gate.
+    pub(super) fn another(&self) -> Self {
+        self.gate.entrance()
+    }
+
     pub(super) fn policy(&self) -> Arc<Policy> {
         self.gate.policy()
     }

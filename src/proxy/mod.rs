@@ -19,6 +19,7 @@ mod refusal;
 mod socket;
 mod throttle;
 pub mod topology;
+mod transparent;
 mod watched;
 mod workers;
 
@@ -48,6 +49,7 @@ pub use policy::Policy;
 pub use proxy_header::LOCAL as PROXY_PROTOCOL_LOCAL;
 pub use refusal::ANSWERED_AT_A_TIME as REFUSALS_AT_A_TIME;
 use topology::Pairing;
+pub use transparent::Transparent;
 pub use workers::Workers;
 
 /// Where connections go, and how.
@@ -63,6 +65,8 @@ pub struct Route {
     pub upstream_tls: Option<Connector>,
     /// Which addresses clients are shown; none means that nothing is rewritten.
     pub topology: Option<Pairing>,
+    /// What ends the connections of this route, where that is not what ends their listener.
+    pub drain: Option<Drain>,
 }
 
 /// What all connections of a process share.
@@ -74,6 +78,7 @@ pub struct Proxy {
     clock: Clock,
     connections: Arc<AtomicU64>,
     entrance: Entrance,
+    transparent: Option<Arc<Transparent>>,
 }
 
 /// What becomes of clients that wait to be accepted when the proxy stops.
@@ -94,6 +99,26 @@ impl Proxy {
             clock,
             connections: Arc::default(),
             entrance: Gate::default().entrance(),
+            transparent: None,
+        }
+    }
+
+    /// The same for another listener, whose connections go elsewhere, and are counted apart as well.
+    #[must_use]
+    pub fn to(&self, route: Route) -> Self {
+        Self {
+            route: Arc::new(ArcSwap::from_pointee(route)),
+            entrance: self.entrance.another(),
+            ..self.clone()
+        }
+    }
+
+    /// Connects each client to where it was going when it was redirected here, instead of to the route's upstream.
+    #[must_use]
+    pub fn transparent(self, transparent: &Arc<Transparent>) -> Self {
+        Self {
+            transparent: Some(Arc::clone(transparent)),
+            ..self
         }
     }
 
@@ -113,11 +138,12 @@ impl Proxy {
         listener: TcpListener,
         waiting: Waiting,
         drain: Drain,
-        workers: Workers,
+        workers: impl AsRef<Workers>,
     ) -> Drained {
+        let workers = workers.as_ref();
         let (alive, all_done) = drain::counter();
         let errors = AcceptErrors::default();
-        let take = |client, address| self.spawn(client, address, drain.clone(), alive.clone(), &workers);
+        let take = |client, address| self.spawn(client, address, drain.clone(), alive.clone(), workers);
         loop {
             tokio::select! {
                 biased;
@@ -145,6 +171,7 @@ impl Proxy {
         workers: &Workers,
     ) {
         let (policy, route) = (self.entrance.policy(), self.route.load_full());
+        let drain = route.drain.clone().unwrap_or(drain);
         let seat = match self.entrance.admit(&policy) {
             Ok(seat) => seat,
             Err(full) => {

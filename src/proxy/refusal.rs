@@ -16,6 +16,7 @@ use tokio::{
 use super::{
     gate::Full,
     throttle::{INTERVAL, Throttle},
+    transparent::NoDestination,
 };
 use crate::{
     capture::{Queue, Refusal},
@@ -77,6 +78,8 @@ pub(super) enum Refused {
     NoDescriptor,
     /// What came before anything else is not what a load balancer sends.
     NoProxyHeader(String),
+    /// It is not known where it was going.
+    NoDestination(NoDestination),
 }
 
 impl Refused {
@@ -85,6 +88,8 @@ impl Refused {
             Self::Full(full) => full.refusal,
             Self::NoDescriptor => Refusal::Descriptors,
             Self::NoProxyHeader(_) => Refusal::ProxyHeader,
+            Self::NoDestination(NoDestination::NotRedirected(_)) => Refusal::Destination,
+            Self::NoDestination(NoDestination::Loop(_)) => Refusal::Loop,
         }
     }
 }
@@ -98,6 +103,9 @@ impl fmt::Display for Refused {
             }
             Self::NoProxyHeader(what) => {
                 return write!(out, "cqlens refuses the connection: {what}");
+            }
+            Self::NoDestination(why) => {
+                return write!(out, "cqlens refuses the connection: {why}");
             }
         };
         let open = match limit {

@@ -25,6 +25,14 @@ pub(super) enum Socket {
 }
 
 impl Socket {
+    /// The connection below.
+    pub(super) fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(stream) => stream,
+            Self::Tls(stream) => stream.tcp(),
+        }
+    }
+
     /// The name in the certificate that the other side has shown, if there is one.
     pub(super) fn peer_name(&self) -> Option<String> {
         match self {

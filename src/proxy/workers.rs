@@ -32,6 +32,12 @@ struct Worker {
     running: Option<(oneshot::Sender<()>, thread::JoinHandle<()>)>,
 }
 
+impl AsRef<Self> for Workers {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl Workers {
     /// Starts `threads` threads, at least one. They wait with the timers of the runtime that this is called in.
     ///

@@ -55,6 +55,7 @@ impl Report {
         });
         Self {
             format: FORMAT,
+            notices: window.coverage.notices.clone(),
             tool: Tool {
                 name: "cqlens",
                 version: env!("CARGO_PKG_VERSION"),

@@ -16,7 +16,7 @@ mod testing;
 mod unseen;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{self, Write},
 };
 
@@ -67,6 +67,8 @@ impl Format {
 pub struct Report {
     /// Always [`FORMAT`].
     pub format: &'static str,
+    /// What a reader must know before any number, in whole sentences; those of the coverage.
+    pub notices: BTreeSet<String>,
     /// What wrote it.
     pub tool: Tool,
     /// When it was made.

@@ -158,6 +158,8 @@ fn refusal(reason: &str) -> String {
         "proxy-header" => {
             "it did not begin with a header of the PROXY protocol, which every client's must here".to_owned()
         }
+        "destination" => "it was not redirected to cqlens, which serves only those that are".to_owned(),
+        "loop" => "it was cqlens' own, redirected back to it by rules that do not exempt cqlens".to_owned(),
         setting => format!("{setting} allowed no more"),
     }
 }

@@ -1,6 +1,6 @@
 //! The side of the nodes, where cqlens is the client.
 
-use std::{io, sync::Arc};
+use std::{io, net::IpAddr, sync::Arc};
 
 use arc_swap::ArcSwap;
 use tokio::net::TcpStream;
@@ -53,6 +53,25 @@ impl Connector {
             ServerName::try_from(name.to_owned()).map_err(|_invalid| TlsError::Name(name.to_owned()))?;
         let config = Arc::new(ArcSwap::new(config(authorities, identity, check)?));
         Ok(Self { config, name, check })
+    }
+
+    /// The same for a node with another name, or another address. Both are renewed together.
+    ///
+    /// # Errors
+    /// What is neither a host name nor an address.
+    pub fn named(&self, name: &str) -> Result<Self, TlsError> {
+        let name =
+            ServerName::try_from(name.to_owned()).map_err(|_invalid| TlsError::Name(name.to_owned()))?;
+        Ok(Self { name, ..self.clone() })
+    }
+
+    /// The same for a node that has no name but its address.
+    #[must_use]
+    pub fn at(&self, address: IpAddr) -> Self {
+        Self {
+            name: ServerName::IpAddress(address.into()),
+            ..self.clone()
+        }
     }
 
     /// The same with other authorities and another identity, for the connections that are made from now on.

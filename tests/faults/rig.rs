@@ -41,6 +41,7 @@ impl Rig {
             client_tls: None,
             upstream_tls: None,
             topology: None,
+            drain: None,
         };
         let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(
             listener,

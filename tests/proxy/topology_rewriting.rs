@@ -53,6 +53,7 @@ impl Showing {
             connect_timeout: wire::LIMIT,
             client_tls: None,
             upstream_tls: None,
+            drain: None,
             topology: Some(pairing),
         };
         let (begin_drain, drain) = Drain::new();

@@ -154,6 +154,7 @@ async fn through_proxy<T>(
         client_tls: None,
         upstream_tls: None,
         topology: None,
+        drain: None,
     };
     let workers = Workers::start(1).context("no thread for the proxy")?;
     let proxy_itself = Proxy::new(route, queue, Clock::start());

@@ -2,29 +2,37 @@
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use super::super::{
-    config::{duration, host_and_port, positive_duration},
-    limits::LimitArgs,
-    tls::TlsArgs,
+use anyhow::bail;
+
+use super::{
+    super::{
+        config::{duration, host_and_port, positive_duration},
+        limits::LimitArgs,
+        tls::TlsArgs,
+    },
+    cluster::Listen,
+    topology::{Mode, TopologyArgs},
 };
 
 /// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Where clients connect.
+    /// Where clients connect. With --topology cluster, one address for each node: 127.0.1.{n}:9042 (the same port at several
+    /// addresses), 127.0.0.1:9042-9049 or 127.0.0.1:9042+ (several ports at one address, for drivers that read system.peers_v2).
     #[arg(
         long,
         env = "CQLENS_LISTEN",
         value_name = "ADDRESS:PORT",
         default_value = "127.0.0.1:9142"
     )]
-    pub(super) listen: SocketAddr,
+    pub(super) listen: Listen,
     /// Let other processes listen at the same address too, so that the next one can begin before this one ends. All must say so.
     #[arg(long, env = "CQLENS_REUSE_PORT")]
     pub(super) reuse_port: bool,
-    /// The node that connections go to.
-    #[arg(long, env = "CQLENS_UPSTREAM", value_name = "HOST[:PORT]", value_parser = host_and_port)]
-    pub(super) upstream: String,
+    /// The node that connections go to; with --topology cluster, one or more nodes that tell of all.
+    #[arg(long, env = "CQLENS_UPSTREAM", value_name = "HOST[:PORT]", value_parser = host_and_port, value_delimiter = ',',
+        required_unless_present = "route")]
+    pub(super) upstream: Vec<String>,
     /// Keep a report current: rewritten every window and at exit. The ending tells the format: .html, .md or .json.
     #[arg(long, env = "CQLENS_REPORT", value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
@@ -79,7 +87,36 @@ pub(in crate::cli) struct Args {
     #[arg(long, env = "CQLENS_SHOW_VALUES")]
     pub(super) show_values: bool,
     #[command(flatten)]
+    pub(super) topology: TopologyArgs,
+    #[command(flatten)]
     pub(super) tls: TlsArgs,
     #[command(flatten)]
     pub(super) limits: LimitArgs,
+}
+
+impl Args {
+    /// What clients are forwarded to, and from where.
+    ///
+    /// # Errors
+    /// Settings that do not fit together, by name.
+    pub(super) fn mode(&self) -> anyhow::Result<Mode> {
+        for (key, needs) in [
+            ("topology = cluster", self.topology.is_cluster()),
+            (
+                "start-without-cluster = refuse",
+                self.topology.refuses_without_cluster(),
+            ),
+        ] {
+            if needs && self.no_control_connection {
+                bail!("no-control-connection: {key} needs the control connection");
+            }
+        }
+        self.topology.mode(&self.listen, &self.upstream, self.admin)
+    }
+
+    /// The first node that is asked, which stands for all of them in what is said of this process.
+    pub(super) fn first_upstream(&self) -> String {
+        let contacts = self.topology.contacts(&self.upstream);
+        contacts.into_iter().next().unwrap_or_default()
+    }
 }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use tokio::task::JoinHandle;
 
 use super::args::Args;
 use crate::{
-    catalog::{self, Live, client::ClientOptions},
+    catalog::{self, Contacts, Live, client::ClientOptions},
+    cli::tls::Tls,
     proxy::PROXY_PROTOCOL_LOCAL,
-    tls::Connector,
 };
 
 /// A control connection, if there is to be one.
@@ -24,24 +25,15 @@ impl Control {
         "no-control-connection",
         "schema",
         "send-proxy-protocol",
+        "route",
     ];
 
-    /// Begins to follow the upstream, as `args` have it.
-    pub(super) fn begin(args: &Args, tls: Option<Connector>, live: &Arc<Live>) -> Self {
+    /// Begins to follow the cluster, as `args` have it.
+    pub(super) fn begin(args: &Args, tls: &Tls, live: &Arc<Live>) -> Self {
         if args.no_control_connection {
             return Self(None);
         }
-        let options = ClientOptions {
-            credentials: args.username.clone().zip(args.password.clone()),
-            application: "cqlens control".to_owned(),
-            tls,
-            preamble: match args.limits.sends_proxy_protocol() {
-                true => PROXY_PROTOCOL_LOCAL,
-                false => &[],
-            },
-            ..ClientOptions::default()
-        };
-        let following = catalog::follow(Arc::clone(live), args.upstream.clone(), options);
+        let following = catalog::follow_any(Arc::clone(live), contacts(args), options(args, tls));
         Self(Some(tokio::spawn(following)))
     }
 
@@ -53,5 +45,43 @@ impl Control {
             let _ = following.await;
             live.end_following();
         }
+    }
+}
+
+/// Looks for a node that lets cqlens in, if the settings do not want to begin without one.
+///
+/// # Errors
+/// Why there is none.
+pub(super) async fn check(args: &Args, tls: &Tls) -> anyhow::Result<()> {
+    if !args.topology.refuses_without_cluster() {
+        return Ok(());
+    }
+    let reached = catalog::reach(&contacts(args), options(args, tls)).await;
+    reached.map_err(|why| anyhow!("start-without-cluster: no node lets cqlens in: {why}"))
+}
+
+/// Whom it may ask.
+pub(super) fn contacts(args: &Args) -> Contacts {
+    Contacts {
+        points: args.topology.contacts(&args.upstream),
+        and_nodes: args.topology.is_cluster(),
+    }
+}
+
+/// How it connects to an address.
+pub(super) fn options(args: &Args, tls: &Tls) -> impl Fn(&str) -> ClientOptions + use<> {
+    let tls = tls.to_upstreams();
+    let options = ClientOptions {
+        credentials: args.username.clone().zip(args.password.clone()),
+        application: "cqlens control".to_owned(),
+        preamble: match args.limits.sends_proxy_protocol() {
+            true => PROXY_PROTOCOL_LOCAL,
+            false => &[],
+        },
+        ..ClientOptions::default()
+    };
+    move |address| ClientOptions {
+        tls: tls.to(address),
+        ..options.clone()
     }
 }

@@ -1,17 +1,17 @@
 //! What a running proxy says of itself on its admin listener: counters and settings, read without asking anybody.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use super::super::settings::Settings;
+use super::{super::settings::Settings, reach::Reach};
 use crate::{
     capture::Queue,
     catalog::Live,
-    proxy::{Gate, Route},
-    sink::admin::{Admin, AuditStatus, ControlConnection, Order, State, Status},
+    proxy::Gate,
+    sink::admin::{Admin, AuditStatus, ControlConnection, ListenerStatus, Order, State, Status},
 };
 
 /// All that can be told.
@@ -20,8 +20,15 @@ pub(super) struct Health {
     pub(super) state: ArcSwap<(State, Timestamp)>,
     /// Replaced when they change.
     pub(super) settings: ArcSwap<Settings>,
-    pub(super) listening: SocketAddr,
-    pub(super) route: Arc<ArcSwap<Route>>,
+    /// Where clients connect: an address, or a rule for several.
+    pub(super) listening: String,
+    /// Where their connections go, or who tells that.
+    pub(super) upstream: ArcSwap<String>,
+    /// All listeners, where there may be several.
+    pub(super) listeners: ArcSwap<Vec<ListenerStatus>>,
+    /// What keeps nodes from having theirs.
+    pub(super) problems: ArcSwap<Vec<String>>,
+    pub(super) reach: ArcSwap<Reach>,
     pub(super) gate: Gate,
     pub(super) live: Arc<Live>,
     pub(super) queue: Arc<Queue>,
@@ -33,20 +40,29 @@ impl Health {
         self.state.store(Arc::new((state, Timestamp::now())));
     }
 
+    /// What a reader of reports must know of traffic that does not come this way.
+    pub(super) fn bypass(&self) -> Option<String> {
+        self.reach.load().notice(&self.live.cluster())
+    }
+
     fn status(&self) -> Status {
         let (state, since) = **self.state.load();
         let backlog = self.queue.backlog();
         Status {
             state,
             since,
-            listen: self.listening.to_string(),
-            upstream: self.route.load().upstream.clone(),
+            listen: self.listening.clone(),
+            upstream: self.upstream.load().to_string(),
+            listeners: self.listeners.load().to_vec(),
+            problems: self.problems.load().to_vec(),
+            bypass: self.bypass(),
             connections: self.gate.open(),
             control_connection: match (self.live.is_followed(), self.live.is_in_step()) {
                 (false, _) => ControlConnection::Off,
                 (true, false) => ControlConnection::Trying,
                 (true, true) => ControlConnection::Open,
             },
+            control_connection_error: self.live.trouble().map(|trouble| trouble.to_string()),
             schema_known: self.live.is_known(),
             audit: AuditStatus {
                 waiting_chunks: backlog.chunks,

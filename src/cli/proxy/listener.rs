@@ -2,11 +2,14 @@
 
 use std::{io, net::SocketAddr};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use listenfd::ListenFd;
 use tokio::net::{TcpListener, TcpSocket};
 
-use super::args::Args;
+use super::{
+    args::Args,
+    topology::{Mode, Pair},
+};
 use crate::proxy::Waiting;
 
 /// Listening sockets that were open before this process began (`LISTEN_FDS`, systemd's socket activation): the first is for
@@ -20,7 +23,7 @@ pub(super) struct Inherited {
 /// The sockets, listening.
 #[derive(Debug)]
 pub(super) struct Listeners {
-    pub(super) clients: TcpListener,
+    pub(super) clients: Vec<(Pair, TcpListener)>,
     /// Whether somebody else has the clients' socket too, and serves who waits there when this process stops.
     pub(super) waiting: Waiting,
     pub(super) admin: Option<TcpListener>,
@@ -58,16 +61,24 @@ impl Listeners {
     ///
     /// # Errors
     /// An address that cannot be bound.
-    pub(super) async fn open(args: &Args, inherited: Inherited) -> anyhow::Result<Self> {
-        let (clients, waiting) = match inherited.clients {
-            Some(listener) => (
-                TcpListener::from_std(listener).context("the socket of LISTEN_FDS")?,
-                Waiting::Left,
-            ),
-            None => (
-                bind(args).with_context(|| format!("cannot listen on {}", args.listen))?,
+    pub(super) fn open(args: &Args, mode: &Mode, inherited: Inherited) -> anyhow::Result<Self> {
+        let (clients, waiting) = match (mode, inherited.clients) {
+            (Mode::One(pair) | Mode::Transparent(pair), Some(listener)) => {
+                let listener = TcpListener::from_std(listener).context("the socket of LISTEN_FDS")?;
+                (vec![(pair.clone(), listener)], Waiting::Left)
+            }
+            (Mode::Routes(_) | Mode::Cluster(_), Some(_)) => {
+                bail!(
+                    "LISTEN_FDS: cqlens takes one socket for clients, and is to listen at several addresses"
+                )
+            }
+            (Mode::One(pair), None) => (bind_pairs(std::slice::from_ref(pair), args)?, Waiting::Served),
+            (Mode::Transparent(pair), None) => (
+                vec![(pair.clone(), bind_transparent(pair, args)?)],
                 Waiting::Served,
             ),
+            (Mode::Routes(pairs), None) => (bind_pairs(pairs, args)?, Waiting::Served),
+            (Mode::Cluster(_), None) => (Vec::new(), Waiting::Served),
         };
         let admin = match (inherited.admin, args.admin) {
             (Some(listener), _) => {
@@ -87,12 +98,57 @@ impl Listeners {
     }
 }
 
-fn bind(args: &Args) -> io::Result<TcpListener> {
-    socket(args.listen, args.reuse_port)?.listen(BACKLOG)
+/// Sockets for pairs, listening.
+///
+/// # Errors
+/// An address that cannot be bound, with where it was to lead.
+pub(super) fn bind_pairs(pairs: &[Pair], args: &Args) -> anyhow::Result<Vec<(Pair, TcpListener)>> {
+    let bound = pairs.iter().map(|pair| {
+        let listener = bind(pair.listen, args.reuse_port)
+            .with_context(|| format!("cannot listen on {} (to {})", pair.listen, pair.upstream))?;
+        Ok((pair.clone(), listener))
+    });
+    bound.collect()
+}
+
+/// A socket that also takes what TPROXY sends to it, where this process is allowed to have one.
+fn bind_transparent(pair: &Pair, args: &Args) -> anyhow::Result<TcpListener> {
+    let listen = pair.listen;
+    let bound = || {
+        let socket = socket(listen, args.reuse_port)?;
+        #[cfg(target_os = "linux")]
+        if let Err(error) = take_others(&socket, listen) {
+            tracing::debug!(%error, "connections that TPROXY sends here cannot be taken (it needs CAP_NET_ADMIN), those of REDIRECT can");
+        }
+        socket.bind(listen)?;
+        socket.listen(BACKLOG)
+    };
+    bound().with_context(|| format!("cannot listen on {listen}"))
+}
+
+#[cfg(target_os = "linux")]
+fn take_others(socket: &TcpSocket, listen: SocketAddr) -> io::Result<()> {
+    let socket = socket2::SockRef::from(socket);
+    match listen {
+        SocketAddr::V4(_) => socket.set_ip_transparent_v4(true),
+        SocketAddr::V6(_) => socket.set_ip_transparent_v6(true),
+    }
+}
+
+/// A socket for clients, listening.
+///
+/// # Errors
+/// An address that cannot be bound.
+pub(super) fn bind(listen: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
+    let socket = socket(listen, reuse_port)?;
+    socket.bind(listen)?;
+    socket.listen(BACKLOG)
 }
 
 fn bind_admin(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
-    socket(address, reuse_port)?.listen(FEW)
+    let socket = socket(address, reuse_port)?;
+    socket.bind(address)?;
+    socket.listen(FEW)
 }
 
 fn socket(address: SocketAddr, reuse_port: bool) -> io::Result<TcpSocket> {
@@ -106,7 +162,6 @@ fn socket(address: SocketAddr, reuse_port: bool) -> io::Result<TcpSocket> {
     if reuse_port {
         socket.set_reuseport(true)?;
     }
-    socket.bind(address)?;
     Ok(socket)
 }
 

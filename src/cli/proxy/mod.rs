@@ -1,13 +1,19 @@
 //! `cqlens proxy`: forward and audit.
 
 mod args;
+mod cluster;
 mod control;
 mod health;
 mod listener;
+mod nodes;
+mod opening;
+mod reach;
 mod reload;
 mod running;
+mod serving;
 mod signals;
 mod supervisor;
+mod topology;
 
 use std::{
     io::{self, Write},
@@ -20,6 +26,7 @@ use anyhow::Context;
 pub(super) use args::Args;
 use listener::Inherited;
 use running::Running;
+use topology::Mode;
 
 use super::{
     log::Log,
@@ -33,6 +40,7 @@ use crate::catalog::{Live, Schema};
 /// What is read and opened before there are threads.
 struct Prepared {
     args: Args,
+    mode: Mode,
     settings: Settings,
     sources: Sources,
     log: Log,
@@ -47,10 +55,11 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
     if args.print_config {
         return print(&settings);
     }
+    let mode = args.mode()?;
     let inherited = Inherited::take()?;
     let schema = args.schema.as_deref().map(schema_file::read).transpose()?;
     let live = Arc::new(schema.clone().map_or_else(Live::default, Live::with_schema));
-    let tls = Tls::open(args.tls.clone(), &args.upstream)?;
+    let tls = Tls::open(args.tls.clone(), &args.first_upstream())?;
     let key = hash_key(args.hash_key_file.as_deref(), args.snapshot_dir.as_deref())?;
     let outputs = Outputs::open(args.report.as_deref(), args.snapshot_dir.as_deref(), key)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -59,6 +68,7 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
         .context("no runtime")?;
     let prepared = Prepared {
         args,
+        mode,
         settings,
         sources,
         log,

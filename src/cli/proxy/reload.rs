@@ -3,16 +3,20 @@
 //! First all that is new is read and opened; only if nothing of it is wrong, it is put in force, with no step left that
 //! can fail. Connections that are open keep what they were opened with.
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::bail;
+use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
 use super::{
     args::Args,
-    control::Control,
-    running::{Running, Stop, every, route},
+    cluster::Rules,
+    control::{self, Control},
+    listener::bind_pairs,
+    running::{Running, Stop, every, listener_statuses, reach, route},
     supervisor,
+    topology::{Mode, Pair},
 };
 use crate::{
     catalog::Schema,
@@ -22,11 +26,21 @@ use crate::{
         read_proxy, schema_file,
         tls::Tls,
     },
+    proxy::Waiting,
     sink::admin::Changes,
 };
 
 /// Settled when the process starts: sockets that are open, hashes that must stay comparable, what auditors show.
-const FIXED: &[&str] = &["listen", "reuse-port", "admin", "hash-key-file", "show-values"];
+const FIXED: &[&str] = &[
+    "listen",
+    "reuse-port",
+    "admin",
+    "hash-key-file",
+    "show-values",
+    "topology",
+    "transparent",
+    "state-file",
+];
 
 /// What depends on the settings and has been made anew.
 struct News {
@@ -35,6 +49,9 @@ struct News {
     places: Option<Places>,
     /// As the file has it, which may be what it had before.
     schema: Option<Schema>,
+    mode: Mode,
+    /// Sockets for routes that are new.
+    sockets: Vec<(Pair, TcpListener)>,
 }
 
 impl Running {
@@ -59,7 +76,7 @@ impl Running {
         }
         let (args, filter, mut settings) = read_proxy(&self.sources)?;
         let changes = self.settings.compare(&mut settings, FIXED);
-        let news = News::prepare(&args, &filter, &changes)?;
+        let news = News::prepare(&args, &filter, &changes, &self.pairs)?;
         self.settings = settings;
         self.health.settings.store(Arc::new(self.settings.clone()));
         self.put_in_force(args, news, &changes).await;
@@ -87,8 +104,8 @@ impl Running {
             self.windows = every(self.args.window);
         }
         if changes.any_of(&["name"]) {
-            let listening = self.health.listening.to_string();
-            self.audit.rename(self.args.name.as_deref().unwrap_or(&listening));
+            let name = self.args.name.as_deref();
+            self.audit.rename(name.unwrap_or(&self.health.listening));
         }
         self.health
             .gate
@@ -96,7 +113,6 @@ impl Running {
         if changes.any_of(&["max-connections"]) {
             self.descriptors.judge(&self.health.gate.policy());
         }
-        self.health.route.store(Arc::new(route(&self.args, &self.tls)));
         if follow_anew {
             self.control.end(&self.live).await;
             if let Some(schema) = schema {
@@ -104,12 +120,76 @@ impl Running {
                 self.schema = Some(schema.clone());
                 self.live.replace_schema(schema, self.live.begin_reading());
             }
-            self.control = Control::begin(&self.args, self.tls.upstream.clone(), &self.live);
+            self.control = Control::begin(&self.args, &self.tls, &self.live);
         }
+        self.lead(news.mode, news.sockets);
     }
 }
 
 impl Running {
+    /// Sends new connections where the settings have them now. What depends on settings that need a restart stays.
+    fn lead(&mut self, mode: Mode, sockets: Vec<(Pair, TcpListener)>) {
+        let contacts = control::contacts(&self.args).points.join(", ");
+        self.health.upstream.store(Arc::new(contacts));
+        match mode {
+            Mode::Cluster(rules) => {
+                if let Some(nodes) = &mut self.nodes {
+                    nodes.rules = Rules {
+                        rule: nodes.rules.rule.take(),
+                        ..rules
+                    };
+                }
+                // Only a process that begins ends because of them.
+                if let Err(error) = self.follow_nodes() {
+                    tracing::error!("{error:#}");
+                }
+                self.tell_reach();
+            }
+            Mode::Routes(routes) if self.transparent.is_none() && self.nodes.is_none() => {
+                self.lead_routes(&routes, sockets);
+            }
+            Mode::One(pair) | Mode::Transparent(pair) => {
+                if let [(own, listen)] = &mut self.pairs[..] {
+                    own.upstream = pair.upstream;
+                    let route = route(&self.args, &self.tls, &own.upstream, None);
+                    self.serving.reroute(*listen, route);
+                }
+            }
+            Mode::Routes(_) => {}
+        }
+    }
+
+    fn lead_routes(&mut self, routes: &[Pair], sockets: Vec<(Pair, TcpListener)>) {
+        let before = std::mem::take(&mut self.pairs);
+        for (pair, listen) in before {
+            match routes.iter().find(|route| route.listen == pair.listen) {
+                Some(pair) => {
+                    let route = route(&self.args, &self.tls, &pair.upstream, None);
+                    self.serving.reroute(listen, route);
+                    self.pairs.push((pair.clone(), listen));
+                }
+                None => {
+                    tracing::info!(%listen, upstream = pair.upstream, grace = ?self.args.grace, "no route any more: requests in flight may end");
+                    self.serving.close(listen, self.args.grace);
+                }
+            }
+        }
+        for (pair, socket) in sockets {
+            let route = route(&self.args, &self.tls, &pair.upstream, None);
+            match self.serving.open(socket, Waiting::Served, route) {
+                Ok(listen) => {
+                    tracing::info!(%listen, upstream = pair.upstream, "forwarding");
+                    self.pairs.push((pair, listen));
+                }
+                Err(error) => tracing::error!(listen = %pair.listen, "{error:#}"),
+            }
+        }
+        let statuses = listener_statuses(&self.pairs);
+        self.health.listeners.store(Arc::new(statuses));
+        self.health.reach.store(Arc::new(reach(&self.pairs, None)));
+        self.tell_reach();
+    }
+
     /// The key of hashes stays for as long as the process; the folder of snapshots is where the next one looks for it.
     fn leave_key(&self) {
         if let (None, Some(folder)) = (&self.args.hash_key_file, &self.args.snapshot_dir)
@@ -123,21 +203,37 @@ impl Running {
 }
 
 impl News {
-    fn prepare(args: &Args, filter: &str, changes: &Changes) -> anyhow::Result<Self> {
+    fn prepare(
+        args: &Args,
+        filter: &str,
+        changes: &Changes,
+        pairs: &[(Pair, SocketAddr)],
+    ) -> anyhow::Result<Self> {
+        let mode = args.mode()?;
+        let sockets = match &mode {
+            Mode::Routes(routes) if changes.any_of(&["route"]) => {
+                let is_new = |route: &&Pair| !pairs.iter().any(|(pair, _)| pair.listen == route.listen);
+                let new: Vec<_> = routes.iter().filter(is_new).cloned().collect();
+                bind_pairs(&new, args)?
+            }
+            _ => Vec::new(),
+        };
         let of_tls = changes
             .applied
             .iter()
-            .any(|key| key.contains("-tls-") || key == "upstream");
+            .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
         let to_places = changes
             .any_of(&["report", "snapshot-dir"])
             .then(|| Places::open(args.report.as_deref(), args.snapshot_dir.as_deref()));
         Ok(Self {
             filter: changes.any_of(&["log"]).then(|| log::parse(filter)).transpose()?,
             tls: of_tls
-                .then(|| Tls::open(args.tls.clone(), &args.upstream))
+                .then(|| Tls::open(args.tls.clone(), &args.first_upstream()))
                 .transpose()?,
             places: to_places.transpose()?,
             schema: args.schema.as_deref().map(schema_file::read).transpose()?,
+            mode,
+            sockets,
         })
     }
 }

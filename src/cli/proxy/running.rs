@@ -1,29 +1,35 @@
 //! A proxy at work, from its first client to its last window.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::{
     sync::mpsc,
-    task::{AbortHandle, JoinHandle},
+    task::AbortHandle,
     time::{Instant, Interval, interval, interval_at, sleep_until},
 };
 
 use super::{
     Prepared,
     args::Args,
-    control::Control,
+    cluster::Nodes,
+    control::{self, Control},
     health::{self, Health},
     listener::{Inherited, Listeners},
+    nodes::look_for_nodes,
+    opening::{self, Opened},
+    reach::Reach,
+    serving::Serving,
     signals::{Asked, Signals},
     supervisor,
+    topology::{Mode, Pair},
 };
 use crate::{
     audit::Audit,
     capture::{Clock, Limits, Queue},
-    catalog::{Live, Schema},
+    catalog::{Cluster, Live, Schema},
     cli::{
         limits::Descriptors,
         log::Log,
@@ -33,8 +39,8 @@ use crate::{
         tls::Tls,
         window_clock::WindowClock,
     },
-    proxy::{Drain, DrainSwitch, Drained, Gate, Proxy, Route, Waiting, Workers},
-    sink::admin::{self, Order, State},
+    proxy::{Drained, Gate, Proxy, Route, Transparent, Waiting, Workers, topology::Pairing},
+    sink::admin::{self, ListenerState, ListenerStatus, Order, State},
     window::Window,
 };
 
@@ -56,8 +62,21 @@ pub(super) struct Running {
     pub(super) health: Arc<Health>,
     pub(super) windows: Interval,
     pub(super) stop: Stop,
-    serving: JoinHandle<Drained>,
-    switch: DrainSwitch,
+    pub(super) serving: Serving,
+    /// Listeners that lead to one node each, as settings have them: what was asked for, and what was bound.
+    pub(super) pairs: Vec<(Pair, SocketAddr)>,
+    /// Where listeners lead to wherever clients were going.
+    pub(super) transparent: Option<Arc<Transparent>>,
+    /// Where listeners follow the cluster.
+    pub(super) nodes: Option<Nodes>,
+    /// The cluster that listeners were last made to fit.
+    pub(super) known: Arc<Cluster>,
+    /// Whether the listeners of a cluster were ever open.
+    pub(super) has_begun: bool,
+    /// Whether some of them could not be opened.
+    pub(super) has_unopened: bool,
+    /// What was last said of traffic that goes around this proxy.
+    pub(super) bypass: Option<String>,
     signals: Signals,
     orders: mpsc::Receiver<Order>,
     /// The admin listener, where a successor has one at the same address.
@@ -82,6 +101,7 @@ impl Running {
     pub(super) async fn start(prepared: Prepared, inherited: Inherited) -> anyhow::Result<Self> {
         let Prepared {
             args,
+            mode,
             settings,
             sources,
             log,
@@ -92,12 +112,10 @@ impl Running {
         } = prepared;
         // Before anybody can connect: whoever sees the proxy listen may also stop it.
         let signals = Signals::listen()?;
-        let listeners = Listeners::open(&args, inherited).await?;
-        let listening = listeners
-            .clients
-            .local_addr()
-            .context("cannot tell the listening address")?;
-        let name = args.name.clone().unwrap_or_else(|| listening.to_string());
+        control::check(&args, &tls).await?;
+        let mut listeners = Listeners::open(&args, &mode, inherited)?;
+        let listening = listening(&mode, &listeners)?;
+        let name = args.name.clone().unwrap_or_else(|| listening.clone());
         let queue = Arc::new(Queue::new(1, Limits::default()));
         let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
         let audit = Audit::start_watched(
@@ -109,20 +127,37 @@ impl Running {
             &show::watch(args.show_values),
         )
         .context("no auditor")?;
-        let control = Control::begin(&args, tls.upstream.clone(), &live);
-        outputs.begin(&live, &name, listening)?;
+        let control = Control::begin(&args, &tls, &live);
+        outputs.begin(&live, &name)?;
 
-        let (switch, drain) = Drain::new();
         let descriptors = Descriptors::raise();
         let gate = Gate::new(args.limits.policy(descriptors));
         descriptors.judge(&gate.policy());
         let workers = Workers::for_each_processor().context("no threads for connections")?;
-        let proxy = Proxy::new(route(&args, &tls), Arc::clone(&queue), Clock::start()).behind(&gate);
+        let anywhere = route(&args, &tls, &args.first_upstream(), None);
+        let proxy = Proxy::new(anywhere, Arc::clone(&queue), Clock::start()).behind(&gate);
+        let serving = Serving::new(proxy, workers);
+        let Opened {
+            serving,
+            pairs,
+            transparent,
+            nodes,
+        } = opening::open(&args, &tls, mode, &mut listeners, serving)?;
+        let state = match &nodes {
+            Some(nodes) => {
+                tokio::spawn(look_for_nodes(nodes.addresses.clone(), Arc::clone(&live)));
+                State::Waiting
+            }
+            None => State::Accepting,
+        };
         let health = Arc::new(Health {
-            state: ArcSwap::from_pointee((State::Accepting, Timestamp::now())),
+            state: ArcSwap::from_pointee((state, Timestamp::now())),
             settings: ArcSwap::from_pointee(settings.clone()),
             listening,
-            route: Arc::clone(&proxy.route),
+            upstream: ArcSwap::from_pointee(control::contacts(&args).points.join(", ")),
+            listeners: ArcSwap::from_pointee(listener_statuses(&pairs)),
+            problems: ArcSwap::default(),
+            reach: ArcSwap::from_pointee(reach(&pairs, transparent.as_ref())),
             gate,
             live: Arc::clone(&live),
             queue,
@@ -133,9 +168,6 @@ impl Running {
             let serving = tokio::spawn(admin::serve(listener, health::admin(&health, give_order)));
             shared.then(|| serving.abort_handle())
         });
-        let serving = tokio::spawn(proxy.serve(listeners.clients, listeners.waiting, drain, workers));
-        tracing::info!(listen = %listening, client_tls = tls.clients.is_some(), upstream = %args.upstream,
-            upstream_tls = tls.upstream.is_some(), "forwarding");
         supervisor::ready();
         Ok(Self {
             windows: every(args.window),
@@ -154,7 +186,13 @@ impl Running {
             health,
             stop: Stop::No,
             serving,
-            switch,
+            pairs,
+            transparent,
+            nodes,
+            known: Arc::default(),
+            has_begun: false,
+            has_unopened: false,
+            bypass: None,
             signals,
             orders,
             admin_of_two,
@@ -169,7 +207,8 @@ impl Running {
         // The control connection may still find what the last requests asked for.
         let passed = self.clock.advance(Timestamp::now(), Instant::now().into_std());
         let last = self.audit.stop(self.clock.time());
-        self.outputs.window(watched_for(passed, last), &self.live);
+        let bypass = self.health.bypass();
+        self.outputs.window(watched_for(passed, last), &self.live, bypass);
         self.control.end(&self.live).await;
         tracing::info!("stopped");
         Ok(())
@@ -177,6 +216,7 @@ impl Running {
 
     async fn until_drained(&mut self) -> anyhow::Result<Drained> {
         let mut look = interval(LOOK_FOR_CERTIFICATES);
+        let mut again = interval(OPEN_AGAIN);
         loop {
             tokio::select! {
                 asked = self.signals.next() => match asked {
@@ -193,7 +233,9 @@ impl Running {
                     Stop::AtOnce(_) => return Ok(Drained::CutOff),
                     _ => self.drain(),
                 },
-                drained = &mut self.serving => return drained.context("the data path has failed"),
+                cluster = self.live.cluster_other_than(&self.known) => self.take_notice(cluster)?,
+                _ = again.tick(), if self.has_unopened => self.follow_nodes()?,
+                drained = self.serving.ended() => return drained,
             }
         }
     }
@@ -201,7 +243,10 @@ impl Running {
     fn end_window(&mut self) {
         let passed = self.clock.advance(Timestamp::now(), Instant::now().into_std());
         let window = self.audit.take_window(self.clock.time());
-        self.outputs.window(watched_for(passed, window), &self.live);
+        let bypass = self.health.bypass();
+        self.outputs
+            .window(watched_for(passed, window), &self.live, bypass);
+        self.tell_reach();
     }
 
     async fn carry_out(&mut self, order: Order) {
@@ -221,7 +266,7 @@ impl Running {
     fn stop_by(&mut self, signal: &str) {
         if self.stop != Stop::No {
             tracing::warn!(signal, "stopping at once: nothing is waited for any more");
-            self.switch.begin(Duration::ZERO);
+            self.serving.drain(Duration::ZERO);
             self.stop = Stop::AtOnce(Instant::now() + GOODBYE);
             return;
         }
@@ -244,19 +289,56 @@ impl Running {
         if let Stop::Delayed(_) = self.stop {
             tracing::info!("no new clients, requests in flight may end");
         }
-        self.switch.begin(self.args.grace);
+        self.serving.drain(self.args.grace);
         self.stop = Stop::Draining;
     }
 }
 
-/// Where connections go, as `args` have it.
-pub(super) fn route(args: &Args, tls: &Tls) -> Route {
+/// Where clients connect, for those who read it.
+fn listening(mode: &Mode, listeners: &Listeners) -> anyhow::Result<String> {
+    if let Mode::Cluster(rules) = mode {
+        return Ok(rules.to_string());
+    }
+    let bound = listeners.clients.iter().map(|(_, socket)| {
+        let address = socket.local_addr();
+        address.context("cannot tell the listening address")
+    });
+    let bound: Vec<_> = bound.collect::<Result<_, _>>()?;
+    let bound: Vec<_> = bound.iter().map(ToString::to_string).collect();
+    Ok(bound.join(", "))
+}
+
+/// What is said of listeners where there are several.
+pub(super) fn listener_statuses(pairs: &[(Pair, SocketAddr)]) -> Vec<ListenerStatus> {
+    if pairs.len() < 2 {
+        return Vec::new();
+    }
+    let status = |(pair, listen): &(Pair, SocketAddr)| ListenerStatus {
+        listen: listen.to_string(),
+        upstream: pair.upstream.clone(),
+        host_id: None,
+        state: ListenerState::Open,
+    };
+    pairs.iter().map(status).collect()
+}
+
+/// How clients find their way to listeners that do not follow the cluster.
+pub(super) fn reach(pairs: &[(Pair, SocketAddr)], transparent: Option<&Arc<Transparent>>) -> Reach {
+    match transparent {
+        Some(transparent) => Reach::Transparent(Arc::clone(transparent)),
+        None => Reach::Listeners(pairs.iter().map(|(_, listen)| *listen).collect()),
+    }
+}
+
+/// The way to one node, as settings have it.
+pub(super) fn route(args: &Args, tls: &Tls, upstream: &str, topology: Option<Pairing>) -> Route {
     Route {
-        upstream: args.upstream.clone(),
+        upstream: upstream.to_owned(),
         connect_timeout: args.connect_timeout,
         client_tls: tls.clients.clone(),
-        upstream_tls: tls.upstream.clone(),
-        topology: None,
+        upstream_tls: tls.to_upstreams().to(upstream),
+        topology,
+        drain: None,
     }
 }
 
@@ -283,6 +365,9 @@ async fn due(stop: Stop) {
 
 /// Certificates are renewed days before the old ones end; authorities withdrawn in a hurry come with a SIGHUP.
 const LOOK_FOR_CERTIFICATES: Duration = Duration::from_secs(10);
+
+/// An address may have been somebody else's, who has gone.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
 /// Clients whose connection ends at once have so long to hear of it.
 const GOODBYE: Duration = Duration::from_secs(1);

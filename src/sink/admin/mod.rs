@@ -3,7 +3,7 @@
 //! | request | answer |
 //! | --- | --- |
 //! | `GET /livez` | 200 as long as the process answers at all |
-//! | `GET /readyz` | 200 while clients are accepted, 503 once cqlens is told to stop; either way [`Status`] as JSON |
+//! | `GET /readyz` | 200 while clients are accepted, 503 before (no node is known yet) and once cqlens is told to stop; either way [`Status`] as JSON |
 //! | `GET /config` | the settings as TOML, without passwords |
 //! | `POST /reload` | reads the settings again: 200 with what has changed, 422 with what is wrong |
 //! | `POST /drain` | 202; clients are no longer accepted, requests in flight end, the process ends |
@@ -69,22 +69,60 @@ pub struct Status {
     pub since: Timestamp,
     /// Where clients connect.
     pub listen: String,
-    /// Where their connections go.
+    /// Where their connections go, or who is asked for that.
     pub upstream: String,
+    /// All listeners, where there are several.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listeners: Vec<ListenerStatus>,
+    /// What keeps nodes from having a listener, in whole sentences.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<String>,
+    /// What of the cluster's traffic does not come this way, or could go another one; null where all of it does.
+    pub bypass: Option<String>,
     /// How many there are now.
     pub connections: usize,
     /// What is known of the cluster.
     pub control_connection: ControlConnection,
+    /// Why there is none; null while there is one.
+    pub control_connection_error: Option<String>,
     /// Whether a whole schema is known, from the cluster or a file.
     pub schema_known: bool,
     /// How the audit keeps up.
     pub audit: AuditStatus,
 }
 
+/// One of several listeners.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ListenerStatus {
+    /// Where clients connect.
+    pub listen: String,
+    /// Where their connections go.
+    pub upstream: String,
+    /// The node there, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_id: Option<String>,
+    /// Whether clients can connect.
+    pub state: ListenerState,
+}
+
+/// Whether clients can connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ListenerState {
+    /// They can.
+    Open,
+    /// The address could not be listened at; it is tried again.
+    Failed,
+    /// Another process listens there.
+    Elsewhere,
+}
+
 /// Whether clients should come here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
+    /// No listener is open yet: the nodes are not known.
+    Waiting,
     /// They are accepted.
     Accepting,
     /// The process ends: who is still accepted will not stay for long.

@@ -37,7 +37,7 @@ async fn readyz(Shared(admin): Shared<Arc<Admin>>) -> Response {
     let status = (admin.status)();
     let code = match status.state {
         State::Accepting => StatusCode::OK,
-        State::Draining => StatusCode::SERVICE_UNAVAILABLE,
+        State::Waiting | State::Draining => StatusCode::SERVICE_UNAVAILABLE,
     };
     (code, Json(status)).into_response()
 }
@@ -111,8 +111,12 @@ mod tests {
             since: Timestamp::UNIX_EPOCH,
             listen: "127.0.0.1:9142".to_owned(),
             upstream: "db:9042".to_owned(),
+            listeners: Vec::new(),
+            problems: Vec::new(),
+            bypass: None,
             connections: 0,
             control_connection: ControlConnection::Off,
+            control_connection_error: None,
             schema_known: false,
             audit: AuditStatus::default(),
         }

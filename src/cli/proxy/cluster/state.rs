@@ -1,0 +1,120 @@
+//! The file in which the numbers of nodes outlive the process, and which processes may share.
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail};
+
+use super::numbers::Numbers;
+use crate::sink::replace;
+
+const HEAD: &str = "# Which node has which number in the listen addresses of cqlens. Who removes a node here frees its number.\n\n";
+
+/// Changes the numbers in the file at `path`, which need not exist, and returns them. Processes that share it wait for each other.
+///
+/// # Errors
+/// A file that cannot be read, written or understood.
+pub(super) fn update(path: &Path, change: impl FnOnce(&mut Numbers)) -> anyhow::Result<Numbers> {
+    let context = || format!("the state file {} (state-file)", path.display());
+    // Until it is dropped.
+    let _lock = lock(path).with_context(context)?;
+    let before = read(path).with_context(context)?;
+    let mut numbers = before.clone();
+    change(&mut numbers);
+    if numbers != before {
+        write(path, &numbers).with_context(context)?;
+    }
+    Ok(numbers)
+}
+
+fn read(path: &Path) -> anyhow::Result<Numbers> {
+    let text = match fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Numbers::default()),
+        read => read?,
+    };
+    let numbers: Numbers = toml::from_str(&text)?;
+    if !numbers.is_consistent() {
+        bail!("a node or a number stands there twice");
+    }
+    Ok(numbers)
+}
+
+fn write(path: &Path, numbers: &Numbers) -> anyhow::Result<()> {
+    let text = toml::to_string(numbers)?;
+    replace(path, |to| {
+        to.write_all(HEAD.as_bytes())?;
+        to.write_all(text.as_bytes())
+    })?;
+    Ok(())
+}
+
+/// The file itself is replaced: the lock is on one beside it, which stays.
+fn lock(path: &Path) -> io::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(PathBuf::from(name))?;
+    file.lock()?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::net::SocketAddr;
+
+    use cqlens_proto::types::Uuid;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    fn assign(path: &Path, ids: &[u8]) -> Vec<Option<u32>> {
+        let present: Vec<_> = ids
+            .iter()
+            .map(|id| (Uuid([*id; 16]), SocketAddr::from(([10, 0, 0, *id], 9042))))
+            .collect();
+        let numbers = update(path, |numbers| numbers.assign(&present, 9, Timestamp::UNIX_EPOCH));
+        let numbers = numbers.unwrap();
+        ids.iter().map(|id| numbers.number(Uuid([*id; 16]))).collect()
+    }
+
+    #[test]
+    fn numbers_outlive_the_process_and_are_shared() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodes.toml");
+        assert_eq!(assign(&path, &[5, 6]), [Some(1), Some(2)]);
+        assert_eq!(assign(&path, &[4, 6]), [Some(3), Some(2)]);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(
+            text.starts_with("# ") && text.contains("gone_since = \"1970-01-01T00:00:00Z\""),
+            "{text}"
+        );
+        std::thread::scope(|scope| {
+            for id in 10..14 {
+                let path = &path;
+                scope.spawn(move || assign(path, &[4, 6, id]));
+            }
+        });
+        assert!(read(&path).unwrap().is_consistent());
+        assert_eq!(assign(&path, &[4, 6]), [Some(3), Some(2)]);
+    }
+
+    #[test]
+    fn a_file_that_makes_no_sense_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodes.toml");
+        let one = "[[node]]\nnumber = 1\nhost_id = 'a'\naddress = '10.0.0.1:9042'\n";
+        for wrong in ["[[node]]\nnumber = 'x'", "numbers = 1", &[one, one].concat()] {
+            fs::write(&path, wrong).unwrap();
+            let error = format!("{:#}", update(&path, |_| ()).unwrap_err());
+            assert!(error.contains("nodes.toml (state-file)"), "{error}");
+            assert_eq!(fs::read_to_string(&path).unwrap(), wrong);
+        }
+    }
+}

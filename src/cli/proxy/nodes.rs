@@ -1,0 +1,236 @@
+//! Listeners that follow the cluster: opened for nodes that join, moved with those that change their address, closed after those
+//! that leave.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    net::SocketAddr,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::bail;
+use jiff::Timestamp;
+use tokio::time::sleep;
+
+use super::{
+    cluster::{Plan, Planned, Problem},
+    control,
+    listener::bind,
+    reach::Reach,
+    running::{Running, Stop, route},
+};
+use crate::{
+    catalog::{Cluster, Live},
+    proxy::{
+        Waiting,
+        topology::{Addresses, Pairing},
+    },
+    sink::admin::{ListenerState, ListenerStatus, State},
+};
+
+impl Running {
+    /// Takes notice of the cluster as it is now.
+    ///
+    /// # Errors
+    /// Settings that do not fit the cluster that was found when the process began.
+    pub(super) fn take_notice(&mut self, cluster: Arc<Cluster>) -> anyhow::Result<()> {
+        self.known = cluster;
+        self.follow_nodes()?;
+        self.tell_reach();
+        Ok(())
+    }
+
+    /// Opens, moves and closes listeners so that they fit the cluster that is known; nothing where addresses are not replaced.
+    ///
+    /// # Errors
+    /// As [`Running::take_notice`] has it.
+    pub(super) fn follow_nodes(&mut self) -> anyhow::Result<()> {
+        if self.stop != Stop::No || self.known.nodes.is_empty() {
+            return Ok(());
+        }
+        let port = control::contacts(&self.args).port(&self.known);
+        let Some(nodes) = &mut self.nodes else {
+            return Ok(());
+        };
+        let Plan { nodes, mut problems } = match nodes.plan(&self.known, port, Timestamp::now()) {
+            Ok(plan) => plan,
+            Err(problem) => {
+                self.tell_problems(vec![problem]);
+                return Ok(());
+            }
+        };
+        if !nodes.is_empty() && !nodes.iter().any(|planned| planned.is_here) {
+            let text = "listen-for: the cluster has none of these nodes".to_owned();
+            problems.push(Problem::of_settings(text));
+        }
+        self.has_unopened = false;
+        for planned in nodes.iter().filter(|planned| planned.is_here) {
+            if let Err(problem) = self.serve(planned) {
+                self.has_unopened = true;
+                problems.push(problem);
+            }
+        }
+        if !self.has_begun && problems.iter().any(|problem| problem.of_settings) {
+            bail!("{}", texts(&problems).join("; "));
+        }
+        self.publish(&nodes);
+        self.close_others(&nodes);
+        self.begin_accepting();
+        self.show(&nodes);
+        self.tell_problems(problems);
+        Ok(())
+    }
+
+    /// Sees to it that a node has its listener, and that this leads to it.
+    fn serve(&mut self, planned: &Planned) -> Result<(), Problem> {
+        let Some(nodes) = &self.nodes else { return Ok(()) };
+        let pairing = Pairing {
+            addresses: nodes.addresses.clone(),
+            own: Arc::new(planned.address(true)),
+        };
+        let upstream = planned.node.native.to_string();
+        let new = route(&self.args, &self.tls, &upstream, Some(pairing));
+        let listen = planned.listen;
+        let Some(before) = self.serving.route(listen) else {
+            let opened = bind(listen, self.args.reuse_port)
+                .map_err(anyhow::Error::from)
+                .and_then(|socket| self.serving.open(socket, Waiting::Served, new));
+            let listen = opened.map_err(|error| {
+                let setting = nodes.rules.setting_of(&planned.node);
+                Problem::of_settings(format!(
+                    "{setting}: cannot listen on {listen} for the node {}: {error}",
+                    planned.node
+                ))
+            })?;
+            tracing::info!(%listen, upstream, host_id = %planned.node.host_id, "forwarding to a node");
+            return Ok(());
+        };
+        let is_same_node = before
+            .topology
+            .as_ref()
+            .is_some_and(|pairing| pairing.own.host_id == Some(planned.node.host_id));
+        if is_same_node && before.upstream == upstream {
+            self.serving.reroute(listen, new);
+        } else {
+            tracing::info!(%listen, before = before.upstream, upstream, host_id = %planned.node.host_id,
+                "forwarding to another address: connections to the one before end");
+            self.serving.move_to(listen, new, self.args.grace);
+        }
+        Ok(())
+    }
+
+    /// Tells connections who listens where.
+    fn publish(&self, planned: &[Planned]) {
+        let Some(nodes) = &self.nodes else { return };
+        let open: HashSet<_> = self.serving.listening().collect();
+        let addresses = planned
+            .iter()
+            .map(|planned| planned.address(!planned.is_here || open.contains(&planned.listen)));
+        nodes.addresses.publish(addresses.collect());
+    }
+
+    /// Closes listeners whose node has gone, or listens elsewhere.
+    fn close_others(&mut self, planned: &[Planned]) {
+        let wanted: HashSet<_> = planned
+            .iter()
+            .filter(|planned| planned.is_here)
+            .map(|planned| planned.listen)
+            .collect();
+        let others: Vec<_> = self
+            .serving
+            .listening()
+            .filter(|listen| !wanted.contains(listen))
+            .collect();
+        for listen in others {
+            let upstream = self.serving.route(listen).map(|route| route.upstream.clone());
+            tracing::info!(%listen, upstream, grace = ?self.args.grace, "no node is to be reached here any more: requests in flight may end");
+            self.serving.close(listen, self.args.grace);
+        }
+    }
+
+    /// For the admin listener, and for reports.
+    fn show(&self, planned: &[Planned]) {
+        let open: HashSet<_> = self.serving.listening().collect();
+        let state = |planned: &Planned| match (planned.is_here, open.contains(&planned.listen)) {
+            (true, true) => ListenerState::Open,
+            (true, false) => ListenerState::Failed,
+            (false, _) => ListenerState::Elsewhere,
+        };
+        let listeners = planned.iter().map(|planned| ListenerStatus {
+            listen: planned.listen.to_string(),
+            upstream: planned.node.native.to_string(),
+            host_id: Some(planned.node.host_id.to_string()),
+            state: state(planned),
+        });
+        self.health.listeners.store(Arc::new(listeners.collect()));
+        let natives = |wanted: ListenerState| -> BTreeSet<SocketAddr> {
+            let those = planned.iter().filter(|planned| state(planned) == wanted);
+            those.map(|planned| planned.node.native).collect()
+        };
+        self.health.reach.store(Arc::new(Reach::Cluster {
+            here: natives(ListenerState::Open),
+            elsewhere: natives(ListenerState::Elsewhere),
+            nodes: self.known.nodes.len(),
+        }));
+    }
+
+    /// Logs what is wrong from now on, and what no longer is.
+    fn tell_problems(&self, problems: Vec<Problem>) {
+        let before = self.health.problems.load();
+        let now = texts(&problems);
+        for text in now.iter().filter(|text| !before.contains(text)) {
+            tracing::error!("{text}");
+        }
+        for text in before.iter().filter(|text| !now.contains(text)) {
+            tracing::info!("no longer: {text}");
+        }
+        self.health.problems.store(Arc::new(now));
+    }
+
+    fn begin_accepting(&mut self) {
+        if !self.has_begun && self.serving.listening().next().is_some() {
+            self.has_begun = true;
+            self.health.turn(State::Accepting);
+        }
+    }
+
+    /// Says in the log whether clients can get around this proxy, whenever that changes.
+    pub(super) fn tell_reach(&mut self) {
+        if self.known.nodes.is_empty() {
+            return;
+        }
+        let notice = self.health.reach.load().notice(&self.known);
+        if notice == self.bypass {
+            return;
+        }
+        match &notice {
+            Some(notice) => tracing::warn!("{notice}"),
+            None if self.bypass.is_some() => tracing::info!("every node is reached through this proxy"),
+            None => {}
+        }
+        self.bypass = notice;
+    }
+}
+
+fn texts(problems: &[Problem]) -> Vec<String> {
+    problems.iter().map(|problem| problem.text.clone()).collect()
+}
+
+/// Lets the control connection look at the nodes whenever a client meets one that is not known yet; never returns.
+pub(super) async fn look_for_nodes(addresses: Addresses, live: Arc<Live>) {
+    loop {
+        addresses.wanted().await;
+        for pause in LOOK_AGAIN {
+            live.want_cluster();
+            sleep(pause).await;
+        }
+    }
+}
+
+/// A node announces others a moment before its own tables have them.
+const LOOK_AGAIN: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(400),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+];

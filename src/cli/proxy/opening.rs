@@ -1,0 +1,72 @@
+//! The listeners of a process that begins, and what decides where they lead.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use super::{
+    args::Args,
+    cluster::Nodes,
+    listener::Listeners,
+    running::route,
+    serving::Serving,
+    topology::{Mode, Pair},
+};
+use crate::{
+    cli::tls::Tls,
+    proxy::{
+        Transparent,
+        topology::{self, Addresses},
+    },
+};
+
+/// Listeners at work. Those of a cluster come when its nodes are known.
+pub(super) struct Opened {
+    pub(super) serving: Serving,
+    /// Listeners that lead to one node each, as settings have them: what was asked for, and what was bound.
+    pub(super) pairs: Vec<(Pair, SocketAddr)>,
+    /// Where listeners lead to wherever clients were going.
+    pub(super) transparent: Option<Arc<Transparent>>,
+    /// Where listeners follow the cluster.
+    pub(super) nodes: Option<Nodes>,
+}
+
+/// Accepts clients on the sockets of `listeners` from now on.
+///
+/// # Errors
+/// A socket that does not know its address.
+pub(super) fn open(
+    args: &Args,
+    tls: &Tls,
+    mode: Mode,
+    listeners: &mut Listeners,
+    mut serving: Serving,
+) -> anyhow::Result<Opened> {
+    let transparent = match (&mode, listeners.clients.first()) {
+        (Mode::Transparent(_), Some((_, socket))) => {
+            let transparent = Arc::new(Transparent::new(socket.local_addr()?, !tls.has_name()));
+            serving.redirect(&transparent);
+            Some(transparent)
+        }
+        _ => None,
+    };
+    let mut pairs = Vec::with_capacity(listeners.clients.len());
+    for (pair, socket) in listeners.clients.drain(..) {
+        let route = route(args, tls, &pair.upstream, None);
+        let listen = serving.open(socket, listeners.waiting, route)?;
+        tracing::info!(listen = %listen, client_tls = tls.clients.is_some(), upstream = %pair.upstream,
+            upstream_tls = tls.upstream.is_some(), "forwarding");
+        pairs.push((pair, listen));
+    }
+    let nodes = match mode {
+        Mode::Cluster(rules) => {
+            let addresses = Addresses::new(topology::PATIENCE);
+            Some(Nodes::new(rules, args.topology.state_file(), addresses))
+        }
+        _ => None,
+    };
+    Ok(Opened {
+        serving,
+        pairs,
+        transparent,
+        nodes,
+    })
+}

@@ -1,0 +1,161 @@
+//! The listeners at work: opened, sent elsewhere and closed while the others go on.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use arc_swap::ArcSwap;
+use tokio::{net::TcpListener, task::JoinSet};
+
+use crate::proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Waiting, Workers};
+
+/// All listeners of a process. Dropping it does not end them gently; see [`Serving::drain`].
+pub(super) struct Serving {
+    /// What all of them have in common.
+    proxy: Proxy,
+    workers: Arc<Workers>,
+    open: BTreeMap<SocketAddr, Listener>,
+    /// Closed, with connections that may still have requests in flight.
+    leaving: BTreeMap<u64, Listener>,
+    tasks: JoinSet<(u64, Drained)>,
+    next: u64,
+    is_draining: bool,
+    worst: Drained,
+}
+
+struct Listener {
+    number: u64,
+    route: Arc<ArcSwap<Route>>,
+    accepting: DrainSwitch,
+    /// Of the connections of the route that is in force, which may end without the listener.
+    connections: DrainSwitch,
+}
+
+impl Listener {
+    fn end(&self, grace: Duration) {
+        self.accepting.begin(grace);
+        self.connections.begin(grace);
+    }
+}
+
+impl Serving {
+    pub(super) fn new(proxy: Proxy, workers: Workers) -> Self {
+        Self {
+            proxy,
+            workers: Arc::new(workers),
+            open: BTreeMap::new(),
+            leaving: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            next: 0,
+            is_draining: false,
+            worst: Drained::AllEnded,
+        }
+    }
+
+    /// Listeners that are opened from now on lead to wherever clients were going.
+    pub(super) fn redirect(&mut self, transparent: &Arc<Transparent>) {
+        self.proxy = self.proxy.clone().transparent(transparent);
+    }
+
+    /// Where clients are accepted.
+    pub(super) fn listening(&self) -> impl Iterator<Item = SocketAddr> {
+        self.open.keys().copied()
+    }
+
+    /// The route of a listener that is open.
+    pub(super) fn route(&self, listen: SocketAddr) -> Option<Arc<Route>> {
+        Some(self.open.get(&listen)?.route.load_full())
+    }
+
+    /// Accepts clients on `socket` from now on, and sends them along `route`.
+    ///
+    /// # Errors
+    /// A socket that does not know its address.
+    pub(super) fn open(
+        &mut self,
+        socket: TcpListener,
+        waiting: Waiting,
+        route: Route,
+    ) -> anyhow::Result<SocketAddr> {
+        let listen = socket.local_addr().context("cannot tell the listening address")?;
+        let (route, connections) = with_drain(route);
+        let proxy = self.proxy.to(route);
+        let (accepting, drain) = Drain::new();
+        let number = self.next;
+        self.next += 1;
+        let listener = Listener {
+            number,
+            route: Arc::clone(&proxy.route),
+            accepting,
+            connections,
+        };
+        let workers = Arc::clone(&self.workers);
+        self.tasks
+            .spawn(async move { (number, proxy.serve(socket, waiting, drain, workers).await) });
+        self.open.insert(listen, listener);
+        Ok(listen)
+    }
+
+    /// Sends those who connect to `listen` from now on along `route`; who is connected stays where he is.
+    pub(super) fn reroute(&mut self, listen: SocketAddr, route: Route) {
+        if let Some(listener) = self.open.get_mut(&listen) {
+            let drain = listener.route.load().drain.clone();
+            listener.route.store(Arc::new(Route { drain, ..route }));
+        }
+    }
+
+    /// The same, and ends the connections that are there: where they lead is no longer the node.
+    pub(super) fn move_to(&mut self, listen: SocketAddr, route: Route, grace: Duration) {
+        if let Some(listener) = self.open.get_mut(&listen) {
+            let (route, connections) = with_drain(route);
+            listener.route.store(Arc::new(route));
+            std::mem::replace(&mut listener.connections, connections).begin(grace);
+        }
+    }
+
+    /// Accepts nobody at `listen` any more; requests in flight have `grace` to end.
+    pub(super) fn close(&mut self, listen: SocketAddr, grace: Duration) {
+        if let Some(listener) = self.open.remove(&listen) {
+            listener.end(grace);
+            self.leaving.insert(listener.number, listener);
+        }
+    }
+
+    /// Closes all listeners. Once more, with less grace: whoever waits is told of it.
+    pub(super) fn drain(&mut self, grace: Duration) {
+        self.is_draining = true;
+        for listener in self.open.values().chain(self.leaving.values()) {
+            listener.end(grace);
+        }
+    }
+
+    /// Waits until all listeners are closed and their connections have ended, after [`Serving::drain`]. Nothing is lost if the
+    /// future is dropped.
+    ///
+    /// # Errors
+    /// A listener that has failed.
+    pub(super) async fn ended(&mut self) -> anyhow::Result<Drained> {
+        loop {
+            match self.tasks.join_next().await {
+                Some(ended) => {
+                    let (number, drained) = ended.context("the data path has failed")?;
+                    self.leaving.remove(&number);
+                    if drained == Drained::CutOff {
+                        self.worst = drained;
+                    }
+                }
+                None if self.is_draining => return Ok(self.worst),
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+/// A route whose connections can be ended, and what ends them.
+fn with_drain(route: Route) -> (Route, DrainSwitch) {
+    let (switch, drain) = Drain::new();
+    let route = Route {
+        drain: Some(drain),
+        ..route
+    };
+    (route, switch)
+}

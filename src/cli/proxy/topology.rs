@@ -1,0 +1,324 @@
+//! The settings that say how clients reach nodes: through one listener, through pairs, or through one listener for each node.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    str::FromStr,
+};
+
+use anyhow::bail;
+
+use super::cluster::{Listen, ListenFor, Mapped, Rules};
+use crate::cli::config::host_and_port;
+
+/// One listener for one node, or one for each node.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "Topology")]
+pub(super) struct TopologyArgs {
+    /// What clients learn of the cluster: what it tells itself, byte by byte (passthrough), or the addresses of cqlens in place of
+    /// those of the nodes (cluster): one listener for each node, so that drivers' discovery and routing go through cqlens.
+    #[arg(
+        long,
+        env = "CQLENS_TOPOLOGY",
+        value_name = "MODE",
+        value_enum,
+        default_value = "passthrough"
+    )]
+    topology: Topology,
+    /// With --topology cluster, the listen address of one node: its host id or its address for clients, and where cqlens listens for
+    /// it. Repeated; in the file, a table [proxy.map].
+    #[arg(
+        long,
+        env = "CQLENS_MAP",
+        value_name = "NODE=ADDRESS:PORT",
+        value_delimiter = ','
+    )]
+    map: Vec<Mapped>,
+    /// With --topology cluster, listen only for some nodes, while clients are told of all listeners: other processes, with the same
+    /// map, listen for the others. `local` (those whose listen address is one of this machine), dc:NAME, or a node as in --map.
+    #[arg(long, env = "CQLENS_LISTEN_FOR", value_name = "NODES", value_delimiter = ',')]
+    listen_for: Vec<ListenFor>,
+    /// With --topology cluster, the file that remembers which node has which listen address. Without it, the order of host ids
+    /// decides at every start. Processes may share it.
+    #[arg(long, env = "CQLENS_STATE_FILE", value_name = "FILE")]
+    state_file: Option<PathBuf>,
+    /// Forward what comes to one address to one node, and nothing else. Repeated, in place of --listen and --upstream; in the file,
+    /// a table [proxy.route].
+    #[arg(long, env = "CQLENS_ROUTE", value_name = "LISTEN=UPSTREAM", value_delimiter = ',', conflicts_with_all = ["listen", "upstream"])]
+    route: Vec<Pair>,
+    /// Forward each connection to where it was going when the kernel redirected it here (REDIRECT, DNAT, TPROXY), so that one listener
+    /// serves any node, at its own address. --upstream is where the control connection goes.
+    #[arg(long, env = "CQLENS_TRANSPARENT", conflicts_with = "route")]
+    transparent: bool,
+    /// What to do at the start when no node can be reached, or none lets the control connection in: wait for one, or refuse to
+    /// start.
+    #[arg(
+        long,
+        env = "CQLENS_START_WITHOUT_CLUSTER",
+        value_name = "WHAT",
+        value_enum,
+        default_value = "wait"
+    )]
+    start_without_cluster: WithoutCluster,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Topology {
+    Passthrough,
+    Cluster,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum WithoutCluster {
+    Wait,
+    Refuse,
+}
+
+/// `LISTEN=UPSTREAM`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) listen: SocketAddr,
+    pub(super) upstream: String,
+}
+
+impl FromStr for Pair {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (listen, upstream) = text
+            .split_once('=')
+            .ok_or_else(|| "LISTEN=UPSTREAM, such as 127.0.0.1:9142=10.0.0.1:9042".to_owned())?;
+        let listen = listen
+            .trim()
+            .parse()
+            .map_err(|_| format!("{listen:?} is not the address and port to listen at"))?;
+        Ok(Self {
+            listen,
+            upstream: host_and_port(upstream.trim())?,
+        })
+    }
+}
+
+/// What all of it comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// One listener, one node.
+    One(Pair),
+    /// As many of them as there are pairs.
+    Routes(Vec<Pair>),
+    /// One listener for all nodes, whose addresses stay theirs; `upstream` is where the control connection goes.
+    Transparent(Pair),
+    /// One listener for each node that the contact points tell of.
+    Cluster(Rules),
+}
+
+impl TopologyArgs {
+    pub(super) fn state_file(&self) -> Option<PathBuf> {
+        self.state_file.clone()
+    }
+
+    pub(super) fn refuses_without_cluster(&self) -> bool {
+        self.start_without_cluster == WithoutCluster::Refuse
+    }
+
+    /// Where the control connection may go: to the contact points, or to the nodes of the pairs.
+    pub(super) fn contacts<'a>(&'a self, upstream: &'a [String]) -> Vec<String> {
+        let of_routes = self.route.iter().map(|pair| pair.upstream.clone());
+        upstream.iter().cloned().chain(of_routes).collect()
+    }
+
+    /// Whether the control connection may go to nodes that it has learnt of.
+    pub(super) fn is_cluster(&self) -> bool {
+        self.topology == Topology::Cluster
+    }
+
+    /// Settings that fit together.
+    ///
+    /// # Errors
+    /// Those that do not, by name.
+    pub(super) fn mode(
+        &self,
+        listen: &Listen,
+        upstream: &[String],
+        admin: Option<SocketAddr>,
+    ) -> anyhow::Result<Mode> {
+        if self.is_cluster() {
+            return self.cluster(listen, admin);
+        }
+        for (key, is_set) in [
+            ("map", !self.map.is_empty()),
+            ("listen-for", !self.listen_for.is_empty()),
+            ("state-file", self.state_file.is_some()),
+        ] {
+            if is_set {
+                bail!("{key}: it means something with topology = cluster only");
+            }
+        }
+        if !self.route.is_empty() {
+            check_routes(&self.route, admin)?;
+            return Ok(Mode::Routes(self.route.clone()));
+        }
+        let listen = match listen {
+            Listen::One(listen) => *listen,
+            rule => bail!(
+                "listen: {rule} is an address for each of several nodes, which needs topology = cluster"
+            ),
+        };
+        let upstream = match upstream {
+            [upstream] => upstream.clone(),
+            several => bail!(
+                "upstream: {} are {}, and passthrough has one node behind one listener: topology = cluster, or route, has more",
+                several.join(", "),
+                several.len()
+            ),
+        };
+        let pair = Pair { listen, upstream };
+        Ok(match self.transparent {
+            true => Mode::Transparent(pair),
+            false => Mode::One(pair),
+        })
+    }
+
+    fn cluster(&self, listen: &Listen, admin: Option<SocketAddr>) -> anyhow::Result<Mode> {
+        if !self.route.is_empty() || self.transparent {
+            let key = if self.transparent { "transparent" } else { "route" };
+            bail!("{key}: it leaves addresses as they are, and topology = cluster replaces them");
+        }
+        let rules = Rules {
+            // What nobody has set is no rule.
+            rule: (self.map.is_empty() || *listen != Listen::One(DEFAULT_LISTEN)).then(|| listen.clone()),
+            map: self.map.clone(),
+            listen_for: self.listen_for.clone(),
+        };
+        rules.check(admin)?;
+        Ok(Mode::Cluster(rules))
+    }
+}
+
+/// As [`super::args::Args`] has it.
+const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9142);
+
+fn check_routes(routes: &[Pair], admin: Option<SocketAddr>) -> anyhow::Result<()> {
+    for (index, one) in routes.iter().enumerate() {
+        let others = routes.iter().skip(index + 1);
+        if let Some(other) = others.into_iter().find(|other| overlap(one.listen, other.listen)) {
+            bail!(
+                "route: {} (to {}) and {} (to {}) overlap",
+                one.listen,
+                one.upstream,
+                other.listen,
+                other.upstream
+            );
+        }
+        if let Some(admin) = admin.filter(|admin| overlap(*admin, one.listen)) {
+            bail!(
+                "admin: {admin} overlaps with route {}={}",
+                one.listen,
+                one.upstream
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Whether both cannot be bound; free ports (0) always can.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let any = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && one.port() != 0 && (one.ip() == other.ip() || any)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        topology: TopologyArgs,
+        #[arg(long, default_value = "127.0.0.1:9142")]
+        listen: Listen,
+        #[arg(long)]
+        upstream: Vec<String>,
+    }
+
+    fn mode(arguments: &str) -> Result<Mode, String> {
+        let arguments = ["cqlens"].into_iter().chain(arguments.split_whitespace());
+        let command = Command::try_parse_from(arguments).map_err(|error| error.to_string())?;
+        let admin = Some("127.0.0.1:9143".parse().unwrap());
+        command
+            .topology
+            .mode(&command.listen, &command.upstream, admin)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn settings_come_to_a_mode() {
+        let pair = |text: &str| text.parse::<Pair>().unwrap();
+        assert_eq!(
+            mode("--upstream db:1").unwrap(),
+            Mode::One(pair("127.0.0.1:9142=db:1"))
+        );
+        assert_eq!(
+            mode("--upstream db:1 --transparent").unwrap(),
+            Mode::Transparent(pair("127.0.0.1:9142=db:1"))
+        );
+        assert_eq!(
+            mode("--route 127.0.0.1:1=a --route 127.0.0.1:2=b:7").unwrap(),
+            Mode::Routes(vec![pair("127.0.0.1:1=a:9042"), pair("127.0.0.1:2=b:7")])
+        );
+        let Mode::Cluster(rules) =
+            mode("--topology cluster --upstream a,b --listen 127.0.1.{n}:9042").unwrap()
+        else {
+            panic!("it is a cluster");
+        };
+        assert_eq!(rules.rule, Some("127.0.1.{n}:9042".parse().unwrap()));
+        let Mode::Cluster(rules) =
+            mode("--topology cluster --upstream a --map 10.0.0.1=127.0.1.1:9042").unwrap()
+        else {
+            panic!("it is a cluster");
+        };
+        assert_eq!((rules.rule, rules.map.len()), (None, 1));
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_together_are_named() {
+        for (arguments, says) in [
+            ("--upstream a --upstream b", "upstream: a, b are 2"),
+            (
+                "--upstream a --listen 127.0.1.{n}:9042",
+                "listen: 127.0.1.{n}:9042 is an address for each",
+            ),
+            (
+                "--upstream a --map 10.0.0.1=127.0.1.1:9042",
+                "map: it means something with topology = cluster",
+            ),
+            ("--upstream a --state-file x", "state-file: it means"),
+            ("--upstream a --listen-for local", "listen-for: it means"),
+            (
+                "--upstream a --topology cluster",
+                "listen: 127.0.0.1:9142 is one address",
+            ),
+            (
+                "--upstream a --topology cluster --transparent",
+                "transparent: it leaves addresses",
+            ),
+            ("--route 127.0.0.1:1=a --upstream b", "cannot be used with"),
+            ("--route 127.0.0.1:1=a --transparent", "cannot be used with"),
+            (
+                "--route 127.0.0.1:1=a --route 0.0.0.0:1=b",
+                "route: 127.0.0.1:1 (to a:9042) and 0.0.0.0:1 (to b:9042) overlap",
+            ),
+            (
+                "--route 127.0.0.1:9143=a",
+                "admin: 127.0.0.1:9143 overlaps with route 127.0.0.1:9143=a:9042",
+            ),
+            ("--route 127.0.0.1=a", "\"127.0.0.1\" is not the address and port"),
+            ("--route 127.0.0.1:1", "LISTEN=UPSTREAM"),
+        ] {
+            let error = mode(arguments).unwrap_err();
+            assert!(error.contains(says), "{arguments}: {error}");
+        }
+    }
+}

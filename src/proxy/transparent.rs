@@ -1,0 +1,258 @@
+//! Connections that were on their way to a node when the kernel redirected them here: where they were going, and whether that
+//! would lead in a circle.
+//!
+//! `REDIRECT` and `DNAT` leave the destination with connection tracking (`SO_ORIGINAL_DST`), `TPROXY` leaves it as the socket's own
+//! address. One listener serves any node in this way, and clients need not know of it.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    net::SocketAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use socket2::SockRef;
+use tokio::net::TcpStream;
+
+use super::{
+    Proxy, Route,
+    proxy_header::Origin,
+    refusal::{self, Refused},
+};
+
+/// What a process knows of redirected connections.
+#[derive(Debug)]
+pub struct Transparent {
+    listener: SocketAddr,
+    /// Whether a node's certificate must be for the address that it was reached by, and not for a name that was set.
+    certificates_by_address: bool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The near ends of the connections to nodes that are open.
+    own: HashSet<SocketAddr>,
+    /// Where clients were going, and how many of them so far.
+    destinations: BTreeMap<SocketAddr, u64>,
+}
+
+/// More nodes than a cluster has; whoever can connect from this machine could name any number of addresses.
+const MOST_DESTINATIONS: usize = 4_096;
+
+/// Why a connection goes nowhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum NoDestination {
+    /// A client knows the address of the listener itself.
+    #[error(
+        "it came to the listener itself, {0}, and was not redirected to it; with transparent, clients connect to the nodes' own \
+         addresses"
+    )]
+    NotRedirected(SocketAddr),
+    /// The redirection takes what cqlens itself sends.
+    #[error(
+        "it is cqlens' own connection to {0}, which was redirected back to it; exempt the user that cqlens runs as from the \
+         redirection"
+    )]
+    Loop(SocketAddr),
+}
+
+impl Transparent {
+    /// For the connections that come to `listener`. A node's certificate must be for its address if `certificates_by_address`.
+    pub fn new(listener: SocketAddr, certificates_by_address: bool) -> Self {
+        Self {
+            listener,
+            certificates_by_address,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Where clients were going so far, and how many of them.
+    pub fn destinations(&self) -> BTreeMap<SocketAddr, u64> {
+        self.state().destinations.clone()
+    }
+
+    /// Remembers the near end of a connection to a node for as long as the guard lives: if it comes back in, that is a loop.
+    pub(super) fn own(self: &Arc<Self>, address: SocketAddr) -> Own {
+        self.state().own.insert(address);
+        Own {
+            transparent: Arc::clone(self),
+            address,
+        }
+    }
+
+    /// Where a client at `peer` was going: `original` as connection tracking has it, `local` as its socket has it.
+    fn destination(
+        &self,
+        peer: SocketAddr,
+        original: Option<SocketAddr>,
+        local: SocketAddr,
+    ) -> Result<SocketAddr, NoDestination> {
+        let destination = canonical(original.unwrap_or(local));
+        if self.state().own.contains(&canonical(peer)) {
+            return Err(NoDestination::Loop(destination));
+        }
+        if self.is_own_listener(destination) {
+            return Err(NoDestination::NotRedirected(destination));
+        }
+        let mut state = self.state();
+        if state.destinations.len() < MOST_DESTINATIONS || state.destinations.contains_key(&destination) {
+            *state.destinations.entry(destination).or_default() += 1;
+        }
+        Ok(destination)
+    }
+
+    /// Whether connecting to `destination` would come to this listener.
+    fn is_own_listener(&self, destination: SocketAddr) -> bool {
+        let own = canonical(self.listener);
+        if destination.port() != own.port() {
+            return false;
+        }
+        destination.ip() == own.ip() || own.ip().is_unspecified() && is_local(destination)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing that holds it can panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The near end of a connection to a node.
+pub(super) struct Own {
+    transparent: Arc<Transparent>,
+    address: SocketAddr,
+}
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.transparent.state().own.remove(&self.address);
+    }
+}
+
+/// The route of one client, whose upstream is where it was going; none if it goes nowhere, which has been said, to the client too.
+pub(super) async fn route(
+    transparent: &Transparent,
+    mut client: TcpStream,
+    route: Arc<Route>,
+    origin: &Origin,
+    proxy: &Proxy,
+) -> Option<(TcpStream, Arc<Route>)> {
+    let (Ok(peer), Ok(local)) = (client.peer_addr(), client.local_addr()) else {
+        return None;
+    };
+    match transparent.destination(peer, original(&client), local) {
+        Ok(destination) => {
+            let upstream_tls = route.upstream_tls.as_ref().map(|connector| {
+                if transparent.certificates_by_address {
+                    connector.at(destination.ip())
+                } else {
+                    connector.clone()
+                }
+            });
+            let route = Route {
+                upstream: destination.to_string(),
+                upstream_tls,
+                ..Route::clone(&route)
+            };
+            Some((client, Arc::new(route)))
+        }
+        Err(why) => {
+            let refused = Refused::NoDestination(why);
+            let refusals = proxy.entrance.refusals();
+            refusals.note(origin.client, &refused, &proxy.queue);
+            // Inside TLS nobody would hear it; whoever is in a loop hears itself.
+            if route.client_tls.is_none()
+                && matches!(why, NoDestination::NotRedirected(_))
+                && let Some(_permit) = refusals.answer()
+            {
+                refusal::answer(&mut client, &refused).await;
+            }
+            None
+        }
+    }
+}
+
+/// What connection tracking says; none where the connection was not redirected, or not by a rule that connection tracking knows of.
+#[cfg(target_os = "linux")]
+fn original(client: &TcpStream) -> Option<SocketAddr> {
+    let socket = SockRef::from(client);
+    let version_6 = || socket.original_dst_v6().ok()?.as_socket();
+    // A socket of version 6 may carry version 4.
+    let version_4 = || socket.original_dst_v4().ok()?.as_socket();
+    version_4().or_else(version_6)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn original(_client: &TcpStream) -> Option<SocketAddr> {
+    None
+}
+
+/// Whether an address is one of this machine: others cannot be bound.
+fn is_local(address: SocketAddr) -> bool {
+    std::net::UdpSocket::bind((address.ip(), 0)).is_ok()
+}
+
+/// An address of version 4, however it is written.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn at(address: &str) -> SocketAddr {
+        address.parse().unwrap()
+    }
+
+    fn transparent(listener: &str) -> Arc<Transparent> {
+        Arc::new(Transparent::new(at(listener), true))
+    }
+
+    #[test]
+    fn connection_tracking_comes_before_the_sockets_own_address() {
+        let transparent = transparent("127.0.0.1:9142");
+        let client = at("10.0.0.9:50000");
+        let redirected = transparent.destination(client, Some(at("10.0.0.1:9042")), at("127.0.0.1:9142"));
+        assert_eq!(redirected, Ok(at("10.0.0.1:9042")));
+        // As TPROXY has it.
+        let by_address = transparent.destination(client, None, at("[::ffff:10.0.0.2]:9042"));
+        assert_eq!(by_address, Ok(at("10.0.0.2:9042")));
+        let seen: Vec<_> = transparent.destinations().into_iter().collect();
+        assert_eq!(seen, [(at("10.0.0.1:9042"), 1), (at("10.0.0.2:9042"), 1)]);
+    }
+
+    #[test]
+    fn the_listener_itself_is_nowhere_to_go() {
+        let client = at("127.0.0.1:50000");
+        for (listener, destination) in [
+            ("127.0.0.1:9142", "127.0.0.1:9142"),
+            ("0.0.0.0:9142", "127.0.0.7:9142"),
+            ("[::1]:9142", "[::1]:9142"),
+        ] {
+            let refused = transparent(listener).destination(client, None, at(destination));
+            assert_eq!(
+                refused,
+                Err(NoDestination::NotRedirected(at(destination))),
+                "{listener}"
+            );
+        }
+        // Another machine's listener of the same port is a node.
+        let elsewhere = at("192.0.2.1:9142");
+        let redirected = transparent("0.0.0.0:9142").destination(client, Some(elsewhere), client);
+        assert_eq!(redirected, Ok(elsewhere));
+    }
+
+    #[test]
+    fn what_cqlens_sends_itself_does_not_go_around_in_a_circle() {
+        let transparent = transparent("127.0.0.1:9142");
+        let (near_end, node) = (at("127.0.0.1:40000"), at("10.0.0.1:9042"));
+        let own = transparent.own(near_end);
+        let back =
+            |transparent: &Transparent| transparent.destination(near_end, Some(node), at("127.0.0.1:9142"));
+        assert_eq!(back(&transparent), Err(NoDestination::Loop(node)));
+        drop(own);
+        // The port may be somebody else's by now.
+        assert_eq!(back(&transparent), Ok(node));
+    }
+}
