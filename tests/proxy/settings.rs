@@ -133,15 +133,17 @@ fn what_is_printed_can_be_read_back_and_holds_no_password() {
 }
 
 #[test]
-fn the_example_of_a_deployment_is_understood() {
-    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/deploy/cqlens.toml");
-    let text = printed(&["proxy", "--config", example, "--print-config"], &[]);
-    for line in fs::read_to_string(example).unwrap().lines() {
-        if line.contains(" = ") && !line.starts_with('#') {
-            assert!(
-                text.contains(&format!("{line}  # file: {example}")),
-                "{line}\n{text}"
-            );
+fn the_examples_of_deployments_are_understood() {
+    for name in ["cqlens.toml", "cluster.toml"] {
+        let example = format!("{}/examples/deploy/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = printed(&["proxy", "--config", &example, "--print-config"], &[]);
+        for line in fs::read_to_string(&example).unwrap().lines() {
+            if line.contains(" = ") && !line.starts_with('#') {
+                assert!(
+                    text.contains(&format!("{line}  # file: {example}")),
+                    "{line}\n{text}"
+                );
+            }
         }
     }
 }

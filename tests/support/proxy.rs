@@ -86,6 +86,16 @@ impl Proxy {
         proxy
     }
 
+    /// Starts `program proxy` with nothing but `arguments`, and does not wait for anything.
+    pub fn spawn(program: &str, arguments: &[&str]) -> Self {
+        let mut command: Vec<String> = [program, "proxy"].map(str::to_owned).to_vec();
+        command.extend(arguments.iter().map(|&argument| argument.to_owned()));
+        Self {
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+            process: Supervised::spawn(&command, &[], &cache::log_file("proxy"), None),
+        }
+    }
+
     /// Waits until it has logged `text`.
     ///
     /// # Panics
