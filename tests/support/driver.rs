@@ -82,13 +82,21 @@ impl Driver {
     /// # Errors
     /// [`Missing`] where there is no `python3`.
     pub fn python(program: &str) -> Result<Self, Missing> {
+        Self::python_with("requirements.txt", program)
+    }
+
+    /// The same with what a file of requirements beside the program names.
+    ///
+    /// # Errors
+    /// [`Missing`] where there is no `python3`.
+    pub fn python_with(requirements_file: &str, program: &str) -> Result<Self, Missing> {
         let source = source("python");
-        let requirements = std::fs::read_to_string(source.join("requirements.txt")).unwrap();
+        let requirements = std::fs::read_to_string(source.join(requirements_file)).unwrap();
         let environment = cache::folder("python", &requirements, |folder| {
             cache::run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
             let mut pip = Command::new(folder.join("bin/pip"));
             pip.args(["install", "--no-input", "--quiet", "--requirement"])
-                .arg(source.join("requirements.txt"));
+                .arg(source.join(requirements_file));
             cache::run(&mut pip).map(|_| ())
         })?;
         let command = vec![text(&environment.join("bin/python")), text(&source.join(program))];
@@ -103,11 +111,19 @@ impl Driver {
     /// # Errors
     /// [`Missing`] where there is no `go`.
     pub fn go(program: &str) -> Result<Self, Missing> {
+        Self::go_tagged(program, "")
+    }
+
+    /// The same with the files that are for this build tag, and without those that are not.
+    ///
+    /// # Errors
+    /// [`Missing`] where there is no `go`.
+    pub fn go_tagged(program: &str, tag: &str) -> Result<Self, Missing> {
         let source = source("go");
-        let folder = cache::folder("go", &go_recipe(&source, program), |folder| {
+        let folder = cache::folder("go", &(go_recipe(&source, program) + tag), |folder| {
             let mut build = Command::new("go");
             build
-                .args(["build", "-o"])
+                .args(["build", "-tags", tag, "-o"])
                 .arg(folder.join("driver"))
                 .arg(format!("./{program}"))
                 .current_dir(&source);
@@ -117,6 +133,11 @@ impl Driver {
             name: "go",
             command: vec![text(&folder.join("driver"))],
         })
+    }
+
+    /// The program, for who starts it himself.
+    pub fn command(&self) -> &[String] {
+        &self.command
     }
 
     /// Runs the program against `node` and returns the lines of JSON that it printed.
@@ -166,7 +187,8 @@ fn go_recipe(source: &Path, program: &str) -> String {
     modules.iter().chain(&files).map(read).collect()
 }
 
-fn source(language: &str) -> PathBuf {
+/// Where the programs in a language are.
+pub fn source(language: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/cassandra")
         .join(language)

@@ -112,6 +112,11 @@ impl Supervised {
         }
     }
 
+    /// The process id of the child's parent, which runs nothing else.
+    pub fn supervisor(&self) -> u32 {
+        self.supervisor.id()
+    }
+
     /// Where the child's output goes.
     pub fn log_path(&self) -> &Path {
         &self.log

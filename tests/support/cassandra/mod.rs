@@ -4,11 +4,11 @@
 
 mod artifacts;
 mod config;
+pub mod loopback;
 mod probe;
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::Missing;
@@ -18,6 +18,9 @@ use config::Place;
 
 /// From the start of the process to an answer. Usually 13 s for one node; a machine with other work takes several times that.
 const READY_WITHIN: Duration = Duration::from_secs(240);
+
+/// From SIGKILL to the end.
+const ENDS_WITHIN: Duration = Duration::from_secs(30);
 
 /// How a cluster differs from the plain one.
 #[derive(Debug, Clone)]
@@ -71,6 +74,8 @@ pub struct Node {
     /// Where clients connect.
     pub address: SocketAddr,
     place: Place,
+    /// Its files.
+    home: PathBuf,
     process: Supervised,
 }
 
@@ -123,6 +128,34 @@ impl Cassandra {
         Ok(())
     }
 
+    /// Sends a node a signal, by its name without SIG.
+    pub fn signal_node(&mut self, index: usize, name: &str) {
+        self.nodes[index].process.signal(name);
+    }
+
+    /// Kills a node and keeps its data for [`Cassandra::start_again`].
+    ///
+    /// # Panics
+    /// If it does not end.
+    pub fn kill(&mut self, index: usize) {
+        self.nodes[index].kill();
+    }
+
+    /// Starts a killed node again where it was, with its data, and returns when it answers and sees all others.
+    ///
+    /// # Errors
+    /// [`Missing`] where this machine has no Java or no Maven.
+    ///
+    /// # Panics
+    /// If it does not come up; the panic names its log.
+    pub fn start_again(&mut self, index: usize, options: &Options) -> Result<(), Missing> {
+        let class_path = artifacts::class_path()?;
+        let peers = self.nodes.len() - 1;
+        self.nodes[index].start_again(&class_path, options, peers > 0);
+        self.nodes[index].wait_until_ready(peers);
+        Ok(())
+    }
+
     /// The first node's address for clients.
     pub fn address(&self) -> SocketAddr {
         self.nodes[0].address
@@ -165,8 +198,40 @@ impl Node {
         Self {
             address: SocketAddr::new(place.address, place.native_port),
             place,
+            home,
             process,
         }
+    }
+
+    /// Whoever ends removes its files: they are out of its reach when it does.
+    fn kill(&mut self) {
+        let kept = self.kept_home();
+        // It writes to files that are open, and opens no other while it is stopped.
+        let stat = format!("/proc/{}/stat", self.process.id());
+        self.process.signal("STOP");
+        let deadline = Instant::now() + ENDS_WITHIN;
+        while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") T ")) {
+            assert!(Instant::now() < deadline, "a node does not stop");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::fs::rename(&self.home, &kept).unwrap();
+        self.process.signal("KILL");
+        assert!(self.process.wait(ENDS_WITHIN).is_some(), "a killed node runs on");
+        std::fs::rename(&kept, &self.home).unwrap();
+    }
+
+    fn start_again(&mut self, class_path: &str, options: &Options, joins: bool) {
+        self.process = Supervised::spawn(
+            &config::command(class_path, &self.home, options, joins),
+            &[],
+            &cache::log_file("cassandra"),
+            Some(&self.home),
+        );
+    }
+
+    /// Where its files are while it is being killed.
+    fn kept_home(&self) -> PathBuf {
+        self.home.with_extension("kept")
     }
 
     fn wait_until_ready(&mut self, peers: usize) {
@@ -199,7 +264,7 @@ fn last_lines(text: &str, count: usize) -> String {
 /// Addresses that nobody listens on, with two ports that are free on each of them.
 fn places(nodes: usize) -> Vec<Place> {
     loop {
-        let addresses = next_addresses(nodes);
+        let addresses = loopback::next_nodes(nodes);
         if let Some([native_port, storage_port]) = free_ports(&addresses) {
             return addresses
                 .into_iter()
@@ -211,19 +276,6 @@ fn places(nodes: usize) -> Vec<Place> {
                 .collect();
         }
     }
-}
-
-/// A block of loopback addresses that belongs to this process: two bytes are its id, the last counts up.
-fn next_addresses(nodes: usize) -> Vec<IpAddr> {
-    static USED: AtomicUsize = AtomicUsize::new(0);
-    let first = USED.fetch_add(nodes, Ordering::Relaxed);
-    let id = std::process::id().to_be_bytes();
-    (first..first + nodes)
-        .map(|index| {
-            let last = u8::try_from(index % 250 + 1).expect("at most 250");
-            IpAddr::V4(Ipv4Addr::new(127, id[2].max(1), id[3], last))
-        })
-        .collect()
 }
 
 /// Two ports that could be bound on every one of these addresses a moment ago.

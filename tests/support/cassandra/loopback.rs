@@ -1,0 +1,38 @@
+//! Loopback addresses (127.x.y.z) that belong to this process: x and y come from its id.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// As many as nodes of one process can have.
+const NODES: u8 = 250;
+
+/// The next ones for nodes: the last byte counts up.
+pub(super) fn next_nodes(nodes: usize) -> Vec<IpAddr> {
+    static USED: AtomicUsize = AtomicUsize::new(0);
+    let first = USED.fetch_add(nodes, Ordering::Relaxed);
+    (first..first + nodes)
+        .map(|index| node(u8::try_from(index % usize::from(NODES) + 1).expect("at most 250")))
+        .collect()
+}
+
+/// Those for what stands in front of nodes, from `.1` on: the same each time.
+pub fn front(count: usize) -> Vec<IpAddr> {
+    let [.., x, y] = std::process::id().to_be_bytes();
+    // A process id has 22 bits at most on Linux; the neighbour is another process' only where ids are that far apart.
+    (1..=count)
+        .map(|last| Ipv4Addr::new(127, x.max(1) ^ 0x80, y, u8::try_from(last).expect("at most 255")).into())
+        .collect()
+}
+
+/// All that a process can use, and `127.0.0.1`.
+pub fn all() -> Vec<IpAddr> {
+    let mut all: Vec<IpAddr> = (1..=NODES).map(node).collect();
+    all.extend(front(9));
+    all.push(Ipv4Addr::LOCALHOST.into());
+    all
+}
+
+fn node(last: u8) -> IpAddr {
+    let [.., x, y] = std::process::id().to_be_bytes();
+    Ipv4Addr::new(127, x.max(1), y, last).into()
+}
