@@ -1,0 +1,242 @@
+//! What an application on the Rust driver relies on: the checks of ../drivers, one line of JSON each.
+//!
+//! usage: matrix NAME=VALUE..., see ../drivers/README.md
+
+mod checks;
+mod outage;
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use scylla::client::PoolSize;
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::cluster::NodeRef;
+use scylla::errors::ExecutionError;
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::statement::{Consistency, Statement};
+use scylla::value::Row;
+use serde_json::{Value, json};
+
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Why a check has no result.
+enum Reason {
+    /// The driver does not have it.
+    Absent(&'static str),
+    Failed(String),
+}
+
+impl<E: Error> From<E> for Reason {
+    fn from(error: E) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+type Found = Result<Value, Reason>;
+
+struct Application {
+    given: HashMap<String, String>,
+    keyspace: String,
+    nodes: usize,
+    session: Session,
+}
+
+/// How a session differs from the usual one.
+#[derive(Default)]
+struct Wish<'a> {
+    /// To the contact point only.
+    contact_only: bool,
+    connections: usize,
+    user: Option<(&'a str, &'a str)>,
+    in_keyspace: Option<&'a str>,
+}
+
+async fn open(given: &HashMap<String, String>, wish: Wish<'_>) -> Result<Session, Reason> {
+    let mut profile = ExecutionProfile::builder()
+        .consistency(Consistency::One)
+        .request_timeout(Some(Duration::from_secs(60)))
+        .retry_policy(Arc::new(FallthroughRetryPolicy::new()));
+    if wish.contact_only {
+        let contact = format!("{}:{}", given["host"], given["port"]).parse()?;
+        profile = profile.load_balancing_policy(SingleTargetLoadBalancingPolicy::new(
+            NodeIdentifier::NodeAddress(contact),
+            None,
+        ));
+    }
+    let connections = NonZeroUsize::new(wish.connections.max(1)).ok_or(Reason::Absent("none"))?;
+    let compression = match given["compression"].as_str() {
+        "lz4" => Some(scylla::client::Compression::Lz4),
+        "snappy" => Some(scylla::client::Compression::Snappy),
+        _ => None,
+    };
+    let mut builder = SessionBuilder::new()
+        .known_node(format!("{}:{}", given["host"], given["port"]))
+        .compression(compression)
+        .pool_size(PoolSize::PerHost(connections))
+        .connection_timeout(Duration::from_secs(60))
+        .schema_agreement_timeout(Duration::from_secs(60))
+        .default_execution_profile_handle(profile.build().into_handle())
+        .tls_context(tls(given)?);
+    let own = given
+        .get("user")
+        .zip(given.get("password"))
+        .map(|(user, password)| (user.as_str(), password.as_str()));
+    if let Some((user, password)) = wish.user.or(own) {
+        builder = builder.user(user, password);
+    }
+    if let Some(keyspace) = wish.in_keyspace {
+        builder = builder.use_keyspace(keyspace, false);
+    }
+    Ok(builder.build().await?)
+}
+
+fn tls(given: &HashMap<String, String>) -> Result<Option<Arc<rustls::ClientConfig>>, Reason> {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    let failed = |error: rustls::pki_types::pem::Error| Reason::Failed(format!("{error:?}"));
+    let Some(authority) = given.get("ca") else {
+        return Ok(None);
+    };
+    let mut trusted = rustls::RootCertStore::empty();
+    trusted.add(CertificateDer::from_pem_file(authority).map_err(failed)?)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(trusted);
+    let config = match given.get("cert").zip(given.get("key")) {
+        Some((certificate, key)) => config.with_client_auth_cert(
+            vec![CertificateDer::from_pem_file(certificate).map_err(failed)?],
+            PrivateKeyDer::from_pem_file(key).map_err(failed)?,
+        )?,
+        None => config.with_no_client_auth(),
+    };
+    Ok(Some(Arc::new(config)))
+}
+
+async fn eventually(what: &str, condition: impl AsyncFnMut() -> bool) -> Result<(), Reason> {
+    eventually_within(PATIENCE, what, condition).await
+}
+
+async fn eventually_within(
+    limit: Duration,
+    what: &str,
+    mut condition: impl AsyncFnMut() -> bool,
+) -> Result<(), Reason> {
+    let deadline = Instant::now() + limit;
+    while !condition().await {
+        if Instant::now() > deadline {
+            return Err(Reason::Failed(format!("not within {limit:?}: {what}")));
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    Ok(())
+}
+
+impl Application {
+    async fn run(&self, statement: impl Into<Statement>) -> Result<(), Reason> {
+        self.session.query_unpaged(statement, ()).await?;
+        Ok(())
+    }
+
+    async fn rows(&self, statement: impl Into<Statement>) -> Found {
+        rows(&self.session, statement).await
+    }
+
+    /// Nodes that the driver has a connection to, or has none to.
+    fn nodes(&self, connected: bool) -> Vec<String> {
+        let state = self.session.get_cluster_state();
+        let nodes = state.get_nodes_info().iter();
+        let mut named: Vec<String> = nodes
+            .filter(|node| node.is_connected() == connected)
+            .map(|node| described(node))
+            .collect();
+        named.sort();
+        named
+    }
+
+    async fn all_are_connected(&self) -> Result<(), Reason> {
+        let all = async || self.nodes(true).len() == self.nodes;
+        eventually("all nodes are connected", all).await
+    }
+}
+
+fn described(node: NodeRef<'_>) -> String {
+    format!("{} {:?} {:?}", node.address.ip(), node.datacenter, node.rack)
+}
+
+/// As the driver prints them.
+async fn rows(session: &Session, statement: impl Into<Statement>) -> Found {
+    let result = session.query_unpaged(statement, ()).await?;
+    plain(result)
+}
+
+fn plain(result: scylla::response::query_result::QueryResult) -> Found {
+    let rows = result.into_rows_result()?;
+    let found: Result<Vec<Row>, _> = rows.rows::<Row>()?.collect();
+    let named = |row: Row| format!("{:?}", row.columns);
+    Ok(found?.into_iter().map(named).collect())
+}
+
+/// What an error says, all of it.
+fn failure<T>(result: Result<T, ExecutionError>) -> Found {
+    match result {
+        Err(error) => Ok(json!([error.to_string(), format!("{error:?}")])),
+        Ok(_) => Err(Reason::Failed("a statement did not fail".to_owned())),
+    }
+}
+
+fn say(line: Value) {
+    println!("{line}");
+}
+
+fn passed(check: &str, detail: Value) {
+    say(json!({"check": check, "outcome": "passed", "detail": detail}));
+}
+
+fn report(check: &str, found: Found) {
+    match found {
+        Ok(Value::Null) => {}
+        Ok(detail) => passed(check, detail),
+        Err(Reason::Absent(why)) => {
+            say(json!({"check": check, "outcome": "absent", "detail": why}));
+        }
+        Err(Reason::Failed(why)) => {
+            say(json!({"check": check, "outcome": "failed", "detail": why}));
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() {
+    let given: HashMap<String, String> = std::env::args()
+        .skip(1)
+        .filter_map(|argument| {
+            argument
+                .split_once('=')
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        })
+        .collect();
+    let wanted: Vec<&str> = given["checks"].split(',').collect();
+    let is_wanted = |name: &str| {
+        wanted.contains(&name) || wanted == ["session"] && !["outage", "reconnect"].contains(&name)
+    };
+    let session = match open(&given, Wish::default()).await {
+        Ok(session) => session,
+        Err(reason) => return report("connect", Err(reason)),
+    };
+    let app = Application {
+        keyspace: given["keyspace"].clone(),
+        nodes: given["nodes"].parse().unwrap_or(1),
+        session,
+        given: given.clone(),
+    };
+    for &name in checks::NAMES.iter().filter(|name| is_wanted(name)) {
+        report(name, checks::perform(name, &app).await);
+    }
+}
