@@ -28,6 +28,7 @@ mod wire;
 mod apparatus;
 mod counting;
 mod differential;
+mod drivers;
 mod faults;
 mod logical_reads;
 mod passthrough;

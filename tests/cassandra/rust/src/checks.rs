@@ -158,10 +158,7 @@ async fn prepared(app: &Application) -> Found {
 }
 
 async fn named(app: &Application) -> Found {
-    let select = app
-        .session
-        .prepare("SELECT name FROM t WHERE id = :id")
-        .await?;
+    let select = app.session.prepare("SELECT name FROM t WHERE id = :id").await?;
     let values = HashMap::from([("id", 4)]);
     plain(app.session.execute_unpaged(&select, &values).await?)
 }
@@ -185,16 +182,14 @@ async fn batch(app: &Application) -> Found {
         .prepare("UPDATE counts SET n = n + ? WHERE id = ?")
         .await?;
     let ids = [1, 2, 1];
-    ids.iter()
-        .for_each(|_| counter.append_statement(add.clone()));
+    ids.iter().for_each(|_| counter.append_statement(add.clone()));
     app.session
         .batch(&counter, ids.map(|id| (Counter(5), id)).to_vec())
         .await?;
     Ok(json!([
         app.rows("SELECT id, name FROM t WHERE id IN (21, 22, 23)")
             .await?,
-        app.rows("SELECT id, n FROM counts WHERE id IN (1, 2)")
-            .await?,
+        app.rows("SELECT id, n FROM counts WHERE id IN (1, 2)").await?,
     ]))
 }
 
@@ -214,10 +209,7 @@ async fn paging(app: &Application) -> Found {
     let (mut pages, mut total) = (Vec::new(), 0);
     let mut state = PagingState::start();
     loop {
-        let (result, next) = app
-            .session
-            .execute_single_page(&select, (), state)
-            .await?;
+        let (result, next) = app.session.execute_single_page(&select, (), state).await?;
         let result = result.into_rows_result()?;
         pages.push(result.rows_num());
         for row in result.rows::<(i32,)>()? {
@@ -235,10 +227,7 @@ async fn in_list(app: &Application) -> Found {
         .session
         .prepare("SELECT id, name FROM t WHERE id IN ?")
         .await?;
-    let found = app
-        .session
-        .execute_unpaged(&select, (vec![1, 2, 2, 3],))
-        .await?;
+    let found = app.session.execute_unpaged(&select, (vec![1, 2, 2, 3],)).await?;
     Ok(json!([
         plain(found)?,
         app.rows("SELECT id FROM t WHERE id IN (4, 5)").await?
@@ -268,8 +257,7 @@ struct Place {
 }
 
 async fn types(app: &Application) -> Found {
-    app.run("CREATE TYPE place (street text, number int)")
-        .await?;
+    app.run("CREATE TYPE place (street text, number int)").await?;
     app.run(
         "CREATE TABLE kinds (id int PRIMARY KEY, l list<text>, s set<int>, m map<text, bigint>, n map<int, frozen<list<int>>>, \
          t tuple<int, text>, u frozen<place>, d decimal, v varint, i inet)",
@@ -314,8 +302,7 @@ async fn vector(app: &Application) -> Found {
 }
 
 async fn blob(app: &Application) -> Found {
-    app.run("CREATE TABLE blobs (id int PRIMARY KEY, b blob)")
-        .await?;
+    app.run("CREATE TABLE blobs (id int PRIMARY KEY, b blob)").await?;
     let large: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
     let insert = app
         .session
@@ -339,9 +326,7 @@ async fn null(app: &Application) -> Found {
         .prepare("INSERT INTO t (id, name, note) VALUES (?, ?, ?)")
         .await?;
     for note in [Some("gone"), None] {
-        app.session
-            .execute_unpaged(&insert, (30, "kept", note))
-            .await?;
+        app.session.execute_unpaged(&insert, (30, "kept", note)).await?;
     }
     app.rows("SELECT name, note FROM t WHERE id = 30").await
 }
@@ -352,9 +337,7 @@ async fn unset(app: &Application) -> Found {
         .prepare("INSERT INTO t (id, name, note) VALUES (?, ?, ?)")
         .await?;
     for (name, note) in [("first", MaybeUnset::Set("kept")), ("second", MaybeUnset::Unset)] {
-        app.session
-            .execute_unpaged(&insert, (31, name, note))
-            .await?;
+        app.session.execute_unpaged(&insert, (31, name, note)).await?;
     }
     app.rows("SELECT name, note FROM t WHERE id = 31").await
 }
@@ -363,33 +346,18 @@ async fn tracing(app: &Application) -> Found {
     let mut select = Statement::new("SELECT name FROM t WHERE id = 1");
     select.set_tracing(true);
     let result = app.session.query_unpaged(select, ()).await?;
-    let id = result
-        .tracing_id()
-        .ok_or(Reason::Absent("no id of a trace"))?;
+    let id = result.tracing_id().ok_or(Reason::Absent("no id of a trace"))?;
     let complete =
         async || matches!(app.session.get_tracing_info(&id).await, Ok(trace) if trace.duration.is_some());
     eventually("a trace", complete).await?;
     let trace = app.session.get_tracing_info(&id).await?;
-    let query = trace
-        .parameters
-        .unwrap_or_default()
-        .get("query")
-        .cloned();
+    let query = trace.parameters.unwrap_or_default().get("query").cloned();
     Ok(json!([trace.request, query, trace.events.len() > 2]))
 }
 
 async fn warnings(app: &Application) -> Found {
-    let insert = |id| {
-        format!(
-            "INSERT INTO t (id, note) VALUES ({id}, '{}');",
-            "x".repeat(4000)
-        )
-    };
-    let text = format!(
-        "BEGIN UNLOGGED BATCH {} {} APPLY BATCH",
-        insert(40),
-        insert(41)
-    );
+    let insert = |id| format!("INSERT INTO t (id, note) VALUES ({id}, '{}');", "x".repeat(4000));
+    let text = format!("BEGIN UNLOGGED BATCH {} {} APPLY BATCH", insert(40), insert(41));
     let result = app.session.query_unpaged(text, ()).await?;
     Ok(result.warnings().collect::<Vec<_>>().into())
 }
@@ -466,17 +434,13 @@ async fn use_keyspace(app: &Application) -> Found {
     app.run("INSERT INTO moved (id, v) VALUES (1, 7)").await?;
     let found = app.rows("SELECT v FROM moved WHERE id = 1").await?;
     app.session.use_keyspace(&app.keyspace, false).await?;
-    Ok(json!([
-        found,
-        app.rows("SELECT name FROM t WHERE id = 1").await?
-    ]))
+    Ok(json!([found, app.rows("SELECT name FROM t WHERE id = 1").await?]))
 }
 
 async fn prepared_again(app: &Application) -> Found {
     app.run("CREATE TABLE altered (id int PRIMARY KEY, v int)")
         .await?;
-    app.run("INSERT INTO altered (id, v) VALUES (1, 1)")
-        .await?;
+    app.run("INSERT INTO altered (id, v) VALUES (1, 1)").await?;
     let select = app
         .session
         .prepare("SELECT id, v FROM altered WHERE id = ?")
@@ -529,9 +493,7 @@ async fn token_aware(app: &Application) -> Found {
         let key = (format!("key {n}"), n);
         app.session.execute_unpaged(&insert, &key).await?;
         let result = app.session.execute_unpaged(&select, &key).await?;
-        let id = result
-            .tracing_id()
-            .ok_or(Reason::Absent("no id of a trace"))?;
+        let id = result.tracing_id().ok_or(Reason::Absent("no id of a trace"))?;
         let complete =
             async || matches!(app.session.get_tracing_info(&id).await, Ok(trace) if trace.duration.is_some());
         eventually("a trace", complete).await?;
@@ -554,9 +516,7 @@ async fn in_flight(app: &Application) -> Found {
     let insert = crowded
         .prepare("INSERT INTO crowded (id, v) VALUES (?, ?)")
         .await?;
-    let select = crowded
-        .prepare("SELECT v FROM crowded WHERE id = ?")
-        .await?;
+    let select = crowded.prepare("SELECT v FROM crowded WHERE id = ?").await?;
     try_join_all((0..500).map(|id: i32| crowded.execute_unpaged(&insert, (id, -id)))).await?;
     let found = try_join_all((0..500).map(|id: i32| crowded.execute_unpaged(&select, (id,)))).await?;
     let mut total = 0;

@@ -4,7 +4,9 @@ use scylla::statement::{Consistency, Statement};
 use serde_json::{Value, json};
 
 use crate::checks::reads;
-use crate::{Application, Found, PATIENCE, Reason, Wish, eventually, eventually_within, failure, open, passed, say};
+use crate::{
+    Application, Found, PATIENCE, Reason, Wish, eventually, eventually_within, failure, open, passed, say,
+};
 
 fn reached(stage: &str) {
     say(json!({ "reached": stage }));
@@ -26,8 +28,7 @@ fn by_all(cql: &str) -> Statement {
 }
 
 pub(crate) async fn outage(app: &Application) -> Found {
-    app.run("CREATE TABLE held (id int PRIMARY KEY, v int)")
-        .await?;
+    app.run("CREATE TABLE held (id int PRIMARY KEY, v int)").await?;
     let wish = Wish {
         contact_only: true,
         in_keyspace: Some(&app.keyspace),
@@ -40,7 +41,10 @@ pub(crate) async fn outage(app: &Application) -> Found {
     reached("ready");
     stage(app, "paused").await?;
     passed("timeout-read", failure(contact.query_unpaged(read(), ()).await)?);
-    passed("timeout-write", failure(contact.query_unpaged(write(), ()).await)?);
+    passed(
+        "timeout-write",
+        failure(contact.query_unpaged(write(), ()).await)?,
+    );
     reached("paused");
     stage(app, "killed").await?;
     eventually("a node is lost", async || app.nodes(false).len() == 1).await?;
@@ -53,14 +57,16 @@ pub(crate) async fn outage(app: &Application) -> Found {
     app.all_are_connected().await?;
     passed("event-up", json!(app.nodes(true)));
     eventually("reads of all replicas", async || reads(&contact, read()).await).await?;
-    passed("after-restart", app.rows("SELECT v FROM held WHERE id = 1").await?);
+    passed(
+        "after-restart",
+        app.rows("SELECT v FROM held WHERE id = 1").await?,
+    );
     reached("restarted");
     Ok(Value::Null)
 }
 
 pub(crate) async fn reconnect(app: &Application) -> Found {
-    app.run("INSERT INTO t (id, name) VALUES (1, 'kept')")
-        .await?;
+    app.run("INSERT INTO t (id, name) VALUES (1, 'kept')").await?;
     reached("ready");
     stage(app, "restarted").await?;
     let select = || Statement::new("SELECT name FROM t WHERE id = 1");

@@ -1,0 +1,94 @@
+//! One authority, and what it has signed: for servers on the loopback addresses of this process, and for clients.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use tempfile::TempDir;
+
+use crate::support::cassandra::loopback;
+
+/// Files in a folder that goes with this.
+pub(super) struct Certificates {
+    folder: TempDir,
+}
+
+impl Certificates {
+    pub(super) fn make() -> Self {
+        let made = Self {
+            folder: tempfile::tempdir().unwrap(),
+        };
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "authority");
+        let key = KeyPair::generate().unwrap();
+        made.write("authority.pem", &params.self_signed(&key).unwrap().pem());
+        let authority = Issuer::new(params, key);
+        made.sign(&authority, "server", &loopback::all());
+        made.sign(&authority, "client", &[]);
+        made
+    }
+
+    /// Key and certificate in files of their own, and together, as Cassandra wants them.
+    fn sign(&self, authority: &Issuer<'_, KeyPair>, name: &str, addresses: &[IpAddr]) {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.subject_alt_names = addresses
+            .iter()
+            .map(|&address| SanType::IpAddress(address))
+            .collect();
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, authority).unwrap().pem();
+        self.write(&format!("{name}.pem"), &certificate);
+        self.write(&format!("{name}.key"), &key.serialize_pem());
+        self.write(
+            &format!("{name}-both.pem"),
+            &format!("{}{certificate}", key.serialize_pem()),
+        );
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Who has signed all others.
+    pub(super) fn authority(&self) -> String {
+        self.text("authority.pem")
+    }
+
+    /// Of nodes and proxies alike.
+    pub(super) fn server(&self) -> String {
+        self.text("server.pem")
+    }
+
+    pub(super) fn server_key(&self) -> String {
+        self.text("server.key")
+    }
+
+    pub(super) fn client(&self) -> String {
+        self.text("client.pem")
+    }
+
+    pub(super) fn client_key(&self) -> String {
+        self.text("client.key")
+    }
+
+    /// What a node is told: it speaks TLS with those who do, and then wants to see a certificate, as YAML.
+    pub(super) fn encryption_options(&self) -> String {
+        format!(
+            "{{enabled: true, optional: true, require_client_auth: true, \
+             ssl_context_factory: {{class_name: org.apache.cassandra.security.PEMBasedSslContextFactory}}, \
+             keystore: {}, truststore: {}}}",
+            self.text("server-both.pem"),
+            self.authority()
+        )
+    }
+}

@@ -1,0 +1,189 @@
+//! Every driver that is to be had, directly and through `cqlens`: what each sees must not differ, and where `cqlens` shows the
+//! nodes itself none may get past it. README.md beside this file tells how to run it.
+
+mod certificates;
+mod mode;
+mod outage;
+mod place;
+mod programs;
+mod run;
+mod sockets;
+mod table;
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use crate::support::cassandra::Cassandra;
+use crate::support::{available, cache};
+
+use certificates::Certificates;
+use mode::{Front, Mode};
+use place::Place;
+use programs::Program;
+use run::{Job, Running, Seen};
+use table::Table;
+
+/// Programs that run at a time: most of what they do is wait for the nodes to agree on a schema.
+const AT_A_TIME: usize = 6;
+
+/// How much is run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Scope {
+    /// Each driver in its first dialect.
+    Bounded,
+    /// Each in all of them: `CQLENS_DRIVERS=all`.
+    All,
+    /// The same of some drivers: `CQLENS_DRIVERS=python,gocql2`.
+    Some(Vec<String>),
+}
+
+impl Scope {
+    fn from_environment() -> Self {
+        match std::env::var("CQLENS_DRIVERS").as_deref() {
+            Err(_) | Ok("") => Self::Bounded,
+            Ok("all") => Self::All,
+            Ok(names) => Self::Some(names.split(',').map(str::to_owned).collect()),
+        }
+    }
+
+    /// # Panics
+    /// If the scope has a name that no driver has.
+    fn programs(&self) -> Vec<Program> {
+        if let Self::Some(names) = self {
+            let known = |name: &String| programs::ALL.iter().any(|(known, _)| known == name);
+            assert!(
+                names.iter().all(known),
+                "CQLENS_DRIVERS names other drivers: {names:?}"
+            );
+        }
+        let wanted = |name: &str| match self {
+            Self::Bounded | Self::All => true,
+            Self::Some(names) => names.iter().any(|wanted| wanted == name),
+        };
+        programs::ALL
+            .iter()
+            .filter(|(name, _)| wanted(name))
+            .filter_map(|(name, prepare)| available(format!("the driver {name}"), prepare()))
+            .collect()
+    }
+
+    fn jobs<'a>(&self, programs: &'a [Program], place: Place, mode: Mode) -> Vec<Job<'a>> {
+        let is_bounded = *self == Self::Bounded;
+        programs
+            .iter()
+            .flat_map(|program| {
+                let count = if is_bounded { 1 } else { program.dialects.len() };
+                program.dialects[..count].iter().map(move |&dialect| Job {
+                    program,
+                    dialect,
+                    place,
+                    mode,
+                })
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn no_driver_notices_the_proxy() {
+    let scope = Scope::from_environment();
+    let programs = scope.programs();
+    let certificates = Certificates::make();
+    let start = |place: Place| Cassandra::start(&place.options(&certificates));
+    let Some(mut one) = available("drivers on a real node", start(Place::OneNode)) else {
+        return;
+    };
+    let Some(mut ring) = available("drivers on a ring", start(Place::Ring)) else {
+        return;
+    };
+    let started = Instant::now();
+    let mut table = Table::default();
+    let fronts = |place: Place, cluster: &Cassandra| -> Vec<Front> {
+        Mode::ALL
+            .iter()
+            .filter(|mode| mode.exists())
+            .map(|&mode| Front::start(mode, place, cluster, &certificates))
+            .collect()
+    };
+    let placed: Vec<(Place, Vec<Front>)> = Place::ALL
+        .into_iter()
+        .map(|place| {
+            let cluster = if place == Place::Ring { &ring } else { &one };
+            (place, fronts(place, cluster))
+        })
+        .collect();
+    table.add(sessions(&scope, &programs, &placed, &certificates));
+    let outages = std::thread::scope(|threads| {
+        let of = |place: Place| {
+            let (_, fronts) = placed.iter().find(|(of, _)| *of == place).unwrap();
+            fronts
+                .iter()
+                .flat_map(|front| {
+                    Scope::Bounded
+                        .jobs(&programs, place, front.mode)
+                        .into_iter()
+                        .filter(|job| !job.program.is_short_lived)
+                        .map(move |job| (job, front))
+                })
+                .collect::<Vec<_>>()
+        };
+        let (on_one, on_ring) = (of(Place::OneNode), of(Place::Ring));
+        let (one, ring, certificates) = (&mut one, &mut ring, &certificates);
+        let first = threads.spawn(move || outage::run(Place::OneNode, one, certificates, &on_one));
+        let mut seen = outage::run(Place::Ring, ring, certificates, &on_ring);
+        seen.extend(first.join().unwrap());
+        seen
+    });
+    table.add(outages);
+    placed
+        .into_iter()
+        .flat_map(|(_, fronts)| fronts)
+        .for_each(Front::stop);
+    let text = table.markdown();
+    let file = cache::log_file("drivers").with_extension("md");
+    std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+    std::fs::write(&file, &text).unwrap();
+    println!("{text}\nin {:.0?}, also in {}", started.elapsed(), file.display());
+    let complaints = table.complaints();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// All that needs no outage, several programs at a time.
+fn sessions<'a>(
+    scope: &Scope,
+    programs: &'a [Program],
+    placed: &[(Place, Vec<Front>)],
+    certificates: &Certificates,
+) -> Vec<Seen<'a>> {
+    let jobs: VecDeque<(Job<'a>, &Front)> = placed
+        .iter()
+        .flat_map(|(place, fronts)| fronts.iter().map(move |front| (*place, front)))
+        .flat_map(|(place, front)| {
+            let jobs = scope.jobs(programs, place, front.mode);
+            jobs.into_iter().map(move |job| (job, front))
+        })
+        .collect();
+    let (jobs, seen) = (Mutex::new(jobs), Mutex::new(Vec::new()));
+    let next = || jobs.lock().unwrap().pop_front();
+    std::thread::scope(|threads| {
+        for _ in 0..AT_A_TIME {
+            threads.spawn(|| {
+                while let Some((job, front)) = next() {
+                    let running = Running::start(job, front, certificates, job.place.checks(), None);
+                    let run = running.finish(front);
+                    println!(
+                        "{} {} {} {}: {:.1?}",
+                        job.program.name,
+                        job.dialect.name(),
+                        job.place.name(),
+                        job.mode.name(),
+                        run.took
+                    );
+                    seen.lock().unwrap().push(run);
+                }
+            });
+        }
+    });
+    seen.into_inner().unwrap()
+}

@@ -1,0 +1,121 @@
+//! The clusters that drivers are run against, and how they are spoken to.
+
+use crate::support::cassandra::Options;
+
+use super::certificates::Certificates;
+use super::mode::Mode;
+
+/// The superuser of a new cluster with passwords.
+const USER: &str = "cassandra";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// One node, which asks for a password.
+    OneNode,
+    /// The same, over TLS.
+    Tls,
+    /// The same, over TLS with a certificate of the client's.
+    MutualTls,
+    /// Three nodes.
+    Ring,
+}
+
+impl Place {
+    pub(super) const ALL: [Self; 4] = [Self::OneNode, Self::Tls, Self::MutualTls, Self::Ring];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::OneNode => "one node",
+            Self::Tls => "one node, TLS",
+            Self::MutualTls => "one node, mutual TLS",
+            Self::Ring => "three nodes",
+        }
+    }
+
+    pub(super) fn nodes(self) -> usize {
+        match self {
+            Self::OneNode | Self::Tls | Self::MutualTls => 1,
+            Self::Ring => 3,
+        }
+    }
+
+    /// What TLS could change: how a connection begins, large bodies, many requests, many connections.
+    pub(super) fn checks(self) -> &'static str {
+        match self {
+            Self::OneNode | Self::Ring => "session",
+            Self::Tls | Self::MutualTls => "connect,ddl,simple,prepared,blob,password,in-flight,connections",
+        }
+    }
+
+    /// What the program of a driver is told of it.
+    pub(super) fn program_arguments(self, mode: Mode, certificates: &Certificates) -> Vec<String> {
+        let mut arguments = vec!["dc=datacenter1".to_owned()];
+        if self != Self::Ring {
+            arguments.extend([format!("user={USER}"), format!("password={USER}")]);
+        }
+        if matches!(self, Self::Tls | Self::MutualTls) {
+            arguments.push(format!("ca={}", certificates.authority()));
+        }
+        // The node itself insists on a certificate.
+        if self == Self::MutualTls || self == Self::Tls && mode == Mode::Direct {
+            arguments.push(format!("cert={}", certificates.client()));
+            arguments.push(format!("key={}", certificates.client_key()));
+        }
+        arguments
+    }
+
+    /// What a proxy is told of it.
+    pub(super) fn proxy_arguments(self, certificates: &Certificates) -> Vec<String> {
+        let to_clients = [
+            ("--client-tls-cert", certificates.server()),
+            ("--client-tls-key", certificates.server_key()),
+        ];
+        let to_nodes = [
+            ("--upstream-tls-ca", certificates.authority()),
+            ("--upstream-tls-cert", certificates.client()),
+            ("--upstream-tls-key", certificates.client_key()),
+        ];
+        let of_clients = [("--client-tls-ca", certificates.authority())];
+        let given: Vec<(&str, String)> = match self {
+            Self::OneNode | Self::Ring => Vec::new(),
+            Self::Tls => to_clients.into_iter().chain(to_nodes).collect(),
+            Self::MutualTls => to_clients.into_iter().chain(to_nodes).chain(of_clients).collect(),
+        };
+        given
+            .into_iter()
+            .flat_map(|(name, value)| [name.to_owned(), value])
+            .collect()
+    }
+
+    /// The user of the proxy's own connection.
+    pub(super) fn proxy_environment(self) -> Vec<(String, String)> {
+        if self == Self::Ring {
+            return Vec::new();
+        }
+        ["CQLENS_USERNAME", "CQLENS_PASSWORD"]
+            .map(|name| (name.to_owned(), USER.to_owned()))
+            .to_vec()
+    }
+
+    /// How its cluster is started. The places of one node share one.
+    pub(super) fn options(self, certificates: &Certificates) -> Options {
+        let options = Options {
+            nodes: self.nodes(),
+            ..Options::default()
+        };
+        let options = options
+            .with("user_defined_functions_enabled", "true")
+            .with("tombstone_warn_threshold", "10")
+            .with("tombstone_failure_threshold", "100");
+        match self {
+            // A replica that is silent is waited for this long.
+            Self::Ring => options
+                .with("read_request_timeout", "1s")
+                .with("write_request_timeout", "1s"),
+            Self::OneNode | Self::Tls | Self::MutualTls => options
+                .with("authenticator", "PasswordAuthenticator")
+                .with("authorizer", "CassandraAuthorizer")
+                .with("client_encryption_options", &certificates.encryption_options()),
+        }
+    }
+}

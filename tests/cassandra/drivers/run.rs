@@ -1,0 +1,182 @@
+//! One run of a driver's program: what it was asked to check, what it said, where it connected to.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::support::cache;
+use crate::support::process::Supervised;
+
+use super::certificates::Certificates;
+use super::mode::{Front, Mode};
+use super::place::Place;
+use super::programs::{Dialect, Program};
+use super::sockets::Watch;
+
+/// Far beyond what a run takes on a busy machine (about 20 s).
+pub(super) const DONE_WITHIN: Duration = Duration::from_secs(400);
+
+/// Which run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) program: &'a Program,
+    pub(super) dialect: Dialect,
+    pub(super) place: Place,
+    pub(super) mode: Mode,
+}
+
+/// What one check found; the detail depends on nothing but the driver, so that it compares with another mode's.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(super) struct Line {
+    pub(super) check: String,
+    pub(super) outcome: Outcome,
+    pub(super) detail: Value,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Outcome {
+    Passed,
+    Failed,
+    /// The driver does not have it, or not in this version.
+    Absent,
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) job: Job<'a>,
+    pub(super) lines: Vec<Line>,
+    /// Nodes that it reached past the proxy.
+    pub(super) gone_around: Vec<SocketAddr>,
+    /// Whether it was part of an outage.
+    pub(super) outage: bool,
+    /// All that the program wrote.
+    pub(super) log: std::path::PathBuf,
+    pub(super) took: Duration,
+}
+
+/// A program that runs.
+pub(super) struct Running<'a> {
+    job: Job<'a>,
+    keyspace: String,
+    outage: bool,
+    process: Supervised,
+    watch: Watch,
+    started: Instant,
+}
+
+impl Job<'_> {
+    /// Where a proxy that changes nothing cannot help it: other nodes, and a node's own idea of its address, lead past it.
+    pub(super) fn may_go_around(&self) -> bool {
+        let believes_the_node = self.program.connects_to_advertised_address;
+        self.mode == Mode::Direct
+            || self.mode == Mode::Passthrough && (self.place == Place::Ring || believes_the_node)
+    }
+}
+
+impl<'a> Running<'a> {
+    /// Starts it. Each run has a keyspace of its own; `stage` is the file in which an outage proceeds.
+    pub(super) fn start(
+        job: Job<'a>,
+        front: &Front,
+        certificates: &Certificates,
+        checks: &str,
+        stage: Option<&Path>,
+    ) -> Self {
+        let keyspace = keyspace();
+        let contact = front.addresses[0];
+        let mut command = job.program.command.clone();
+        command.extend([
+            format!("host={}", contact.ip()),
+            format!("port={}", contact.port()),
+            format!("version={}", job.dialect.version_name()),
+            format!("compression={}", job.dialect.compression.name()),
+            format!("keyspace={keyspace}"),
+            // An outage leaves nobody without his data.
+            format!(
+                "replication={}",
+                if stage.is_some() { job.place.nodes() } else { 1 }
+            ),
+            format!("nodes={}", job.place.nodes()),
+            format!("checks={checks}"),
+        ]);
+        command.extend(job.place.program_arguments(job.mode, certificates));
+        command.extend(stage.map(|file| format!("stage={}", file.display())));
+        let log = cache::log_file(&format!("{}-{}", job.program.name, job.mode.name()));
+        let process = Supervised::spawn(&command, &[], &log, None);
+        let watch = Watch::start(process.supervisor());
+        Self {
+            job,
+            keyspace,
+            outage: stage.is_some(),
+            process,
+            watch,
+            started: Instant::now(),
+        }
+    }
+
+    /// Whether the program has said that it has `reached` a stage, or cannot any more.
+    pub(super) fn has_reached(&mut self, stage: &str) -> bool {
+        let says_so =
+            |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| line["reached"] == stage);
+        self.process.log().lines().any(says_so) || self.process.ended().is_some()
+    }
+
+    /// Waits for the end. A run that fails has its last words as a failed check of its own.
+    pub(super) fn finish(mut self, front: &Front) -> Seen<'a> {
+        let ended = self.process.wait(DONE_WITHIN);
+        let took = self.started.elapsed();
+        let log = self.process.log_path().to_owned();
+        let output = self.process.log();
+        let connected_to = self.watch.finish();
+        drop(self.process);
+        let mut names = front.names();
+        names.push((self.keyspace, "KEYSPACE".to_owned()));
+        let mut lines: Vec<Line> = output
+            .lines()
+            .map(|line| renamed(line, &names))
+            .filter_map(|line| serde_json::from_str(&line).ok())
+            .collect();
+        if !ended.is_some_and(|status| status.success()) {
+            lines.push(failed("end", &format!("{ended:?}, see {}", log.display())));
+        }
+        if connected_to.is_disjoint(&BTreeSet::from_iter(front.addresses.iter().copied())) {
+            lines.push(failed("watched", &format!("connected to {connected_to:?} only")));
+        }
+        Seen {
+            gone_around: front.gone_around(&connected_to),
+            job: self.job,
+            lines,
+            outage: self.outage,
+            log,
+            took,
+        }
+    }
+}
+
+fn failed(check: &str, why: &str) -> Line {
+    Line {
+        check: check.to_owned(),
+        outcome: Outcome::Failed,
+        detail: why.into(),
+    }
+}
+
+fn renamed(line: &str, names: &[(String, String)]) -> String {
+    names
+        .iter()
+        .fold(line.to_owned(), |line, (from, to)| line.replace(from, to))
+}
+
+/// One that no other run has.
+fn keyspace() -> String {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    static USED: AtomicUsize = AtomicUsize::new(1);
+    // As long as any other: sizes are in messages.
+    format!("matrix_{:04}", USED.fetch_add(1, Ordering::Relaxed))
+}
