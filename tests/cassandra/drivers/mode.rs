@@ -50,24 +50,21 @@ impl Mode {
 
     /// What `cqlens proxy` is told in this mode; nothing where there is no proxy.
     fn arguments(self, nodes: &[SocketAddr], listen: &[SocketAddr]) -> Option<Vec<String>> {
-        let first = nodes[0].to_string();
-        match self {
-            Self::Direct => None,
-            Self::Passthrough => Some(vec![
-                "--listen".into(),
-                listen[0].to_string(),
-                "--upstream".into(),
-                first,
-            ]),
-            Self::Cluster => Some(vec![
-                "--topology".into(),
-                "cluster".into(),
-                "--listen".into(),
-                listen[0].to_string().replacen(".1:", ".{n}:", 1),
-                "--upstream".into(),
-                first,
-            ]),
+        let listen_at = match self {
+            Self::Direct => return None,
+            Self::Passthrough => listen[0].to_string(),
+            Self::Cluster => listen[0].to_string().replacen(".1:", ".{n}:", 1),
+        };
+        let mut arguments = vec!["--upstream".to_owned(), nodes[0].to_string()];
+        arguments.extend(["--listen".to_owned(), listen_at]);
+        if self == Self::Cluster {
+            arguments.extend(["--topology", "cluster"].map(str::to_owned));
+            // Otherwise their host ids decide which is which: the first would be another one each time.
+            let pairs = nodes.iter().zip(listen);
+            arguments
+                .extend(pairs.flat_map(|(node, listen)| ["--map".to_owned(), format!("{node}={listen}")]));
         }
+        Some(arguments)
     }
 }
 

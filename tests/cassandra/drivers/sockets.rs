@@ -1,59 +1,70 @@
-//! What a program's sockets are connected to, seen from outside: `/proc`, looked at many times a second.
+//! What a program's sockets are connected to, seen from outside: `/proc`, looked at ten times a second.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Far shorter than a connection that asks for anything lives.
-const EVERY: Duration = Duration::from_millis(20);
+/// Far shorter than drivers keep connections. Not less: the kernel takes some 10 ms to list the sockets of this machine.
+const EVERY: Duration = Duration::from_millis(100);
 
 /// Watches a process and all that it starts.
 pub(super) struct Watch {
-    stop: Arc<AtomicBool>,
-    watcher: JoinHandle<BTreeSet<SocketAddr>>,
+    process: u32,
+}
+
+/// All that is watched, by process. One thread looks for all, since the kernel takes its time to list all sockets.
+static WATCHED: LazyLock<Mutex<HashMap<u32, Watched>>> = LazyLock::new(|| {
+    std::thread::spawn(|| {
+        loop {
+            std::thread::sleep(EVERY);
+            look(&mut watched());
+        }
+    });
+    Mutex::default()
+});
+
+fn watched() -> MutexGuard<'static, HashMap<u32, Watched>> {
+    WATCHED.lock().unwrap()
+}
+
+#[derive(Default)]
+struct Watched {
+    remote: BTreeSet<SocketAddr>,
+    /// The inodes that were there before; whose a socket is does not change.
+    decided: HashSet<u64>,
 }
 
 impl Watch {
     pub(super) fn start(process: u32) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let watcher = std::thread::spawn(move || {
-            let mut seen = BTreeSet::new();
-            while !stopped.load(Ordering::Relaxed) {
-                look(process, &mut seen);
-                std::thread::sleep(EVERY);
-            }
-            seen
-        });
-        Self { stop, watcher }
+        watched().insert(process, Watched::default());
+        Self { process }
     }
 
     /// All remote addresses that were seen.
     pub(super) fn finish(self) -> BTreeSet<SocketAddr> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.watcher.join().unwrap()
+        watched().remove(&self.process).unwrap().remote
     }
 }
 
-fn look(process: u32, seen: &mut BTreeSet<SocketAddr>) {
-    let mut sockets = HashSet::new();
-    for id in family(process) {
-        sockets.extend(sockets_of(id));
-    }
-    if sockets.is_empty() {
+fn look(watched: &mut HashMap<u32, Watched>) {
+    if watched.is_empty() {
         return;
     }
-    // The network of the process is that of this one.
-    for table in ["/proc/net/tcp", "/proc/net/tcp6"] {
-        let text = std::fs::read_to_string(table).unwrap_or_default();
-        let rows = text.lines().skip(1).filter_map(row);
-        seen.extend(
-            rows.filter(|(_, inode)| sockets.contains(inode))
-                .map(|(remote, _)| remote),
-        );
+    // The network of the programs is that of this process.
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| std::fs::read_to_string(table).unwrap_or_default());
+    let sockets: HashMap<u64, SocketAddr> = tables
+        .iter()
+        .flat_map(|table| table.lines().skip(1).filter_map(row))
+        .collect();
+    for (process, watched) in watched {
+        if sockets.keys().all(|inode| watched.decided.contains(inode)) {
+            continue;
+        }
+        let own = family(*process).into_iter().flat_map(sockets_of);
+        watched.remote.extend(own.filter_map(|inode| sockets.get(&inode)));
+        watched.decided = sockets.keys().copied().collect();
     }
 }
 
@@ -98,16 +109,16 @@ fn sockets_of(process: u32) -> Vec<u64> {
         .collect()
 }
 
-/// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode`: remote address and inode of a socket that is not
+/// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode`: inode and remote address of a socket that is not
 /// listening.
-fn row(line: &str) -> Option<(SocketAddr, u64)> {
+fn row(line: &str) -> Option<(u64, SocketAddr)> {
     const LISTENS: &str = "0A";
     let fields: Vec<&str> = line.split_whitespace().collect();
     let remote = address(fields.get(2)?)?;
     if *fields.get(3)? == LISTENS {
         return None;
     }
-    Some((remote, fields.get(9)?.parse().ok()?))
+    Some((fields.get(9)?.parse().ok()?, remote))
 }
 
 /// `0100007F:2382`: each word of the address as this machine keeps it, the port as everybody writes it.
