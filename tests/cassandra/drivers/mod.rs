@@ -34,7 +34,7 @@ enum Scope {
     Bounded,
     /// Each in all of them: `CQLENS_DRIVERS=all`.
     All,
-    /// The same of some drivers: `CQLENS_DRIVERS=python,gocql2`.
+    /// Some drivers in their first dialect: `CQLENS_DRIVERS=python,gocql2`.
     Some(Vec<String>),
 }
 
@@ -69,7 +69,7 @@ impl Scope {
     }
 
     fn jobs<'a>(&self, programs: &'a [Program], place: Place, mode: Mode) -> Vec<Job<'a>> {
-        let is_bounded = *self == Self::Bounded;
+        let is_bounded = *self != Self::All;
         programs
             .iter()
             .flat_map(|program| {

@@ -50,17 +50,20 @@ impl Mode {
 
     /// What `cqlens proxy` is told in this mode; nothing where there is no proxy.
     fn arguments(self, nodes: &[SocketAddr], listen: &[SocketAddr]) -> Option<Vec<String>> {
+        // With several nodes the host ids would decide which is which: the first would be another one each time. So each is named, and
+        // the rule is for nodes that nobody has named.
+        let is_mapped = nodes.len() > 1;
         let listen_at = match self {
             Self::Direct => return None,
             Self::Passthrough => listen[0].to_string(),
+            Self::Cluster if is_mapped => format!("127.255.255.{{n}}:{}", listen[0].port()),
             Self::Cluster => listen[0].to_string().replacen(".1:", ".{n}:", 1),
         };
         let mut arguments = vec!["--upstream".to_owned(), nodes[0].to_string()];
         arguments.extend(["--listen".to_owned(), listen_at]);
         if self == Self::Cluster {
             arguments.extend(["--topology", "cluster"].map(str::to_owned));
-            // Otherwise their host ids decide which is which: the first would be another one each time.
-            let pairs = nodes.iter().zip(listen);
+            let pairs = nodes.iter().zip(listen).filter(|_| is_mapped);
             arguments
                 .extend(pairs.flat_map(|(node, listen)| ["--map".to_owned(), format!("{node}={listen}")]));
         }
@@ -85,10 +88,11 @@ impl Front {
     /// If it does not listen where it should.
     pub(super) fn start(mode: Mode, place: Place, cluster: &Cassandra, certificates: &Certificates) -> Self {
         let nodes: Vec<SocketAddr> = cluster.nodes().iter().map(|node| node.address).collect();
+        let port = nodes[0].port();
         let listeners = match mode {
             Mode::Direct => nodes.clone(),
-            Mode::Passthrough => free_addresses(1),
-            Mode::Cluster => free_addresses(nodes.len()),
+            Mode::Passthrough => free_addresses(1, port),
+            Mode::Cluster => free_addresses(nodes.len(), port),
         };
         let proxy = mode.arguments(&nodes, &listeners).map(|mut arguments| {
             arguments.extend(place.proxy_arguments(certificates));
@@ -163,23 +167,16 @@ impl Front {
     }
 }
 
-/// So many neighbouring loopback addresses, from `.1` on, with a port that is free on each of them. Drivers before Cassandra 4 know
-/// no ports of other nodes: they take the contact point's.
-fn free_addresses(count: usize) -> Vec<SocketAddr> {
-    let addresses = loopback::front(count);
-    loop {
-        let port = TcpListener::bind((addresses[0], 0))
-            .and_then(|listener| listener.local_addr())
-            .unwrap()
-            .port();
-        let free = addresses
-            .iter()
-            .all(|&address| TcpListener::bind((address, port)).is_ok());
-        if free {
-            return addresses
-                .iter()
-                .map(|&address| SocketAddr::new(address, port))
-                .collect();
-        }
-    }
+/// So many neighbouring loopback addresses, from `.1` on, with this port. It is the nodes' own: many drivers know no ports of other nodes
+/// and take the contact point's, so that with another one they would run into nothing instead of past the proxy.
+fn free_addresses(count: usize, port: u16) -> Vec<SocketAddr> {
+    let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
+    let network = |network| -> Vec<SocketAddr> {
+        let addresses = loopback::front(network, count).into_iter();
+        addresses.map(|address| SocketAddr::new(address, port)).collect()
+    };
+    (0..loopback::FRONTS)
+        .map(network)
+        .find(|addresses| addresses.iter().all(is_free))
+        .unwrap_or_else(|| panic!("port {port} is not free on any of our addresses"))
 }

@@ -15,10 +15,14 @@ pub(super) fn next_nodes(nodes: usize) -> Vec<IpAddr> {
         .collect()
 }
 
-/// Those for what stands in front of nodes, from `.1` on: the same each time.
-pub fn front(count: usize) -> Vec<IpAddr> {
+/// How many networks there are for what stands in front of nodes.
+pub const FRONTS: u8 = 12;
+
+/// Those for what stands in front of nodes, from `.1` on, in one of [`FRONTS`] networks: the same each time.
+pub fn front(network: u8, count: usize) -> Vec<IpAddr> {
     let [.., x, y] = std::process::id().to_be_bytes();
-    // A process id has 22 bits at most on Linux; the neighbour is another process' only where ids are that far apart.
+    // Far from the neighbours: those belong to processes that began before and after this one.
+    let y = y.wrapping_add(network.wrapping_mul(21));
     (1..=count)
         .map(|last| Ipv4Addr::new(127, x.max(1) ^ 0x80, y, u8::try_from(last).expect("at most 255")).into())
         .collect()
@@ -27,7 +31,7 @@ pub fn front(count: usize) -> Vec<IpAddr> {
 /// All that a process can use, and `127.0.0.1`.
 pub fn all() -> Vec<IpAddr> {
     let mut all: Vec<IpAddr> = (1..=NODES).map(node).collect();
-    all.extend(front(9));
+    all.extend((0..FRONTS).flat_map(|network| front(network, 3)));
     all.push(Ipv4Addr::LOCALHOST.into());
     all
 }

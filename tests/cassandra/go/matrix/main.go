@@ -12,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -59,9 +60,23 @@ func (app *application) configure(contactOnly bool) *clusterConfig {
 		cluster.SslOpts = &tlsOptions{Config: tlsConfig(authority, given), EnableHostVerification: true}
 	}
 	if contactOnly {
-		cluster.HostFilter = hostFilter(func(host *hostInfo) bool { return host.ConnectAddress().String() == given["host"] })
+		cluster.HostFilter = firstOnly()
 	}
 	return cluster
+}
+
+// firstOnly takes the node that gocql names first, which is the contact point, whatever address it has for it.
+func firstOnly() hostFilter {
+	var mutex sync.Mutex
+	first := ""
+	return func(host *hostInfo) bool {
+		mutex.Lock()
+		defer mutex.Unlock()
+		if first == "" {
+			first = host.HostID()
+		}
+		return host.HostID() == "" || host.HostID() == first
+	}
 }
 
 func tlsConfig(authority string, given map[string]string) *tls.Config {

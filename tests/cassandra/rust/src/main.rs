@@ -81,6 +81,8 @@ async fn open(given: &HashMap<String, String>, wish: Wish<'_>) -> Result<Session
         .pool_size(PoolSize::PerHost(connections))
         .connection_timeout(Duration::from_secs(60))
         .schema_agreement_timeout(Duration::from_secs(60))
+        // It also looks by itself, a minute apart if not told otherwise.
+        .cluster_metadata_refresh_interval(Duration::from_secs(5))
         .default_execution_profile_handle(profile.build().into_handle())
         .tls_context(tls(given)?);
     let own = given
