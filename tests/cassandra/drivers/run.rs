@@ -71,6 +71,12 @@ pub(super) struct Running<'a> {
 }
 
 impl Job<'_> {
+    /// A driver that goes to the node's own address, without the certificate that only the node asks for, gets nowhere.
+    pub(super) fn is_pointless(&self) -> bool {
+        let believes_the_node = self.program.connects_to_advertised_address;
+        believes_the_node && (self.mode, self.place) == (Mode::Passthrough, Place::Tls)
+    }
+
     /// Where a proxy that changes nothing cannot help it: other nodes, and a node's own idea of its address, lead past it.
     pub(super) fn may_go_around(&self) -> bool {
         let believes_the_node = self.program.connects_to_advertised_address;

@@ -508,7 +508,7 @@ async fn in_flight(app: &Application) -> Found {
     app.run("CREATE TABLE crowded (id int PRIMARY KEY, v int)")
         .await?;
     let wish = Wish {
-        contact_only: true,
+        only: app.contact(),
         in_keyspace: Some(&app.keyspace),
         ..Wish::default()
     };

@@ -22,6 +22,7 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::{Consistency, Statement};
 use scylla::value::Row;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -50,8 +51,8 @@ struct Application {
 /// How a session differs from the usual one.
 #[derive(Default)]
 struct Wish<'a> {
-    /// To the contact point only.
-    contact_only: bool,
+    /// To this node only.
+    only: Option<Uuid>,
     connections: usize,
     user: Option<(&'a str, &'a str)>,
     in_keyspace: Option<&'a str>,
@@ -62,10 +63,9 @@ async fn open(given: &HashMap<String, String>, wish: Wish<'_>) -> Result<Session
         .consistency(Consistency::One)
         .request_timeout(Some(Duration::from_secs(60)))
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()));
-    if wish.contact_only {
-        let contact = format!("{}:{}", given["host"], given["port"]).parse()?;
+    if let Some(node) = wish.only {
         profile = profile.load_balancing_policy(SingleTargetLoadBalancingPolicy::new(
-            NodeIdentifier::NodeAddress(contact),
+            NodeIdentifier::HostId(node),
             None,
         ));
     }
@@ -148,6 +148,14 @@ impl Application {
 
     async fn rows(&self, statement: impl Into<Statement>) -> Found {
         rows(&self.session, statement).await
+    }
+
+    /// The node with the first address, which is the contact point whatever the driver calls it.
+    fn contact(&self) -> Option<Uuid> {
+        let state = self.session.get_cluster_state();
+        let nodes = state.get_nodes_info().iter();
+        let first = nodes.min_by_key(|node| node.address.ip());
+        first.map(|node| node.host_id)
     }
 
     /// Nodes that the driver has a connection to, or has none to.
