@@ -22,7 +22,6 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::{Consistency, Statement};
 use scylla::value::Row;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 const PATIENCE: Duration = Duration::from_secs(90);
 
@@ -52,7 +51,7 @@ struct Application {
 #[derive(Default)]
 struct Wish<'a> {
     /// To this node only.
-    only: Option<Uuid>,
+    only: Option<NodeIdentifier>,
     connections: usize,
     user: Option<(&'a str, &'a str)>,
     in_keyspace: Option<&'a str>,
@@ -64,10 +63,7 @@ async fn open(given: &HashMap<String, String>, wish: Wish<'_>) -> Result<Session
         .request_timeout(Some(Duration::from_secs(60)))
         .retry_policy(Arc::new(FallthroughRetryPolicy::new()));
     if let Some(node) = wish.only {
-        profile = profile.load_balancing_policy(SingleTargetLoadBalancingPolicy::new(
-            NodeIdentifier::HostId(node),
-            None,
-        ));
+        profile = profile.load_balancing_policy(SingleTargetLoadBalancingPolicy::new(node, None));
     }
     let connections = NonZeroUsize::new(wish.connections.max(1)).ok_or(Reason::Absent("none"))?;
     let compression = match given["compression"].as_str() {
@@ -151,11 +147,11 @@ impl Application {
     }
 
     /// The node with the first address, which is the contact point whatever the driver calls it.
-    fn contact(&self) -> Option<Uuid> {
+    fn contact(&self) -> Option<NodeIdentifier> {
         let state = self.session.get_cluster_state();
         let nodes = state.get_nodes_info().iter();
         let first = nodes.min_by_key(|node| node.address.ip());
-        first.map(|node| node.host_id)
+        first.map(|node| NodeIdentifier::HostId(node.host_id))
     }
 
     /// Nodes that the driver has a connection to, or has none to.
