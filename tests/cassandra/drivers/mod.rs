@@ -87,6 +87,7 @@ impl Scope {
                     mode,
                 })
             })
+            .filter(|job: &Job<'_>| !job.is_pointless())
             .collect()
     }
 }
