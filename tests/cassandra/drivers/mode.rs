@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::support::cassandra::{Cassandra, loopback};
@@ -36,16 +35,6 @@ impl Mode {
             Self::Passthrough => "passthrough",
             Self::Cluster => "cluster",
         }
-    }
-
-    /// Whether this build of `cqlens` has it.
-    pub(super) fn exists(self) -> bool {
-        let help = || {
-            let mut cqlens = Command::new(env!("CARGO_BIN_EXE_cqlens"));
-            let output = cqlens.args(["proxy", "--help"]).output().unwrap();
-            String::from_utf8(output.stdout).unwrap()
-        };
-        self != Self::Cluster || help().contains("--topology")
     }
 
     /// What `cqlens proxy` is told in this mode; nothing where there is no proxy.

@@ -33,7 +33,7 @@ class Shell:
     def command(self, keyspace, **changes):
         given = {**self.given, **changes}
         installed = os.path.join(os.path.dirname(sys.executable), "cqlsh")
-        command = [installed, given["host"], given["port"], "--cqlshrc", self.settings, "--no-color"]
+        command = [sys.executable, installed, given["host"], given["port"], "--cqlshrc", self.settings, "--no-color"]
         command += ["--connect-timeout", "60", "--request-timeout", "60"]
         if given["version"] != "auto":
             command += ["--protocol-version", given["version"]]

@@ -227,7 +227,14 @@ def unset(app):
 def tracing(app):
     result = app.session.execute("SELECT name FROM t WHERE id = 1", trace=True)
     trace = result.get_query_trace(max_wait_sec=30)
-    return [trace.request_type, trace.parameters["query"], len(trace.events) > 2]
+
+    # The node writes its events on their own, also after the end.
+    def has_events():
+        trace.populate(max_wait_sec=30)
+        return len(trace.events) > 2
+
+    eventually("events of a trace", has_events)
+    return [trace.request_type, trace.parameters["query"]]
 
 
 def warnings(app):
@@ -348,7 +355,7 @@ def schema_events(app):
 
 def token_aware(app):
     """Reads of keys that one node has: in how many of them only that node took part, as their traces say."""
-    app.session.execute("CREATE TABLE keyed (k text, n int, PRIMARY KEY ((k, n)))")
+    app.session.execute("CREATE TABLE IF NOT EXISTS keyed (k text, n int, PRIMARY KEY ((k, n)))")
     insert = app.session.prepare("INSERT INTO keyed (k, n) VALUES (?, ?)")
     select = app.session.prepare("SELECT k FROM keyed WHERE k = ? AND n = ?")
     keys = [(f"key {number}", number) for number in range(30)]
@@ -410,6 +417,8 @@ def outage(app):
         eventually("the node is up", lambda: not lost())
         yield "event-up", len(app.cluster.metadata.all_hosts())
         eventually("reads of all replicas", lambda: reads(session, read))
+        # The node is up before there are connections to it.
+        eventually("reads by their replicas", lambda: token_aware(app) == "30 of 30")
         yield "after-restart", token_aware(app)
         reached("restarted")
 
