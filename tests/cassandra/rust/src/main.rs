@@ -160,7 +160,7 @@ impl Application {
         let nodes = state.get_nodes_info().iter();
         let mut named: Vec<String> = nodes
             .filter(|node| node.is_connected() == connected)
-            .map(|node| described(node))
+            .map(described)
             .collect();
         named.sort();
         named
