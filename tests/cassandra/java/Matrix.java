@@ -218,8 +218,14 @@ public class Matrix {
     say("reached", stage);
   }
 
+  /**
+   * Definitions go to the node that the control connection is to: of a definition that another node has just taken, it may not have heard
+   * yet when it is asked whether all nodes agree.
+   */
   private ResultSet execute(String statement, Object... values) {
-    return session.execute(SimpleStatement.newInstance(statement, values));
+    SimpleStatement simple = SimpleStatement.newInstance(statement, values);
+    boolean defines = List.of("CREATE", "ALTER", "DROP").contains(statement.split(" ", 2)[0]);
+    return session.execute(defines ? simple.setNode(contact()) : simple);
   }
 
   private static List<String> plain(Iterable<Row> rows) {

@@ -230,7 +230,7 @@ def tracing(app):
 
     # The node writes its events on their own, also after the end.
     def has_events():
-        trace.populate(max_wait_sec=30)
+        trace.populate(max_wait=30)
         return len(trace.events) > 2
 
     eventually("events of a trace", has_events)
