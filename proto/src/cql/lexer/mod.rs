@@ -25,9 +25,9 @@ use word::{dollar_string, quoted_name, sign, string, word};
 
 use super::{ParseError, ParseErrorKind, Span, Token, TokenKind};
 
-/// How many tokens a text may have: a list of a hundred thousand constants fits. What is kept of a text while it is parsed is some
+/// How many tokens a text may have: a list of half a million constants fits. What is kept of a text while it is parsed is some
 /// hundred times as many bytes, however long the text is.
-pub const MAX_TOKENS: usize = 1 << 18;
+pub const MAX_TOKENS: usize = 1 << 20;
 
 /// Cuts a text into tokens, one at a time; the last is [`TokenKind::End`], and then again.
 #[derive(Debug, Clone)]
