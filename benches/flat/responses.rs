@@ -44,10 +44,7 @@ fn of(runtime: &Runtime, table: Table) -> [f64; 4] {
         rate: None,
         statement: Statement::Read(table),
     };
-    let mut clients = Vec::new();
-    for number in 0..CONNECTIONS {
-        clients.push(runtime.block_on(Client::connect(proxy.address, load, number)));
-    }
+    let clients = runtime.block_on(Client::connect_all(proxy.address, load));
     let (clients, _) = runtime.block_on(run(clients, WARM_UP));
     let mut connected = Vec::new();
     let (processor, requests) = processor_us(runtime, &proxy, async {

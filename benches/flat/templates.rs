@@ -44,10 +44,7 @@ fn of(runtime: &Runtime, templates: u64) -> [f64; 4] {
         rate: None,
         statement: Statement::Templates(templates),
     };
-    let mut clients = Vec::new();
-    for number in 0..CONNECTIONS {
-        clients.push(runtime.block_on(Client::connect(proxy.address, load, number)));
-    }
+    let clients = runtime.block_on(Client::connect_all(proxy.address, load));
     let (clients, before) = runtime.block_on(run(clients, WARM_UP));
     let mut connected = Vec::new();
     let (processor, requests) = processor_us(runtime, &proxy, async {

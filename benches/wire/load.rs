@@ -65,6 +65,15 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// As many as `load` has connections, one after the other.
+    pub(crate) async fn connect_all(address: SocketAddr, load: Load) -> Vec<Self> {
+        let mut clients = Vec::with_capacity(load.connections);
+        for number in 0..load.connections {
+            clients.push(Self::connect(address, load, number).await);
+        }
+        clients
+    }
+
     pub(crate) async fn connect(address: SocketAddr, load: Load, number: usize) -> Self {
         let socket = TcpStream::connect(address).await.expect("the proxy listens");
         socket.set_nodelay(true).expect("an open socket");

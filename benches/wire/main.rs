@@ -180,11 +180,8 @@ async fn compare(load: &Load, backend: SocketAddr) {
 async fn measure(target: Target, load: &Load, backend: SocketAddr) -> Option<Row> {
     let folder = tempfile::tempdir().unwrap();
     let proxy = start(target, folder.path(), backend)?;
-    let mut clients = Vec::new();
     let address = proxy.as_ref().map_or(backend, |proxy| proxy.address);
-    for number in 0..load.connections {
-        clients.push(Client::connect(address, *load, number).await);
-    }
+    let clients = Client::connect_all(address, *load).await;
     let (clients, _) = run(clients, WARM_UP).await;
     let before = proxy.as_ref().map(Running::processor_time).unwrap_or_default();
     let began = Instant::now();
