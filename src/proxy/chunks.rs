@@ -14,9 +14,6 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// The longest chunk: what a socket holds is written on before more is read.
 const CHUNK: usize = 64 << 10;
-/// What a thread keeps of each size for reading into it again, once the audit is done with what it holds.
-const KEPT: usize = 2 << 20;
-
 /// What the next read of a direction is expected to bring, by what the last one did.
 ///
 /// Requests and rows that are short go round in little memory, which stays in the processor's cache until the audit has looked at
@@ -42,6 +39,14 @@ impl Expected {
         self.slab() / 4
     }
 
+    /// How many slabs a thread keeps for reading into them again, once the audit is done with what they hold: 2 MiB of both.
+    const fn kept(self) -> usize {
+        match self {
+            Self::Little => 16,
+            Self::Much => 12,
+        }
+    }
+
     /// After a read of `length` bytes where there was room for `room`.
     fn after(self, length: usize, room: usize) -> Self {
         if length == room {
@@ -55,8 +60,8 @@ impl Expected {
 }
 
 thread_local! {
-    static LITTLE: RefCell<Slabs> = RefCell::new(Slabs::of(Expected::Little.slab()));
-    static MUCH: RefCell<Slabs> = RefCell::new(Slabs::of(Expected::Much.slab()));
+    static LITTLE: RefCell<Slabs> = RefCell::new(Slabs::of(Expected::Little));
+    static MUCH: RefCell<Slabs> = RefCell::new(Slabs::of(Expected::Much));
 }
 
 /// Reads the next chunk, empty where nothing more comes.
@@ -73,7 +78,7 @@ pub(super) async fn next_chunk(
             Expected::Much => &MUCH,
         };
         slabs.with_borrow_mut(|slabs| {
-            let room = slabs.make_room(expected.room());
+            let room = slabs.make_room();
             let chunk = ready!(slabs.poll_read(from, room, context))?;
             *expected = expected.after(chunk.len(), room);
             Poll::Ready(Ok(chunk))
@@ -84,25 +89,26 @@ pub(super) async fn next_chunk(
 
 /// The slab that is read into, and full ones whose chunks are still in use; all of one size.
 struct Slabs {
-    size: usize,
+    /// What they are for.
+    kind: Expected,
     current: BytesMut,
     has_begun: bool,
     full: VecDeque<BytesMut>,
 }
 
 impl Slabs {
-    fn of(size: usize) -> Self {
+    fn of(kind: Expected) -> Self {
         Self {
-            size,
+            kind,
             current: BytesMut::new(),
             has_begun: false,
             full: VecDeque::new(),
         }
     }
 
-    /// How much the next read may bring: `least` or more.
-    fn make_room(&mut self, least: usize) -> usize {
-        if self.current.capacity() < least {
+    /// How much the next read may bring.
+    fn make_room(&mut self) -> usize {
+        if self.current.capacity() < self.kind.room() {
             self.next_slab();
         }
         self.current.capacity().min(CHUNK)
@@ -124,12 +130,12 @@ impl Slabs {
     fn next_slab(&mut self) {
         let full = std::mem::take(&mut self.current);
         // The first of all had no room for anything.
-        if self.has_begun && self.full.len() < KEPT / self.size {
+        if self.has_begun && self.full.len() < self.kind.kept() {
             self.full.push_back(full);
         }
         self.has_begun = true;
         let free = self.reclaim();
-        self.current = free.unwrap_or_else(|| BytesMut::with_capacity(self.size));
+        self.current = free.unwrap_or_else(|| BytesMut::with_capacity(self.kind.slab()));
         drop(self.reclaim());
     }
 
@@ -137,7 +143,7 @@ impl Slabs {
     fn reclaim(&mut self) -> Option<BytesMut> {
         for _ in 0..self.full.len().min(4) {
             let mut oldest = self.full.pop_front()?;
-            if oldest.try_reclaim(self.size) {
+            if oldest.try_reclaim(self.kind.slab()) {
                 return Some(oldest);
             }
             self.full.push_back(oldest);
@@ -223,7 +229,7 @@ mod tests {
                 kept.extend(chunks.into_iter().map(|chunk| (number, chunk)));
             }
             for kind in [Expected::Little, Expected::Much] {
-                assert!(slabs(kind) <= KEPT / kind.slab() + 1);
+                assert!(slabs(kind) <= kind.kept() + 1);
             }
             for (number, chunk) in kept {
                 assert!(chunk.iter().all(|&byte| byte == number));
