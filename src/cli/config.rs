@@ -1,6 +1,6 @@
 //! Values of settings that are more than a number or a name.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use jiff::SignedDuration;
 
@@ -36,11 +36,23 @@ pub(super) fn duration_or_off(text: &str) -> Result<OrOff, String> {
     }
 }
 
+/// Reads `NAME=VALUE`; `form` shows what it looks like, with an example.
+pub(super) fn assignment<'t>(text: &'t str, form: &str) -> Result<(&'t str, &'t str), String> {
+    let (name, value) = text.split_once('=').ok_or_else(|| form.to_owned())?;
+    Ok((name.trim(), value.trim()))
+}
+
+/// Reads an address and port to listen at.
+pub(super) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is not the address and port to listen at"))
+}
+
 /// Reads `host:port`; the port is 9042 where it is left out.
 pub(super) fn host_and_port(text: &str) -> Result<String, String> {
     let wrong = || "host:port, such as 10.0.0.1:9042".to_owned();
     if let Ok(address) = text.parse::<std::net::IpAddr>() {
-        return Ok(std::net::SocketAddr::new(address, 9042).to_string());
+        return Ok(SocketAddr::new(address, 9042).to_string());
     }
     let Some((host, port)) = text.rsplit_once(':') else {
         return if text.is_empty() {

@@ -24,7 +24,7 @@ use super::{
     pump::{Ended, Side},
     refusal::{self, Refused},
     socket::{self, Halves, NoUpstream, Socket},
-    topology::{Pairing, Shared},
+    topology::Shared,
     transparent::{self, Own},
     watched::Watched,
 };
@@ -109,20 +109,12 @@ pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
         drain,
         idle_timeout,
     };
-    // Boxed where there is TLS, or something to rewrite, so that plain connections need not make room for it.
-    let ended = match (client, upstream, &route.topology) {
-        (client, upstream, Some(pairing)) => Box::pin(link.rewrite(client, upstream, pairing)).await,
-        (Socket::Plain(client), Socket::Plain(upstream), None) => {
-            link.forward(client, upstream, Unchanged).await
-        }
-        (Socket::Plain(client), Socket::Tls(upstream), None) => {
-            Box::pin(link.forward(client, upstream, Unchanged)).await
-        }
-        (Socket::Tls(client), Socket::Plain(upstream), None) => {
-            Box::pin(link.forward(client, upstream, Unchanged)).await
-        }
-        (Socket::Tls(client), Socket::Tls(upstream), None) => {
-            Box::pin(link.forward(client, upstream, Unchanged)).await
+    let ended = match &route.topology {
+        None => link.connect(client, upstream, Unchanged).await,
+        // Boxed, so that connections with nothing to rewrite need not make room for it.
+        Some(pairing) => {
+            let shared = Shared::new(pairing.clone());
+            Box::pin(link.connect(client, upstream, Rewritten(&shared))).await
         }
     };
     tracing::debug!(client = %connection.client, %ended, bytes = connection.bytes(), "connection closed");
@@ -158,15 +150,19 @@ struct Link<'a> {
 }
 
 impl Link<'_> {
-    /// With the addresses of listeners in place of those of nodes.
-    async fn rewrite(self, client: Socket, upstream: Socket, pairing: &Pairing) -> Ended {
-        let shared = Shared::new(pairing.clone());
-        let path = Rewritten(&shared);
+    /// Boxed where there is TLS, so that plain connections need not make room for it.
+    async fn connect(self, client: Socket, upstream: Socket, path: impl Path) -> Ended {
         match (client, upstream) {
             (Socket::Plain(client), Socket::Plain(upstream)) => self.forward(client, upstream, path).await,
-            (Socket::Plain(client), Socket::Tls(upstream)) => self.forward(client, upstream, path).await,
-            (Socket::Tls(client), Socket::Plain(upstream)) => self.forward(client, upstream, path).await,
-            (Socket::Tls(client), Socket::Tls(upstream)) => self.forward(client, upstream, path).await,
+            (Socket::Plain(client), Socket::Tls(upstream)) => {
+                Box::pin(self.forward(client, upstream, path)).await
+            }
+            (Socket::Tls(client), Socket::Plain(upstream)) => {
+                Box::pin(self.forward(client, upstream, path)).await
+            }
+            (Socket::Tls(client), Socket::Tls(upstream)) => {
+                Box::pin(self.forward(client, upstream, path)).await
+            }
         }
     }
 

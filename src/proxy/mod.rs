@@ -49,7 +49,7 @@ pub use policy::Policy;
 pub use proxy_header::LOCAL as PROXY_PROTOCOL_LOCAL;
 pub use refusal::ANSWERED_AT_A_TIME as REFUSALS_AT_A_TIME;
 use topology::Pairing;
-pub use transparent::Transparent;
+pub use transparent::{Transparent, is_local};
 pub use workers::Workers;
 
 /// Where connections go, and how.
@@ -138,12 +138,11 @@ impl Proxy {
         listener: TcpListener,
         waiting: Waiting,
         drain: Drain,
-        workers: impl AsRef<Workers>,
+        workers: Workers,
     ) -> Drained {
-        let workers = workers.as_ref();
         let (alive, all_done) = drain::counter();
         let errors = AcceptErrors::default();
-        let take = |client, address| self.spawn(client, address, drain.clone(), alive.clone(), workers);
+        let take = |client, address| self.spawn(client, address, drain.clone(), alive.clone(), &workers);
         loop {
             tokio::select! {
                 biased;

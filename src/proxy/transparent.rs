@@ -6,7 +6,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -107,7 +107,7 @@ impl Transparent {
         if destination.port() != own.port() {
             return false;
         }
-        destination.ip() == own.ip() || own.ip().is_unspecified() && is_local(destination)
+        destination.ip() == own.ip() || own.ip().is_unspecified() && is_local(destination.ip())
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -187,8 +187,8 @@ fn original(_client: &TcpStream) -> Option<SocketAddr> {
 }
 
 /// Whether an address is one of this machine: others cannot be bound.
-fn is_local(address: SocketAddr) -> bool {
-    std::net::UdpSocket::bind((address.ip(), 0)).is_ok()
+pub fn is_local(address: IpAddr) -> bool {
+    std::net::UdpSocket::bind((address, 0)).is_ok()
 }
 
 /// An address of version 4, however it is written.

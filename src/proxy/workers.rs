@@ -18,10 +18,10 @@ use tokio::{
 
 use crate::timers;
 
-/// Threads for connections; they end when this is dropped, and what still runs on them with them.
-#[derive(Debug)]
+/// Threads for connections. Clones are the same ones; they end when the last is dropped, and what still runs on them with them.
+#[derive(Debug, Clone)]
 pub struct Workers {
-    workers: Vec<Worker>,
+    workers: Arc<[Worker]>,
 }
 
 #[derive(Debug)]
@@ -30,12 +30,6 @@ struct Worker {
     connections: Arc<AtomicUsize>,
     /// The thread, and what ends it when it is dropped.
     running: Option<(oneshot::Sender<()>, thread::JoinHandle<()>)>,
-}
-
-impl AsRef<Self> for Workers {
-    fn as_ref(&self) -> &Self {
-        self
-    }
 }
 
 impl Workers {

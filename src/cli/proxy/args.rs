@@ -11,7 +11,7 @@ use super::{
         tls::TlsArgs,
     },
     cluster::Listen,
-    topology::{Mode, TopologyArgs},
+    topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
 };
 
 /// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
@@ -23,7 +23,7 @@ pub(in crate::cli) struct Args {
         long,
         env = "CQLENS_LISTEN",
         value_name = "ADDRESS:PORT",
-        default_value = "127.0.0.1:9142"
+        default_value_t = Listen::One(DEFAULT_LISTEN)
     )]
     pub(super) listen: Listen,
     /// Let other processes listen at the same address too, so that the next one can begin before this one ends. All must say so.

@@ -170,7 +170,6 @@ impl Running {
         self.health.reach.store(Arc::new(Reach::Cluster {
             here: natives(ListenerState::Open),
             elsewhere: natives(ListenerState::Elsewhere),
-            nodes: self.known.nodes.len(),
         }));
     }
 

@@ -2,10 +2,9 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use super::cluster::is_local;
 use crate::{
     catalog::{Cluster, Node},
-    proxy::Transparent,
+    proxy::{Transparent, is_local},
 };
 
 /// How clients find their way here.
@@ -21,8 +20,6 @@ pub(super) enum Reach {
         here: BTreeSet<SocketAddr>,
         /// Those that another process listens for.
         elsewhere: BTreeSet<SocketAddr>,
-        /// How many nodes there are.
-        nodes: usize,
     },
 }
 
@@ -37,11 +34,7 @@ impl Reach {
         match self {
             Self::Listeners(listeners) => around(cluster, listeners),
             Self::Transparent(transparent) => past(cluster, transparent),
-            Self::Cluster {
-                here,
-                elsewhere,
-                nodes,
-            } => part(here, elsewhere, *nodes),
+            Self::Cluster { here, elsewhere } => part(here, elsewhere, cluster.nodes.len()),
         }
     }
 }
@@ -170,15 +163,14 @@ mod tests {
     #[test]
     fn a_process_that_listens_for_a_part_says_so() {
         let address = |text: &str| -> SocketAddr { text.parse().unwrap() };
-        let reach = |here: &[&str], elsewhere: &[&str], nodes| Reach::Cluster {
+        let reach = |here: &[&str], elsewhere: &[&str]| Reach::Cluster {
             here: here.iter().map(|text| address(text)).collect(),
             elsewhere: elsewhere.iter().map(|text| address(text)).collect(),
-            nodes,
         };
-        let nodes = ["10.0.0.1:9042", "10.0.0.2:9042"];
-        assert_eq!(notice(&reach(&nodes, &[], 2), &nodes), "");
+        let nodes = ["10.0.0.1:9042", "10.0.0.2:9042", "10.0.0.3:9042"];
+        assert_eq!(notice(&reach(&nodes, &[]), &nodes), "");
         assert_eq!(
-            notice(&reach(&nodes[..1], &nodes[1..], 3), &nodes),
+            notice(&reach(&nodes[..1], &nodes[1..2]), &nodes),
             "Of 3 nodes, this proxy listens for 1. What goes to the 1 that others listen for is in their reports. For 1 nobody can \
              listen: clients that know their addresses reach them past it."
         );

@@ -12,7 +12,7 @@ use crate::proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Waiti
 pub(super) struct Serving {
     /// What all of them have in common.
     proxy: Proxy,
-    workers: Arc<Workers>,
+    workers: Workers,
     open: BTreeMap<SocketAddr, Listener>,
     /// Closed, with connections that may still have requests in flight.
     leaving: BTreeMap<u64, Listener>,
@@ -41,7 +41,7 @@ impl Serving {
     pub(super) fn new(proxy: Proxy, workers: Workers) -> Self {
         Self {
             proxy,
-            workers: Arc::new(workers),
+            workers,
             open: BTreeMap::new(),
             leaving: BTreeMap::new(),
             tasks: JoinSet::new(),
@@ -88,7 +88,7 @@ impl Serving {
             accepting,
             connections,
         };
-        let workers = Arc::clone(&self.workers);
+        let workers = self.workers.clone();
         self.tasks
             .spawn(async move { (number, proxy.serve(socket, waiting, drain, workers).await) });
         self.open.insert(listen, listener);

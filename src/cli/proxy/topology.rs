@@ -8,8 +8,8 @@ use std::{
 
 use anyhow::bail;
 
-use super::cluster::{Listen, ListenFor, Mapped, Rules};
-use crate::cli::config::host_and_port;
+use super::cluster::{Listen, ListenFor, Mapped, Rules, overlap};
+use crate::cli::config::{assignment, host_and_port, listen_address};
 
 /// One listener for one node, or one for each node.
 #[derive(Debug, Clone, clap::Args)]
@@ -85,16 +85,10 @@ impl FromStr for Pair {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (listen, upstream) = text
-            .split_once('=')
-            .ok_or_else(|| "LISTEN=UPSTREAM, such as 127.0.0.1:9142=10.0.0.1:9042".to_owned())?;
-        let listen = listen
-            .trim()
-            .parse()
-            .map_err(|_| format!("{listen:?} is not the address and port to listen at"))?;
+        let (listen, upstream) = assignment(text, "LISTEN=UPSTREAM, such as 127.0.0.1:9142=10.0.0.1:9042")?;
         Ok(Self {
-            listen,
-            upstream: host_and_port(upstream.trim())?,
+            listen: listen_address(listen)?,
+            upstream: host_and_port(upstream)?,
         })
     }
 }
@@ -195,8 +189,9 @@ impl TopologyArgs {
     }
 }
 
-/// As [`super::args::Args`] has it.
-const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9142);
+/// Where clients connect if nobody says.
+pub(super) const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9142);
 
 fn check_routes(routes: &[Pair], admin: Option<SocketAddr>) -> anyhow::Result<()> {
     for (index, one) in routes.iter().enumerate() {
@@ -219,12 +214,6 @@ fn check_routes(routes: &[Pair], admin: Option<SocketAddr>) -> anyhow::Result<()
         }
     }
     Ok(())
-}
-
-/// Whether both cannot be bound; free ports (0) always can.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let any = one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() == other.port() && one.port() != 0 && (one.ip() == other.ip() || any)
 }
 
 #[cfg(test)]

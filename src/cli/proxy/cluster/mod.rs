@@ -17,9 +17,9 @@ use jiff::Timestamp;
 
 use self::numbers::Numbers;
 pub(super) use self::{
-    names::{ListenFor, Mapped, is_local},
+    names::{ListenFor, Mapped},
     plan::{Planned, Problem},
-    rule::Listen,
+    rule::{Listen, overlap},
 };
 use crate::{catalog::Cluster, proxy::topology::Addresses};
 
@@ -46,7 +46,7 @@ impl fmt::Display for Rules {
 
 impl Rules {
     /// The setting from which a node has its listen address.
-    pub(super) fn setting_of(&self, node: &plan::Identity) -> &'static str {
+    pub(super) fn setting_of(&self, node: &plan::Endpoint) -> &'static str {
         match self.map.iter().any(|mapped| mapped.node.is(node)) {
             true => "map",
             false => "listen",
@@ -90,7 +90,7 @@ impl Rules {
                     one.listen
                 );
             }
-            if let Some(rule) = self.rule.as_ref().filter(|rule| rule.has(one.listen)) {
+            if let Some(rule) = self.rule.as_ref().filter(|rule| rule.overlaps(one.listen)) {
                 bail!(
                     "map: {}, the listen address of {}, overlaps with listen ({rule})",
                     one.listen,
@@ -99,12 +99,13 @@ impl Rules {
             }
         }
         let Some(admin) = admin else { return Ok(()) };
-        if let Some(rule) = self.rule.as_ref().filter(|rule| rule.has(admin)) {
+        if let Some(rule) = self.rule.as_ref().filter(|rule| rule.overlaps(admin)) {
             bail!("admin: {admin} overlaps with listen ({rule})");
         }
-        if let Some(mapped) = self.map.iter().find(|mapped| mapped.listen == admin) {
+        if let Some(mapped) = self.map.iter().find(|mapped| overlap(mapped.listen, admin)) {
             bail!(
-                "admin: {admin} is the listen address of the node {} (map)",
+                "admin: {admin} overlaps with {}, the listen address of the node {} (map)",
+                mapped.listen,
                 mapped.node
             );
         }
@@ -159,7 +160,7 @@ impl Nodes {
             return Err(Problem::of_cluster(why.collect::<Vec<_>>().join("; ")));
         }
         if let Some(rule) = &self.rules.rule {
-            let is_mapped = |node: &&plan::Identity| self.rules.map.iter().any(|mapped| mapped.node.is(node));
+            let is_mapped = |node: &&plan::Endpoint| self.rules.map.iter().any(|mapped| mapped.node.is(node));
             let numbered: Vec<_> = nodes
                 .iter()
                 .filter(|node| !is_mapped(node))
@@ -255,7 +256,7 @@ mod tests {
                 "",
                 &[one],
                 Some("127.0.2.1:9042"),
-                "admin: 127.0.2.1:9042 is the listen address of the node 10.0.0.1",
+                "admin: 127.0.2.1:9042 overlaps with 127.0.2.1:9042, the listen address of the node 10.0.0.1",
             ),
         ] {
             let error = checked(listen, map, admin);

@@ -8,7 +8,11 @@ use std::{
 
 use cqlens_proto::types::Uuid;
 
-use super::plan::Identity;
+use super::plan::Endpoint;
+use crate::{
+    cli::config::{assignment, listen_address},
+    proxy::is_local,
+};
 
 /// A node as settings name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +25,7 @@ pub(in crate::cli::proxy) enum NodeName {
 }
 
 impl NodeName {
-    pub(super) fn is(self, node: &Identity) -> bool {
+    pub(super) fn is(self, node: &Endpoint) -> bool {
         match self {
             Self::HostId(host_id) => node.host_id == host_id,
             Self::Address(address) => node.native.ip() == address || node.broadcast == address,
@@ -64,18 +68,13 @@ impl FromStr for Mapped {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (node, listen) = text
-            .split_once('=')
-            .ok_or_else(|| "NODE=ADDRESS:PORT, such as 10.0.0.1=127.0.1.1:9042".to_owned())?;
-        let listen: SocketAddr = listen
-            .trim()
-            .parse()
-            .map_err(|_| format!("{listen:?} is not the address and port to listen at"))?;
+        let (node, listen) = assignment(text, "NODE=ADDRESS:PORT, such as 10.0.0.1=127.0.1.1:9042")?;
+        let listen = listen_address(listen)?;
         if listen.ip().is_unspecified() || listen.port() == 0 {
             return Err(format!("{listen} is nowhere that a client could connect to"));
         }
         Ok(Self {
-            node: node.trim().parse()?,
+            node: node.parse()?,
             listen,
         })
     }
@@ -110,7 +109,7 @@ impl FromStr for ListenFor {
 }
 
 /// Whether a process listens for `node`, whose listen address is `listen`. Without a choice it does for every node.
-pub(super) fn is_chosen(chosen: &[ListenFor], node: &Identity, listen: SocketAddr) -> bool {
+pub(super) fn is_chosen(chosen: &[ListenFor], node: &Endpoint, listen: SocketAddr) -> bool {
     let fits = |choice: &ListenFor| match choice {
         ListenFor::Local => is_local(listen.ip()),
         ListenFor::DataCenter(name) => node.data_center.as_ref() == Some(name),
@@ -119,18 +118,13 @@ pub(super) fn is_chosen(chosen: &[ListenFor], node: &Identity, listen: SocketAdd
     chosen.is_empty() || chosen.iter().any(fits)
 }
 
-/// Whether an address is one of this machine: others cannot be bound.
-pub(in crate::cli::proxy) fn is_local(address: IpAddr) -> bool {
-    std::net::UdpSocket::bind((address, 0)).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
-    fn node() -> Identity {
-        Identity {
+    fn node() -> Endpoint {
+        Endpoint {
             host_id: Uuid([7; 16]),
             broadcast: "10.1.0.1".parse().unwrap(),
             native: "10.0.0.1:9042".parse().unwrap(),

@@ -1,6 +1,10 @@
 //! Which node has which number: the memory by which a node keeps its listen address.
 
-use std::{cmp::Reverse, collections::BTreeSet, net::SocketAddr};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+};
 
 use cqlens_proto::types::Uuid;
 use jiff::Timestamp;
@@ -38,22 +42,21 @@ impl Numbers {
 
     /// Gives each of `present` a number up to `highest`, new ones in the order of their ids, and remembers who has gone.
     pub(super) fn assign(&mut self, present: &[(Uuid, SocketAddr)], highest: u32, now: Timestamp) {
-        let mut present = present.to_vec();
-        present.sort_by_key(|(host_id, _)| host_id.0);
+        // As texts, ids have the order that they have as bytes.
+        let present: BTreeMap<String, SocketAddr> = present
+            .iter()
+            .map(|(host_id, address)| (host_id.to_string(), *address))
+            .collect();
         for node in &mut self.nodes {
-            let now_at = present
-                .iter()
-                .find(|(host_id, _)| host_id.to_string() == node.host_id);
-            match now_at {
-                Some((_, address)) => (node.address, node.gone_since) = (*address, None),
+            match present.get(&node.host_id) {
+                Some(address) => (node.address, node.gone_since) = (*address, None),
                 None => node.gone_since = node.gone_since.or(Some(now)),
             }
         }
         for (host_id, address) in present {
-            if self.number(host_id).is_some_and(|number| number <= highest) {
+            if self.number_of(&host_id).is_some_and(|number| number <= highest) {
                 continue;
             }
-            let host_id = host_id.to_string();
             // What it had under another rule may be too high for this one.
             self.nodes.retain(|node| node.host_id != host_id);
             if let Some(number) = self.free(highest) {
@@ -70,7 +73,10 @@ impl Numbers {
 
     /// The number of a node; none where there was none left.
     pub(super) fn number(&self, host_id: Uuid) -> Option<u32> {
-        let host_id = host_id.to_string();
+        self.number_of(&host_id.to_string())
+    }
+
+    fn number_of(&self, host_id: &str) -> Option<u32> {
         let found = self.nodes.iter().find(|node| node.host_id == host_id);
         found.map(|node| node.number)
     }

@@ -16,7 +16,7 @@ use crate::{
 
 /// A node that can be told from others, and reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli::proxy) struct Identity {
+pub(in crate::cli::proxy) struct Endpoint {
     pub(in crate::cli::proxy) host_id: Uuid,
     pub(in crate::cli::proxy) broadcast: IpAddr,
     /// Where clients are told to connect, and where cqlens connects for them.
@@ -27,7 +27,7 @@ pub(in crate::cli::proxy) struct Identity {
 /// A node and its listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::cli::proxy) struct Planned {
-    pub(in crate::cli::proxy) node: Identity,
+    pub(in crate::cli::proxy) node: Endpoint,
     pub(in crate::cli::proxy) listen: SocketAddr,
     /// Whether this process listens for it; otherwise another one does.
     pub(in crate::cli::proxy) is_here: bool,
@@ -41,7 +41,7 @@ pub(in crate::cli::proxy) struct Problem {
     pub(in crate::cli::proxy) of_settings: bool,
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for Endpoint {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{} (host id {})", self.native, self.host_id)
     }
@@ -86,7 +86,7 @@ pub(super) fn identify(
     port: u16,
     served: &HashSet<Uuid>,
     problems: &mut Vec<Problem>,
-) -> Vec<Identity> {
+) -> Vec<Endpoint> {
     if cluster.nodes.len() > MOST_NODES {
         problems.push(Problem::of_cluster(format!(
             "the cluster tells of {} nodes: only {MOST_NODES} are looked at",
@@ -98,7 +98,7 @@ pub(super) fn identify(
         let host_id = node.host_id.as_deref().and_then(Uuid::parse);
         !host_id.is_some_and(|host_id| served.contains(&host_id))
     });
-    let mut known: Vec<Identity> = Vec::with_capacity(nodes.len());
+    let mut known: Vec<Endpoint> = Vec::with_capacity(nodes.len());
     for node in nodes {
         let found = identity(node, port).and_then(|node| match known.iter().find(|other| is_same(other, &node)) {
             None => Ok(node),
@@ -120,11 +120,11 @@ pub(super) fn identify(
     known
 }
 
-fn is_same(one: &Identity, other: &Identity) -> bool {
+fn is_same(one: &Endpoint, other: &Endpoint) -> bool {
     one.host_id == other.host_id || one.native == other.native
 }
 
-fn identity(node: &Node, port: u16) -> Result<Identity, String> {
+fn identity(node: &Node, port: u16) -> Result<Endpoint, String> {
     let name = || match (&node.host_id, node.broadcast, &node.address) {
         (Some(host_id), _, _) => host_id.clone(),
         (None, Some(address), _) => address.to_string(),
@@ -146,7 +146,7 @@ fn identity(node: &Node, port: u16) -> Result<Identity, String> {
             "advertises {address} to clients, which leads nowhere (set broadcast_rpc_address in its cassandra.yaml)"
         ))
     })?;
-    Ok(Identity {
+    Ok(Endpoint {
         host_id,
         broadcast: node.broadcast.unwrap_or(native.ip()),
         native,
@@ -156,7 +156,7 @@ fn identity(node: &Node, port: u16) -> Result<Identity, String> {
 
 /// Who listens where, in the order of listen addresses; `number` is what a node has in a rule.
 pub(super) fn listeners(
-    nodes: Vec<Identity>,
+    nodes: Vec<Endpoint>,
     rules: &Rules,
     number: impl Fn(Uuid) -> Option<u32>,
     problems: &mut Vec<Problem>,
@@ -170,7 +170,7 @@ pub(super) fn listeners(
         }
     }
     let mut planned: Vec<Planned> = Vec::with_capacity(nodes.len());
-    let mut taken: HashMap<SocketAddr, Identity> = HashMap::new();
+    let mut taken: HashMap<SocketAddr, Endpoint> = HashMap::new();
     for node in nodes {
         let listen = match listen(&node, rules, &number) {
             Ok(listen) => listen,
@@ -198,7 +198,7 @@ pub(super) fn listeners(
 }
 
 fn listen(
-    node: &Identity,
+    node: &Endpoint,
     rules: &Rules,
     number: impl Fn(Uuid) -> Option<u32>,
 ) -> Result<SocketAddr, String> {

@@ -51,10 +51,17 @@ impl Listen {
         }
     }
 
-    /// Whether one of its addresses is `address`.
-    pub(in crate::cli::proxy) fn has(&self, address: SocketAddr) -> bool {
-        (1..=self.capacity()).any(|number| self.nth(number) == Some(address))
+    /// Whether one of its addresses cannot be bound beside `address`.
+    pub(in crate::cli::proxy) fn overlaps(&self, address: SocketAddr) -> bool {
+        let mut own = (1..=self.capacity()).filter_map(|number| self.nth(number));
+        own.any(|own| overlap(own, address))
     }
+}
+
+/// Whether both cannot be bound; free ports (0) always can.
+pub(in crate::cli::proxy) fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let any = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() == other.port() && one.port() != 0 && (one.ip() == other.ip() || any)
 }
 
 fn with_number((before, after): &(String, String), number: u32, port: u16) -> Option<SocketAddr> {
@@ -154,7 +161,9 @@ mod tests {
         assert_eq!((ports.nth(3), ports.nth(4)), (address("127.0.0.1:9044"), None));
         assert_eq!(rule("[::1]:65534+").capacity(), 2);
         assert!(
-            ports.has("127.0.0.1:9043".parse().unwrap()) && !ports.has("127.0.0.2:9043".parse().unwrap())
+            ports.overlaps("127.0.0.1:9043".parse().unwrap())
+                && ports.overlaps("0.0.0.0:9043".parse().unwrap())
+                && !ports.overlaps("127.0.0.2:9043".parse().unwrap())
         );
     }
 
