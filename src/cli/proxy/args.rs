@@ -17,9 +17,11 @@ use super::{
 /// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Where clients connect. With --topology cluster, one address for each node: 127.0.1.{n}:9042 (the same port at several
-    /// addresses), 127.0.0.1:9042-9049 or 127.0.0.1:9042+ (several ports at one address, for drivers that read system.peers_v2).
+    // A style that ends where none began keeps `{n}` from being read as the end of a line.
     #[arg(
+        help = "Where clients connect. With --topology cluster, one address for each node: 127.0.1.{\u{1b}[0mn}:9042 (the same port \
+                at several addresses), 127.0.0.1:9042-9049 or 127.0.0.1:9042+ (several ports at one address, for drivers that read \
+                system.peers_v2)",
         long,
         env = "CQLENS_LISTEN",
         value_name = "ADDRESS:PORT",
@@ -118,5 +120,16 @@ impl Args {
     pub(super) fn first_upstream(&self) -> String {
         let contacts = self.topology.contacts(&self.upstream);
         contacts.into_iter().next().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn help_shows_the_number_of_a_node_in_a_listen_rule() {
+        let help = <Args as clap::Args>::augment_args(clap::Command::new("proxy")).render_help();
+        assert!(help.to_string().contains("127.0.1.{n}:9042"), "{help}");
     }
 }
