@@ -106,7 +106,7 @@ fn findings_are_rule_ids_in_order() {
     );
     assert_eq!(
         folder.findings("SELECT * FROM kv WHERE w = 'x'"),
-        json!(["multi-partition-read"])
+        json!(["secondary-index-read"])
     );
     assert_eq!(
         folder.findings("SELECT * FROM kv WHERE k IN (1, 2) AND v = 1 ALLOW FILTERING"),
@@ -131,11 +131,11 @@ fn what_the_shape_tells_is_found_before_anything_is_bound() {
     assert_eq!(folder.findings("SELECT * FROM kv LIMIT ?"), json!(["full-scan"]));
     assert_eq!(
         folder.findings("SELECT * FROM kv WHERE w = ?"),
-        json!(["multi-partition-read"])
+        json!(["secondary-index-read"])
     );
     assert_eq!(
         folder.findings("SELECT * FROM kv WHERE token(k) > ?"),
-        json!(["multi-partition-read"])
+        json!(["token-range-scan"])
     );
     assert_eq!(
         folder.findings("SELECT * FROM pair WHERE a = ? AND b IN (1, 2)"),

@@ -283,6 +283,7 @@ impl Analyses {
             prepared,
             consistency: Some(batch.consistency),
             first_page: true,
+            paged: false,
         }
     }
 

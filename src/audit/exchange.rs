@@ -81,6 +81,8 @@ pub(super) struct Execution {
     pub(super) consistency: Option<Consistency>,
     /// Not a later page of a paged read.
     pub(super) first_page: bool,
+    /// Asks for pages: what an answer holds has a limit.
+    pub(super) paged: bool,
 }
 
 impl Execution {
@@ -327,6 +329,8 @@ impl Interpreter {
             prepared,
             consistency: Some(parameters.consistency),
             first_page: parameters.paging_state.is_none(),
+            // Cassandra takes a size of zero or less for none.
+            paged: parameters.page_size.is_some_and(|size| size > 0),
         }
     }
 

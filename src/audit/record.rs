@@ -264,6 +264,10 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
         return;
     }
     if execution.analysis.head.kind.is_read() {
+        if let (false, Outcome::Rows { count, .. }) = (execution.paged, exchange.outcome) {
+            pattern.unpaged += 1;
+            pattern.unpaged_rows.record(count);
+        }
         pattern.logical_reads += u64::from(execution.first_page);
     }
     *pattern.classes.entry(execution.footprint.class()).or_default() += 1;

@@ -316,8 +316,8 @@ mod tests {
     fn rules_that_miss_the_same_share_a_sentence() {
         let unknown = read("SELECT * FROM a.b", &[], PartitionClass::Unknown, 3);
         let lines = lines(&testing::report(&window([unknown])));
-        let shared = "`allow-filtering`, `full-scan`, `in-partition-key`, `in-cartesian-product`, `multi-partition-read`: \
-                      3 of 3 reads (1 pattern) touch partitions that are not known.";
+        let shared = "`allow-filtering`, `full-scan`, `token-range-scan`, `in-partition-key`, `in-cartesian-product`, \
+                      `multi-partition-read`, `secondary-index-read`, `aggregate-without-partition-key`: 3 of 3 reads (1 pattern) touch partitions that are not known.";
         assert!(lines.iter().any(|line| line == shared), "{lines:#?}");
     }
 

@@ -1,9 +1,11 @@
 //! What a rule says of a window, and what it could not see.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::{About, Settings};
-use crate::window::{Pattern, PatternId, Window};
+use crate::window::{Pattern, PatternHead, PatternId, StatementKind, Window};
 
 /// How much a finding matters. `High` is the greatest.
 #[derive(
@@ -107,6 +109,48 @@ impl Finding {
         }
     }
 
+    /// A finding on several patterns together, the costliest first; it is of a table if all of them are.
+    pub fn on_all(
+        about: &'static About,
+        severity: Severity,
+        mut patterns: Vec<(PatternId, &Pattern)>,
+        window: &Window,
+    ) -> Self {
+        patterns.sort_by(|(left_id, left), (right_id, right)| {
+            cost(right).total_cmp(&cost(left)).then(left_id.cmp(right_id))
+        });
+        let same = |name: fn(&Pattern) -> &Option<String>| {
+            let first = patterns.first().and_then(|(_, pattern)| name(pattern).clone());
+            let all = patterns.iter().all(|(_, pattern)| *name(pattern) == first);
+            first.filter(|_| all)
+        };
+        let keyspace = same(|pattern| &pattern.head.keyspace);
+        let executions: u64 = patterns.iter().map(|(_, pattern)| pattern.count).sum();
+        let mut evidence: Evidence = vec![("executions", executions.into())];
+        if window.seconds() > 0.0 {
+            let per_second = executions as f64 / window.seconds();
+            evidence.push(("executions_per_second", per_second.into()));
+        }
+        let mut all = Pattern::new(overall(&patterns), BTreeSet::new());
+        patterns.iter().for_each(|(_, pattern)| all.merge(pattern));
+        if let Some(names) = busiest_clients(&all) {
+            evidence.push(("clients", names.into()));
+        }
+        Self {
+            rule: about.id,
+            severity,
+            table: same(|pattern| &pattern.head.table).filter(|_| keyspace.is_some()),
+            keyspace,
+            patterns: patterns.iter().take(MOST_PATTERNS).map(|&(id, _)| id).collect(),
+            title: about.summary.to_owned(),
+            evidence,
+            advice: about.fix.to_owned(),
+            suggested_cql: Vec::new(),
+            cost: patterns.iter().map(|(_, pattern)| cost(pattern)).sum(),
+            reference: about.source,
+        }
+    }
+
     /// The same with this title.
     pub fn title(mut self, title: String) -> Self {
         self.title = title;
@@ -206,6 +250,21 @@ pub fn cost(pattern: &Pattern) -> f64 {
     let tombstones = pattern.tombstones.scanned.total() as f64 / pattern.count.max(1) as f64;
     let touched = pattern.partitions.mean() + pattern.rows.mean() + tombstones;
     pattern.count as f64 * touched.max(1.0) * pattern.latency_us.mean().max(1.0)
+}
+
+/// The most patterns that one finding names.
+const MOST_PATTERNS: usize = 10;
+
+/// What patterns that are put together are called.
+fn overall(patterns: &[(PatternId, &Pattern)]) -> PatternHead {
+    let kind = patterns.first().map(|(_, pattern)| pattern.head.kind);
+    PatternHead {
+        kind: kind.unwrap_or(StatementKind::Other),
+        keyspace: None,
+        table: None,
+        cql: String::new(),
+        system: false,
+    }
 }
 
 fn common_evidence(pattern: &Pattern, window: &Window) -> Evidence {

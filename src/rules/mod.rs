@@ -4,6 +4,7 @@
 //! findings of merged windows equal those of one long window. What a rule says about itself (`About`) is the one
 //! source of `cqlens rules`, of the reports' advice and of the documentation.
 
+mod figures;
 mod finding;
 mod read;
 mod tombstone;
@@ -70,9 +71,18 @@ pub struct Threshold {
 pub const RULES: &[&dyn Rule] = &[
     &read::AllowFiltering,
     &read::FullScan,
+    &read::TokenRangeScan,
     &read::InPartitionKey,
     &read::InCartesianProduct,
     &read::MultiPartitionRead,
+    &read::SecondaryIndexRead,
+    &read::MaterializedViewRead,
+    &read::ReversedRead,
+    &read::UnboundedRead,
+    &read::SelectStar,
+    &read::LargeResult,
+    &read::AggregateWithoutPartitionKey,
+    &read::UnpagedRead,
     &tombstone::TombstoneHeavyRead,
 ];
 
@@ -133,8 +143,9 @@ mod tests {
             for sentence in [about.summary, about.why, about.fix, about.severity, about.needs] {
                 assert!(sentence.ends_with('.'), "{}: {sentence}", about.id);
             }
+            let verbs = ["SELECT", "INSERT", "UPDATE", "DELETE", "BATCH"];
             assert!(
-                about.before.contains("SELECT"),
+                verbs.iter().any(|verb| about.before.contains(verb)),
                 "{}: no statement that fires",
                 about.id
             );

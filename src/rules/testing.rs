@@ -71,3 +71,22 @@ pub(crate) fn run_with(rule: &dyn Rule, window: &Window, schema: &Schema) -> Jud
     rule.check(window, schema, &mut found);
     found.ranked()
 }
+
+/// A write with these flags, so often, 2 ms each and to one partition.
+pub(crate) fn write(cql: &str, kind: StatementKind, flags: &[Flag], times: u64) -> Pattern {
+    let mut pattern = pattern(cql, kind, times);
+    pattern.flags = flags.iter().copied().collect();
+    pattern.classes.insert(PartitionClass::Single, times);
+    pattern.partitions.record_n(1, times);
+    pattern
+}
+
+/// A batch of INSERTs into `shop.orders` with these flags, so many partitions each, so often.
+pub(crate) fn batch(flags: &[Flag], partitions: u64, times: u64) -> Pattern {
+    let cql = "BEGIN BATCH INSERT INTO shop.orders (id) VALUES (?); APPLY BATCH";
+    let mut pattern = write(cql, StatementKind::Batch, flags, times);
+    if partitions > 1 {
+        pattern.classes = [(PartitionClass::Multi, times)].into();
+    }
+    with_partitions(pattern, partitions)
+}

@@ -229,6 +229,8 @@ mod tests {
 
     /// What is beside single exchanges: everything that depends on `id` and `exchange` somehow.
     fn read(pattern: &mut Pattern, id: u64, exchange: u64) {
+        pattern.unpaged += id;
+        pattern.unpaged_rows.record(exchange);
         pattern.paging.rows.record(id * 100 + exchange);
         pattern.paging.pages.record(exchange);
         pattern.paging.abandoned += id % 2;
@@ -299,7 +301,15 @@ mod tests {
         let mut old: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
         let patterns = old["window"]["patterns"].as_object_mut().into_iter().flatten();
         for (_, pattern) in patterns {
-            for name in ["paging", "repeats", "scanned", "token_ranges", "routing"] {
+            for name in [
+                "unpaged",
+                "unpaged_rows",
+                "paging",
+                "repeats",
+                "scanned",
+                "token_ranges",
+                "routing",
+            ] {
                 let removed = pattern.as_object_mut().and_then(|pattern| pattern.remove(name));
                 assert!(removed.is_some(), "{name}");
             }
@@ -316,6 +326,8 @@ mod tests {
         );
         let expected = snapshot.window.patterns.into_iter().map(|(id, pattern)| {
             let without = Pattern {
+                unpaged: 0,
+                unpaged_rows: Distribution::default(),
                 paging: Paging::default(),
                 repeats: Repeats::default(),
                 scanned: Scanned::default(),

@@ -119,6 +119,12 @@ pub struct Pattern {
     /// Reads, the pages of one counted once: those without a paging state. What comes again after an error or a lost
     /// connection is not another read.
     pub logical_reads: u64,
+    /// Reads that asked for no page size: their answer is one message, however many rows it holds.
+    #[serde(default)]
+    pub unpaged: u64,
+    /// Rows of their answers.
+    #[serde(default)]
+    pub unpaged_rows: Distribution,
     /// Reads with their pages put together.
     #[serde(default)]
     pub paging: Paging,
@@ -200,6 +206,8 @@ impl Pattern {
             tombstones: Tombstones::default(),
             pages: 0,
             logical_reads: 0,
+            unpaged: 0,
+            unpaged_rows: Distribution::default(),
             paging: Paging::default(),
             repeats: Repeats::default(),
             scanned: Scanned::default(),
@@ -274,6 +282,8 @@ impl Pattern {
         self.tombstones.merge(&other.tombstones);
         self.pages += other.pages;
         self.logical_reads += other.logical_reads;
+        self.unpaged += other.unpaged;
+        self.unpaged_rows.merge(&other.unpaged_rows);
         self.paging.merge(&other.paging);
         self.repeats.merge(&other.repeats);
         self.scanned.merge(&other.scanned);

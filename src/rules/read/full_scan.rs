@@ -1,8 +1,9 @@
 //! SELECTs that read the whole ring and say so: no partition key, no `token()`, no index, nothing filtered.
 
 use super::{
-    About, Findings, HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, Severity, Threshold, blind_on_unknown, by_rate,
-    filters, how_often, reads, table, user_reads,
+    About, Findings, HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, Severity, Threshold,
+    aggregate_without_partition_key::folds_the_ring, blind_on_unknown, by_rate, filters, how_often, reads,
+    table, user_reads,
 };
 use crate::{
     catalog::Schema,
@@ -19,7 +20,9 @@ impl Rule for FullScan {
     }
 
     fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        let is_scan = |pattern: &Pattern| pattern.class() == PartitionClass::Scan && !filters(pattern);
+        let is_scan = |pattern: &Pattern| {
+            pattern.class() == PartitionClass::Scan && !filters(pattern) && !folds_the_ring(pattern)
+        };
         for (id, pattern) in user_reads(window).filter(|(_, pattern)| is_scan(pattern)) {
             let Some(severity) = severity(found, pattern, window) else {
                 continue;
@@ -47,9 +50,8 @@ impl Rule for FullScan {
 /// By rate; one step down where few rows come back; nothing for a small `LIMIT` that is rarely asked for.
 fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
     let severity = by_rate(found, &ABOUT, pattern, window);
-    // An aggregate returns one row whatever it reads.
     let few = rows_per_read(pattern).is_some_and(|rows| rows <= found.threshold(&ABOUT, FEW_ROWS.name));
-    if !few || pattern.is(Flag::Aggregate) {
+    if !few {
         return Some(severity);
     }
     if !pattern.is(Flag::Limit) {
@@ -93,9 +95,8 @@ const ABOUT: About = About {
             SELECT * FROM shop.orders_by_day WHERE placed = ?;",
     severity: "\
         High from `high_per_hour` reads an hour, medium from `medium_per_hour`, low below; one step up where \
-        the p99 latency reaches `slow_ms`. One step down where a read returns at most `few_rows` and is no \
-        aggregate: the table is small, today. With a LIMIT and that few rows: nothing, or low from \
-        `high_per_hour`.",
+        the p99 latency reaches `slow_ms`. One step down where a read returns at most `few_rows`: the table \
+        is small, today. With a LIMIT and that few rows: nothing, or low from `high_per_hour`.",
     thresholds: &[HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, FEW_ROWS],
     needs: "\
         The table's schema, to know its partition key; the answers' row counts, to tell a probe from a scan.",
@@ -146,10 +147,10 @@ mod tests {
     }
 
     #[test]
-    fn a_small_table_costs_one_step_less_but_an_aggregate_does_not() {
+    fn a_small_table_costs_one_step_less_and_an_aggregate_is_judged_elsewhere() {
         assert_eq!(severities(scan(&[], 60, 100)), [Severity::Medium]);
         assert_eq!(severities(scan(&[], 60, 101)), [Severity::High]);
-        assert_eq!(severities(scan(&[Flag::Aggregate], 60, 1)), [Severity::High]);
+        assert_eq!(severities(scan(&[Flag::Aggregate], 60, 1)), []);
     }
 
     #[test]

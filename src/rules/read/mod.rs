@@ -1,42 +1,54 @@
 //! Rules on the shape of single reads: how many partitions one SELECT makes Cassandra visit.
 //!
-//! No read is called the same thing twice: what filters is not also a scan, a cartesian product is not also an `IN`.
+//! No read is called the same thing twice: what filters is not also a scan, a cartesian product is not also an `IN`. How much
+//! a read brings (`large-result`, `unpaged-read`) and in which way (`reversed-read`, `select-star`) is said beside that.
 //! They look at the application's own SELECTs only, never at drivers' and tools'.
 
+mod aggregate_without_partition_key;
 mod allow_filtering;
 mod full_scan;
 mod in_cartesian_product;
 mod in_partition_key;
+mod large_result;
+mod materialized_view_read;
 mod multi_partition_read;
+mod reversed_read;
+mod secondary_index_read;
+mod select_star;
 mod suggest;
+mod token_range_scan;
+mod unbounded_read;
+mod unpaged_read;
 
-use super::{About, Finding, Findings, Severity, Threshold};
+use super::{
+    About, Finding, Findings, Severity, Threshold,
+    figures::{self, table},
+};
 use crate::{
     catalog::Schema,
     number,
     window::{Flag, PartitionClass, Pattern, PatternId, StatementKind, Window},
 };
 
+pub(super) use aggregate_without_partition_key::AggregateWithoutPartitionKey;
 pub(super) use allow_filtering::AllowFiltering;
 pub(super) use full_scan::FullScan;
 pub(super) use in_cartesian_product::InCartesianProduct;
 pub(super) use in_partition_key::InPartitionKey;
+pub(super) use large_result::LargeResult;
+pub(super) use materialized_view_read::MaterializedViewRead;
 pub(super) use multi_partition_read::MultiPartitionRead;
+pub(super) use reversed_read::ReversedRead;
+pub(super) use secondary_index_read::SecondaryIndexRead;
+pub(super) use select_star::SelectStar;
+pub(super) use token_range_scan::TokenRangeScan;
+pub(super) use unbounded_read::UnboundedRead;
+pub(super) use unpaged_read::UnpagedRead;
 
 /// The application's own SELECTs, but for those that the server always refused: they cost nothing.
 pub(super) fn user_reads(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
-    let is_read = |pattern: &Pattern| pattern.head.kind == StatementKind::Select && !pattern.head.system;
-    let patterns = window.patterns.iter().map(|(&id, pattern)| (id, pattern));
-    patterns.filter(move |(_, pattern)| is_read(pattern) && !pattern.classes.is_empty())
-}
-
-/// The table as a title writes it.
-pub(super) fn table(pattern: &Pattern) -> String {
-    match (&pattern.head.keyspace, &pattern.head.table) {
-        (Some(keyspace), Some(table)) => format!("`{keyspace}.{table}`"),
-        (None, Some(table)) => format!("`{table}`"),
-        _ => "a table".to_owned(),
-    }
+    figures::user_patterns(window)
+        .filter(|(_, pattern)| pattern.head.kind == StatementKind::Select && !pattern.classes.is_empty())
 }
 
 /// Whether Cassandra drops rows that it has read: `ALLOW FILTERING` is written and, as far as is known, needed.
@@ -48,11 +60,7 @@ fn filters(pattern: &Pattern) -> bool {
 /// The rate of a title, `, 3 a minute`, the pages of one read counted once; nothing where no time was observed, as of a
 /// statement that was only read.
 fn how_often(pattern: &Pattern, window: &Window) -> String {
-    if window.seconds() <= 0.0 {
-        return String::new();
-    }
-    let per_second = reads(pattern) as f64 / window.seconds().max(1.0);
-    format!(", {}", number::rate(per_second))
+    figures::often(reads(pattern), window)
 }
 
 /// The number of partitions in a title.
@@ -85,7 +93,7 @@ fn with_partitions(finding: Finding, pattern: &Pattern) -> Finding {
 
 /// Reads per hour as far as they make a rate.
 fn reads_per_hour(pattern: &Pattern, window: &Window) -> f64 {
-    reads(pattern) as f64 * 3_600.0 / window.seconds().max(SHORTEST_OBSERVATION)
+    figures::per_hour(reads(pattern), window)
 }
 
 /// Reads, the pages of one counted once.
@@ -95,9 +103,6 @@ fn reads(pattern: &Pattern) -> u64 {
         logical => logical,
     }
 }
-
-/// A few reads in a few seconds are no rate: shorter observations count as ten minutes.
-const SHORTEST_OBSERVATION: f64 = 600.0;
 
 /// From this rate on, a read whose cost grows with the table is a permanent load.
 const HIGH_PER_HOUR: Threshold = Threshold {

@@ -55,6 +55,48 @@ pub(super) fn table_for(pattern: &Pattern, schema: &Schema) -> Option<Suggestion
     })
 }
 
+/// The pattern's table with its rows in the opposite order, and the query on it; none where its name would be too long or is
+/// taken.
+pub(super) fn in_reverse(pattern: &Pattern, schema: &Schema) -> Option<Vec<String>> {
+    let statement = cql::parse(&pattern.head.cql).ok()?;
+    let Body::Select(select) = &statement.body else {
+        return None;
+    };
+    let keyspace = pattern.head.keyspace.as_deref()?;
+    let table = schema.table(keyspace, pattern.head.table.as_deref()?)?;
+    let mut reversed = Table {
+        indexes: Default::default(),
+        view: None,
+        options: Default::default(),
+        ..table.clone()
+    };
+    for column in &mut reversed.columns {
+        column.kind = match column.kind {
+            ColumnKind::Clustering(Order::Ascending) => ColumnKind::Clustering(Order::Descending),
+            ColumnKind::Clustering(Order::Descending) => ColumnKind::Clustering(Order::Ascending),
+            other => other,
+        };
+    }
+    let first = reversed.clustering().first()?;
+    let order = if first.is_descending() { "desc" } else { "asc" };
+    reversed.name = plain(&format!("{}_by_{}_{order}", table.name, first.name));
+    let is_free = schema.table(keyspace, &reversed.name).is_none();
+    let fits = is_free && reversed.name.len() <= LONGEST_NAME;
+    fits.then(|| vec![definition(&reversed), query(&pattern.head.cql, select, &reversed)])
+}
+
+/// A name that needs no quotes.
+fn plain(name: &str) -> String {
+    let plain = |character: char| {
+        if character.is_ascii_alphanumeric() {
+            character.to_ascii_lowercase()
+        } else {
+            '_'
+        }
+    };
+    name.chars().map(plain).collect()
+}
+
 /// The key and the columns that a query asks for.
 struct Wanted<'a> {
     partition_key: Vec<&'a Column>,
@@ -182,15 +224,7 @@ impl<'a> Wanted<'a> {
             Some((first, _)) if self.partition_key == all(table.partition_key()) => first.name.clone(),
             _ => by.join("_and_"),
         };
-        let plain = |character: char| {
-            if character.is_ascii_alphanumeric() {
-                character
-            } else {
-                '_'
-            }
-        };
-        let name: String = format!("{}_by_{by}", table.name).chars().map(plain).collect();
-        let name = name.to_ascii_lowercase();
+        let name = plain(&format!("{}_by_{by}", table.name));
         let is_free = schema.table(&table.keyspace, &name).is_none();
         (name.len() <= LONGEST_NAME && is_free).then_some(name)
     }

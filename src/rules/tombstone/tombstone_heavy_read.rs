@@ -3,10 +3,7 @@
 use crate::{
     catalog::Schema,
     number,
-    rules::{
-        About, Finding, Findings, Rule, Severity, Threshold,
-        read::{table, user_reads},
-    },
+    rules::{About, Finding, Findings, Rule, Severity, Threshold, figures::table, read::user_reads},
     window::{Pattern, PatternId, Window},
 };
 
