@@ -8,6 +8,7 @@ mod figures;
 mod finding;
 mod read;
 mod tombstone;
+mod write;
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -84,6 +85,12 @@ pub const RULES: &[&dyn Rule] = &[
     &read::AggregateWithoutPartitionKey,
     &read::UnpagedRead,
     &tombstone::TombstoneHeavyRead,
+    &write::LwtHeavy,
+    &write::LoggedBatchMultiPartition,
+    &write::UnloggedBatchMultiPartition,
+    &write::BatchTooLarge,
+    &write::CounterBatch,
+    &write::ListModification,
 ];
 
 /// Thresholds that differ from their defaults, by `(rule id, threshold name)`.
