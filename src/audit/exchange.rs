@@ -44,6 +44,8 @@ pub(super) struct Exchange<'a> {
     pub(super) routed: Option<Routed>,
     /// The connection ended before there was an answer.
     pub(super) cut_off: bool,
+    /// The statement that was prepared.
+    pub(super) prepared: Option<Arc<Analysis>>,
     /// What was executed; none for requests that execute nothing (OPTIONS, PREPARE, …).
     pub(super) execution: Option<Execution>,
     /// What was asked for; none where nothing was executed.
@@ -232,6 +234,15 @@ impl Interpreter {
         if let Some(response) = answer.as_ref().and_then(|answer| answer.message.as_ref()) {
             self.follow(&request, response, session);
         }
+        let prepared = match (
+            &request,
+            answer.as_ref().and_then(|answer| answer.message.as_ref()),
+        ) {
+            (Request::Prepare(_), Some(Response::Result(QueryResult::Prepared(prepared)))) => {
+                Some(self.analyses.of_prepared(prepared.id.0))
+            }
+            _ => None,
+        };
         Ok(Exchange {
             at: pair.requested_at,
             latency: answer.as_ref().map(|answer| answer.at.since(pair.requested_at)),
@@ -240,6 +251,7 @@ impl Interpreter {
             coordinator,
             routed: None,
             cut_off: pair.cut_off,
+            prepared,
             execution,
             identity,
             next_page,

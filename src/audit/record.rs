@@ -181,6 +181,7 @@ fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKe
         window.coverage.unanswered += 1;
     }
     let Some(execution) = &exchange.execution else {
+        count_prepared(window, exchange);
         return;
     };
     let system = execution.analysis.head.system;
@@ -197,6 +198,14 @@ fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKe
     record_pattern(pattern, exchange, execution);
     if !system && !exchange.refused {
         record_tables(window, exchange, execution, keys, key);
+    }
+}
+
+/// Only of patterns that are there already: what they are is decided by what is known of the schema at their first execution.
+fn count_prepared(window: &mut Window, exchange: &Exchange<'_>) {
+    let id = exchange.prepared.as_ref().map(|analysis| analysis.id);
+    if let Some(pattern) = id.and_then(|id| window.patterns.get_mut(&id)) {
+        pattern.prepared_again += 1;
     }
 }
 

@@ -229,6 +229,7 @@ mod tests {
 
     /// What is beside single exchanges: everything that depends on `id` and `exchange` somehow.
     fn read(pattern: &mut Pattern, id: u64, exchange: u64) {
+        pattern.prepared_again += id;
         pattern.unpaged += id;
         pattern.unpaged_rows.record(exchange);
         pattern.paging.rows.record(id * 100 + exchange);
@@ -302,6 +303,7 @@ mod tests {
         let patterns = old["window"]["patterns"].as_object_mut().into_iter().flatten();
         for (_, pattern) in patterns {
             for name in [
+                "prepared_again",
                 "unpaged",
                 "unpaged_rows",
                 "paging",
@@ -326,6 +328,7 @@ mod tests {
         );
         let expected = snapshot.window.patterns.into_iter().map(|(id, pattern)| {
             let without = Pattern {
+                prepared_again: 0,
                 unpaged: 0,
                 unpaged_rows: Distribution::default(),
                 paging: Paging::default(),

@@ -144,6 +144,9 @@ pub struct Pattern {
     pub consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.
     pub prepared: u64,
+    /// How often it was prepared after it had been executed in the same window.
+    #[serde(default)]
+    pub prepared_again: u64,
     /// Executions that sent the statement's text.
     pub unprepared: u64,
     /// Executions by client, as [`super::Window::clients`] names them. Bounded.
@@ -215,6 +218,7 @@ impl Pattern {
             routing: Routing::default(),
             consistency: BTreeMap::new(),
             prepared: 0,
+            prepared_again: 0,
             unprepared: 0,
             clients: BTreeMap::new(),
             seen: None,
@@ -291,6 +295,7 @@ impl Pattern {
         self.routing.merge(&other.routing);
         add_counts(&mut self.consistency, &other.consistency);
         self.prepared += other.prepared;
+        self.prepared_again += other.prepared_again;
         self.unprepared += other.unprepared;
         clients::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
         if let Some((first, last)) = other.seen {

@@ -34,8 +34,11 @@ fn finding(id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
     let cover = ranges.cover.share();
     let mut finding = Finding::on(&ABOUT, Severity::Info, (id, pattern), window);
     if ranges.sweeps > 0 {
-        let sweeps = number::plural(ranges.sweeps, "time", "times");
-        title += &format!("; they have gone round the whole ring {sweeps}");
+        let times = match ranges.sweeps {
+            1 => "once".to_owned(),
+            sweeps => format!("{} times", number::count(sweeps)),
+        };
+        title += &format!("; they have gone round the whole ring {times}");
         finding = finding.first("whole_sweeps", ranges.sweeps);
     } else if cover > 0.0 {
         title += &format!("; together they cover {} of the ring", number::percent(cover));

@@ -1,13 +1,11 @@
 //! Batches of many bytes: beyond what Cassandra warns of, or refuses.
 
-use cqlens_proto::message::ErrorCode;
-
 use super::{About, Findings, Severity, Threshold, partitions, with_partitions, written_tables};
 use crate::{
     catalog::Schema,
     number,
     rules::{
-        Finding, Rule,
+        Finding, Rule, error_code,
         figures::{bytes, often, user_patterns},
     },
     window::{Pattern, PatternId, StatementKind, Window},
@@ -49,8 +47,11 @@ fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
 
 /// How many the server called invalid: `Batch too large` is the only reason that depends on the size.
 fn refused(pattern: &Pattern) -> u64 {
-    let code = u32::try_from(ErrorCode::INVALID.0).unwrap_or_default();
-    pattern.error_codes.get(&code).copied().unwrap_or_default()
+    pattern
+        .error_codes
+        .get(&error_code::INVALID)
+        .copied()
+        .unwrap_or_default()
 }
 
 fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
