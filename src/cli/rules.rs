@@ -1,4 +1,4 @@
-//! `cqlens rules [ID]`: the catalogue, and each rule's page.
+//! `cqlens rules [ID]`: the catalogue, and each rule's page; `docs/rules.md` is all pages in one document.
 
 use std::{
     io::{self, Write},
@@ -14,6 +14,10 @@ use crate::rules::{self, About, RULES};
 pub(super) struct Args {
     /// The rule to explain: what it means, why it costs, an example, the fix, its thresholds.
     id: Option<String>,
+
+    /// Print the pages of all rules as one Markdown document
+    #[arg(long, conflicts_with = "id")]
+    markdown: bool,
 }
 
 /// Prints the catalogue, or the page of one rule.
@@ -22,9 +26,10 @@ pub(super) struct Args {
 /// A rule that does not exist, standard output that cannot be written.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = match &args.id {
+        None if args.markdown => document(),
         None => catalogue(),
         Some(id) => match rules::find(id) {
-            Some(rule) => page(rule.about()),
+            Some(rule) => page(rule.about(), 1),
             None => bail!(unknown(id)),
         },
     };
@@ -51,9 +56,46 @@ fn catalogue() -> String {
     text + "\n`cqlens rules ID` explains a rule.\n"
 }
 
-/// A page as the best linters have it; Markdown that also reads well as plain text.
-fn page(about: &About) -> String {
-    let mut text = format!("# {}\n\n{}\n", about.id, wrapped(about.summary, ""));
+/// All pages, by group, behind a table of contents.
+fn document() -> String {
+    let mut groups: Vec<_> = RULES.iter().map(|rule| rule.about().group).collect();
+    groups.dedup();
+    let (mut contents, mut pages) = (String::new(), String::new());
+    for group in groups {
+        contents += &format!("\n**{}**\n\n", capitalized(group));
+        for about in RULES
+            .iter()
+            .map(|rule| rule.about())
+            .filter(|about| about.group == group)
+        {
+            contents += &format!("- [`{0}`](#{0}): {1}\n", about.id, about.summary);
+            pages += &format!("\n{}", page(about, 2));
+        }
+    }
+    format!(
+        "# The rules of cqlens\n\n{}\n{contents}{pages}",
+        wrapped(INTRODUCTION, "")
+    )
+}
+
+const INTRODUCTION: &str = "What `cqlens` says of traffic, and why. Every finding carries its numbers; its severity follows what it costs \
+     there, as each page says. This document is printed by `cqlens rules --markdown`, a single page by `cqlens rules ID`.";
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// A page as the best linters have it; Markdown that also reads well as plain text. Its own heading has the level.
+fn page(about: &About, level: usize) -> String {
+    let mark = "#".repeat(level);
+    let mut text = format!("{mark} {}\n\n{}\n", about.id, wrapped(about.summary, ""));
+    let section = |text: &mut String, heading: &str, body: &str| {
+        if !body.is_empty() {
+            *text += &format!("\n{mark}# {heading}\n\n{body}\n");
+        }
+    };
     section(&mut text, "Why it costs", &wrapped(about.why, ""));
     section(&mut text, "Example", &indented(about.before));
     section(&mut text, "Better", &indented(about.after));
@@ -77,12 +119,6 @@ fn page(about: &About) -> String {
     section(&mut text, "What it must see", &wrapped(about.needs, ""));
     section(&mut text, "Source", &wrapped(about.source, ""));
     text
-}
-
-fn section(text: &mut String, heading: &str, body: &str) {
-    if !body.is_empty() {
-        *text += &format!("\n## {heading}\n\n{body}\n");
-    }
 }
 
 fn indented(cql: &str) -> String {
@@ -170,13 +206,34 @@ mod tests {
 
     #[test]
     fn a_page_tells_everything_that_the_rule_says_of_itself() {
-        insta::assert_snapshot!(page(rules::find("in-partition-key").unwrap().about()));
+        insta::assert_snapshot!(page(rules::find("in-partition-key").unwrap().about(), 1));
+    }
+
+    #[test]
+    fn the_document_of_all_rules_is_what_the_rules_say() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules.md");
+        let kept = std::fs::read_to_string(path).unwrap();
+        // Not assert_eq: nobody reads two documents of a thousand lines each.
+        assert!(
+            kept == document(),
+            "docs/rules.md is not what the rules say: `cargo run -- rules --markdown > docs/rules.md`"
+        );
+    }
+
+    #[test]
+    fn the_document_has_a_link_and_a_page_for_every_rule() {
+        let text = document();
+        for rule in RULES {
+            let id = rule.about().id;
+            assert!(text.contains(&format!("](#{id})")), "{id} is not in the contents");
+            assert_eq!(text.matches(&format!("\n## {id}\n")).count(), 1, "{id}");
+        }
     }
 
     #[test]
     fn no_line_of_a_page_is_too_long_to_read() {
         for rule in RULES {
-            let page = page(rule.about());
+            let page = page(rule.about(), 1);
             let long = page.lines().find(|line| line.chars().count() > WIDTH + 12);
             assert_eq!(long, None, "{}", rule.about().id);
         }
@@ -187,6 +244,7 @@ mod tests {
         let error = |id: &str| {
             run(&Args {
                 id: Some(id.to_owned()),
+                markdown: false,
             })
             .unwrap_err()
             .to_string()
