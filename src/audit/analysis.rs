@@ -35,6 +35,8 @@ pub(super) struct Analysis {
     pub(super) unknown: Option<Reason>,
     /// The tables that it names, and how many of its statements do.
     pub(super) tables: Vec<(Arc<TableName>, u32)>,
+    /// For each bind marker of an INSERT the column that it is the value of.
+    pub(super) marker_columns: Vec<Box<str>>,
     /// The parser did not understand it.
     pub(super) unparsed: bool,
 }
@@ -81,7 +83,10 @@ impl Analysis {
             None if live.is_known() => {}
             None => plan = Plan::without_schema(statement, keyspace, &Markers::default()),
         }
-        Self::of_plan(template, plan)
+        Self {
+            marker_columns: marker_columns(statement),
+            ..Self::of_plan(template, plan)
+        }
     }
 
     /// A statement that is understood.
@@ -102,6 +107,7 @@ impl Analysis {
             tables: names,
             plan: Some(plan),
             unknown: None,
+            marker_columns: Vec::new(),
             unparsed: false,
         }
     }
@@ -140,9 +146,30 @@ impl Analysis {
             plan: None,
             unknown: Some(unknown),
             tables: Vec::new(),
+            marker_columns: Vec::new(),
             unparsed: false,
         }
     }
+}
+
+/// The columns of an INSERT whose values are markers, in the order of the markers; they end where a value is computed, which may
+/// hold markers of its own.
+fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
+    let ast::Body::Insert(insert) = &statement.body else {
+        return Vec::new();
+    };
+    let ast::InsertSource::Values { columns, values } = &insert.source else {
+        return Vec::new();
+    };
+    let values = columns.iter().zip(values);
+    let simple = values.take_while(|(_, value)| {
+        matches!(
+            value,
+            ast::Term::BindMarker(_) | ast::Term::Literal(_) | ast::Term::Null(_)
+        )
+    });
+    let bound = simple.filter(|(_, value)| matches!(value, ast::Term::BindMarker(_)));
+    bound.map(|(column, _)| column.as_str().into()).collect()
 }
 
 /// The pattern of all executions of unknown prepared statements.
@@ -283,6 +310,7 @@ impl Analyses {
             prepared,
             consistency: Some(batch.consistency),
             first_page: true,
+            nulls: 0,
             paged: false,
         }
     }
@@ -364,6 +392,7 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
         plan: None,
         unknown: None,
         tables,
+        marker_columns: Vec::new(),
         unparsed: false,
     }
 }

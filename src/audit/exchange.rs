@@ -7,7 +7,7 @@ use cqlens_proto::{
     error::DecodeError,
     message::{
         Consistency, ErrorCode, ErrorDetails, ErrorMessage, Extensions, Extras, Failures, QueryParameters,
-        QueryResult, Request, Response, Rows,
+        QueryResult, Request, Response, Rows, Value, Values,
     },
 };
 
@@ -24,7 +24,7 @@ use super::{
 use crate::{
     capture::Moment,
     catalog::{Markers, PreparedStatement},
-    window::{Flag, PartitionClass, Reason, Routed},
+    window::{Flag, PartitionClass, Reason, Routed, StatementKind},
 };
 
 /// A request with its response.
@@ -83,6 +83,8 @@ pub(super) struct Execution {
     pub(super) consistency: Option<Consistency>,
     /// Not a later page of a paged read.
     pub(super) first_page: bool,
+    /// Which of the first 64 values are null, in INSERTs and UPDATEs: a bit for each, the lowest for the first.
+    pub(super) nulls: u64,
     /// Asks for pages: what an answer holds has a limit.
     pub(super) paged: bool,
 }
@@ -335,9 +337,14 @@ impl Interpreter {
             Some(plan) => plan.footprint(&parameters.values, &mut self.keys),
             None => Footprint::unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
         };
+        let nulls = match analysis.head.kind {
+            StatementKind::Insert | StatementKind::Update => nulls(&parameters.values),
+            _ => 0,
+        };
         Execution {
             analysis,
             footprint,
+            nulls,
             prepared,
             consistency: Some(parameters.consistency),
             first_page: parameters.paging_state.is_none(),
@@ -498,6 +505,17 @@ fn too_many_tombstones(error: &ErrorMessage<'_>) -> bool {
 }
 
 /// Of an envelope, in bytes.
+/// Which of the first 64 values are null, a bit for each. Values with names stand in an order of their own: none of them.
+fn nulls(values: &Values<'_>) -> u64 {
+    if values.is_named() {
+        return 0;
+    }
+    let first = values.iter().take(64).enumerate();
+    first.fold(0, |nulls, (at, (_, value))| {
+        nulls | (u64::from(value == Value::Null) << at)
+    })
+}
+
 fn size(body_len: usize) -> u64 {
     (HEADER_LEN + body_len) as u64
 }

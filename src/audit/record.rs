@@ -256,8 +256,19 @@ fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
     if let Some(routed) = exchange.routed {
         pattern.routing.count(routed);
     }
+    if execution.nulls != 0 && !exchange.refused {
+        count_nulls(pattern, execution);
+    }
     record_outcome(pattern, exchange, execution);
     record_tombstones(&mut pattern.tombstones, exchange);
+}
+
+fn count_nulls(pattern: &mut Pattern, execution: &Execution) {
+    pattern.nulls.executions += 1;
+    let columns = &execution.analysis.marker_columns;
+    for at in (0..64).filter(|at| execution.nulls >> at & 1 == 1) {
+        pattern.nulls.count(columns.get(at).map(AsRef::as_ref), 1);
+    }
 }
 
 fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {

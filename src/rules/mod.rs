@@ -89,6 +89,7 @@ pub const RULES: &[&dyn Rule] = &[
     &tombstone::TombstoneHeavyRead,
     &tombstone::CollectionOverwrite,
     &tombstone::DeleteHeavy,
+    &tombstone::NullInsert,
     &write::LwtHeavy,
     &write::LoggedBatchMultiPartition,
     &write::UnloggedBatchMultiPartition,

@@ -25,7 +25,7 @@ pub use class::{PartitionClass, Reason};
 pub use coverage::Coverage;
 pub use flag::Flag;
 pub use load::{Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
-pub use pattern::{Pattern, PatternHead, PatternId, StatementKind, Tombstones};
+pub use pattern::{Nulls, Pattern, PatternHead, PatternId, StatementKind, Tombstones};
 pub use reads::{Paging, Repeats, RetryCause, Scanned, TokenRanges};
 pub use ring::RingCover;
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry};
@@ -230,6 +230,8 @@ mod tests {
     /// What is beside single exchanges: everything that depends on `id` and `exchange` somehow.
     fn read(pattern: &mut Pattern, id: u64, exchange: u64) {
         pattern.prepared_again += id;
+        pattern.nulls.executions += exchange;
+        pattern.nulls.count(id.is_multiple_of(2).then_some("name"), id);
         pattern.unpaged += id;
         pattern.unpaged_rows.record(exchange);
         pattern.paging.rows.record(id * 100 + exchange);
@@ -304,6 +306,7 @@ mod tests {
         for (_, pattern) in patterns {
             for name in [
                 "prepared_again",
+                "nulls",
                 "unpaged",
                 "unpaged_rows",
                 "paging",
@@ -329,6 +332,7 @@ mod tests {
         let expected = snapshot.window.patterns.into_iter().map(|(id, pattern)| {
             let without = Pattern {
                 prepared_again: 0,
+                nulls: Nulls::default(),
                 unpaged: 0,
                 unpaged_rows: Distribution::default(),
                 paging: Paging::default(),

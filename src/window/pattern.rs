@@ -149,6 +149,9 @@ pub struct Pattern {
     pub prepared_again: u64,
     /// Executions that sent the statement's text.
     pub unprepared: u64,
+    /// Nulls that INSERTs and UPDATEs bound.
+    #[serde(default)]
+    pub nulls: Nulls,
     /// Executions by client, as [`super::Window::clients`] names them. Bounded.
     pub clients: BTreeMap<String, u64>,
     /// The first and the last exchange.
@@ -181,6 +184,45 @@ impl Tombstones {
         self.live_rows.merge(&other.live_rows);
         self.warned += other.warned;
         self.aborted += other.aborted;
+    }
+}
+
+/// Nulls among the values that were bound: each deletes a column.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Nulls {
+    /// Executions with at least one.
+    pub executions: u64,
+    /// By the column that they were bound for; `(others)` where that is not known or there are too many.
+    pub by_column: BTreeMap<String, u64>,
+}
+
+/// How many columns a pattern tells apart.
+const MAX_NULL_COLUMNS: usize = 64;
+
+/// The nulls of columns for which there is no room, or no name.
+const OTHER_COLUMNS: &str = "(others)";
+
+impl Nulls {
+    /// Counts nulls of a column.
+    pub fn count(&mut self, column: Option<&str>, times: u64) {
+        let column = column.unwrap_or(OTHER_COLUMNS);
+        // The name becomes a string once, not for every execution.
+        if let Some(count) = self.by_column.get_mut(column) {
+            *count += times;
+            return;
+        }
+        let has_room = self.by_column.len() < MAX_NULL_COLUMNS;
+        let column = if has_room { column } else { OTHER_COLUMNS };
+        *self.by_column.entry(column.to_owned()).or_default() += times;
+    }
+
+    /// Adds the nulls of `other`.
+    fn merge(&mut self, other: &Self) {
+        self.executions += other.executions;
+        for (column, &count) in &other.by_column {
+            self.count(Some(column), count);
+        }
     }
 }
 
@@ -219,6 +261,7 @@ impl Pattern {
             consistency: BTreeMap::new(),
             prepared: 0,
             prepared_again: 0,
+            nulls: Nulls::default(),
             unprepared: 0,
             clients: BTreeMap::new(),
             seen: None,
@@ -296,6 +339,7 @@ impl Pattern {
         add_counts(&mut self.consistency, &other.consistency);
         self.prepared += other.prepared;
         self.prepared_again += other.prepared_again;
+        self.nulls.merge(&other.nulls);
         self.unprepared += other.unprepared;
         clients::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
         if let Some((first, last)) = other.seen {

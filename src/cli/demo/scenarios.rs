@@ -34,6 +34,7 @@ const SOURCES: &[Source] = sources![
     "lab-lwt",
     "time-series",
     "unpaged-read",
+    "null-insert",
     "allow-filtering",
     "full-scan",
     "in-query",

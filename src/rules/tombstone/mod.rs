@@ -2,12 +2,14 @@
 
 mod collection_overwrite;
 mod delete_heavy;
+mod null_insert;
 mod tombstone_heavy_read;
 
 use cqlens_proto::cql::ast::{Body, Modification, Statement};
 
 pub(super) use collection_overwrite::CollectionOverwrite;
 pub(super) use delete_heavy::DeleteHeavy;
+pub(super) use null_insert::NullInsert;
 pub(super) use tombstone_heavy_read::TombstoneHeavyRead;
 
 /// What a statement writes, the statements of a batch each.
