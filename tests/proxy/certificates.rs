@@ -3,6 +3,7 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    pin::Pin,
     sync::Arc,
 };
 
@@ -118,12 +119,22 @@ pub(crate) fn acceptor(
 
 /// Listens with TLS in front of `node`, which has none.
 pub(crate) async fn in_front_of(node: SocketAddr, acceptor: TlsAcceptor) -> SocketAddr {
-    listen(acceptor, move |mut outside| async move {
-        let mut inside = TcpStream::connect(node).await.unwrap();
-        // Ends as either side likes.
-        let _ = copy_bidirectional(&mut outside, &mut inside).await;
-    })
-    .await
+    listen(acceptor, forward(node)).await
+}
+
+/// What a connection is that leads on to `node`.
+pub(crate) fn forward(
+    node: SocketAddr,
+) -> impl Fn(server::TlsStream<TcpStream>) -> Pin<Box<dyn Future<Output = ()> + Send>> + Clone + Send {
+    move |mut outside| {
+        Box::pin(async move {
+            // A node that has gone is none of the client's business.
+            if let Ok(mut inside) = TcpStream::connect(node).await {
+                // Ends as either side likes.
+                let _ = copy_bidirectional(&mut outside, &mut inside).await;
+            }
+        })
+    }
 }
 
 /// Listens with TLS; `script` gets each connection whose handshake succeeds.
@@ -136,18 +147,27 @@ where
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        loop {
-            let (socket, _) = listener.accept().await.unwrap();
-            let (acceptor, script) = (acceptor.clone(), script.clone());
-            tokio::spawn(async move {
-                if let Ok(stream) = acceptor.accept(socket).await {
-                    script(stream).await;
-                }
-            });
-        }
-    });
+    tokio::spawn(accept(listener, acceptor, script));
     address
+}
+
+/// Accepts with TLS for ever; `script` gets each connection whose handshake succeeds.
+pub(crate) async fn accept<F>(
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    script: impl Fn(server::TlsStream<TcpStream>) -> F + Clone + Send + 'static,
+) where
+    F: Future<Output = ()> + Send + 'static,
+{
+    loop {
+        let (socket, _) = listener.accept().await.unwrap();
+        let (acceptor, script) = (acceptor.clone(), script.clone());
+        tokio::spawn(async move {
+            if let Ok(stream) = acceptor.accept(socket).await {
+                script(stream).await;
+            }
+        });
+    }
 }
 
 /// Connects to the proxy at `address` with TLS, as a client without a certificate.

@@ -40,5 +40,6 @@ mod topology_faults;
 mod topology_listeners;
 mod topology_rewriting;
 mod topology_start;
+mod topology_tls;
 mod transparent;
 mod wire;

@@ -78,7 +78,7 @@ pub(crate) async fn node() -> Node {
 }
 
 /// An address that no other test of this process has, in a network of its own.
-fn own_network(last: u8) -> SocketAddr {
+pub(crate) fn own_network(last: u8) -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
     SocketAddr::from(([127, 100 + high, low, last], 0))
