@@ -112,7 +112,10 @@ impl Place {
             Self::Ring => options
                 .with("read_request_timeout", "1s")
                 .with("write_request_timeout", "1s"),
+            // It is killed, and what it has acknowledged must be there when it comes back.
             Self::OneNode | Self::Tls | Self::MutualTls => options
+                .with("commitlog_sync", "batch")
+                .with("commitlog_sync_period", "0ms")
                 .with("authenticator", "PasswordAuthenticator")
                 .with("authorizer", "CassandraAuthorizer")
                 .with("client_encryption_options", &certificates.encryption_options()),
