@@ -84,7 +84,10 @@ impl Setup {
 
     /// A node whose certificate is for its own address.
     async fn node(&self) -> Secured {
-        Secured::start(&self.authority, |address| self.authority.issue(address, &[address])).await
+        Secured::start(&self.authority, |address| {
+            self.authority.issue(address, &[address])
+        })
+        .await
     }
 
     /// A node whose certificate is for `host`.
@@ -176,7 +179,8 @@ async fn each_node_is_known_by_the_certificate_for_its_own_address() {
     tell(&nodes);
     let joined = nodes.last().unwrap();
     for node in &nodes {
-        node.node.announce(Announcement::Topology("NEW_NODE", joined.address));
+        node.node
+            .announce(Announcement::Topology("NEW_NODE", joined.address));
     }
     let address = joined.address.to_string();
     let wanted = |status: &serde_json::Value| {
@@ -184,17 +188,22 @@ async fn each_node_is_known_by_the_certificate_for_its_own_address() {
         let mut of_it = listeners.filter(|listener| listener["upstream"] == address.as_str());
         of_it.any(|listener| listener["state"] == "open")
     };
-    let status = followed.until("a listener for the node that has come", wanted).await;
+    let status = followed
+        .until("a listener for the node that has come", wanted)
+        .await;
     let listeners = status["listeners"].as_array().unwrap().iter();
     let found = listeners
         .filter(|listener| listener["upstream"] == address.as_str())
-        .map(|listener| listener["listen"].as_str().unwrap().parse::<SocketAddr>().unwrap());
+        .map(|listener| {
+            listener["listen"]
+                .as_str()
+                .unwrap()
+                .parse::<SocketAddr>()
+                .unwrap()
+        });
     let listen = found.last().unwrap();
     let number = (1..=4).find(|&number| setup.rule.nth(number) == listen).unwrap();
-    assert_eq!(
-        setup.host_id_at(number).await,
-        joined.node.host_id().to_string()
-    );
+    assert_eq!(setup.host_id_at(number).await, joined.node.host_id().to_string());
     let (failures, log) = setup.stop(followed);
     assert_eq!(failures, serde_json::json!({}), "{log}");
 }

@@ -108,10 +108,11 @@ impl Place {
             .with("tombstone_warn_threshold", "10")
             .with("tombstone_failure_threshold", "100");
         match self {
-            // A replica that is silent is waited for this long.
+            // A replica that is silent is waited for this long: long enough for one that is only slow, and twice of it ends before the
+            // others take it for dead.
             Self::Ring => options
-                .with("read_request_timeout", "1s")
-                .with("write_request_timeout", "1s"),
+                .with("read_request_timeout", "3s")
+                .with("write_request_timeout", "3s"),
             // It is killed, and what it has acknowledged must be there when it comes back.
             Self::OneNode | Self::Tls | Self::MutualTls => options
                 .with("commitlog_sync", "batch")

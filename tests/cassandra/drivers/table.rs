@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::mode::Mode;
 use super::place::Place;
-use super::run::{Line, Outcome, Seen};
+use super::run::{Job, Line, Outcome, Seen};
 
 /// All runs of a matrix.
 #[derive(Default)]
@@ -160,6 +160,29 @@ fn row(run: &Seen<'_>) -> Row {
 }
 
 impl Seen<'_> {
+    /// What is to be told of it before there is another to compare it with.
+    pub(super) fn summary(&self) -> String {
+        let Job {
+            program,
+            dialect,
+            place,
+            mode,
+        } = self.job;
+        let of = |outcome| self.lines.iter().filter(move |line| line.outcome == outcome);
+        let failed: String = of(Outcome::Failed)
+            .map(|line| format!("\n  {}: {}", line.check, line.detail))
+            .collect();
+        format!(
+            "{} {} {} {}: {} passed in {:.1?}{failed}",
+            program.name,
+            dialect.name(),
+            place.name(),
+            mode.name(),
+            of(Outcome::Passed).count(),
+            self.took
+        )
+    }
+
     /// Runs of the same checks have the same part.
     fn part(&self) -> bool {
         self.outage
