@@ -19,6 +19,7 @@ use super::{
     missing::Missing,
     node::Identity,
     prepared::PreparedStatements,
+    room::Room,
 };
 use crate::timers;
 
@@ -133,6 +134,7 @@ struct Shared {
     missing: Missing,
     prepared: PreparedStatements,
     counters: Counters,
+    room: Room,
 }
 
 /// Nodes that have left and are remembered.
@@ -149,6 +151,7 @@ impl Addresses {
                 missing: Missing::default(),
                 prepared: PreparedStatements::default(),
                 counters: Counters::default(),
+                room: Room::default(),
             }),
         }
     }
@@ -218,6 +221,11 @@ impl Addresses {
     /// What rewriting has done so far.
     pub fn counts(&self) -> Counts {
         self.shared.counters.read()
+    }
+
+    /// For answers that are held.
+    pub(super) fn room(&self) -> &Room {
+        &self.shared.room
     }
 
     pub(super) fn counters(&self) -> &Counters {

@@ -15,7 +15,8 @@
 //!
 //! Every answer falls on one side: it is known to name no nodes and passes as it comes; it names them and is rewritten, or becomes an
 //! error; or nothing tells, and it is looked at. What can be told only in part passes, is counted, and the log says so ([`Counts`]).
-//! Memory: an envelope that is held has at most 16 MiB, on the wire and uncompressed, and an opened segment 128 KiB.
+//! Memory: an envelope that is held has at most 16 MiB, on the wire and uncompressed, and an opened segment 128 KiB; all envelopes that
+//! are held, on all connections, 256 MiB with their copies.
 
 mod addresses;
 mod answer;
@@ -28,6 +29,7 @@ mod prepared;
 mod reading;
 mod requests;
 mod responses;
+mod room;
 mod rows;
 mod segments;
 mod shared;

@@ -21,6 +21,7 @@ use cqlens_proto::{
 use super::{
     addresses::Pairing,
     answer::{Judge, Outcome},
+    room::Taken,
     rows::Sight,
     segments::{Opened, Segments},
     shared::Shared,
@@ -146,7 +147,8 @@ pub(super) fn joined(rest: Bytes, more: Bytes) -> Bytes {
 /// Says what becomes of an envelope, once the nodes that it depends on are ready or were waited for.
 async fn settle(shared: &Shared, held: &Held) -> Outcome {
     let Pairing { addresses, own } = &shared.pairing;
-    let envelope = opened(shared, held);
+    let opened = opened(shared, held);
+    let envelope = opened.as_ref().map(|(envelope, _room)| envelope);
     for may_wait in [true, false] {
         let known = addresses.known();
         let judge = Judge {
@@ -159,7 +161,7 @@ async fn settle(shared: &Shared, held: &Held) -> Outcome {
             extensions: shared.extensions(),
             may_wait,
         };
-        let outcome = match &envelope {
+        let outcome = match envelope {
             Some(envelope) => judge.outcome(envelope, &held.expected),
             None => unopened(judge, held),
         };
@@ -172,20 +174,21 @@ async fn settle(shared: &Shared, held: &Held) -> Outcome {
     Outcome::Dropped
 }
 
-/// The envelope with its body uncompressed; none if it was too long, or is damaged.
-fn opened(shared: &Shared, held: &Held) -> Option<Envelope> {
-    if held.is_too_long() {
+/// The envelope with its body uncompressed, and the room that this takes; none if there is too little, or it is damaged.
+fn opened(shared: &Shared, held: &Held) -> Option<(Envelope, Option<Taken>)> {
+    if !held.is_kept() {
         return None;
     }
     let header = held.header;
     let body = Bytes::copy_from_slice(&held.body);
     // In segments the flag means nothing.
     let is_compressed = header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments();
-    let body = match is_compressed {
-        false => body,
-        true => compress::decompress_body(shared.negotiated.compression(), &body, MAX_HELD).ok()?,
-    };
-    Some(Envelope { header, body })
+    if !is_compressed {
+        return Some((Envelope { header, body }, None));
+    }
+    let body = compress::decompress_body(shared.negotiated.compression(), &body, MAX_HELD).ok()?;
+    let room = shared.pairing.addresses.room().take(body.len())?;
+    Some((Envelope { header, body }, Some(room)))
 }
 
 fn unopened(judge: Judge<'_>, held: &Held) -> Outcome {

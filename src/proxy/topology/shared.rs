@@ -14,7 +14,7 @@ use cqlens_proto::{
 };
 use rustc_hash::FxHashMap;
 
-use super::{addresses::Pairing, reading::Reading, walk::MAX_HELD};
+use super::{addresses::Pairing, counts::Counters, reading::Reading, room::Taken, walk::MAX_HELD};
 
 /// What an answer is looked at for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,14 @@ impl Expected {
             | Self::PreparedUnclear => false,
         }
     }
+}
+
+/// An answer that is looked at.
+#[derive(Debug)]
+pub(super) struct Attention {
+    pub(super) expected: Expected,
+    /// Room to hold it; none where it is too long, or there is too little: then it is only known that something came.
+    pub(super) room: Option<Taken>,
 }
 
 /// Answers that are to be looked at on one connection; from the next one on, all are. Drivers send 1,024 to 2,048 requests at a time.
@@ -135,7 +143,25 @@ impl Shared {
     }
 
     /// What a response is to be looked at for; none if it may pass.
-    pub(super) fn attention(&self, header: &Header) -> Option<Expected> {
+    pub(super) fn attention(&self, header: &Header) -> Option<Attention> {
+        let expected = self.expected(header)?;
+        let length = header.body_len as usize;
+        let addresses = &self.pairing.addresses;
+        let room = match length > MAX_HELD {
+            true => None,
+            false => addresses.room().take(length),
+        };
+        if room.is_some() || expected.is_about_nodes() {
+            return Some(Attention { expected, room });
+        }
+        // What is too long is more likely the application's than about nodes. What there is no room for may be either.
+        if length <= MAX_HELD && matches!(expected, Expected::Unclear { .. }) {
+            Counters::add(&addresses.counters().may_have_leaked, 1);
+        }
+        None
+    }
+
+    fn expected(&self, header: &Header) -> Option<Expected> {
         match header.opcode {
             Opcode::EVENT => return Some(Expected::Event),
             Opcode::SUPPORTED => {
@@ -158,11 +184,7 @@ impl Shared {
             return None;
         }
         let unseen = expectations.blind.then_some(Expected::Unclear { id: None });
-        let is_too_long = header.body_len as usize > MAX_HELD;
-        // What would only be looked at is not worth holding, and more likely the application's than about nodes.
-        expected
-            .or(unseen)
-            .filter(|expected| expected.is_about_nodes() || !is_too_long)
+        expected.or(unseen)
     }
 
     fn expectations(&self) -> MutexGuard<'_, Expectations> {

@@ -4,7 +4,10 @@ use bytes::{Buf, Bytes, BytesMut};
 use cqlens_proto::envelope::{Direction, HEADER_LEN, Header, MAX_BODY_LEN, Opcode, Version};
 use thiserror::Error;
 
-use super::shared::Expected;
+use super::{
+    room::Taken,
+    shared::{Attention, Expected},
+};
 
 /// The longest body that is held, in bytes, as on the wire and decompressed: what ten thousand nodes have in `system.peers`.
 pub(super) const MAX_HELD: usize = 16 << 20;
@@ -32,14 +35,15 @@ pub(in crate::proxy) enum Unreadable {
 pub(super) struct Held {
     pub(super) header: Header,
     pub(super) expected: Expected,
-    /// As on the wire; empty if it is too long to be held.
+    /// As on the wire; empty if there is no room for it.
     pub(super) body: BytesMut,
+    pub(super) room: Option<Taken>,
 }
 
 impl Held {
-    /// Whether the body was too long to be held.
-    pub(super) fn is_too_long(&self) -> bool {
-        self.header.body_len as usize > MAX_HELD
+    /// Whether the body is kept: it is not too long, and there is room for it.
+    pub(super) fn is_kept(&self) -> bool {
+        self.room.is_some()
     }
 
     /// As it was on the wire.
@@ -85,7 +89,7 @@ impl Walk {
     pub(super) fn next(
         &mut self,
         input: &mut Bytes,
-        mut attention: impl FnMut(&Header) -> Option<Expected>,
+        mut attention: impl FnMut(&Header) -> Option<Attention>,
     ) -> Result<Option<Piece>, Unreadable> {
         let mut passed = 0;
         loop {
@@ -117,14 +121,14 @@ impl Walk {
                         self.state = State::Passing(length);
                         continue;
                     }
-                    let Some(expected) = attention(&header) else {
+                    let Some(attention) = attention(&header) else {
                         self.stops = starts_segments(&header);
                         self.state = State::Passing(length);
                         continue;
                     };
                     let before = input.split_to(passed);
                     input.advance(HEADER_LEN);
-                    self.hold(header, length - HEADER_LEN, expected);
+                    self.hold(header, length - HEADER_LEN, attention);
                     if !before.is_empty() {
                         return Ok(Some(Piece::Same(before)));
                     }
@@ -133,7 +137,7 @@ impl Walk {
                 State::Holding(left, held) => {
                     let part = input.split_to((*left).min(input.len()));
                     *left -= part.len();
-                    if !held.is_too_long() {
+                    if held.is_kept() {
                         held.body.extend_from_slice(&part);
                     }
                     return Ok(self.end_of_held());
@@ -143,10 +147,11 @@ impl Walk {
         Ok((passed > 0).then(|| Piece::Same(input.split_to(passed))))
     }
 
-    fn hold(&mut self, header: Header, length: usize, expected: Expected) {
+    fn hold(&mut self, header: Header, length: usize, Attention { expected, room }: Attention) {
         let held = Held {
             header,
             expected,
+            room,
             // Grows with the bytes that come.
             body: BytesMut::new(),
         };
@@ -187,7 +192,7 @@ impl Walk {
 
     /// Whether the envelope that is coming will be answered for without having been kept.
     pub(super) fn is_skipping(&self) -> bool {
-        matches!(&self.state, State::Holding(_, held) if held.is_too_long())
+        matches!(&self.state, State::Holding(_, held) if !held.is_kept())
     }
 }
 

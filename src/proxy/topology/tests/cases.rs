@@ -1,6 +1,6 @@
 //! One case each.
 
-use super::*;
+use super::{super::room::Taken, *};
 
 #[test]
 fn the_own_node_is_shown_at_its_listener() {
@@ -237,6 +237,50 @@ fn an_answer_that_is_too_long_becomes_an_error_in_bounded_memory() {
     let got = PLAIN.envelopes(Direction::Response, out);
     assert_eq!(got[0].header.opcode, Opcode::ERROR);
     assert_eq!(got[1], PLAIN.event("UP", node(2).listen));
+}
+
+/// Takes so much of the room of all connections that nothing is left of it.
+fn crowd(addresses: &Addresses) -> Vec<Taken> {
+    let mut lengths = [16 << 20, 1 << 20, 1 << 10, 1].into_iter();
+    let mut length = lengths.next().unwrap();
+    let mut taken = Vec::new();
+    loop {
+        match addresses.room().take(length) {
+            Some(room) => taken.push(room),
+            None => match lengths.next() {
+                Some(less) => length = less,
+                None => return taken,
+            },
+        }
+    }
+}
+
+#[test]
+fn where_others_hold_too_much_an_answer_becomes_an_error_until_there_is_room() {
+    let pairing = three_nodes();
+    let addresses = pairing.addresses.clone();
+    let with = |version, compression| Spoken { version, compression };
+    for spoken in [
+        PLAIN,
+        with(Version::V4, Compression::Lz4),
+        with(Version::V5, Compression::Lz4),
+    ] {
+        let link = Link::new(spoken, pairing.clone());
+        let nodes = [node(2), node(3)];
+        let rows = |shown: fn(&NodeAddress) -> SocketAddr| spoken.rows(1, &peers(&nodes, shown), false);
+        let crowd = crowd(&addresses);
+        link.send(&[spoken.query(1, "SELECT * FROM system.peers_v2")]);
+        let got = link.answers(&[rows(native)]);
+        assert_eq!(
+            (got[0].header.opcode, got[0].header.stream_id),
+            (Opcode::ERROR, StreamId(1))
+        );
+        drop(crowd);
+        link.send(&[spoken.query(1, "SELECT * FROM system.peers_v2")]);
+        assert_eq!(link.answers(&[rows(native)]), [rows(listen)]);
+    }
+    // All of it is back.
+    assert_eq!(crowd(&addresses).len(), 4);
 }
 
 #[test]
