@@ -43,11 +43,13 @@ pub(super) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// What the settings mean for a process that may open so many `descriptors`.
-    pub(super) fn policy(&self, descriptors: Descriptors) -> Policy {
+    /// What the settings mean for a process that may open so many `descriptors`, and has so many `listeners` for clients.
+    pub(super) fn policy(&self, descriptors: Descriptors, listeners: usize) -> Policy {
         let max_connections = match self.max_connections {
             Some(asked) => asked.get(),
-            None => Policy::MAX_CONNECTIONS.min(descriptors.connections()).max(1),
+            None => Policy::MAX_CONNECTIONS
+                .min(descriptors.connections(listeners))
+                .max(1),
         };
         Policy {
             max_connections,
@@ -69,11 +71,15 @@ impl LimitArgs {
 
 /// How many file descriptors the process may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Descriptors(usize);
+pub(super) struct Descriptors {
+    limit: usize,
+    /// Threads that wait for sockets.
+    threads: usize,
+}
 
 impl Descriptors {
-    /// As many as may be had: raises the soft limit to the hard one. Where that is not allowed, what there is.
-    pub(super) fn raise() -> Self {
+    /// As many as may be had: raises the soft limit to the hard one. Where that is not allowed, what there is. `threads` wait for sockets.
+    pub(super) fn raise(threads: usize) -> Self {
         let limit = getrlimit(Resource::Nofile);
         let raised = Rlimit {
             current: limit.maximum,
@@ -86,17 +92,21 @@ impl Descriptors {
         }
         // None is no limit at all.
         let current = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        Self(usize::try_from(current).unwrap_or(usize::MAX))
+        Self {
+            limit: usize::try_from(current).unwrap_or(usize::MAX),
+            threads,
+        }
     }
 
-    /// How many connections they hold.
-    fn connections(self) -> usize {
-        self.0.saturating_sub(KEPT) / 2
+    /// How many connections they hold beside so many listeners.
+    fn connections(self, listeners: usize) -> usize {
+        let kept = KEPT + self.threads.saturating_mul(OF_A_THREAD).saturating_add(listeners);
+        self.limit.saturating_sub(kept) / 2
     }
 
     /// Says if they do not hold as many connections as `policy` allows, or as it would allow if there were more.
-    pub(super) fn judge(self, policy: &Policy) {
-        let (descriptors, holds, asked) = (self.0, self.connections(), policy.max_connections);
+    pub(super) fn judge(self, policy: &Policy, listeners: usize) {
+        let (descriptors, holds, asked) = (self.limit, self.connections(listeners), policy.max_connections);
         if holds < asked {
             tracing::warn!(
                 descriptors,
@@ -114,9 +124,12 @@ impl Descriptors {
     }
 }
 
-/// For everything that is not a connection that is forwarded: clients that are being refused, listeners, the control connection, reports
-/// and snapshots, certificates, the runtime.
-const KEPT: usize = REFUSALS_AT_A_TIME + 64;
+/// For everything that is neither a connection that is forwarded nor a listener: clients that are being refused, the admin listener and its
+/// clients, the control connection, reports and snapshots, certificates.
+const KEPT: usize = REFUSALS_AT_A_TIME + 48;
+
+/// What a thread waits for its sockets with: a selector, its registry, and what wakes it.
+const OF_A_THREAD: usize = 3;
 
 #[cfg(test)]
 mod tests {
@@ -131,12 +144,16 @@ mod tests {
         limits: LimitArgs,
     }
 
-    fn policy(arguments: &[&str], descriptors: usize) -> Policy {
+    fn policy(arguments: &[&str], limit: usize) -> Policy {
+        beside(1, arguments, limit)
+    }
+
+    fn beside(listeners: usize, arguments: &[&str], limit: usize) -> Policy {
         let arguments = [&["cqlens"], arguments].concat();
         Command::try_parse_from(arguments)
             .unwrap()
             .limits
-            .policy(Descriptors(descriptors))
+            .policy(Descriptors { limit, threads: 5 }, listeners)
     }
 
     #[test]
@@ -149,6 +166,12 @@ mod tests {
         assert_eq!(policy(&[], 1024).max_connections, 448);
         assert_eq!(policy(&[], 60).max_connections, 1);
         assert_eq!(policy(&["--max-connections", "1000"], 1024).max_connections, 1000);
+    }
+
+    #[test]
+    fn each_listener_takes_a_descriptor() {
+        assert_eq!(beside(201, &[], 1024).max_connections, 348);
+        assert_eq!(beside(2_000, &[], 1024).max_connections, 1);
     }
 
     #[test]

@@ -52,6 +52,11 @@ impl Workers {
         Self::start(thread::available_parallelism().map_or(1, usize::from))
     }
 
+    /// How many threads they are.
+    pub fn count(&self) -> usize {
+        self.workers.len()
+    }
+
     /// Runs a connection on the thread that has the fewest; it holds its [`Place`] until it ends.
     ///
     /// It is made for its place, instead of being wrapped here: a future that awaits another is as large as both, and each of ten thousand

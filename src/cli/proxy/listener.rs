@@ -3,99 +3,98 @@
 use std::{io, net::SocketAddr};
 
 use anyhow::{Context, bail};
-use listenfd::ListenFd;
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::{
     args::Args,
+    inherited::{ForNodes, Inherited},
     topology::{Mode, Pair},
 };
 use crate::proxy::Waiting;
-
-/// Listening sockets that were open before this process began (`LISTEN_FDS`, systemd's socket activation): the first is for
-/// clients, the second for the admin listener.
-#[derive(Debug, Default)]
-pub(super) struct Inherited {
-    clients: Option<std::net::TcpListener>,
-    admin: Option<std::net::TcpListener>,
-}
 
 /// The sockets, listening.
 #[derive(Debug)]
 pub(super) struct Listeners {
     pub(super) clients: Vec<(Pair, TcpListener)>,
+    /// Those that nodes of a cluster may get.
+    pub(super) for_nodes: ForNodes,
     /// Whether somebody else has the clients' socket too, and serves who waits there when this process stops.
     pub(super) waiting: Waiting,
     pub(super) admin: Option<TcpListener>,
-}
-
-impl Inherited {
-    /// Takes what was given to this process. To be called before there are threads: it takes the variables away that
-    /// say so, lest a child takes the sockets for its own.
-    ///
-    /// # Errors
-    /// A socket that is none of TCP, or that does not listen.
-    pub(super) fn take() -> anyhow::Result<Self> {
-        let mut given = ListenFd::from_env();
-        let mut take = |index| {
-            let listener = given
-                .take_tcp_listener(index)
-                .with_context(|| format!("socket {index} of LISTEN_FDS"))?;
-            if let Some(listener) = &listener {
-                listener.set_nonblocking(true)?;
-            }
-            anyhow::Ok(listener)
-        };
-        let clients = take(0)?;
-        let admin = if clients.is_some() {
-            take(1).unwrap_or(None)
-        } else {
-            None
-        };
-        Ok(Self { clients, admin })
-    }
 }
 
 impl Listeners {
     /// Binds what was not inherited.
     ///
     /// # Errors
-    /// An address that cannot be bound.
-    pub(super) fn open(args: &Args, mode: &Mode, inherited: Inherited) -> anyhow::Result<Self> {
-        let (clients, waiting) = match (mode, inherited.clients) {
-            (Mode::One(pair) | Mode::Transparent(pair), Some(listener)) => {
-                let listener = TcpListener::from_std(listener).context("the socket of LISTEN_FDS")?;
-                (vec![(pair.clone(), listener)], Waiting::Left)
-            }
-            (Mode::Routes(_) | Mode::Cluster(_), Some(_)) => {
-                bail!(
-                    "LISTEN_FDS: cqlens takes one socket for clients, and is to listen at several addresses"
-                )
-            }
-            (Mode::One(pair), None) => (bind_pairs(std::slice::from_ref(pair), args)?, Waiting::Served),
-            (Mode::Transparent(pair), None) => (
-                vec![(pair.clone(), bind_transparent(pair, args)?)],
-                Waiting::Served,
-            ),
-            (Mode::Routes(pairs), None) => (bind_pairs(pairs, args)?, Waiting::Served),
-            (Mode::Cluster(_), None) => (Vec::new(), Waiting::Served),
+    /// An address that cannot be bound; an inherited socket that no listener has, or, where there are several listeners, one of them
+    /// that none of the sockets is for.
+    pub(super) fn open(args: &Args, mode: &Mode, mut inherited: Inherited) -> anyhow::Result<Self> {
+        let waiting = match inherited.is_empty() {
+            true => Waiting::Served,
+            false => Waiting::Left,
         };
-        let admin = match (inherited.admin, args.admin) {
-            (Some(listener), _) => {
-                Some(TcpListener::from_std(listener).context("the second socket of LISTEN_FDS")?)
-            }
-            (None, Some(address)) => Some(
-                bind_admin(address, args.reuse_port)
-                    .with_context(|| format!("the admin listener cannot listen on {address}"))?,
-            ),
-            (None, None) => None,
-        };
-        Ok(Self {
-            clients,
+        let mut opened = Self {
+            clients: Vec::new(),
+            for_nodes: ForNodes::default(),
             waiting,
-            admin,
-        })
+            admin: None,
+        };
+        match mode {
+            Mode::One(pair) | Mode::Transparent(pair) => {
+                let listener = match (inherited.next()?, mode) {
+                    (Some(listener), _) => listener,
+                    (None, Mode::Transparent(_)) => bind_transparent(pair, args)?,
+                    (None, _) => bind_pair(pair, args)?,
+                };
+                opened.clients.push((pair.clone(), listener));
+                opened.admin = inherited.next()?;
+            }
+            Mode::Routes(pairs) => {
+                opened.admin = admin_of(args, &mut inherited)?;
+                opened.clients = match inherited.is_empty() {
+                    true => bind_pairs(pairs, args)?,
+                    false => given_pairs(pairs, &mut inherited)?,
+                };
+                inherited.check_used()?;
+            }
+            Mode::Cluster(rules) => {
+                opened.admin = admin_of(args, &mut inherited)?;
+                opened.for_nodes = inherited.for_nodes(|address| rules.has(address))?;
+            }
+        }
+        if let (None, Some(address)) = (&opened.admin, args.admin) {
+            let bound = bind_admin(address, args.reuse_port);
+            let bound = bound.with_context(|| format!("the admin listener cannot listen on {address}"));
+            opened.admin = Some(bound?);
+        }
+        Ok(opened)
     }
+}
+
+/// The inherited socket of the admin listener, if there is one.
+fn admin_of(args: &Args, inherited: &mut Inherited) -> anyhow::Result<Option<TcpListener>> {
+    match args.admin {
+        Some(address) => inherited.at(address),
+        None => Ok(None),
+    }
+}
+
+/// Inherited sockets for pairs.
+///
+/// # Errors
+/// A pair that none of them is for.
+fn given_pairs(pairs: &[Pair], inherited: &mut Inherited) -> anyhow::Result<Vec<(Pair, TcpListener)>> {
+    let given = inherited.addresses();
+    let of_pair = |pair: &Pair| match inherited.at(pair.listen)? {
+        Some(listener) => Ok((pair.clone(), listener)),
+        None => bail!(
+            "LISTEN_FDS: no socket was given for {} (to {}), only for {given}",
+            pair.listen,
+            pair.upstream
+        ),
+    };
+    pairs.iter().map(of_pair).collect()
 }
 
 /// Sockets for pairs, listening.
@@ -103,12 +102,15 @@ impl Listeners {
 /// # Errors
 /// An address that cannot be bound, with where it was to lead.
 pub(super) fn bind_pairs(pairs: &[Pair], args: &Args) -> anyhow::Result<Vec<(Pair, TcpListener)>> {
-    let bound = pairs.iter().map(|pair| {
-        let listener = bind(pair.listen, args.reuse_port)
-            .with_context(|| format!("cannot listen on {} (to {})", pair.listen, pair.upstream))?;
-        Ok((pair.clone(), listener))
-    });
+    let bound = pairs
+        .iter()
+        .map(|pair| Ok((pair.clone(), bind_pair(pair, args)?)));
     bound.collect()
+}
+
+fn bind_pair(pair: &Pair, args: &Args) -> anyhow::Result<TcpListener> {
+    bind(pair.listen, args.reuse_port)
+        .with_context(|| format!("cannot listen on {} (to {})", pair.listen, pair.upstream))
 }
 
 /// A socket that also takes what TPROXY sends to it, where this process is allowed to have one.
@@ -168,3 +170,111 @@ fn socket(address: SocketAddr, reuse_port: bool) -> io::Result<TcpSocket> {
 /// Clients that may wait to be accepted; the kernel's own limit (`net.core.somaxconn`) is often lower.
 const BACKLOG: u32 = 4096;
 const FEW: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// Sockets as a service manager has them, without blocking.
+    fn sockets() -> [std::net::TcpListener; 3] {
+        [(); 3].map(|()| {
+            let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        })
+    }
+
+    fn address(socket: &std::net::TcpListener) -> SocketAddr {
+        socket.local_addr().unwrap()
+    }
+
+    /// What is opened, by upstream, and the admin listener.
+    fn opened(arguments: &[String], given: Vec<std::net::TcpListener>) -> Result<Listeners, String> {
+        let arguments = ["cqlens".to_owned()].into_iter().chain(arguments.iter().cloned());
+        let args = Command::try_parse_from(arguments).unwrap().args;
+        let mode = args.mode().unwrap();
+        Listeners::open(&args, &mode, Inherited::of(given)).map_err(|error| format!("{error:#}"))
+    }
+
+    fn route(socket: &std::net::TcpListener, upstream: &str) -> [String; 2] {
+        ["--route".to_owned(), format!("{}={upstream}", address(socket))]
+    }
+
+    #[tokio::test]
+    async fn each_of_several_listeners_takes_the_socket_with_its_address() {
+        let [one, other, admin] = sockets();
+        let of_admin = ["--admin".to_owned(), address(&admin).to_string()];
+        let arguments = [route(&one, "a:1"), route(&other, "b:1"), of_admin].concat();
+        let expected = [address(&one), address(&other), address(&admin)];
+        let listeners = opened(&arguments, vec![admin, other, one]).unwrap();
+        assert_eq!(listeners.waiting, Waiting::Left);
+        let admin = listeners.admin.unwrap();
+        let found: Vec<_> = listeners
+            .clients
+            .iter()
+            .map(|(_, socket)| socket)
+            .chain([&admin])
+            .collect();
+        let found: Vec<_> = found.iter().map(|socket| socket.local_addr().unwrap()).collect();
+        assert_eq!(found, expected);
+        let upstreams: Vec<_> = listeners.clients.iter().map(|(pair, _)| &pair.upstream).collect();
+        assert_eq!(upstreams, ["a:1", "b:1"]);
+    }
+
+    #[tokio::test]
+    async fn sockets_that_do_not_fit_the_listeners_are_named() {
+        let [one, other, third] = sockets();
+        let two = [route(&one, "a:1"), route(&other, "b:1")].concat();
+        let addresses = [address(&one), address(&other), address(&third)];
+        let error = opened(&two, vec![one]).unwrap_err();
+        let [first, second, third_address] = addresses;
+        assert_eq!(
+            error,
+            format!("LISTEN_FDS: no socket was given for {second} (to b:1), only for {first}")
+        );
+        let [one, ..] = sockets();
+        let error = opened(&route(&one, "a:1"), vec![one, third]).unwrap_err();
+        assert_eq!(
+            error,
+            format!("LISTEN_FDS: cqlens is not to listen at {third_address}, where it was given a socket")
+        );
+        let cluster = [
+            "--topology",
+            "cluster",
+            "--upstream",
+            "a:1",
+            "--listen",
+            "127.0.1.{n}:9042",
+        ];
+        let error = opened(&cluster.map(str::to_owned), vec![other]).unwrap_err();
+        assert!(error.contains(&second.to_string()), "{error}");
+    }
+
+    #[tokio::test]
+    async fn nodes_of_a_cluster_get_the_sockets_with_their_addresses_again_and_again() {
+        let [one, other, _] = sockets();
+        let address = address(&one);
+        let port = address.port();
+        let cluster = ["--topology", "cluster", "--upstream", "a:1", "--listen"].map(str::to_owned);
+        let rule = format!("127.0.0.1:{port}-{port}");
+        let listeners = opened(&[&cluster[..], &[rule]].concat(), vec![one]).unwrap();
+        let given = listeners.for_nodes;
+        assert_eq!(given.idle(|_| false).collect::<Vec<_>>(), [address]);
+        assert_eq!(given.idle(|served| served == address).count(), 0);
+        for _ in 0..2 {
+            let (socket, waiting) = given.open(address, false).unwrap();
+            assert_eq!((socket.local_addr().unwrap(), waiting), (address, Waiting::Left));
+        }
+        let free = other.local_addr().unwrap();
+        drop(other);
+        assert_eq!(given.open(free, false).unwrap().1, Waiting::Served);
+    }
+}

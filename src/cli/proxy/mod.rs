@@ -4,6 +4,7 @@ mod args;
 mod cluster;
 mod control;
 mod health;
+mod inherited;
 mod listener;
 mod nodes;
 mod opening;
@@ -24,7 +25,7 @@ use std::{
 use anyhow::Context;
 
 pub(super) use args::Args;
-use listener::Inherited;
+use inherited::Inherited;
 use running::Running;
 use topology::Mode;
 

@@ -15,16 +15,12 @@ use tokio::time::sleep;
 use super::{
     cluster::{Plan, Planned, Problem},
     control,
-    listener::bind,
     reach::Reach,
     running::{Running, Stop, route},
 };
 use crate::{
     catalog::{Cluster, Live},
-    proxy::{
-        Waiting,
-        topology::{Addresses, Pairing},
-    },
+    proxy::topology::{Addresses, Pairing},
     sink::admin::{ListenerState, ListenerStatus, State},
 };
 
@@ -75,6 +71,16 @@ impl Running {
         }
         self.publish(&nodes);
         self.close_others(&nodes);
+        self.fit_connections();
+        let unserved = self
+            .for_nodes
+            .idle(|address| self.serving.route(address).is_some());
+        problems.extend(unserved.map(|address| {
+            let text = format!(
+                "LISTEN_FDS: no node is listened for at {address}: who connects there has to wait for one"
+            );
+            Problem::of_cluster(text)
+        }));
         self.begin_accepting();
         self.show(&nodes);
         self.tell_problems(problems);
@@ -92,9 +98,10 @@ impl Running {
         let new = route(&self.args, &self.tls, &upstream, Some(pairing));
         let listen = planned.listen;
         let Some(before) = self.serving.route(listen) else {
-            let opened = bind(listen, self.args.reuse_port)
+            let socket = self.for_nodes.open(listen, self.args.reuse_port);
+            let opened = socket
                 .map_err(anyhow::Error::from)
-                .and_then(|socket| self.serving.open(socket, Waiting::Served, new));
+                .and_then(|(socket, waiting)| self.serving.open(socket, waiting, new));
             let listen = opened.map_err(|error| {
                 let setting = nodes.rules.setting_of(&planned.node);
                 Problem::of_settings(format!(

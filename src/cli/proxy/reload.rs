@@ -107,11 +107,10 @@ impl Running {
             let name = self.args.name.as_deref();
             self.audit.rename(name.unwrap_or(&self.health.listening));
         }
-        self.health
-            .gate
-            .replace_policy(self.args.limits.policy(self.descriptors));
+        self.fit_connections();
         if changes.any_of(&["max-connections"]) {
-            self.descriptors.judge(&self.health.gate.policy());
+            self.descriptors
+                .judge(&self.health.gate.policy(), self.listeners());
         }
         if follow_anew {
             self.control.end(&self.live).await;
@@ -184,6 +183,7 @@ impl Running {
                 Err(error) => tracing::error!(listen = %pair.listen, "{error:#}"),
             }
         }
+        self.fit_connections();
         let statuses = listener_statuses(&self.pairs);
         self.health.listeners.store(Arc::new(statuses));
         self.health.reach.store(Arc::new(reach(&self.pairs, None)));

@@ -17,7 +17,8 @@ use super::{
     cluster::Nodes,
     control::{self, Control},
     health::{self, Health},
-    listener::{Inherited, Listeners},
+    inherited::{ForNodes, Inherited},
+    listener::Listeners,
     nodes::look_for_nodes,
     opening::{self, Opened},
     reach::Reach,
@@ -69,6 +70,8 @@ pub(super) struct Running {
     pub(super) transparent: Option<Arc<Transparent>>,
     /// Where listeners follow the cluster.
     pub(super) nodes: Option<Nodes>,
+    /// Sockets that were given for nodes.
+    pub(super) for_nodes: ForNodes,
     /// The cluster that listeners were last made to fit.
     pub(super) known: Arc<Cluster>,
     /// Whether the listeners of a cluster were ever open.
@@ -130,10 +133,12 @@ impl Running {
         let control = Control::begin(&args, &tls, &live);
         outputs.begin(&live, &name)?;
 
-        let descriptors = Descriptors::raise();
-        let gate = Gate::new(args.limits.policy(descriptors));
-        descriptors.judge(&gate.policy());
         let workers = Workers::for_each_processor().context("no threads for connections")?;
+        // One more waits for everything else.
+        let descriptors = Descriptors::raise(workers.count() + 1);
+        let count = listeners.clients.len();
+        let gate = Gate::new(args.limits.policy(descriptors, count));
+        descriptors.judge(&gate.policy(), count);
         let anywhere = route(&args, &tls, &args.first_upstream(), None);
         let proxy = Proxy::new(anywhere, Arc::clone(&queue), Clock::start()).behind(&gate);
         let serving = Serving::new(proxy, workers);
@@ -189,6 +194,7 @@ impl Running {
             pairs,
             transparent,
             nodes,
+            for_nodes: listeners.for_nodes,
             known: Arc::default(),
             has_begun: false,
             has_unopened: false,
@@ -247,6 +253,16 @@ impl Running {
         self.outputs
             .window(watched_for(passed, window), &self.live, bypass);
         self.tell_reach();
+    }
+
+    /// Lets in as many clients as there is room for beside the listeners that there are now.
+    pub(super) fn fit_connections(&self) {
+        let policy = self.args.limits.policy(self.descriptors, self.listeners());
+        self.health.gate.replace_policy(policy);
+    }
+
+    pub(super) fn listeners(&self) -> usize {
+        self.serving.listening().count()
     }
 
     async fn carry_out(&mut self, order: Order) {

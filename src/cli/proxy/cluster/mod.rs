@@ -53,6 +53,12 @@ impl Rules {
         }
     }
 
+    /// Whether a node could be given this address.
+    pub(super) fn has(&self, address: SocketAddr) -> bool {
+        self.map.iter().any(|mapped| mapped.listen == address)
+            || self.rule.as_ref().is_some_and(|rule| rule.has(address))
+    }
+
     /// Refuses what cannot work, whatever the cluster looks like.
     pub(super) fn check(&self, admin: Option<SocketAddr>) -> anyhow::Result<()> {
         if let Some(rule) = &self.rule {

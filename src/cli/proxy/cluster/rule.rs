@@ -51,6 +51,11 @@ impl Listen {
         }
     }
 
+    /// Whether this is one of its addresses.
+    pub(in crate::cli::proxy) fn has(&self, address: SocketAddr) -> bool {
+        (1..=self.capacity()).any(|number| self.nth(number) == Some(address))
+    }
+
     /// Whether one of its addresses cannot be bound beside `address`.
     pub(in crate::cli::proxy) fn overlaps(&self, address: SocketAddr) -> bool {
         let mut own = (1..=self.capacity()).filter_map(|number| self.nth(number));

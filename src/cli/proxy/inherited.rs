@@ -1,0 +1,148 @@
+//! Listening sockets that were open before this process began (`LISTEN_FDS`, systemd's socket activation).
+//!
+//! Where there is one listener, the first socket is for clients and the second for the admin listener. Where there are several, each
+//! socket is for the listener that has its address: the order is the service manager's, and means nothing.
+
+use std::{collections::BTreeMap, io, net::SocketAddr};
+
+use anyhow::{Context, bail};
+use listenfd::ListenFd;
+use tokio::net::TcpListener;
+
+use super::listener::bind;
+use crate::proxy::Waiting;
+
+/// Sockets that were given to this process, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Inherited(Vec<Socket>);
+
+/// A socket, and where it listens.
+#[derive(Debug)]
+struct Socket {
+    address: SocketAddr,
+    listener: std::net::TcpListener,
+}
+
+impl Inherited {
+    /// Takes what was given to this process. To be called before there are threads: it takes the variables away that
+    /// say so, lest a child takes the sockets for its own.
+    ///
+    /// # Errors
+    /// A socket that is none of TCP, or that does not listen.
+    pub(super) fn take() -> anyhow::Result<Self> {
+        let mut given = ListenFd::from_env();
+        let mut sockets = Vec::new();
+        for index in 0..given.len() {
+            let taken = given.take_tcp_listener(index);
+            let Some(listener) = taken.with_context(|| format!("socket {index} of LISTEN_FDS"))? else {
+                continue;
+            };
+            listener.set_nonblocking(true)?;
+            let address = listener
+                .local_addr()
+                .with_context(|| format!("cannot tell the address of socket {index} of LISTEN_FDS"))?;
+            sockets.push(Socket { address, listener });
+        }
+        Ok(Self(sockets))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The next one in their order.
+    ///
+    /// # Errors
+    /// One that cannot be used.
+    pub(super) fn next(&mut self) -> anyhow::Result<Option<TcpListener>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let socket = self.0.remove(0);
+        usable(socket.listener).map(Some)
+    }
+
+    /// The one that listens at `address`.
+    ///
+    /// # Errors
+    /// One that cannot be used.
+    pub(super) fn at(&mut self, address: SocketAddr) -> anyhow::Result<Option<TcpListener>> {
+        match self.0.iter().position(|socket| socket.address == address) {
+            Some(index) => usable(self.0.remove(index).listener).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Where the sockets listen, for who reads it.
+    pub(super) fn addresses(&self) -> String {
+        let addresses: Vec<String> = self.0.iter().map(|socket| socket.address.to_string()).collect();
+        addresses.join(", ")
+    }
+
+    /// Sees that nothing is left over.
+    ///
+    /// # Errors
+    /// Sockets that no listener has taken: who connects there would wait for ever.
+    pub(super) fn check_used(&self) -> anyhow::Result<()> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        bail!(
+            "LISTEN_FDS: cqlens is not to listen at {}, where it was given a socket",
+            self.addresses()
+        )
+    }
+
+    /// What is left, for the nodes of a cluster.
+    ///
+    /// # Errors
+    /// Sockets at addresses that no node can get.
+    pub(super) fn for_nodes(self, is_possible: impl Fn(SocketAddr) -> bool) -> anyhow::Result<ForNodes> {
+        let (possible, others) = self.0.into_iter().partition(|socket| is_possible(socket.address));
+        Self(others).check_used()?;
+        let possible: Vec<Socket> = possible;
+        let sockets = possible
+            .into_iter()
+            .map(|socket| (socket.address, socket.listener));
+        Ok(ForNodes(sockets.collect()))
+    }
+}
+
+/// Sockets for the nodes of a cluster, by address. They stay open as long as the process: whoever gave them keeps them open too, so that
+/// the address cannot be bound, and a node may come back.
+#[derive(Debug, Default)]
+pub(super) struct ForNodes(BTreeMap<SocketAddr, std::net::TcpListener>);
+
+impl ForNodes {
+    /// A listening socket, given or new, and who else serves those who wait in it.
+    ///
+    /// # Errors
+    /// An address that cannot be bound.
+    pub(super) fn open(&self, listen: SocketAddr, reuse_port: bool) -> io::Result<(TcpListener, Waiting)> {
+        match self.0.get(&listen) {
+            Some(given) => Ok((TcpListener::from_std(given.try_clone()?)?, Waiting::Left)),
+            None => Ok((bind(listen, reuse_port)?, Waiting::Served)),
+        }
+    }
+
+    /// The addresses of those that `is_served` says nothing of.
+    pub(super) fn idle(&self, is_served: impl Fn(SocketAddr) -> bool) -> impl Iterator<Item = SocketAddr> {
+        self.0.keys().copied().filter(move |address| !is_served(*address))
+    }
+}
+
+fn usable(listener: std::net::TcpListener) -> anyhow::Result<TcpListener> {
+    TcpListener::from_std(listener).context("a socket of LISTEN_FDS")
+}
+
+#[cfg(test)]
+impl Inherited {
+    /// As if a service manager had given these.
+    pub(super) fn of(listeners: Vec<std::net::TcpListener>) -> Self {
+        let socket = |listener: std::net::TcpListener| Socket {
+            address: listener.local_addr().expect("it listens"),
+            listener,
+        };
+        Self(listeners.into_iter().map(socket).collect())
+    }
+}
