@@ -191,17 +191,11 @@ async fn each_node_is_known_by_the_certificate_for_its_own_address() {
     let status = followed
         .until("a listener for the node that has come", wanted)
         .await;
-    let listeners = status["listeners"].as_array().unwrap().iter();
-    let found = listeners
-        .filter(|listener| listener["upstream"] == address.as_str())
-        .map(|listener| {
-            listener["listen"]
-                .as_str()
-                .unwrap()
-                .parse::<SocketAddr>()
-                .unwrap()
-        });
-    let listen = found.last().unwrap();
+    let mut listeners = status["listeners"].as_array().unwrap().iter();
+    let listener = listeners
+        .find(|listener| listener["upstream"] == address.as_str())
+        .unwrap();
+    let listen: SocketAddr = listener["listen"].as_str().unwrap().parse().unwrap();
     let number = (1..=4).find(|&number| setup.rule.nth(number) == listen).unwrap();
     assert_eq!(setup.host_id_at(number).await, joined.node.host_id().to_string());
     let (failures, log) = setup.stop(followed);
