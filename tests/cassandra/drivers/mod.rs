@@ -32,35 +32,38 @@ const AT_A_TIME: usize = 4;
 enum Scope {
     /// Each driver in its first dialect.
     Bounded,
-    /// Each in all of them: `CQLENS_DRIVERS=all`.
-    All,
+    /// Each in all of them: `CQLENS_DRIVERS=all`; or some drivers in all of theirs: `CQLENS_DRIVERS=all:python,gocql2`.
+    All(Vec<String>),
     /// Some drivers in their first dialect: `CQLENS_DRIVERS=python,gocql2`.
     Some(Vec<String>),
 }
 
 impl Scope {
     fn from_environment() -> Self {
+        let names = |text: &str| text.split(',').map(str::to_owned).collect();
         match std::env::var("CQLENS_DRIVERS").as_deref() {
             Err(_) | Ok("") => Self::Bounded,
-            Ok("all") => Self::All,
-            Ok(names) => Self::Some(names.split(',').map(str::to_owned).collect()),
+            Ok("all") => Self::All(Vec::new()),
+            Ok(text) => match text.strip_prefix("all:") {
+                Some(text) => Self::All(names(text)),
+                None => Self::Some(names(text)),
+            },
         }
     }
 
     /// # Panics
     /// If the scope has a name that no driver has.
     fn programs(&self) -> Vec<Program> {
-        if let Self::Some(names) = self {
-            let known = |name: &String| programs::ALL.iter().any(|(known, _)| known == name);
-            assert!(
-                names.iter().all(known),
-                "CQLENS_DRIVERS names other drivers: {names:?}"
-            );
-        }
-        let wanted = |name: &str| match self {
-            Self::Bounded | Self::All => true,
-            Self::Some(names) => names.iter().any(|wanted| wanted == name),
+        let names: &[String] = match self {
+            Self::Bounded => &[],
+            Self::All(names) | Self::Some(names) => names,
         };
+        let known = |name: &String| programs::ALL.iter().any(|(known, _)| known == name);
+        assert!(
+            names.iter().all(known),
+            "CQLENS_DRIVERS names other drivers: {names:?}"
+        );
+        let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
         programs::ALL
             .iter()
             .filter(|(name, _)| wanted(name))
@@ -68,10 +71,14 @@ impl Scope {
             .collect()
     }
 
+    fn is_all(&self) -> bool {
+        matches!(self, Self::All(_))
+    }
+
     /// Whether it is worth the time: mutual TLS is TLS, and who has three nodes to go to has no need of a proxy that does not change
     /// their addresses.
     fn has(&self, place: Place, mode: Mode) -> bool {
-        *self == Self::All || place != Place::Tls && (place, mode) != (Place::Ring, Mode::Passthrough)
+        self.is_all() || place != Place::Tls && (place, mode) != (Place::Ring, Mode::Passthrough)
     }
 
     /// Whether nodes are ended and started again: half of the time that all the rest takes.
@@ -82,7 +89,7 @@ impl Scope {
     /// Whether each dialect is worth the time there: TLS carries any bytes alike, and a driver goes around a proxy that shows it the
     /// other nodes in each.
     fn has_all_dialects(&self, place: Place, mode: Mode) -> bool {
-        *self == Self::All
+        self.is_all()
             && match place {
                 Place::OneNode => true,
                 Place::Tls | Place::MutualTls => false,

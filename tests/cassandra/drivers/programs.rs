@@ -206,7 +206,13 @@ fn node() -> Result<Program, Missing> {
 /// A crate of its own, so that nobody else's build knows of the driver.
 fn rust() -> Result<Program, Missing> {
     let source = source("rust");
-    let files = ["Cargo.toml", "Cargo.lock", "src/main.rs"];
+    let files = [
+        "Cargo.toml",
+        "Cargo.lock",
+        "src/main.rs",
+        "src/checks.rs",
+        "src/outage.rs",
+    ];
     let recipe: String = files
         .iter()
         .map(|file| std::fs::read_to_string(source.join(file)).unwrap())

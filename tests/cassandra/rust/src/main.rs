@@ -16,6 +16,7 @@ use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::cluster::NodeRef;
+use scylla::cluster::metadata::PeriodicFetchMode;
 use scylla::errors::ExecutionError;
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::policies::retry::FallthroughRetryPolicy;
@@ -77,8 +78,10 @@ async fn open(given: &HashMap<String, String>, wish: Wish<'_>) -> Result<Session
         .pool_size(PoolSize::PerHost(connections))
         .connection_timeout(Duration::from_secs(60))
         .schema_agreement_timeout(Duration::from_secs(60))
-        // It also looks by itself, a minute apart if not told otherwise.
+        // What it was told of a schema it reads at its next turn, a minute apart if not asked otherwise: the keyspaces that events have
+        // named, and no others. Who hears of nothing learns nothing.
         .cluster_metadata_refresh_interval(Duration::from_secs(5))
+        .periodic_metadata_fetch_mode(PeriodicFetchMode::AffectedKeyspaces)
         .default_execution_profile_handle(profile.build().into_handle())
         .tls_context(tls(given)?);
     let own = given
