@@ -30,6 +30,7 @@ mod counting;
 mod differential;
 mod drivers;
 mod faults;
+mod joining;
 mod logical_reads;
 mod passthrough;
 mod prepared_before;

@@ -105,15 +105,24 @@ pub fn command(class_path: &str, home: &Path, options: &Options, joins: bool) ->
         "-Djdk.attach.allowAttachSelf=true".to_owned(),
         "-Dio.netty.tryReflectionSetAccessible=true".to_owned(),
     ]);
-    for (module, packages) in OPENED {
-        for package in *packages {
-            command.push(format!("--add-opens={module}/{package}=ALL-UNNAMED"));
-            command.push(format!("--add-exports={module}/{package}=ALL-UNNAMED"));
-        }
-    }
+    command.extend(
+        options
+            .orders_port
+            .map(|port| format!("-Dcassandra.jmx.local.port={port}")),
+    );
+    command.extend(opened());
     command.extend(["-cp".to_owned(), class_path.to_owned()]);
     command.push("org.apache.cassandra.service.CassandraDaemon".to_owned());
     command
+}
+
+/// The flags with which Cassandra's classes, those of its tools too, reach into the virtual machine's.
+pub fn opened() -> impl Iterator<Item = String> {
+    let packages = OPENED
+        .iter()
+        .flat_map(|(module, packages)| packages.iter().map(move |package| format!("{module}/{package}")));
+    packages
+        .flat_map(|package| ["opens", "exports"].map(|what| format!("--add-{what}={package}=ALL-UNNAMED")))
 }
 
 /// A node that lives for a minute: no waiting for other nodes' gossip, no second compiler, the collector with the least threads.

@@ -9,6 +9,7 @@ mod probe;
 
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::Missing;
@@ -25,12 +26,14 @@ const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// How a cluster differs from the plain one.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// 1 or 3; each has a heap of [`Options::heap_mib`].
+    /// 1 to 3; each has a heap of [`Options::heap_mib`].
     pub nodes: usize,
     /// Settings of `cassandra.yaml` by name, as YAML text.
     pub yaml: Vec<(String, String)>,
     /// The rack of each node in datacenter `dc1`; if empty, nodes know of no racks (`datacenter1`, `rack1`).
     pub racks: Vec<String>,
+    /// Where a node takes orders (JMX), on 127.0.0.1; none if nobody gives it any.
+    pub orders_port: Option<u16>,
 }
 
 impl Default for Options {
@@ -39,6 +42,7 @@ impl Default for Options {
             nodes: 1,
             yaml: Vec::new(),
             racks: Vec::new(),
+            orders_port: None,
         }
     }
 }
@@ -77,6 +81,7 @@ pub struct Node {
     /// Its files.
     home: PathBuf,
     process: Supervised,
+    pub orders_port: Option<u16>,
 }
 
 impl Cassandra {
@@ -156,6 +161,71 @@ impl Cassandra {
         Ok(())
     }
 
+    /// Adds a node, which can be [dismissed](Cassandra::dismiss), and returns when it answers and sees all others.
+    ///
+    /// # Errors
+    /// [`Missing`] where this machine has no Java or no Maven.
+    ///
+    /// # Panics
+    /// If it does not come up; the panic names its log.
+    pub fn join(&mut self, options: &Options) -> Result<(), Missing> {
+        let class_path = artifacts::class_path()?;
+        let first = self.nodes[0].place;
+        let is_free = |address: IpAddr| {
+            let is_free = |port| TcpListener::bind((address, port)).is_ok();
+            is_free(first.native_port) && is_free(first.storage_port)
+        };
+        let address = loop {
+            if let Some(address) = loopback::next_nodes(1)
+                .into_iter()
+                .find(|address| is_free(*address))
+            {
+                break address;
+            }
+        };
+        let orders = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let options = Options {
+            orders_port: Some(orders.port()),
+            ..options.clone()
+        };
+        let mut node = Node::spawn(
+            Place { address, ..first },
+            None,
+            first.address,
+            &class_path,
+            &options,
+        );
+        node.wait_until_ready(self.nodes.len());
+        self.nodes.push(node);
+        Ok(())
+    }
+
+    /// Lets the node that has joined last leave the ring, as `nodetool decommission` does, and ends it.
+    ///
+    /// # Errors
+    /// [`Missing`] where this machine has no Java or no Maven.
+    ///
+    /// # Panics
+    /// If it does not leave, with what it says about it.
+    pub fn dismiss(&mut self) -> Result<(), Missing> {
+        let class_path = artifacts::class_path()?;
+        let node = self.nodes.pop().expect("a node has joined");
+        let port = node.orders_port.expect("it has joined, and takes orders");
+        let mut tool = Command::new("java");
+        tool.arg(format!("-Duser.home={}", node.home.display()))
+            .args(config::opened());
+        tool.args(["-cp", &class_path, "org.apache.cassandra.tools.NodeTool"]);
+        tool.args(["-h", "127.0.0.1", "-p", &port.to_string()]);
+        // Even if some keyspace of the system would like to have more replicas than nodes are left.
+        let output = tool.args(["decommission", "--force"]).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{output:?}\n{}",
+            last_lines(&node.log(), 30)
+        );
+        Ok(())
+    }
+
     /// The first node's address for clients.
     pub fn address(&self) -> SocketAddr {
         self.nodes[0].address
@@ -200,6 +270,7 @@ impl Node {
             place,
             home,
             process,
+            orders_port: options.orders_port,
         }
     }
 

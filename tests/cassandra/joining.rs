@@ -1,0 +1,135 @@
+//! A real node joins a ring, and leaves it: its listener is there before a driver hears of it, and no longer than the node.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::support::cassandra::{Cassandra, Options, loopback};
+use crate::support::driver::Driver;
+use crate::support::process::Supervised;
+use crate::support::proxy::Proxy;
+use crate::support::{available, cache};
+
+/// For anything that a cluster does on a busy machine; a node that leaves tells the others for half a minute first.
+const LIMIT: Duration = Duration::from_secs(240);
+
+#[test]
+fn a_node_that_joins_has_its_listener_before_a_driver_hears_of_it_and_loses_it_when_it_leaves() {
+    let Some(python) = available("the Python driver", Driver::python("joining.py")) else {
+        return;
+    };
+    let options = Options {
+        nodes: 2,
+        ..Options::default()
+    };
+    let Some(mut cluster) = available("a ring of two nodes", Cassandra::start(&options)) else {
+        return;
+    };
+    let listeners = free_addresses(3, cluster.address().port());
+    let rule = listeners[0].to_string().replacen(".1:", ".{n}:", 1);
+    let upstream = cluster.address().to_string();
+    let arguments = [
+        "--topology",
+        "cluster",
+        "--upstream",
+        &upstream,
+        "--listen",
+        &rule,
+    ];
+    let proxy = Proxy::launch(env!("CARGO_BIN_EXE_cqlens"), &arguments, &[], None);
+    wait_until("both listeners", &proxy, || listeners[..2].iter().all(accepts));
+
+    let folder = tempfile::tempdir().unwrap();
+    let stages = folder.path().join("stages");
+    std::fs::write(&stages, "begin").unwrap();
+    let mut command = python.command().to_vec();
+    command.extend([listeners[0].ip().to_string(), listeners[0].port().to_string()]);
+    command.push(stages.display().to_string());
+    let mut driver = Watching(Supervised::spawn(
+        &command,
+        &[],
+        &cache::log_file("joining"),
+        None,
+    ));
+    let seen = driver.waits_for("seen", &proxy);
+    let texts = |addresses: &[SocketAddr]| addresses.iter().map(ToString::to_string).collect::<Vec<_>>();
+    assert_eq!(seen["addresses"], Value::from(texts(&listeners[..2])));
+    assert!(!accepts(&listeners[2]));
+
+    available("a third node", cluster.join(&options)).unwrap();
+    let added = driver.waits_for("added", &proxy);
+    assert_eq!(added["address"], listeners[2].to_string());
+    assert_eq!(added["accepts"], true, "{}", proxy.log());
+    let is_told = format!("listen={} upstream={}", listeners[2], cluster.nodes()[2].address);
+    let log = proxy.log().replace('"', "");
+    let line = log.lines().find(|line| line.contains(&is_told)).unwrap();
+    assert!(
+        line.contains(&format!("host_id={}", added["host_id"].as_str().unwrap())),
+        "{line}"
+    );
+
+    available("the third node", cluster.dismiss()).unwrap();
+    let removed = driver.waits_for("removed", &proxy);
+    assert_eq!(removed["address"], listeners[2].to_string());
+    wait_until("its listener closes", &proxy, || !accepts(&listeners[2]));
+    assert!(listeners[..2].iter().all(accepts));
+
+    std::fs::write(&stages, "end").unwrap();
+    let ended = driver.waits_for("ended", &proxy);
+    assert!(ended["asked"].as_u64().unwrap() > 100, "{ended}");
+    assert_eq!(ended["errors"], Value::Array(Vec::new()), "{}", proxy.log());
+    let stopped = proxy.stop(LIMIT);
+    assert_eq!(stopped.code, 0, "{}", stopped.log);
+    assert!(!stopped.log.contains("ERROR"), "{}", stopped.log);
+}
+
+/// The driver's program.
+struct Watching(Supervised);
+
+impl Watching {
+    /// Its line about `event`, once it is there.
+    fn waits_for(&mut self, event: &str, proxy: &Proxy) -> Value {
+        let deadline = Instant::now() + LIMIT;
+        loop {
+            let log = self.0.log();
+            let mut lines = log
+                .lines()
+                .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+            if let Some(line) = lines.find(|line| line["event"] == event) {
+                return line;
+            }
+            let ended = self.0.ended().is_some();
+            assert!(
+                !ended && Instant::now() < deadline,
+                "never: {event}\n{log}\n{}",
+                proxy.log()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn accepts(address: &SocketAddr) -> bool {
+    TcpStream::connect(address).is_ok()
+}
+
+fn wait_until(what: &str, proxy: &Proxy, is_so: impl Fn() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < deadline, "never: {what}\n{}", proxy.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// So many neighbouring loopback addresses, from `.1` on, with the port of the nodes.
+fn free_addresses(count: usize, port: u16) -> Vec<SocketAddr> {
+    let network = |network| -> Vec<SocketAddr> {
+        let addresses = loopback::front(network, count).into_iter();
+        addresses.map(|address| SocketAddr::new(address, port)).collect()
+    };
+    (0..loopback::FRONTS)
+        .map(network)
+        .find(|addresses| addresses.iter().all(|address| TcpListener::bind(address).is_ok()))
+        .unwrap_or_else(|| panic!("port {port} is not free on any of our addresses"))
+}
