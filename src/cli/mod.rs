@@ -77,9 +77,9 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
     let log = log::start(&cli.log)?;
     match cli.command {
         Command::Proxy(args) => proxy::run(*args, settings, sources, log),
-        Command::Report(args) => report::run(&args),
-        Command::Rules(args) => rules::run(&args),
-        Command::Explain(args) => explain::run(&args),
+        Command::Report(args) => report::run(&args, settings.judging()),
+        Command::Rules(args) => rules::run(&args, &settings.judging().thresholds),
+        Command::Explain(args) => explain::run(&args, settings.judging()),
         Command::Demo(args) => demo::run(&args),
     }
 }

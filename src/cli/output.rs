@@ -9,13 +9,13 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use jiff::Timestamp;
+use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
 use crate::{
     audit::HashKey,
     catalog::Live,
     report::{Format, Report},
-    rules,
+    rules::Judging,
     sink::{SnapshotDir, replace},
     window::{Cluster, Snapshot, Window},
 };
@@ -24,6 +24,7 @@ use crate::{
 pub(super) struct Outputs {
     places: Places,
     key: HashKey,
+    judging: Judging,
     /// Everything since the start, for the report.
     all: Option<Window>,
     /// What was said of tables since the start.
@@ -68,11 +69,13 @@ impl Outputs {
         report: Option<&Path>,
         snapshot_dir: Option<&Path>,
         key: HashKey,
+        judging: Judging,
     ) -> anyhow::Result<Self> {
         let places = Places::open(report, snapshot_dir)?;
         Ok(Self {
             places,
             key,
+            judging,
             all: None,
             rekeyed: BTreeSet::new(),
             failures: 0,
@@ -87,6 +90,13 @@ impl Outputs {
     /// Writes to other places from now on; a report there is over everything since the start.
     pub(super) fn move_to(&mut self, places: Places, live: &Live) {
         self.places = places;
+        let written = self.write_report(live);
+        self.settle(written);
+    }
+
+    /// Judges by other thresholds and acceptances from now on, everything since the start included.
+    pub(super) fn judge_by(&mut self, judging: Judging, live: &Live) {
+        self.judging = judging;
         let written = self.write_report(live);
         self.settle(written);
     }
@@ -159,8 +169,9 @@ impl Outputs {
             return Ok(());
         };
         let schema = live.schema();
-        let findings = rules::check(window, &schema, &rules::Settings::default());
-        let report = Report::new(window, &cluster(live), &schema, findings, Timestamp::now());
+        let now = Timestamp::now();
+        let judgement = self.judging.judge(window, &schema, today(now));
+        let report = Report::new(window, &cluster(live), &schema, judgement, now);
         replace(path, |to| report.render(*format, to))
             .with_context(|| format!("cannot write {}", path.display()))
     }
@@ -182,6 +193,11 @@ impl Outputs {
         }
         notices
     }
+}
+
+/// The day on which acceptances are judged, the same everywhere.
+pub(super) fn today(now: Timestamp) -> Date {
+    now.to_zoned(TimeZone::UTC).date()
 }
 
 /// Tables of one window of which it is said; the others of so large a migration are like these.

@@ -10,10 +10,11 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 
+use super::output::today;
 use crate::{
     catalog::Schema,
     report::{Format, Report},
-    rules::{self, Settings, Severity},
+    rules::{Judging, Severity},
     sink,
     window::{Cluster, Snapshot, Window},
 };
@@ -36,7 +37,7 @@ pub(super) struct Args {
     /// Where to; standard output without it.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Exit with code 1 if a finding is of this severity or above.
+    /// Exit with code 1 if a finding that nobody has accepted is of this severity or above.
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
 }
@@ -46,17 +47,12 @@ pub(super) struct Args {
 /// # Errors
 /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of time, an output
 /// that cannot be written.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     let merged = Merged::read(args)?;
     let schema = merged.schema()?;
-    let judgement = rules::check(&merged.window, &schema, &Settings::new());
-    let report = Report::new(
-        &merged.window,
-        &merged.cluster,
-        &schema,
-        judgement,
-        Timestamp::now(),
-    );
+    let now = Timestamp::now();
+    let judgement = judging.judge(&merged.window, &schema, today(now));
+    let report = Report::new(&merged.window, &merged.cluster, &schema, judgement, now);
     write(&report, args)?;
     let fails = |severity| report.findings.iter().any(|finding| finding.severity >= severity);
     Ok(match args.fail_on {
@@ -245,7 +241,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        rules::testing::{read, window},
+        rules::{
+            Acceptance,
+            testing::{read, window},
+        },
         window::{Flag, PartitionClass},
     };
 
@@ -253,6 +252,10 @@ mod tests {
     struct Command {
         #[command(flatten)]
         args: Args,
+    }
+
+    fn run_typed(args: &Args) -> anyhow::Result<ExitCode> {
+        run(args, &Judging::default())
     }
 
     fn typed(arguments: &[&str]) -> Args {
@@ -295,7 +298,7 @@ mod tests {
 
     fn json(folder: &tempfile::TempDir, more: &[&str]) -> serde_json::Value {
         let (from, to) = (path(folder, ""), path(folder, "report.json"));
-        run(&typed(&[&[from.as_str(), "-o", to.as_str()], more].concat())).unwrap();
+        run_typed(&typed(&[&[from.as_str(), "-o", to.as_str()], more].concat())).unwrap();
         serde_json::from_slice(&fs::read(to).unwrap()).unwrap()
     }
 
@@ -326,7 +329,7 @@ mod tests {
         assert_eq!(until["window"]["start"], "2026-11-21T07:00:00Z");
         assert_eq!(until["coverage"]["requests"], 100);
         let from = path(&folder, "");
-        let error = run(&typed(&[&from, "--until", "2020-01-01"]))
+        let error = run_typed(&typed(&[&from, "--until", "2020-01-01"]))
             .unwrap_err()
             .to_string();
         assert_eq!(error, "no window of 2 snapshots begins in that span of time");
@@ -336,12 +339,52 @@ mod tests {
     fn a_finding_at_or_above_the_limit_is_exit_code_one() {
         let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
         let (from, to) = (path(&folder, ""), path(&folder, "report.md"));
-        let code = |limit| run(&typed(&[&from, "-o", &to, "--fail-on", limit])).unwrap();
+        let code = |limit| run_typed(&typed(&[&from, "-o", &to, "--fail-on", limit])).unwrap();
         assert_eq!(code("high"), ExitCode::from(1));
         let rare = snapshot("a", "2026-11-01T08:00:00Z");
         let file = File::create(path(&folder, "1.cqlens.json"));
         rare.write(&mut file.unwrap()).unwrap();
         assert_eq!(code("high"), ExitCode::SUCCESS);
+    }
+
+    fn accepting_filters(until: &str) -> Judging {
+        let acceptance = Acceptance {
+            rule: Some("allow-filtering"),
+            table: None,
+            pattern: None,
+            at_most: None,
+            owner: "platform".to_owned(),
+            reason: "admin page".to_owned(),
+            until: until.parse().unwrap(),
+            place: "cqlens.toml:1".to_owned(),
+        };
+        Judging {
+            acceptances: vec![acceptance],
+            ..Judging::default()
+        }
+    }
+
+    #[test]
+    fn an_accepted_finding_is_no_failure_until_it_expires() {
+        let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
+        let (from, to) = (path(&folder, ""), path(&folder, "report.json"));
+        let report = |until| {
+            let args = typed(&[&from, "-o", &to, "--fail-on", "high"]);
+            let code = run(&args, &accepting_filters(until)).unwrap();
+            let json: serde_json::Value = serde_json::from_slice(&fs::read(&to).unwrap()).unwrap();
+            (code, json)
+        };
+        let (code, json) = report("9999-01-01");
+        assert_eq!(code, ExitCode::SUCCESS);
+        let accepted = &json["accepted"][0];
+        assert_eq!(accepted["rule"], "allow-filtering");
+        assert_eq!(accepted["acceptance"]["owner"], "platform");
+        assert_eq!(accepted["acceptance"]["until"], "9999-01-01");
+        assert_eq!(accepted["acceptance"]["state"], "in-force");
+        let (code, json) = report("2020-01-01");
+        assert_eq!(code, ExitCode::from(1));
+        assert_eq!(json["accepted"], serde_json::json!([]));
+        assert_eq!(json["findings"][0]["acceptance"]["state"], "expired");
     }
 
     #[test]
@@ -357,11 +400,11 @@ mod tests {
             b"{\"format\":\"cqlens.snapshot.v9\"}",
         ] {
             fs::write(&damaged, bytes).unwrap();
-            let error = run(&typed(&[&path(&folder, "")])).unwrap_err();
+            let error = run_typed(&typed(&[&path(&folder, "")])).unwrap_err();
             assert_eq!(error.to_string(), format!("cannot read the snapshot {damaged}"));
         }
         let missing = path(&folder, "no.cqlens.json");
-        let error = run(&typed(&[&missing])).unwrap_err().to_string();
+        let error = run_typed(&typed(&[&missing])).unwrap_err().to_string();
         assert_eq!(error, format!("cannot open the snapshot {missing}"));
     }
 
@@ -371,7 +414,7 @@ mod tests {
             snapshot("a", "2026-11-21T07:00:00Z"),
             snapshot("b", "2026-11-21T08:00:00Z"),
         ]);
-        let error = run(&typed(&[&path(&folder, "")])).unwrap_err().to_string();
+        let error = run_typed(&typed(&[&path(&folder, "")])).unwrap_err().to_string();
         assert!(
             error.contains("is of cluster \"b\", but") && error.ends_with("report them apart"),
             "{error}"
@@ -396,10 +439,10 @@ mod tests {
             ("r.txt", "# Query"),
         ] {
             let to = path(&folder, name);
-            run(&typed(&[&from, "-o", &to])).unwrap();
+            run_typed(&typed(&[&from, "-o", &to])).unwrap();
             assert!(fs::read_to_string(&to).unwrap().starts_with(beginning), "{name}");
         }
-        let error = run(&typed(&[&from, "-o", &path(&folder, "no/such/r.md")]))
+        let error = run_typed(&typed(&[&from, "-o", &path(&folder, "no/such/r.md")]))
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("cannot write the report to "), "{error}");

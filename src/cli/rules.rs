@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use crate::rules::{self, About, RULES};
+use crate::rules::{self, About, RULES, Settings, Threshold};
 
 /// Lists the rules, or explains one of them.
 #[derive(Debug, clap::Args)]
@@ -20,16 +20,16 @@ pub(super) struct Args {
     markdown: bool,
 }
 
-/// Prints the catalogue, or the page of one rule.
+/// Prints the catalogue, or the page of one rule with the thresholds that are set.
 ///
 /// # Errors
 /// A rule that does not exist, standard output that cannot be written.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> {
     let text = match &args.id {
         None if args.markdown => document(),
         None => catalogue(),
         Some(id) => match rules::find(id) {
-            Some(rule) => page(rule.about(), 1),
+            Some(rule) => page(rule.about(), 1, settings),
             None => bail!(unknown(id)),
         },
     };
@@ -69,7 +69,7 @@ fn document() -> String {
             .filter(|about| about.group == group)
         {
             contents += &format!("- [`{0}`](#{0}): {1}\n", about.id, about.summary);
-            pages += &format!("\n{}", page(about, 2));
+            pages += &format!("\n{}", page(about, 2, &Settings::new()));
         }
     }
     format!(
@@ -88,7 +88,7 @@ fn capitalized(text: &str) -> String {
 }
 
 /// A page as the best linters have it; Markdown that also reads well as plain text. Its own heading has the level.
-fn page(about: &About, level: usize) -> String {
+fn page(about: &About, level: usize, settings: &Settings) -> String {
     let mark = "#".repeat(level);
     let mut text = format!("{mark} {}\n\n{}\n", about.id, wrapped(about.summary, ""));
     let section = |text: &mut String, heading: &str, body: &str| {
@@ -101,24 +101,40 @@ fn page(about: &About, level: usize) -> String {
     section(&mut text, "Better", &indented(about.after));
     section(&mut text, "What to do", &wrapped(about.fix, ""));
     section(&mut text, "Severity", &wrapped(about.severity, ""));
-    let thresholds: Vec<_> = about
-        .thresholds
-        .iter()
-        .map(|threshold| {
-            let (name, unit, origin) = (threshold.name, threshold.unit, threshold.origin);
-            let default = threshold.default;
-            let line = format!("- `{name}` = {default} {unit}: {origin}");
-            wrapped(&line, "  ")
-        })
-        .collect();
     section(
         &mut text,
         "Thresholds and where their defaults come from",
-        &thresholds.join("\n"),
+        &thresholds(about, settings),
     );
     section(&mut text, "What it must see", &wrapped(about.needs, ""));
     section(&mut text, "Source", &wrapped(about.source, ""));
     text
+}
+
+/// The table of settings that they stand in, and a line for each; nothing where there are none.
+fn thresholds(about: &About, settings: &Settings) -> String {
+    if about.thresholds.is_empty() {
+        return String::new();
+    }
+    let line = |threshold: &Threshold| {
+        let Threshold {
+            name,
+            unit,
+            default,
+            origin,
+        } = threshold;
+        let set = settings.get(&(about.id.to_owned(), (*name).to_owned()));
+        let line = match set {
+            Some(value) if value != default => {
+                format!("- `{name}` = {value} {unit}, as set; without a setting {default}: {origin}")
+            }
+            _ => format!("- `{name}` = {default} {unit}: {origin}"),
+        };
+        wrapped(&line, "  ")
+    };
+    let lines: Vec<_> = about.thresholds.iter().map(line).collect();
+    let place = format!("In the file of settings, below `[rules.{}]`:", about.id);
+    format!("{place}\n\n{}", lines.join("\n"))
 }
 
 fn indented(cql: &str) -> String {
@@ -150,7 +166,7 @@ fn wrapped(text: &str, indent: &str) -> String {
 }
 
 /// The error for an id that no rule has, with those that it may have meant.
-fn unknown(id: &str) -> String {
+pub(super) fn unknown(id: &str) -> String {
     let mut by_distance: Vec<_> = RULES.iter().map(|rule| rule.about().id).collect();
     by_distance.sort_by_key(|candidate| (std::cmp::Reverse(likeness(id, candidate)), *candidate));
     let close: Vec<_> = by_distance
@@ -206,7 +222,24 @@ mod tests {
 
     #[test]
     fn a_page_tells_everything_that_the_rule_says_of_itself() {
-        insta::assert_snapshot!(page(rules::find("in-partition-key").unwrap().about(), 1));
+        insta::assert_snapshot!(page(
+            rules::find("in-partition-key").unwrap().about(),
+            1,
+            &Settings::new()
+        ));
+    }
+
+    #[test]
+    fn a_page_shows_what_is_set_beside_the_default() {
+        let about = rules::find("in-partition-key").unwrap().about();
+        let threshold = &about.thresholds[0];
+        let key = (about.id.to_owned(), threshold.name.to_owned());
+        let page = page(about, 1, &Settings::from([(key, 7.5)]));
+        let line = format!(
+            "- `{}` = 7.5 {}, as set; without a setting {}: ",
+            threshold.name, threshold.unit, threshold.default
+        );
+        assert!(page.replace("\n  ", " ").contains(&line), "{page}");
     }
 
     #[test]
@@ -233,7 +266,7 @@ mod tests {
     #[test]
     fn no_line_of_a_page_is_too_long_to_read() {
         for rule in RULES {
-            let page = page(rule.about(), 1);
+            let page = page(rule.about(), 1, &Settings::new());
             let long = page.lines().find(|line| line.chars().count() > WIDTH + 12);
             assert_eq!(long, None, "{}", rule.about().id);
         }
@@ -242,12 +275,11 @@ mod tests {
     #[test]
     fn an_unknown_rule_is_an_error_with_the_names_that_come_close() {
         let error = |id: &str| {
-            run(&Args {
+            let args = Args {
                 id: Some(id.to_owned()),
                 markdown: false,
-            })
-            .unwrap_err()
-            .to_string()
+            };
+            run(&args, &Settings::new()).unwrap_err().to_string()
         };
         assert_eq!(
             error("alow_filtering"),

@@ -17,7 +17,7 @@ use crate::{
         Schema,
         schema::{ColumnKind, Order, Table, is_system},
     },
-    rules::{self, Finding, Judgement, RULES},
+    rules::{self, Comment, Finding, Judgement, RULES},
     window::{
         Cluster, Distinct, Distribution, Paging, Pattern, PatternId, Repeats, Scanned, StatementKind,
         TableName, TableTraffic, TokenRanges, Tombstones, Window,
@@ -37,11 +37,14 @@ impl Report {
         generated_at: Timestamp,
     ) -> Self {
         let (patterns, system_patterns) = patterns(window);
-        let findings: Vec<_> = judgement
-            .findings
-            .into_iter()
-            .map(|finding| finding_report(finding, window))
-            .collect();
+        let reports = |findings: Vec<Finding>| -> Vec<_> {
+            findings
+                .into_iter()
+                .map(|finding| finding_report(finding, window))
+                .collect()
+        };
+        let findings = reports(judgement.findings);
+        let accepted = reports(judgement.accepted);
         let totals = totals(window);
         let rules: Vec<_> = RULES.iter().map(|rule| rule.about().id).collect();
         let tables = tables(window, schema, &patterns);
@@ -51,6 +54,7 @@ impl Report {
             tables: tables.len(),
             patterns: &patterns,
             findings: &findings,
+            accepted: accepted.len(),
             rules: rules.len(),
         });
         Self {
@@ -77,6 +81,9 @@ impl Report {
             load: LoadReport::of(window),
             sequences: Vec::new(),
             findings,
+            accepted,
+            idle_acceptances: judgement.idle,
+            acceptance_mistakes: judgement.mistakes,
             rules,
             blind_spots: judgement.blind_spots,
             clients: window.clients.clone(),
@@ -282,7 +289,7 @@ fn table_report(
         patterns,
         columns: definition.map(columns).unwrap_or_default(),
         view_of: definition.and_then(Table::base).map(str::to_owned),
-        comment: definition.map_or("", Table::comment).to_owned(),
+        comment: definition.map_or_else(String::new, |table| Comment::of(table).text),
     }
 }
 
@@ -320,6 +327,7 @@ fn finding_report(finding: Finding, window: &Window) -> FindingReport {
         advice: finding.advice,
         suggested_cql: finding.suggested_cql,
         reference: finding.reference,
+        acceptance: finding.acceptance,
         chart: worst.and_then(chart),
     }
 }

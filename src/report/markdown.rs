@@ -15,6 +15,7 @@ const MOST_NODES: usize = 50;
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     opening(report, to)?;
     findings(report, to)?;
+    accepted(report, to)?;
     tables(report, to)?;
     patterns(report, to)?;
     nodes(report, to)?;
@@ -75,6 +76,9 @@ fn finding(report: &Report, at: usize, finding: &FindingReport, to: &mut dyn Wri
         "\n### {at}. {title}\n\n**{}** `{}`\n",
         finding.severity, finding.rule
     )?;
+    if let Some(acceptance) = &finding.acceptance {
+        writeln!(to, "{}\n", prose(&acceptance.to_string()))?;
+    }
     for id in finding.patterns.iter().take(3) {
         if let Some(pattern) = report.patterns.iter().find(|pattern| pattern.id == *id) {
             fenced(&pattern.cql, to)?;
@@ -88,6 +92,31 @@ fn finding(report: &Report, at: usize, finding: &FindingReport, to: &mut dyn Wri
     for cql in &finding.suggested_cql {
         writeln!(to)?;
         fenced(cql, to)?;
+    }
+    Ok(())
+}
+
+fn accepted(report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    if !report.speaks_of_acceptances() {
+        return Ok(());
+    }
+    writeln!(to, "\n## Accepted\n")?;
+    for finding in &report.accepted {
+        let acceptance = finding.acceptance.as_ref().map(ToString::to_string);
+        writeln!(
+            to,
+            "- **{}** `{}`: {}. {}",
+            finding.severity,
+            finding.rule,
+            prose(&finding.title),
+            prose(&acceptance.unwrap_or_default())
+        )?;
+    }
+    for line in report
+        .idle_lines()
+        .chain(report.acceptance_mistakes.iter().cloned())
+    {
+        writeln!(to, "- {}", prose(&line))?;
     }
     Ok(())
 }

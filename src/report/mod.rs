@@ -3,6 +3,7 @@
 //! [`Report::new`] is a pure function: the same window gives the same report. The JSON form is a contract:
 //! fields may be added, none is renamed. Times are RFC 3339, durations `_us`, sizes `_bytes`.
 
+mod acceptance;
 mod build;
 mod evidence;
 mod html;
@@ -24,7 +25,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::{
-    rules::BlindSpot,
+    rules::{Applied, BlindSpot},
     window::{Cluster, Coverage},
 };
 
@@ -93,8 +94,14 @@ pub struct Report {
     pub load: LoadReport,
     /// Statements that belong together.
     pub sequences: Vec<SequenceReport>,
-    /// What the rules say, the costliest first.
+    /// What the rules say and nobody has accepted, the costliest first.
     pub findings: Vec<FindingReport>,
+    /// What the rules say and somebody has accepted, the costliest first.
+    pub accepted: Vec<FindingReport>,
+    /// Acceptances of what was not found.
+    pub idle_acceptances: Vec<Applied>,
+    /// What was meant as an acceptance and is none, in whole sentences.
+    pub acceptance_mistakes: Vec<String>,
     /// The ids of all rules that were run.
     pub rules: Vec<&'static str>,
     /// What the rules could not see.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::RoutingReport;
 use crate::{
     number,
-    rules::Severity,
+    rules::{Applied, Severity},
     window::{Flag, PartitionClass, PatternId, RetryCause, StatementKind},
 };
 
@@ -137,7 +137,7 @@ pub struct TableReport {
     pub columns: Vec<ColumnReport>,
     /// The table that a materialized view is made of.
     pub view_of: Option<String>,
-    /// The table's comment in the schema.
+    /// The table's comment in the schema, without what it accepts.
     pub comment: String,
 }
 
@@ -381,6 +381,9 @@ pub struct FindingReport {
     pub suggested_cql: Vec<String>,
     /// Where the rule comes from.
     pub reference: &'static str,
+    /// By whom it is accepted, or was; absent where nobody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acceptance: Option<Applied>,
     /// The distribution that shows it best.
     #[serde(skip)]
     pub chart: Option<Chart>,

@@ -18,6 +18,7 @@ pub(super) struct Facts<'a> {
     pub(super) tables: usize,
     pub(super) patterns: &'a [PatternReport],
     pub(super) findings: &'a [FindingReport],
+    pub(super) accepted: usize,
     pub(super) rules: usize,
 }
 
@@ -50,6 +51,11 @@ pub(super) fn summarize(facts: &Facts<'_>) -> Summary {
 }
 
 fn headline(facts: &Facts<'_>) -> String {
+    let but = match facts.accepted {
+        0 => String::new(),
+        1 => " but an accepted one".to_owned(),
+        more => format!(" but {} accepted ones", number::word(more as u64)),
+    };
     let costly: BTreeSet<_> = facts
         .findings
         .iter()
@@ -58,8 +64,8 @@ fn headline(facts: &Facts<'_>) -> String {
         .collect();
     if costly.is_empty() {
         return match facts.findings.first().map(|finding| finding.severity) {
-            None => "No findings.".to_owned(),
-            Some(worst) => format!("No finding above {worst}."),
+            None => format!("No findings{but}."),
+            Some(worst) => format!("No finding above {worst}{but}."),
         };
     }
     let those = facts
@@ -96,6 +102,7 @@ fn detail(facts: &Facts<'_>) -> String {
         .into_iter()
         .filter(|&(_, number)| number > 0)
         .map(|(severity, number)| format!("{} {severity}", number::count(number as u64)))
+        .chain((facts.accepted > 0).then(|| format!("{} accepted", number::count(facts.accepted as u64))))
         .collect::<Vec<_>>()
         .join(", ");
     if worst.severity < Severity::Medium {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{About, Settings};
+use super::{About, Applied, Settings};
 use crate::window::{Pattern, PatternHead, PatternId, StatementKind, Window};
 
 /// How much a finding matters. `High` is the greatest.
@@ -84,6 +84,8 @@ pub struct Finding {
     pub cost: f64,
     /// The rule's source.
     pub reference: &'static str,
+    /// By whom it is accepted, or was.
+    pub acceptance: Option<Applied>,
 }
 
 impl Finding {
@@ -106,6 +108,7 @@ impl Finding {
             suggested_cql: Vec::new(),
             cost: cost(pattern),
             reference: about.source,
+            acceptance: None,
         }
     }
 
@@ -148,6 +151,7 @@ impl Finding {
             suggested_cql: Vec::new(),
             cost: patterns.iter().map(|(_, pattern)| cost(pattern)).sum(),
             reference: about.source,
+            acceptance: None,
         }
     }
 
@@ -188,8 +192,14 @@ pub struct BlindSpot {
 /// All that the rules say of a window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judgement {
-    /// What they found: the severest first, then the costliest.
+    /// What they found and nobody has accepted: the severest first, then the costliest.
     pub findings: Vec<Finding>,
+    /// What they found and somebody has accepted.
+    pub accepted: Vec<Finding>,
+    /// Acceptances of what was not found.
+    pub idle: Vec<Applied>,
+    /// What was meant as an acceptance and is none, in whole sentences.
+    pub mistakes: Vec<String>,
     /// What they could not see.
     pub blind_spots: Vec<BlindSpot>,
 }

@@ -4,6 +4,7 @@
 //! findings of merged windows equal those of one long window. What a rule says about itself (`About`) is the one
 //! source of `cqlens rules`, of the reports' advice and of the documentation.
 
+mod acceptance;
 mod client;
 mod error_code;
 mod figures;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 
 use crate::{catalog::Schema, window::Window};
 
+pub use acceptance::{Acceptance, AcceptanceState, Applied, Comment, Judging, Sorted, day, set_apart};
 pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement, Severity, cost};
 
 /// One thing that can be wrong with a data model or its use.
@@ -68,6 +70,13 @@ pub struct Threshold {
     pub default: f64,
     /// Where the default comes from.
     pub origin: &'static str,
+}
+
+impl Threshold {
+    /// Whether it is a part of a whole, 0 to 1.
+    pub fn is_share(&self) -> bool {
+        self.unit.starts_with("of the ")
+    }
 }
 
 /// Every rule, in the order of the catalogue.
@@ -181,6 +190,7 @@ mod tests {
                 let name = format!("`{}`", threshold.name);
                 assert!(about.severity.contains(&name), "{}: {name}", about.id);
                 assert!(threshold.default.is_finite() && threshold.default > 0.0, "{name}");
+                assert!(!threshold.is_share() || threshold.default <= 1.0, "{name}");
                 assert!(
                     !threshold.unit.is_empty() && !threshold.origin.is_empty(),
                     "{name}"

@@ -9,12 +9,12 @@ use cqlens_proto::cql::{self, ParseError, Template};
 use cqlens_proto::message::Values;
 use serde::Serialize;
 
-use super::lint;
+use super::lint::Judge;
 use super::touched::Touched;
 use crate::audit::plan::{BatchSum, Facts, Limits, Plan, Refusal};
 use crate::audit::{Count, Footprint, Keys, Once};
 use crate::catalog::Schema;
-use crate::rules::Severity;
+use crate::rules::{Finding, Severity};
 use crate::window::Reason;
 
 /// The answer to one statement.
@@ -40,6 +40,9 @@ pub(super) struct Answer {
     fingerprint: Option<String>,
     /// The rules that one execution makes fire, by id; what is not executed makes none fire.
     findings: Vec<&'static str>,
+    /// Those that somebody has accepted; absent where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    accepted: Vec<&'static str>,
     /// The severest of them.
     #[serde(skip)]
     pub(super) worst: Option<Severity>,
@@ -133,6 +136,7 @@ pub(super) struct Error {
 /// A statement with what is bound to it, and where its names belong.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'c> {
+    pub(super) judge: &'c Judge<'c>,
     pub(super) keyspace: Option<&'c str>,
     /// An empty schema where none was given.
     pub(super) schema: &'c Schema,
@@ -307,11 +311,15 @@ impl Answer {
         if self.error.is_some() {
             return self;
         }
-        let found = lint::findings(&once(), context.schema);
-        let ids: BTreeSet<_> = found.iter().map(|finding| finding.rule).collect();
+        let judged = context.judge.findings(&once(), context.schema);
+        let ids = |findings: &[Finding]| -> Vec<_> {
+            let ids: BTreeSet<_> = findings.iter().map(|finding| finding.rule).collect();
+            ids.into_iter().collect()
+        };
         Self {
-            findings: ids.into_iter().collect(),
-            worst: found.iter().map(|finding| finding.severity).max(),
+            findings: ids(&judged.open),
+            accepted: ids(&judged.accepted),
+            worst: judged.open.iter().map(|finding| finding.severity).max(),
             ..self
         }
     }

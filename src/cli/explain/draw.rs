@@ -152,7 +152,11 @@ impl Remark {
             Severity::Low => Level::NOTE.with_name("low"),
             Severity::Info => Level::INFO.with_name("info"),
         };
-        let help = std::iter::once(finding.advice).chain(finding.suggested_cql);
+        let lapsed = finding.acceptance.map(|acceptance| acceptance.to_string());
+        let help = lapsed
+            .into_iter()
+            .chain([finding.advice])
+            .chain(finding.suggested_cql);
         Self {
             level,
             id: finding.rule,

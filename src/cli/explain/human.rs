@@ -8,7 +8,7 @@ use cqlens_proto::message::Values;
 
 use super::answer::{extension_error, says_nothing};
 use super::draw::{Remark, Source};
-use super::lint::{self, Outcome};
+use super::lint::{self, Judge, Outcome};
 use crate::audit::plan::Plan;
 use crate::audit::{Count, Footprint, Keys, Once};
 use crate::catalog::Schema;
@@ -22,9 +22,11 @@ pub(super) fn explain(
     out: &mut impl Write,
     keyspace: Option<&str>,
     schema: Option<&Schema>,
+    judge: &Judge<'_>,
 ) -> io::Result<Outcome> {
     let mut script = Script {
         source,
+        judge,
         keyspace: keyspace.map(ToOwned::to_owned),
         schema: schema.cloned().unwrap_or_default(),
         has_schema: schema.is_some(),
@@ -37,12 +39,14 @@ pub(super) fn explain(
             Err(error) => script.is_wrong(out, &Remark::of_parse(&error), span)?,
         }
     }
+    lint::warn_of_mistakes(&script.schema);
     Ok(script.outcome)
 }
 
 /// A script that is being explained, and what its statements have changed so far.
 struct Script<'s> {
     source: &'s Source<'s>,
+    judge: &'s Judge<'s>,
     keyspace: Option<String>,
     schema: Schema,
     has_schema: bool,
@@ -103,7 +107,8 @@ impl Script<'_> {
         let lists = self.lists_of_keys(statement, &plan);
         let template = Template::of(statement, self.keyspace.as_deref());
         let once = Once::of(template, plan, footprint);
-        for finding in lint::findings(&once, &self.schema) {
+        let judged = self.judge.findings(&once, &self.schema);
+        for finding in judged.open {
             self.outcome.worst = self.outcome.worst.max(Some(finding.severity));
             let spans = match finding.rule {
                 "in-partition-key" | "in-cartesian-product" => lists.clone(),
@@ -111,6 +116,11 @@ impl Script<'_> {
             };
             let remark = Remark::of_finding(finding, spans);
             self.source.draw(out, &remark, statement.span)?;
+        }
+        for finding in judged.accepted {
+            let acceptance = finding.acceptance.map(|acceptance| acceptance.to_string());
+            let said = acceptance.unwrap_or_default();
+            writeln!(out, "    {} {}: {said}\n", finding.severity, finding.rule)?;
         }
         Ok(())
     }
@@ -203,17 +213,41 @@ fn serde_name(flag: &Flag) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::Severity;
+    use crate::rules::{Judging, Severity};
 
     fn explained(text: &str) -> (String, Outcome) {
         let source = Source::new("q.cql", text, false);
         let mut out = Vec::new();
-        let outcome = explain(&source, &mut out, None, None).unwrap();
+        let judging = Judging::default();
+        let judge = Judge::new(&judging, jiff::civil::date(2027, 1, 1));
+        let outcome = explain(&source, &mut out, None, None, &judge).unwrap();
         (String::from_utf8(out).unwrap(), outcome)
     }
 
     const TABLE: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};\nUSE shop;\n\
                          CREATE TABLE kv (k int PRIMARY KEY, v int);\n";
+
+    #[test]
+    fn what_a_comment_accepts_is_said_and_fails_nothing() {
+        let script = |until| {
+            format!(
+                "{TABLE}CREATE TABLE t (k int PRIMARY KEY, v int) WITH comment =
+                 'cqlens:accept allow-filtering owner=platform until={until} reason=admin page';
+                 SELECT k FROM t WHERE v = 1 LIMIT 5 ALLOW FILTERING;"
+            )
+        };
+        let (text, outcome) = explained(&script("2027-01-01"));
+        let said =
+            "allow-filtering: Accepted by platform until 1 January 2027: admin page (comment of shop.t).";
+        assert!(text.contains(said), "{text}");
+        assert_eq!(outcome.worst, None, "{text}");
+        let (text, outcome) = explained(&script("2026-12-31"));
+        assert!(
+            text.contains("Was accepted by platform until 31 December 2026"),
+            "{text}"
+        );
+        assert!(outcome.worst.is_some());
+    }
 
     #[test]
     fn a_syntax_error_is_drawn_and_the_next_statement_is_read() {

@@ -7,7 +7,7 @@ use cqlens_proto::message::{Value, ValuesBuf};
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Context, Error};
-use super::lint::Outcome;
+use super::lint::{self, Judge, Outcome};
 use crate::audit::Keys;
 use crate::catalog::Schema;
 
@@ -58,9 +58,12 @@ pub(super) fn explain(
     out: &mut impl Write,
     keyspace: Option<&str>,
     schema: Option<&Schema>,
+    judge: &Judge<'_>,
 ) -> io::Result<Outcome> {
     let none = Schema::default();
+    lint::warn_of_mistakes(schema.unwrap_or(&none));
     let context = Context {
+        judge,
         keyspace,
         schema: schema.unwrap_or(&none),
         has_schema: schema.is_some(),
@@ -182,18 +185,21 @@ fn bad_input(message: String) -> Answer {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::rules::Judging;
 
     const SCHEMA: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};
         CREATE TABLE shop.kv (k int PRIMARY KEY, v int);";
 
     fn answers(input: &str) -> Vec<serde_json::Value> {
         let schema = Schema::from_cql(SCHEMA).unwrap();
+        let judging = Judging::default();
         let mut out = Vec::new();
         explain(
             BufReader::new(input.as_bytes()),
             &mut out,
             Some("shop"),
             Some(&schema),
+            &Judge::new(&judging, jiff::civil::date(2027, 1, 1)),
         )
         .unwrap();
         let lines = std::str::from_utf8(&out).unwrap().lines();

@@ -1,17 +1,61 @@
 //! What the rules find in one statement, and what that means for the exit code.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
+
+use jiff::civil::Date;
 
 use crate::audit::Once;
 use crate::catalog::Schema;
-use crate::rules::{self, Finding, Settings, Severity};
+use crate::rules::{self, Comment, Judging, Severity, Sorted};
 
-/// The findings on the statement that was executed once, the severest first.
-pub(super) fn findings(once: &Once, schema: &Schema) -> Vec<Finding> {
-    let mut findings = rules::check(&once.window, schema, &Settings::new()).findings;
-    // What a rule says of the schema as a whole is said of no statement.
-    findings.retain(|finding| finding.patterns.contains(&once.id));
-    findings
+/// By what statements are judged.
+#[derive(Debug)]
+pub(super) struct Judge<'j> {
+    judging: &'j Judging,
+    today: Date,
+}
+
+impl<'j> Judge<'j> {
+    /// Thresholds and acceptances as set, judged on that day.
+    pub(super) fn new(judging: &'j Judging, today: Date) -> Self {
+        Self { judging, today }
+    }
+
+    /// The findings on the statement that was executed once, by whether they are accepted, the severest first.
+    pub(super) fn findings(&self, once: &Once, schema: &Schema) -> Sorted {
+        let mut findings = rules::check(&once.window, schema, &self.judging.thresholds).findings;
+        // What a rule says of the schema as a whole is said of no statement.
+        findings.retain(|finding| finding.patterns.contains(&once.id));
+        // Only the comments that may speak of it are read, since this is done for each statement.
+        let tables: BTreeSet<_> = findings
+            .iter()
+            .filter_map(|finding| Some((finding.keyspace.as_deref()?, finding.table.as_deref()?)))
+            .collect();
+        let of_comments = tables
+            .into_iter()
+            .filter_map(|(keyspace, table)| schema.table(keyspace, table))
+            .flat_map(|table| Comment::of(table).acceptances);
+        let acceptances: Vec<_> = self
+            .judging
+            .acceptances
+            .iter()
+            .cloned()
+            .chain(of_comments)
+            .collect();
+        rules::set_apart(findings, &acceptances, self.today)
+    }
+}
+
+/// Says what comments of tables mean to accept and do not.
+pub(super) fn warn_of_mistakes(schema: &Schema) {
+    let tables = schema
+        .keyspaces
+        .values()
+        .flat_map(|keyspace| keyspace.tables.values());
+    for mistake in tables.flat_map(|table| Comment::of(table).mistakes) {
+        tracing::warn!("{mistake}");
+    }
 }
 
 /// What became of the statements that were explained.
@@ -19,7 +63,7 @@ pub(super) fn findings(once: &Once, schema: &Schema) -> Vec<Finding> {
 pub(super) struct Outcome {
     /// Texts that are no CQL, or that Cassandra would refuse.
     pub(super) wrong: usize,
-    /// The severest finding.
+    /// The severest finding that nobody has accepted.
     pub(super) worst: Option<Severity>,
 }
 

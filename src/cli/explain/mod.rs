@@ -16,12 +16,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use jiff::Timestamp;
 
 use self::draw::Source;
-use self::lint::Outcome;
-use super::{log, schema_file};
+use self::lint::{Judge, Outcome};
+use super::{log, output::today, schema_file};
 use crate::catalog::Schema;
-use crate::rules::Severity;
+use crate::rules::{Judging, Severity};
 
 /// Explain CQL statements without a cluster: what they touch, what the rules find, and what Cassandra would refuse.
 #[derive(Debug, clap::Args)]
@@ -36,7 +37,7 @@ pub(super) struct Args {
     /// Read one JSON record a line (`{"id", "keyspace", "query", "values"}`), answer one JSON object a line.
     #[arg(long)]
     json: bool,
-    /// Exit with code 1 if a finding is of this severity or above.
+    /// Exit with code 1 if a finding that nobody has accepted is of this severity or above.
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
     /// CQL files; `-` or none: standard input.
@@ -59,16 +60,17 @@ Cassandra would refuse. With --json the last two are answers, and change the exi
 ///
 /// # Errors
 /// A schema that cannot be read, or output that cannot be written; a reader that has gone away is no error.
-pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     let schema = args.schema.as_deref().map(schema_file::read).transpose()?;
-    let outcome = explain(args, schema.as_ref());
+    let judge = Judge::new(judging, today(Timestamp::now()));
+    let outcome = explain(args, schema.as_ref(), &judge);
     match outcome {
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         other => other,
     }
 }
 
-fn explain(args: &Args, schema: Option<&Schema>) -> anyhow::Result<ExitCode> {
+fn explain(args: &Args, schema: Option<&Schema>, judge: &Judge<'_>) -> anyhow::Result<ExitCode> {
     let stdout = io::stdout();
     let colour = stdout.is_terminal();
     let mut out = io::BufWriter::new(stdout.lock());
@@ -81,10 +83,11 @@ fn explain(args: &Args, schema: Option<&Schema>) -> anyhow::Result<ExitCode> {
             false => text(path, input).map(Input::Script),
         });
         let explained = match input {
-            Ok(Input::Lines(input)) => json::explain(input, &mut out, keyspace, schema),
+            Ok(Input::Lines(input)) => json::explain(input, &mut out, keyspace, schema, judge),
             Ok(Input::Script(text)) => {
                 let name = name(path);
-                human::explain(&Source::new(&name, &text, colour), &mut out, keyspace, schema)
+                let source = Source::new(&name, &text, colour);
+                human::explain(&source, &mut out, keyspace, schema, judge)
             }
             Err(error) => {
                 out.flush().context("cannot write")?;

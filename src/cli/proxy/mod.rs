@@ -62,7 +62,8 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
     let live = Arc::new(schema.clone().map_or_else(Live::default, Live::with_schema));
     let tls = Tls::open(args.tls.clone(), &args.first_upstream())?;
     let key = hash_key(args.hash_key_file.as_deref(), args.snapshot_dir.as_deref())?;
-    let outputs = Outputs::open(args.report.as_deref(), args.snapshot_dir.as_deref(), key)?;
+    let judging = settings.judging().clone();
+    let outputs = Outputs::open(args.report.as_deref(), args.snapshot_dir.as_deref(), key, judging)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -85,6 +85,13 @@ impl Running {
 
     async fn put_in_force(&mut self, args: Args, news: News, changes: &Changes) {
         self.args = args;
+        if changes
+            .applied
+            .iter()
+            .any(|key| key == "accept" || key.starts_with("rules."))
+        {
+            self.outputs.judge_by(self.settings.judging().clone(), &self.live);
+        }
         // The wire may have told more since the file was read: only what is new in the file is taken.
         let schema = news.schema.filter(|schema| self.schema.as_ref() != Some(schema));
         let follow_anew = changes.any_of(Control::SETTINGS) || news.tls.is_some() || schema.is_some();

@@ -9,7 +9,17 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Kind, setting_named, settings_of};
+use super::{Kind, judging, setting_named, settings_of};
+use crate::rules::Judging;
+
+/// What the file says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Contents {
+    /// Of the commands.
+    pub(super) entries: Vec<Entry>,
+    /// Of rules and findings.
+    pub(super) judging: Judging,
+}
 
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,35 +48,50 @@ impl Entry {
 ///
 /// # Errors
 /// A file that cannot be read, is no TOML, or says something that is no setting; with the line and the key.
-pub(super) fn read(path: &Path, command: &Command) -> anyhow::Result<Vec<Entry>> {
+pub(super) fn read(path: &Path, command: &Command) -> anyhow::Result<Contents> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the settings in {}", path.display()))?;
-    parse(&text, command).map_err(|Fault { at, what }| {
-        let line = text
-            .get(..at.start)
-            .map_or(1, |before| before.matches('\n').count() + 1);
+    parse(&text, path, command).map_err(|Fault { at, what }| {
+        let line = line(&text, at.start);
         anyhow!("{}:{line}: {what}", path.display())
     })
 }
 
+/// The number of the line in which that byte is.
+pub(super) fn line(text: &str, byte: usize) -> usize {
+    text.get(..byte)
+        .map_or(1, |before| before.matches('\n').count() + 1)
+}
+
 /// What is wrong, and where (bytes).
-struct Fault {
+pub(super) struct Fault {
     at: Range<usize>,
     what: String,
 }
 
-fn parse(text: &str, command: &Command) -> Result<Vec<Entry>, Fault> {
+impl Fault {
+    pub(super) fn new(at: Range<usize>, what: String) -> Self {
+        Self { at, what }
+    }
+}
+
+fn parse(text: &str, path: &Path, command: &Command) -> Result<Contents, Fault> {
     let document = DeTable::parse(text).map_err(|error| Fault {
         at: error.span().unwrap_or_default(),
         what: error.message().to_owned(),
     })?;
-    let mut entries = Vec::new();
+    let mut contents = Contents::default();
     for (key, value) in document.get_ref() {
         let name = key.get_ref().as_ref();
         match (value.get_ref(), command.find_subcommand(name)) {
+            _ if name == "accept" => judging::acceptances(key, value, text, path, &mut contents.judging)?,
             (DeValue::Table(table), Some(subcommand)) => {
                 for (key, value) in table {
-                    entries.push(entry(
+                    if let ("rules", DeValue::Table(table)) = (name, value.get_ref()) {
+                        judging::thresholds(key, table, &mut contents.judging)?;
+                        continue;
+                    }
+                    contents.entries.push(entry(
                         command,
                         Some(subcommand),
                         key.span(),
@@ -81,10 +106,12 @@ fn parse(text: &str, command: &Command) -> Result<Vec<Entry>, Fault> {
                     what: format!("[{name}]: no command is called so"),
                 });
             }
-            _ => entries.push(entry(command, None, key.span(), name, value)?),
+            _ => contents
+                .entries
+                .push(entry(command, None, key.span(), name, value)?),
         }
     }
-    Ok(entries)
+    Ok(contents)
 }
 
 fn entry(
@@ -222,7 +249,7 @@ impl Kind {
     }
 }
 
-fn type_of(value: &DeValue<'_>) -> &'static str {
+pub(super) fn type_of(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a string",
         DeValue::Integer(_) => "an integer",

@@ -4,8 +4,11 @@
 //! (`[proxy]`), or above all tables if it is one of all commands. What the file says and neither the command line nor the
 //! environment does is parsed as if it had been typed first: so the same parser checks it, and what needs or excludes
 //! something else does so from wherever it comes.
+//!
+//! Thresholds of rules and accepted findings ([`judging`]) stand in the file only: they are said once for all commands.
 
 mod file;
+mod judging;
 mod print;
 
 use std::{
@@ -15,9 +18,12 @@ use std::{
 
 use anyhow::anyhow;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, error::ErrorKind, parser::ValueSource};
-use file::Entry;
+use file::{Contents, Entry};
 
-use crate::sink::admin::Changes;
+use crate::{
+    rules::{Judging, RULES},
+    sink::admin::Changes,
+};
 
 /// What this process was started with; the file is read anew each time.
 #[derive(Debug, Clone)]
@@ -26,9 +32,12 @@ pub(super) struct Sources {
 }
 
 /// All settings of the command that was asked for, as they are in force.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
     list: Vec<Setting>,
+    judging: Judging,
+    /// The file that `judging` comes from.
+    file: PathBuf,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,11 +89,12 @@ impl Sources {
         let mut command = C::command();
         command.build();
         let path = self.file();
-        let entries = match path.as_deref().map(|path| file::read(path, &command)).transpose() {
-            Ok(entries) => entries.unwrap_or_default(),
-            // Help is wanted most where something is wrong.
-            Err(error) => return Err(self.wish_for_help(&command).map_or(error, Into::into)),
-        };
+        let Contents { entries, judging } =
+            match path.as_deref().map(|path| file::read(path, &command)).transpose() {
+                Ok(contents) => contents.unwrap_or_default(),
+                // Help is wanted most where something is wrong.
+                Err(error) => return Err(self.wish_for_help(&command).map_or(error, Into::into)),
+            };
         let from_file: Vec<_> = entries
             .into_iter()
             .filter(|entry| self.is_open(&command, entry))
@@ -95,7 +105,13 @@ impl Sources {
             .try_get_matches_from(self.with(&command, &from_file))
             .map_err(|error| told(error, &from_file, &origin_file))?;
         let typed = C::from_arg_matches(&matches)?;
-        Ok((typed, Settings::of(&command, &matches, &from_file, &origin_file)))
+        let list = settings_in_force(&command, &matches, &from_file, &origin_file);
+        let settings = Settings {
+            list,
+            judging,
+            file: origin_file,
+        };
+        Ok((typed, settings))
     }
 
     /// The file: `--config`, else `CQLENS_CONFIG`.
@@ -303,50 +319,81 @@ impl Settings {
                 changes.applied.push(setting.key.clone());
             }
         }
+        changes.applied.extend(self.judging_changes(newer));
         changes
     }
 
-    fn of(command: &Command, matches: &ArgMatches, from_file: &[Entry], file: &Path) -> Self {
-        let read = |table: Option<&str>, argument: &Arg, matches: &ArgMatches| {
-            let key = argument.get_long()?.to_owned();
-            let in_file = |entry: &&Entry| entry.table.as_deref() == table && entry.key == key;
-            let origin = match matches.value_source(argument.get_id().as_str()) {
-                Some(ValueSource::EnvVariable) => Origin::Environment(
-                    argument
-                        .get_env()
-                        .unwrap_or_default()
-                        .to_string_lossy()
-                        .into_owned(),
-                ),
-                Some(ValueSource::CommandLine) if !from_file.iter().any(|entry| in_file(&entry)) => {
-                    Origin::Flag
-                }
-                _ if from_file.iter().any(|entry| in_file(&entry)) => Origin::File(file.to_owned()),
-                _ => Origin::Default,
-            };
-            Some(Setting {
-                table: table.map(str::to_owned),
-                kind: Kind::of(argument),
-                values: values(argument, matches),
-                origin,
-                is_secret: argument.is_hide_env_values_set(),
-                key,
-            })
-        };
-        let (chosen, of_chosen) = matches.subcommand().unzip();
-        // What is for all commands is known best to the one that was chosen: it may have been typed after its name.
-        let for_all = of_chosen.unwrap_or(matches);
-        let mut list: Vec<_> = settings_of(command)
-            .filter_map(|argument| read(None, argument, for_all))
-            .collect();
-        if let (Some(name), Some(matches)) = (chosen, of_chosen)
-            && let Some(command) = command.find_subcommand(name)
-        {
-            let own = settings_of(command).filter(|argument| !argument.is_global_set());
-            list.extend(own.filter_map(|argument| read(Some(name), argument, matches)));
-        }
-        Self { list }
+    /// How windows are judged.
+    pub(super) fn judging(&self) -> &Judging {
+        &self.judging
     }
+
+    /// Thresholds by their keys, and `accept` for all that is accepted.
+    fn judging_changes(&self, newer: &Self) -> Vec<String> {
+        let mut changed = Vec::new();
+        for about in RULES.iter().map(|rule| rule.about()) {
+            for threshold in about.thresholds {
+                let key = (about.id.to_owned(), threshold.name.to_owned());
+                let of = |settings: &Self| {
+                    let set = settings.judging.thresholds.get(&key);
+                    set.copied().unwrap_or(threshold.default)
+                };
+                if of(self).total_cmp(&of(newer)).is_ne() {
+                    changed.push(format!("rules.{}.{}", about.id, threshold.name));
+                }
+            }
+        }
+        if self.judging.acceptances != newer.judging.acceptances {
+            changed.push("accept".to_owned());
+        }
+        changed
+    }
+}
+
+/// All settings of the command that was chosen, each with the place that it comes from.
+fn settings_in_force(
+    command: &Command,
+    matches: &ArgMatches,
+    from_file: &[Entry],
+    file: &Path,
+) -> Vec<Setting> {
+    let read = |table: Option<&str>, argument: &Arg, matches: &ArgMatches| {
+        let key = argument.get_long()?.to_owned();
+        let in_file = |entry: &&Entry| entry.table.as_deref() == table && entry.key == key;
+        let origin = match matches.value_source(argument.get_id().as_str()) {
+            Some(ValueSource::EnvVariable) => Origin::Environment(
+                argument
+                    .get_env()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned(),
+            ),
+            Some(ValueSource::CommandLine) if !from_file.iter().any(|entry| in_file(&entry)) => Origin::Flag,
+            _ if from_file.iter().any(|entry| in_file(&entry)) => Origin::File(file.to_owned()),
+            _ => Origin::Default,
+        };
+        Some(Setting {
+            table: table.map(str::to_owned),
+            kind: Kind::of(argument),
+            values: values(argument, matches),
+            origin,
+            is_secret: argument.is_hide_env_values_set(),
+            key,
+        })
+    };
+    let (chosen, of_chosen) = matches.subcommand().unzip();
+    // What is for all commands is known best to the one that was chosen: it may have been typed after its name.
+    let for_all = of_chosen.unwrap_or(matches);
+    let mut list: Vec<_> = settings_of(command)
+        .filter_map(|argument| read(None, argument, for_all))
+        .collect();
+    if let (Some(name), Some(matches)) = (chosen, of_chosen)
+        && let Some(command) = command.find_subcommand(name)
+    {
+        let own = settings_of(command).filter(|argument| !argument.is_global_set());
+        list.extend(own.filter_map(|argument| read(Some(name), argument, matches)));
+    }
+    list
 }
 
 fn values(argument: &Arg, matches: &ArgMatches) -> Vec<String> {

@@ -5,6 +5,7 @@ use std::fmt;
 use toml::Value;
 
 use super::{Kind, Origin, Setting, Settings};
+use crate::rules::{About, Acceptance, RULES};
 
 impl fmt::Display for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,8 +17,54 @@ impl fmt::Display for Settings {
             }
             writeln!(formatter, "{setting}")?;
         }
+        for about in RULES.iter().map(|rule| rule.about()) {
+            self.thresholds(about, formatter)?;
+        }
+        let origin = Origin::File(self.file.clone());
+        for acceptance in &self.judging.acceptances {
+            writeln!(formatter, "\n[[accept]]  # {origin}")?;
+            for (key, value) in parts(acceptance) {
+                writeln!(formatter, "{key} = {value}")?;
+            }
+        }
         Ok(())
     }
+}
+
+impl Settings {
+    /// The table of a rule; nothing if it has no thresholds.
+    fn thresholds(&self, about: &About, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !about.thresholds.is_empty() {
+            writeln!(formatter, "\n[rules.{}]", about.id)?;
+        }
+        for threshold in about.thresholds {
+            let key = (about.id.to_owned(), threshold.name.to_owned());
+            let (value, origin) = match self.judging.thresholds.get(&key) {
+                Some(&value) => (value, Origin::File(self.file.clone())),
+                None => (threshold.default, Origin::Default),
+            };
+            writeln!(formatter, "{} = {value}  # {origin}", threshold.name)?;
+        }
+        Ok(())
+    }
+}
+
+/// Keys and values of an acceptance, as TOML.
+fn parts(acceptance: &Acceptance) -> impl Iterator<Item = (&'static str, String)> {
+    let text = |text: String| Value::from(text).to_string();
+    let parts = [
+        ("rule", acceptance.rule.map(|rule| text(rule.to_owned()))),
+        (
+            "table",
+            acceptance.table.as_ref().map(|table| text(table.to_string())),
+        ),
+        ("pattern", acceptance.pattern.map(|id| text(id.to_string()))),
+        ("at-most", acceptance.at_most.map(|limit| text(limit.to_string()))),
+        ("owner", Some(text(acceptance.owner.clone()))),
+        ("reason", Some(text(acceptance.reason.clone()))),
+        ("until", Some(acceptance.until.to_string())),
+    ];
+    parts.into_iter().filter_map(|(key, value)| Some((key, value?)))
 }
 
 impl fmt::Display for Setting {

@@ -1,5 +1,7 @@
 //! Settings of a command made up for it, so that each kind occurs.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod judging;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -23,6 +25,10 @@ enum Sub {
     Report {
         #[arg(short, long)]
         output: Option<PathBuf>,
+    },
+    Rules {
+        #[arg(long)]
+        markdown: bool,
     },
 }
 
@@ -66,7 +72,7 @@ impl Folder {
         let (cli, settings) = Sources { arguments }.read::<Cli>()?;
         match cli.command {
             Sub::Proxy(proxy) => Ok((proxy, settings)),
-            Sub::Report { .. } => anyhow::bail!("a report"),
+            Sub::Report { .. } | Sub::Rules { .. } => anyhow::bail!("no proxy"),
         }
     }
 

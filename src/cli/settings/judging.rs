@@ -1,0 +1,213 @@
+//! What the file says of rules and findings: thresholds in `[rules.RULE-ID]`, what is accepted in `[[accept]]`.
+//!
+//! ```toml
+//! [rules.allow-filtering]
+//! often_per_second = 20
+//!
+//! [[accept]]
+//! rule = "allow-filtering"     # at least one of rule, table and pattern
+//! table = "shop.settings"
+//! pattern = "6f1d0f5e0c5e0b7a"
+//! at-most = "medium"           # may be left out
+//! owner = "platform"
+//! reason = "admin page only"
+//! until = 2027-03-01
+//! ```
+
+use std::path::Path;
+
+use jiff::civil::Date;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::file::{Fault, line, type_of};
+use crate::{
+    cli::rules::unknown,
+    rules::{self, Acceptance, Judging, Severity, Threshold, day},
+    window::{PatternId, TableName},
+};
+
+/// The table below `[rules]` that is named after a rule.
+pub(super) fn thresholds(
+    id: &Spanned<std::borrow::Cow<'_, str>>,
+    table: &DeTable<'_>,
+    judging: &mut Judging,
+) -> Result<(), Fault> {
+    let Some(rule) = rules::find(id.get_ref()) else {
+        return Err(Fault::new(
+            id.span(),
+            format!("[rules.{}]: {}", id.get_ref(), unknown(id.get_ref())),
+        ));
+    };
+    let about = rule.about();
+    for (key, value) in table {
+        let name = key.get_ref().as_ref();
+        let Some(threshold) = about.thresholds.iter().find(|threshold| threshold.name == name) else {
+            let known: Vec<_> = about.thresholds.iter().map(|threshold| threshold.name).collect();
+            let known = match known.is_empty() {
+                true => "the rule has none".to_owned(),
+                false => format!("there are {}", known.join(", ")),
+            };
+            return Err(Fault::new(
+                key.span(),
+                format!("{name}: no such threshold of {}; {known}", about.id),
+            ));
+        };
+        let number = number(threshold, value.get_ref())
+            .map_err(|what| Fault::new(value.span(), format!("{name}: {what}")))?;
+        judging
+            .thresholds
+            .insert((about.id.to_owned(), threshold.name.to_owned()), number);
+    }
+    Ok(())
+}
+
+fn number(threshold: &Threshold, value: &DeValue<'_>) -> Result<f64, String> {
+    let number: Option<f64> = match value {
+        DeValue::Integer(number) => i128::from_str_radix(number.as_str(), number.radix())
+            .ok()
+            .map(|number| number as f64),
+        DeValue::Float(number) => number.as_str().parse().ok(),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| format!("a number is wanted, this is {}", type_of(value)))?;
+    if !number.is_finite() || number < 0.0 {
+        return Err("a number that is not negative is wanted".to_owned());
+    }
+    if threshold.is_share() && number > 1.0 {
+        return Err(format!("a share {} is at most 1", threshold.unit));
+    }
+    Ok(number)
+}
+
+/// The list of `[[accept]]`.
+pub(super) fn acceptances(
+    key: &Spanned<std::borrow::Cow<'_, str>>,
+    value: &Spanned<DeValue<'_>>,
+    text: &str,
+    path: &Path,
+    judging: &mut Judging,
+) -> Result<(), Fault> {
+    let DeValue::Array(array) = value.get_ref() else {
+        return Err(Fault::new(
+            key.span(),
+            "accept: it is written as [[accept]]".to_owned(),
+        ));
+    };
+    for one in array.iter() {
+        let DeValue::Table(table) = one.get_ref() else {
+            return Err(Fault::new(
+                one.span(),
+                "accept: it is written as [[accept]]".to_owned(),
+            ));
+        };
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let place = format!("{name}:{}", line(text, one.span().start));
+        judging.acceptances.push(acceptance(one, table, place)?);
+    }
+    Ok(())
+}
+
+fn acceptance(whole: &Spanned<DeValue<'_>>, table: &DeTable<'_>, place: String) -> Result<Acceptance, Fault> {
+    if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref())) {
+        let name = key.get_ref();
+        return Err(Fault::new(
+            key.span(),
+            format!("{name}: no part of an acceptance; there are {}", KEYS.join(", ")),
+        ));
+    }
+    let keys = Keys { whole, table };
+    let acceptance = Acceptance {
+        rule: keys.read("rule", |text| {
+            let rule = rules::find(text).ok_or_else(|| unknown(text))?;
+            Ok(rule.about().id)
+        })?,
+        table: keys.read("table", table_name)?,
+        pattern: keys.read("pattern", fingerprint)?,
+        at_most: keys.read("at-most", severity)?,
+        owner: keys.needed("owner", keys.read("owner", not_empty)?)?,
+        reason: keys.needed("reason", keys.read("reason", not_empty)?)?,
+        until: keys.needed("until", keys.date("until")?)?,
+        place,
+    };
+    if acceptance.rule.is_none() && acceptance.table.is_none() && acceptance.pattern.is_none() {
+        return Err(keys.missing("rule, table or pattern"));
+    }
+    Ok(acceptance)
+}
+
+const KEYS: [&str; 7] = ["rule", "table", "pattern", "at-most", "owner", "reason", "until"];
+
+/// One `[[accept]]`.
+struct Keys<'k, 'd> {
+    whole: &'k Spanned<DeValue<'d>>,
+    table: &'k DeTable<'d>,
+}
+
+impl Keys<'_, '_> {
+    /// A text, as `read` reads it.
+    fn read<T>(&self, key: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, Fault> {
+        let Some(value) = self.table.get(key) else {
+            return Ok(None);
+        };
+        let read = match value.get_ref() {
+            DeValue::String(text) => read(text),
+            other => Err(format!(
+                "a string in quotes is wanted, this is {}",
+                type_of(other)
+            )),
+        };
+        let fault = |what| Fault::new(value.span(), format!("{key}: {what}"));
+        read.map(Some).map_err(fault)
+    }
+
+    /// A day, with quotes or without.
+    fn date(&self, key: &str) -> Result<Option<Date>, Fault> {
+        match self.table.get(key).map(|value| (value.get_ref(), value.span())) {
+            Some((DeValue::Datetime(date), at)) => day(&date.to_string())
+                .map(Some)
+                .map_err(|what| Fault::new(at, format!("{key}: {what}"))),
+            _ => self.read(key, day),
+        }
+    }
+
+    fn needed<T>(&self, key: &str, value: Option<T>) -> Result<T, Fault> {
+        value.ok_or_else(|| self.missing(key))
+    }
+
+    fn missing(&self, what: &str) -> Fault {
+        Fault::new(self.whole.span(), format!("[[accept]]: {what} is missing"))
+    }
+}
+
+fn table_name(text: &str) -> Result<TableName, String> {
+    let (keyspace, table) = text
+        .split_once('.')
+        .filter(|(keyspace, table)| !keyspace.is_empty() && !table.is_empty())
+        .ok_or_else(|| format!("{text:?} is not keyspace.table"))?;
+    Ok(TableName {
+        keyspace: keyspace.to_owned(),
+        table: table.to_owned(),
+    })
+}
+
+fn fingerprint(text: &str) -> Result<PatternId, String> {
+    let is_hex = text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = is_hex.then(|| u64::from_str_radix(text, 16).ok()).flatten();
+    id.map(PatternId)
+        .ok_or_else(|| format!("{text:?} is not a fingerprint of 16 hex digits, as reports show them"))
+}
+
+fn severity(text: &str) -> Result<Severity, String> {
+    clap::ValueEnum::from_str(text, false)
+        .map_err(|_| format!("{text:?} is not a severity: info, low, medium or high"))
+}
+
+fn not_empty(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("it must not be empty".to_owned()),
+        text => Ok(text.to_owned()),
+    }
+}

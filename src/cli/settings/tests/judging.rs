@@ -1,0 +1,218 @@
+//! Thresholds of rules and accepted findings in the file of settings.
+
+use super::*;
+use crate::rules;
+
+const JUDGING: &str = "\
+[proxy]
+upstream = 'db'
+
+[rules]
+markdown = true
+
+[rules.allow-filtering]
+high_per_hour = 20
+
+[[accept]]
+rule = 'allow-filtering'
+table = 'shop.settings'
+at-most = 'medium'
+owner = 'platform'
+reason = 'admin \"page\" only'
+until = 2027-03-01
+
+[[accept]]
+pattern = '00ff00ff00ff00ff'
+owner = 'a'
+reason = 'b'
+until = '2027-03-02'
+";
+
+#[test]
+fn thresholds_and_acceptances_stand_in_the_file() {
+    let (_, settings) = Folder::new(JUDGING).read("proxy").unwrap();
+    let judging = settings.judging();
+    let key = ("allow-filtering".to_owned(), "high_per_hour".to_owned());
+    assert_eq!(judging.thresholds.iter().collect::<Vec<_>>(), [(&key, &20.0)]);
+    let [first, second] = &judging.acceptances[..] else {
+        panic!("{judging:?}")
+    };
+    assert_eq!(first.scope(), "`allow-filtering` on `shop.settings` up to medium");
+    assert_eq!(
+        (first.owner.as_str(), first.reason.as_str()),
+        ("platform", "admin \"page\" only")
+    );
+    assert_eq!(first.place, "c.toml:10");
+    assert_eq!(second.scope(), "every finding of the pattern `00ff00ff00ff00ff`");
+    assert_eq!(second.until.to_string(), "2027-03-02");
+}
+
+#[test]
+fn thresholds_and_acceptances_are_printed_and_can_be_read_back() {
+    let (_, settings) = Folder::new(JUDGING).read("proxy").unwrap();
+    let printed = settings.to_string();
+    assert!(
+        printed.contains("[rules.allow-filtering]") && printed.contains("high_per_hour = 20  # file: "),
+        "{printed}"
+    );
+    assert!(printed.contains("steady_per_hour = 60  # default"), "{printed}");
+    let (_, again) = Folder::new(&printed).read("proxy").unwrap();
+    let without_places = |settings: &Settings| {
+        let mut acceptances = settings.judging().acceptances.clone();
+        acceptances
+            .iter_mut()
+            .for_each(|acceptance| acceptance.place.clear());
+        acceptances
+    };
+    assert_eq!(without_places(&settings), without_places(&again));
+    assert_eq!(
+        settings.judging_changes(&again),
+        ["accept"],
+        "their places differ, thresholds do not"
+    );
+}
+
+#[test]
+fn changes_of_thresholds_and_acceptances_are_told() {
+    let (_, before) = Folder::new(JUDGING).read("proxy").unwrap();
+    let newer = JUDGING.replace("= 20", "= 30").replace("'b'", "'c'");
+    let (_, mut after) = Folder::new(&newer).read("proxy").unwrap();
+    assert_eq!(
+        before.compare(&mut after.clone(), &[]).need_restart,
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        before.compare(&mut after, &[]).applied,
+        ["rules.allow-filtering.high_per_hour", "accept"]
+    );
+}
+
+/// Reads the file and gives what is said against it.
+fn said_of(text: &str) -> String {
+    Folder::new(text).refused("proxy --upstream db")
+}
+
+#[test]
+fn mistakes_in_thresholds_are_told_with_their_place() {
+    let thresholds = rules::find("lwt-heavy").unwrap().about().thresholds;
+    let share = thresholds
+        .iter()
+        .find(|threshold| threshold.is_share())
+        .unwrap()
+        .name;
+    for (text, said) in [
+        (
+            "[rules.alow-filtering]\n",
+            "c.toml:1: [rules.alow-filtering]: no rule is called \"alow-filtering\": is it `allow-filtering`?",
+        ),
+        (
+            "[rules.allow-filtering]\noften = 1",
+            "c.toml:2: often: no such threshold of allow-filtering; there are ",
+        ),
+        (
+            "[rules.allow-filtering]\n\nhigh_per_hour = '1'",
+            "c.toml:3: high_per_hour: a number is wanted, this is a string",
+        ),
+        (
+            "[rules.allow-filtering]\nhigh_per_hour = -1",
+            "c.toml:2: high_per_hour: a number that is not negative is wanted",
+        ),
+        (
+            "[rules.allow-filtering]\nhigh_per_hour = nan",
+            "c.toml:2: high_per_hour: a number that is not negative is wanted",
+        ),
+        (
+            "[rules.lwt-heavy]\nSHARE = 1.5",
+            "c.toml:2: SHARE: a share of the ",
+        ),
+        (
+            "[rules]\nallow-filtering = 7",
+            "c.toml:2: allow-filtering: no such setting",
+        ),
+    ] {
+        let refused = said_of(&text.replace("SHARE", share));
+        assert!(
+            refused.contains(&said.replace("SHARE", share)),
+            "{text:?}: {refused}"
+        );
+    }
+}
+
+/// An acceptance with this line instead of its own.
+fn accept(line: &str) -> String {
+    let rest = [
+        "rule = 'timeouts'",
+        "owner = 'a'",
+        "reason = 'r'",
+        "until = 2027-03-01",
+    ];
+    let key = line.split(' ').next().unwrap();
+    let rest = rest.into_iter().filter(|other| !other.starts_with(key));
+    format!("[[accept]]\n{}\n{}", line, rest.collect::<Vec<_>>().join("\n"))
+}
+
+#[test]
+fn mistakes_in_acceptances_are_told_with_their_place() {
+    for (text, said) in [
+        (
+            "[accept]\nrule = 'timeouts'".to_owned(),
+            "c.toml:1: accept: it is written as [[accept]]",
+        ),
+        (
+            "accept = [1]".to_owned(),
+            "c.toml:1: accept: it is written as [[accept]]",
+        ),
+        (
+            accept("rule = 'time-outs'"),
+            "c.toml:2: rule: no rule is called \"time-outs\": is it `timeouts`?",
+        ),
+        (
+            accept("rule = 7"),
+            "c.toml:2: rule: a string in quotes is wanted, this is an integer",
+        ),
+        (
+            accept("tables = 'a.b'"),
+            "c.toml:2: tables: no part of an acceptance; there are rule, table, ",
+        ),
+        (
+            accept("table = 'items'"),
+            "c.toml:2: table: \"items\" is not keyspace.table",
+        ),
+        (
+            accept("pattern = 'ff'"),
+            "c.toml:2: pattern: \"ff\" is not a fingerprint of 16 hex digits",
+        ),
+        (
+            accept("at-most = 'tiny'"),
+            "c.toml:2: at-most: \"tiny\" is not a severity",
+        ),
+        (accept("owner = ' '"), "c.toml:2: owner: it must not be empty"),
+        (
+            accept("until = 'soon'"),
+            "c.toml:2: until: `soon` is not a day such as 2027-03-01",
+        ),
+        (
+            accept("until = 2027-03-01T10:00:00Z"),
+            "c.toml:2: until: `2027-03-01T10:00:00Z` is not a day",
+        ),
+        (
+            "[[accept]]\nrule = 'timeouts'\nreason = 'r'\nuntil = 2027-03-01".to_owned(),
+            "c.toml:1: [[accept]]: owner is missing",
+        ),
+        (
+            "[[accept]]\nrule = 'timeouts'\nowner = 'r'\nuntil = 2027-03-01".to_owned(),
+            "c.toml:1: [[accept]]: reason is missing",
+        ),
+        (
+            "[[accept]]\nrule = 'timeouts'\nowner = 'r'\nreason = 'r'".to_owned(),
+            "c.toml:1: [[accept]]: until is missing",
+        ),
+        (
+            "[[accept]]\nowner = 'a'\nreason = 'r'\nuntil = 2027-03-01".to_owned(),
+            "c.toml:1: [[accept]]: rule, table or pattern is missing",
+        ),
+    ] {
+        let refused = said_of(&text);
+        assert!(refused.contains(said), "{text:?}: {refused}");
+    }
+}
