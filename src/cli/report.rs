@@ -13,7 +13,7 @@ use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 use super::output::today;
 use crate::{
     catalog::Schema,
-    report::{Format, Report},
+    report::{Baseline, Format, Report},
     rules::{Judging, Severity},
     sink,
     window::{Cluster, Snapshot, Window},
@@ -37,6 +37,9 @@ pub(super) struct Args {
     /// Where to; standard output without it.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// The JSON report of the last review: what is new since then is marked, what is gone is listed.
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
     /// Exit with code 1 if a finding that nobody has accepted is of this severity or above.
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
@@ -48,17 +51,29 @@ pub(super) struct Args {
 /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of time, an output
 /// that cannot be written.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
+    let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let merged = Merged::read(args)?;
     let schema = merged.schema()?;
     let now = Timestamp::now();
     let judgement = judging.judge(&merged.window, &schema, today(now));
-    let report = Report::new(&merged.window, &merged.cluster, &schema, judgement, now);
+    let mut report = Report::new(&merged.window, &merged.cluster, &schema, judgement, now);
+    if let (Some(baseline), Some(path)) = (&baseline, &args.baseline) {
+        report = report
+            .since(baseline)
+            .with_context(|| format!("cannot compare with {}", path.display()))?;
+    }
     write(&report, args)?;
     let fails = |severity| report.findings.iter().any(|finding| finding.severity >= severity);
     Ok(match args.fail_on {
         Some(severity) if fails(severity) => ExitCode::from(1),
         _ => ExitCode::SUCCESS,
     })
+}
+
+fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
+    let file = File::open(path).with_context(|| format!("cannot open the baseline {}", path.display()))?;
+    Baseline::read(io::BufReader::new(file))
+        .with_context(|| format!("cannot compare with {}", path.display()))
 }
 
 fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
@@ -385,6 +400,21 @@ mod tests {
         assert_eq!(code, ExitCode::from(1));
         assert_eq!(json["accepted"], serde_json::json!([]));
         assert_eq!(json["findings"][0]["acceptance"]["state"], "expired");
+    }
+
+    #[test]
+    fn a_report_is_the_baseline_of_the_next_one() {
+        let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
+        let first = json(&folder, &[]);
+        assert_eq!(first["findings"][0].get("review"), None);
+        let baseline = path(&folder, "baseline.json");
+        fs::copy(path(&folder, "report.json"), &baseline).unwrap();
+        let second = json(&folder, &["--baseline", &baseline]);
+        assert_eq!(second["findings"][0]["review"], "known");
+        assert_eq!(second["baseline"]["generated_at"], first["generated_at"]);
+        let snapshot = path(&folder, "1.cqlens.json");
+        let error = run_typed(&typed(&[&snapshot, "--baseline", &snapshot])).unwrap_err();
+        assert_eq!(error.to_string(), format!("cannot compare with {snapshot}"));
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl Report {
             accepted,
             idle_acceptances: judgement.idle,
             acceptance_mistakes: judgement.mistakes,
+            baseline: None,
             rules,
             blind_spots: judgement.blind_spots,
             clients: window.clients.clone(),
@@ -328,6 +329,7 @@ fn finding_report(finding: Finding, window: &Window) -> FindingReport {
         suggested_cql: finding.suggested_cql,
         reference: finding.reference,
         acceptance: finding.acceptance,
+        since_review: None,
         chart: worst.and_then(chart),
     }
 }

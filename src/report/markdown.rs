@@ -15,6 +15,7 @@ const MOST_NODES: usize = 50;
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     opening(report, to)?;
     findings(report, to)?;
+    gone(report, to)?;
     accepted(report, to)?;
     tables(report, to)?;
     patterns(report, to)?;
@@ -69,12 +70,33 @@ fn findings(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
+/// ` (new)`, where that is known.
+fn mark(finding: &FindingReport) -> String {
+    finding
+        .mark()
+        .map_or_else(String::new, |mark| format!(" ({mark})"))
+}
+
+fn gone(report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    let gone = report.baseline.iter().flat_map(|review| &review.gone);
+    for (at, gone) in gone.enumerate() {
+        if at == 0 {
+            writeln!(to, "\n### Gone since the last review\n")?;
+        }
+        let (severity, title) = (gone.severity, prose(&gone.title));
+        writeln!(to, "- {severity} `{}`: {title}. {}", gone.rule, gone.why())?;
+    }
+    Ok(())
+}
+
 fn finding(report: &Report, at: usize, finding: &FindingReport, to: &mut dyn Write) -> io::Result<()> {
     let title = prose(&finding.title);
     writeln!(
         to,
-        "\n### {at}. {title}\n\n**{}** `{}`\n",
-        finding.severity, finding.rule
+        "\n### {at}. {title}\n\n**{}** `{}`{}\n",
+        finding.severity,
+        finding.rule,
+        mark(finding)
     )?;
     if let Some(acceptance) = &finding.acceptance {
         writeln!(to, "{}\n", prose(&acceptance.to_string()))?;
@@ -105,9 +127,10 @@ fn accepted(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         let acceptance = finding.acceptance.as_ref().map(ToString::to_string);
         writeln!(
             to,
-            "- **{}** `{}`: {}. {}",
+            "- **{}** `{}`{}: {}. {}",
             finding.severity,
             finding.rule,
+            mark(finding),
             prose(&finding.title),
             prose(&acceptance.unwrap_or_default())
         )?;

@@ -4,6 +4,7 @@
 //! fields may be added, none is renamed. Times are RFC 3339, durations `_us`, sizes `_bytes`.
 
 mod acceptance;
+mod baseline;
 mod build;
 mod evidence;
 mod html;
@@ -29,6 +30,7 @@ use crate::{
     window::{Cluster, Coverage},
 };
 
+pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
@@ -102,6 +104,9 @@ pub struct Report {
     pub idle_acceptances: Vec<Applied>,
     /// What was meant as an acceptance and is none, in whole sentences.
     pub acceptance_mistakes: Vec<String>,
+    /// The last review, where the report was set beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<LastReview>,
     /// The ids of all rules that were run.
     pub rules: Vec<&'static str>,
     /// What the rules could not see.

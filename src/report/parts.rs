@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::RoutingReport;
+use super::{RoutingReport, SinceReview};
 use crate::{
     number,
     rules::{Applied, Severity},
@@ -384,6 +384,9 @@ pub struct FindingReport {
     /// By whom it is accepted, or was; absent where nobody did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acceptance: Option<Applied>,
+    /// Whether the last review had it, as `review` and `severity_before`; absent where there is none to compare with.
+    #[serde(flatten)]
+    pub since_review: Option<SinceReview>,
     /// The distribution that shows it best.
     #[serde(skip)]
     pub chart: Option<Chart>,
