@@ -1,7 +1,8 @@
 //! The verdicts of the scenarios (`verdict.toml`), and what speaks against them in a report (JSON, `cqlens.report.v1`).
 //!
 //! ```toml
-//! none-above = "info"          # no other finding in the scenario's keyspace is more severe
+//! none-above = "info"          # no other finding in the scenario's keyspaces is more severe
+//! keyspaces = ["a", "b"]       # that of the scenario's name if not said
 //! later = ["client-join"]      # rules that will speak of it once they exist; not checked
 //!
 //! [[finding]]
@@ -33,6 +34,8 @@ use serde_json::Value;
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Verdict {
     none_above: Severity,
+    #[serde(default)]
+    keyspaces: Vec<String>,
     #[serde(default)]
     later: Vec<String>,
     #[serde(default, rename = "finding")]
@@ -94,12 +97,18 @@ fn folder() -> PathBuf {
 }
 
 impl Verdict {
-    /// What in a report speaks against the verdict; the scenario's tables are in the keyspace of its name.
+    /// What in a report speaks against the verdict.
     pub fn complaints(&self, id: &str, report: &Value) -> Vec<String> {
-        let keyspace = id.replace('-', "_");
+        let own = [id.replace('-', "_")];
+        let keyspaces = if self.keyspaces.is_empty() {
+            &own[..]
+        } else {
+            &self.keyspaces
+        };
+        let is_own = |keyspace: &Value| keyspaces.iter().any(|own| keyspace == own.as_str());
         let all = report["findings"].as_array().unwrap().iter();
         let found: Vec<Found> = all
-            .filter(|finding| finding["keyspace"] == keyspace)
+            .filter(|finding| is_own(&finding["keyspace"]))
             .map(Found::of)
             .collect();
         let mut complaints = Vec::new();

@@ -114,7 +114,7 @@ async fn tell(proxy: SocketAddr, out: &mut summary::Out) -> anyhow::Result<Vec<C
         let totals: Totals = scenario.run(proxy, &options).await?;
         chapters.push(Chapter {
             id: scenario.id.clone(),
-            keyspace: scenario.keyspace(),
+            keyspaces: scenario.keyspaces(),
             title: scenario.traffic.title.clone(),
             requests: totals.requests,
         });

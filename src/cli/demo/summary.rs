@@ -75,8 +75,8 @@ impl Write for Out {
 pub(super) struct Chapter {
     /// Its name.
     pub(super) id: String,
-    /// The keyspace of its tables.
-    pub(super) keyspace: String,
+    /// The keyspaces of its tables.
+    pub(super) keyspaces: Vec<String>,
     /// A few words.
     pub(super) title: String,
     /// What it sent.
@@ -167,10 +167,10 @@ impl Summary<'_> {
     }
 
     fn findings_of(&self, chapter: &Chapter) -> impl Iterator<Item = &FindingReport> {
-        let keyspace = chapter.keyspace.clone();
-        self.report
-            .findings
-            .iter()
-            .filter(move |finding| finding.keyspace.as_deref() == Some(&keyspace))
+        let keyspaces = chapter.keyspaces.clone();
+        self.report.findings.iter().filter(move |finding| {
+            let of = finding.keyspace.as_ref();
+            of.is_some_and(|keyspace| keyspaces.contains(keyspace))
+        })
     }
 }

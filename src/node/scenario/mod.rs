@@ -37,10 +37,12 @@ use serde::Deserialize;
 pub use expression::{ExpressionError, Template};
 pub use run::{RunError, Totals};
 
+use crate::catalog::Schema;
+
 /// A schema and the traffic on it.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// Its name: a folder of `tests/scenarios`, and with underscores its keyspace.
+    /// Its name: a folder of `tests/scenarios`.
     pub id: String,
     /// CQL that makes the keyspace and its tables; names are qualified.
     pub schema: String,
@@ -187,10 +189,11 @@ impl Scenario {
         })
     }
 
-    /// The keyspace that its tables are in.
+    /// The keyspaces that its tables are in.
     #[must_use]
-    pub fn keyspace(&self) -> String {
-        self.id.replace('-', "_")
+    pub fn keyspaces(&self) -> Vec<String> {
+        let (schema, _) = Schema::read_cql(&self.schema);
+        schema.keyspaces.into_keys().collect()
     }
 }
 
@@ -223,7 +226,15 @@ mod tests {
         let step = &scenario.traffic.phases[0].steps[0];
         assert!(step.prepared && !step.together);
         assert_eq!((step.times, step.consistency.as_str()), (1, "LOCAL_ONE"));
-        assert_eq!(scenario.keyspace(), "two_words");
+    }
+
+    #[test]
+    fn its_keyspaces_are_those_of_its_schema() {
+        let schema = "CREATE KEYSPACE b WITH replication = {'class': 'SimpleStrategy'};
+            CREATE KEYSPACE a WITH replication = {'class': 'SimpleStrategy'};";
+        let text = format!("{HEAD}[[phase]]\n[[phase.step]]\ncql = 'SELECT * FROM k.t'\n");
+        let scenario = Scenario::parse("some", schema, &text).unwrap();
+        assert_eq!(scenario.keyspaces(), ["a", "b"]);
     }
 
     #[test]
