@@ -26,6 +26,7 @@ mod support;
 mod wire;
 
 mod apparatus;
+mod clean_workload;
 mod counting;
 mod differential;
 mod drivers;

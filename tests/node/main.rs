@@ -8,6 +8,10 @@ use cqlens_proto::compress::Compression;
 use cqlens_proto::envelope::{Opcode, Version};
 use cqlens_proto::message::{BatchKind, ErrorCode, Event, Extensions, Register, Request, Response};
 
+#[path = "../support/mod.rs"]
+mod support;
+
+mod clean_workload;
 mod protocol;
 mod reads;
 mod scenarios;

@@ -54,6 +54,19 @@ async fn rows_of_a_step_are_there_for_the_next_one_and_random_numbers_repeat() {
 }
 
 #[tokio::test]
+async fn a_phase_may_begin_where_another_one_ended() {
+    let node = node().await;
+    let step = "[[phase.step]]\ncql = 'INSERT INTO k.t (id) VALUES (?)'\nvalues = ['${i}']\n";
+    let scenario = scenario(&format!("[[phase]]\nfirst = 5\nrepeat = 3\nclients = 2\n{step}"));
+    let ran = scenario.run(node.address(), &ClientOptions::default()).await;
+    assert_eq!(ran.unwrap().requests, 3);
+    let mut client = connect(&node).await;
+    let mut ids = rows(&mut client, "SELECT id FROM k.t").await;
+    ids.sort_unstable();
+    assert_eq!(ids, ["5", "6", "7"]);
+}
+
+#[tokio::test]
 async fn a_statement_that_the_node_has_forgotten_is_prepared_again() {
     let node = node().await;
     // Every change of a table makes the node forget the statements on it.

@@ -10,7 +10,7 @@
 //! about = "what it shows"
 //!
 //! [[phase]]
-//! repeat = 200                                  # iterations; ${i} counts them
+//! repeat = 200                                  # iterations; ${i} counts them, from `first` on (0 if not said)
 //! clients = 2                                   # connections; 1 if not said
 //! [[phase.step]]
 //! name = "entry"                                # so that later steps can say ${entry.id}
@@ -75,6 +75,9 @@ pub struct Phase {
     /// What it does, for those who read the file.
     #[serde(default)]
     pub name: String,
+    /// The number of the first iteration.
+    #[serde(default)]
+    pub first: u64,
     /// How often.
     #[serde(default = "one")]
     pub repeat: u64,

@@ -131,8 +131,8 @@ impl Worker {
             prepared: HashMap::new(),
             totals: Totals::default(),
         };
-        let mut iteration = self.client;
-        while iteration < phase.repeat {
+        let mut iteration = phase.first + self.client;
+        while iteration < phase.first + phase.repeat {
             let mut random = Random::new(self.seed, iteration);
             let mut results = Results::new();
             for step in &phase.steps {
