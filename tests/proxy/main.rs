@@ -19,6 +19,7 @@ mod descriptors;
 mod files;
 mod forwarding;
 mod handover;
+mod judging;
 mod limits;
 mod load;
 mod pace;
