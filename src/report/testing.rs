@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::Report;
+use super::{Baseline, Format, Report};
 use crate::{
     catalog::Schema,
     rules::{
-        self, Settings,
+        Acceptance, Judging,
         testing::{pattern, read, window, with_partitions},
     },
     window::{
@@ -21,13 +21,17 @@ pub(crate) fn report(window: &Window) -> Report {
 }
 
 fn under(window: &Window, schema: &Schema) -> Report {
+    judged(window, schema, &Judging::default())
+}
+
+fn judged(window: &Window, schema: &Schema, judging: &Judging) -> Report {
     let cluster = Cluster {
         name: Some("shop".to_owned()),
         release_version: Some("5.0.6".to_owned()),
         partitioner: Some("Murmur3Partitioner".to_owned()),
         nodes: Some(3),
     };
-    let judgement = rules::check(window, schema, &Settings::new());
+    let judgement = judging.judge(window, schema, jiff::civil::date(2026, 11, 22));
     let generated_at = Timestamp::from_second(3_660).expect("a minute past one is a time");
     Report::new(window, &cluster, schema, judgement, generated_at)
 }
@@ -128,12 +132,37 @@ fn sweep() -> Pattern {
     pattern
 }
 
-/// [`busy_window`] as a report.
+/// [`busy_window`] as a report beside the small one, in which something is accepted, something that was accepted is back, one
+/// acceptance matches nothing, and one is none.
 pub(crate) fn busy_report() -> Report {
-    under(
-        &busy_window(),
-        &Schema::from_cql(BUSY_SCHEMA).expect("the definitions below fit"),
-    )
+    let schema = Schema::from_cql(BUSY_SCHEMA).expect("the definitions below fit");
+    let judging = Judging {
+        acceptances: vec![
+            acceptance("select-star", "2027-03-01"),
+            acceptance("allow-filtering", "2026-03-01"),
+            acceptance("counter-batch", "2027-03-01"),
+        ],
+        ..Judging::default()
+    };
+    let mut before = Vec::new();
+    let written = small_report().render(Format::Json, &mut before);
+    written.expect("a buffer takes all");
+    let before = Baseline::read(before.as_slice()).expect("a report can be read");
+    let report = judged(&busy_window(), &schema, &judging);
+    report.since(&before).expect("both are of one cluster")
+}
+
+fn acceptance(rule: &'static str, until: &str) -> Acceptance {
+    Acceptance {
+        rule: Some(rule),
+        table: None,
+        pattern: None,
+        at_most: None,
+        owner: "team <b>".to_owned(),
+        reason: "it is `rare` & <i>cheap</i>".to_owned(),
+        until: until.parse().expect("it is a day"),
+        place: "cqlens.toml:7".to_owned(),
+    }
 }
 
 const BUSY_SCHEMA: &str = "
@@ -141,7 +170,8 @@ const BUSY_SCHEMA: &str = "
     CREATE TABLE lab.users (user_id uuid PRIMARY KEY, phone text, name text)
         WITH comment = 'Q3. Users by <phone>';
     CREATE INDEX ON lab.users (phone);
-    CREATE TABLE lab.users_by_id (user_id uuid PRIMARY KEY, phone text, name text);
+    CREATE TABLE lab.users_by_id (user_id uuid PRIMARY KEY, phone text, name text)
+        WITH comment = 'Users by id; cqlens:accept <u> select-star';
     CREATE TABLE lab.orders (order_id uuid PRIMARY KEY, lab_id text, user_id uuid, status text, amount decimal);
     CREATE TABLE lab.audit (lab_id text, at timeuuid, note text, PRIMARY KEY (lab_id, at));
     CREATE TABLE lab.settings (name text PRIMARY KEY, value text);
