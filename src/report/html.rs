@@ -186,9 +186,18 @@ impl Page<'_> {
 
     /// The same for one table.
     fn severities_of(&self, table: &TableReport) -> Vec<(Severity, usize)> {
-        severities(self.report.findings.iter().filter(|finding| {
-            finding.table.as_ref() == Some(&table.table) && finding.keyspace.as_ref() == Some(&table.keyspace)
-        }))
+        severities(
+            self.report
+                .findings
+                .iter()
+                .filter(|finding| is_on(finding, table)),
+        )
+    }
+
+    /// How many findings on a table somebody has accepted.
+    fn accepted_on(&self, table: &TableReport) -> usize {
+        let accepted = self.report.accepted.iter();
+        accepted.filter(|finding| is_on(finding, table)).count()
     }
 
     fn patterns_of<'p>(&'p self, finding: &'p FindingReport) -> impl Iterator<Item = &'p PatternReport> {
@@ -268,6 +277,10 @@ impl Page<'_> {
             number::plural(executions, "execution", "executions"),
         )
     }
+}
+
+fn is_on(finding: &FindingReport, table: &TableReport) -> bool {
+    finding.table.as_ref() == Some(&table.table) && finding.keyspace.as_ref() == Some(&table.keyspace)
 }
 
 fn severities<'f>(findings: impl Iterator<Item = &'f FindingReport> + Clone) -> Vec<(Severity, usize)> {
@@ -514,6 +527,7 @@ mod tests {
             "Nothing here matches what is accepted by team &#60;b&#62; until 1 March 2027: <code>counter-batch</code> (cqlens.toml:7).",
             "A mistake:</b> The comment of <code>lab.users_by_id</code> says <code>cqlens:accept &#60;u&#62; select-star</code>",
             "Gone since the last review",
+            "1 accepted</span></td>",
             "<span class=\"new\">new</span>",
         ] {
             assert!(page.contains(said), "{said}");

@@ -100,6 +100,7 @@ async fn a_reload_accepts_what_was_found_since_the_start() {
     assert_eq!(cqlens(&config[..4]).0, Some(1));
     let (code, markdown) = cqlens(&config);
     assert_eq!(code, Some(0), "{markdown}");
+    assert!(markdown.contains("(comment of shop.items)."), "{markdown}");
     assert!(
         markdown.contains("Accepted by platform until 1 January 9999: admin page only (cqlens.toml:8)."),
         "{markdown}"

@@ -1,7 +1,7 @@
 //! The clean workload: the hotel, booked and looked at without a pause in the story, of which no report may say anything above
 //! info.
 //!
-//! Short in tests. `CQLENS_CLEAN_SECONDS=300` makes it go on for so long, at about a thousand requests a second.
+//! Short in tests. `CQLENS_CLEAN_SECONDS=300` makes it go on for so long, at up to 840 requests a second.
 
 #![allow(
     unreachable_pub,
