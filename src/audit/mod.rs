@@ -22,6 +22,7 @@ mod reads;
 mod record;
 mod repeats;
 mod row_keys;
+mod sample;
 mod session;
 mod sweeps;
 mod warning;
@@ -54,7 +55,10 @@ use record::Recorder;
 pub use repeats::{Ending, Repeat, Repeats};
 use row_keys::RowKeys;
 use rustc_hash::FxHashMap;
+use sample::Sampler;
+pub use sample::{Sample, Traces};
 use session::Session;
+use tokio::sync::mpsc::Receiver;
 
 use crate::{
     capture::{Capture, Clock, ConnectionId, Dropped, Moment, Queue},
@@ -177,6 +181,16 @@ impl Audit {
         Ok(audit)
     }
 
+    /// Hands one of the reads that pass over each time that `every` has gone by, for somebody who asks it again, with tracing, and counts
+    /// what comes of it with [`Traces`].
+    pub fn sample(&self, every: Duration) -> Option<(Receiver<Sample>, Traces)> {
+        // The others' reads have no turn: one auditor sees enough.
+        let window = self.windows.first()?;
+        let (sampler, samples) = Sampler::new(every);
+        lock(window).sampler = Some(sampler);
+        Some((samples, Traces(Arc::clone(window))))
+    }
+
     /// Names the windows that begin from now on after `source`.
     pub fn rename(&mut self, source: &str) {
         source.clone_into(&mut self.source);
@@ -238,6 +252,8 @@ struct Filling {
     nodes: NodeCounts,
     /// Requests that are counted in windows that were taken.
     taken: u64,
+    /// Where reads are sampled.
+    sampler: Option<Sampler>,
 }
 
 impl Filling {
@@ -246,6 +262,7 @@ impl Filling {
             window: Window::new(now, source),
             nodes: NodeCounts::default(),
             taken: 0,
+            sampler: None,
         }
     }
 
@@ -495,7 +512,12 @@ impl Counter {
         let interpreter = &mut self.interpreter;
         match interpreter.interpret(session, pair) {
             Ok(mut exchange) if is_clear(&exchange, &self.live) => {
-                let Filling { window, nodes, .. } = filling;
+                let Filling {
+                    window,
+                    nodes,
+                    sampler,
+                    ..
+                } = filling;
                 let (keys, holders) = (&interpreter.keys, &mut interpreter.holders);
                 exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
                 self.recorder.record(
@@ -504,6 +526,13 @@ impl Counter {
                     &interpreter.keys,
                     interpreter.row_keys.hashes(),
                 );
+                if let Some(sampler) = sampler {
+                    let now = exchange.at;
+                    if let Some(analysis) = sampler.prefers(&exchange) {
+                        sampler.take(analysis, &pair.request, session, &self.live);
+                    }
+                    sampler.hand_over(now);
+                }
             }
             Ok(_unclear) => return true,
             Err(error) => {

@@ -171,11 +171,19 @@ pub struct Tombstones {
     pub warned: u64,
     /// Reads that the server gave up because of tombstones.
     pub aborted: u64,
+    /// Reads that were asked again with tracing, and whose trace tells what was read.
+    #[serde(default)]
+    pub traced: u64,
 }
 
 impl Tombstones {
-    /// Reads of which the server said anything about tombstones.
+    /// Reads of which the server said how many tombstones they passed, or that there were too many.
     pub fn observed(&self) -> u64 {
+        self.reported() + self.traced
+    }
+
+    /// Reads of which the server said by itself that there were many tombstones.
+    pub fn reported(&self) -> u64 {
         self.warned + self.aborted
     }
 
@@ -184,6 +192,7 @@ impl Tombstones {
         self.live_rows.merge(&other.live_rows);
         self.warned += other.warned;
         self.aborted += other.aborted;
+        self.traced += other.traced;
     }
 }
 

@@ -39,6 +39,7 @@ mod report;
 mod ring;
 mod scenarios;
 mod tls;
+mod trace_sample;
 
 use std::sync::LazyLock;
 

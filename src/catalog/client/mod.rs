@@ -6,6 +6,7 @@
 mod answer;
 mod error;
 mod statement;
+mod trace;
 
 use std::{
     collections::VecDeque,
@@ -35,6 +36,7 @@ pub use answer::{Answer, Column};
 pub use error::ClientError;
 use error::unexpected;
 pub use statement::{Bind, Prepared, Run, RunOptions};
+pub use trace::TraceEvent;
 
 use crate::tls::Connector;
 

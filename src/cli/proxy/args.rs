@@ -12,6 +12,7 @@ use super::{
     },
     cluster::Listen,
     topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
+    trace_sample::per_second,
 };
 
 /// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
@@ -71,6 +72,10 @@ pub(in crate::cli) struct Args {
         hide_env_values = true
     )]
     pub(super) password: Option<String>,
+    /// Ask that many of the reads that pass again each second, with tracing, over a connection of cqlens' own, to learn how many
+    /// tombstones they pass. The cluster writes the traces, and keeps them for a day. Off if not set.
+    #[arg(long, env = "CQLENS_TRACE_SAMPLE", value_name = "PER_SECOND", value_parser = per_second, conflicts_with = "no_control_connection")]
+    pub(super) trace_sample: Option<f64>,
     /// The name of this proxy in reports; the listening address if not set.
     #[arg(long, env = "CQLENS_NAME", value_name = "NAME")]
     pub(super) name: Option<String>,

@@ -15,6 +15,7 @@ mod serving;
 mod signals;
 mod supervisor;
 mod topology;
+mod trace_sample;
 
 use std::{
     io::{self, Write},

@@ -17,6 +17,7 @@ use super::{
     running::{Running, Stop, every, listener_statuses, reach, route},
     supervisor,
     topology::{Mode, Pair},
+    trace_sample::Tracing,
 };
 use crate::{
     catalog::Schema,
@@ -127,6 +128,9 @@ impl Running {
                 self.live.replace_schema(schema, self.live.begin_reading());
             }
             self.control = Control::begin(&self.args, &self.tls, &self.live);
+        }
+        if follow_anew || changes.any_of(&["trace-sample"]) {
+            self.tracing = Tracing::begin(&self.args, &self.tls, &self.live, &self.audit);
         }
         self.lead(news.mode, news.sockets);
     }

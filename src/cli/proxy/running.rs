@@ -26,6 +26,7 @@ use super::{
     signals::{Asked, Signals},
     supervisor,
     topology::{Mode, Pair},
+    trace_sample::Tracing,
 };
 use crate::{
     audit::Audit,
@@ -60,6 +61,7 @@ pub(super) struct Running {
     pub(super) audit: Audit,
     clock: WindowClock,
     pub(super) control: Control,
+    pub(super) tracing: Tracing,
     pub(super) health: Arc<Health>,
     pub(super) windows: Interval,
     pub(super) stop: Stop,
@@ -131,6 +133,7 @@ impl Running {
         )
         .context("no auditor")?;
         let control = Control::begin(&args, &tls, &live);
+        let tracing = Tracing::begin(&args, &tls, &live, &audit);
         outputs.begin(&live, &name)?;
 
         let workers = Workers::for_each_processor().context("no threads for connections")?;
@@ -188,6 +191,7 @@ impl Running {
             audit,
             clock,
             control,
+            tracing,
             health,
             stop: Stop::No,
             serving,

@@ -131,7 +131,7 @@ fn severity(
     } else {
         Severity::Low
     };
-    Some(if traffic.tombstones.observed() > 0 {
+    Some(if traffic.tombstones.reported() > 0 {
         severity.raised()
     } else {
         severity
@@ -158,7 +158,7 @@ fn finding(
         number::percent(share),
         often(writes.inside, window)
     );
-    let observed = traffic.tombstones.observed();
+    let observed = traffic.tombstones.reported();
     let seen_by = if observed > 0 {
         "writes, and the server's warnings"
     } else {

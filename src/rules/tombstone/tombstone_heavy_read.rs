@@ -43,6 +43,9 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window
         .title(title(pattern))
         .first("reads_aborted", tombstones.aborted)
         .first("reads_warned", tombstones.warned);
+    if tombstones.traced > 0 {
+        finding = finding.first("reads_traced", tombstones.traced);
+    }
     if !tombstones.live_rows.is_empty() {
         finding = finding.first("live_rows_p50", tombstones.live_rows.quantile(0.5));
     }
@@ -133,7 +136,8 @@ const ABOUT: About = About {
     thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES],
     needs: "\
         The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
-        complete only with `read_thresholds_enabled`; their absence proves nothing.",
+        complete only with `read_thresholds_enabled`; their absence proves nothing. With `--trace-sample` \
+        also the traces of some reads that cqlens asks again.",
     source: "\
         cassandra.yaml `tombstone_warn_threshold`, `tombstone_failure_threshold`; Cassandra documentation, \
         data modeling: the queue anti-pattern",

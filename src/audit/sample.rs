@@ -1,0 +1,274 @@
+//! Reads that are asked again with tracing: what a read passes on its way, only the server knows.
+//!
+//! The client's own request is never touched. Of the reads that pass between two samples, the one is taken whose pattern was
+//! taken least, so that seldom reads have their turn too.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use cqlens_proto::{
+    envelope::Envelope,
+    message::{Consistency, Extensions, Query, QueryParameters, Request},
+};
+use rustc_hash::FxHashMap;
+use tokio::sync::mpsc;
+
+use super::{
+    Filling,
+    analysis::Analysis,
+    exchange::{Exchange, Outcome},
+    lock,
+    session::Session,
+    warning::{self, TombstoneText},
+};
+use crate::{
+    capture::Moment,
+    catalog::{Live, client::TraceEvent},
+    window::{Flag, PatternId, StatementKind, Tombstones},
+};
+
+/// A read as a client has sent it, values included: never shown, never kept for longer than until it was asked again.
+#[derive(Clone)]
+pub struct Sample {
+    analysis: Arc<Analysis>,
+    request: Envelope,
+    extensions: Extensions,
+    /// The text of a prepared statement; a QUERY has its own.
+    text: Option<Arc<str>>,
+    keyspace: Option<Arc<str>>,
+}
+
+/// Longer requests are not taken.
+const MAX_REQUEST: usize = 64 << 10;
+
+/// Rows of the page that is asked for where the client asked for more, or for all.
+const MAX_PAGE: i32 = 5_000;
+
+impl Sample {
+    /// The keyspace of unqualified names.
+    pub fn keyspace(&self) -> Option<&str> {
+        self.keyspace.as_deref()
+    }
+
+    /// The first page of the same read with the same values and consistency level; none for what cannot be asked like this.
+    pub fn query(&self) -> Option<Query<'_>> {
+        let request = Request::decode(&self.request, self.extensions).ok()?.message;
+        let (query, asked) = match request {
+            Request::Query(query) => (query.query, query.parameters),
+            Request::Execute(execute) => (self.text.as_deref()?, execute.parameters),
+            _ => return None,
+        };
+        let page_size = asked.page_size.filter(|size| (1..=MAX_PAGE).contains(size));
+        let parameters = QueryParameters {
+            values: asked.values,
+            page_size: Some(page_size.unwrap_or(MAX_PAGE)),
+            ..QueryParameters::new(asked.consistency)
+        };
+        Some(Query { query, parameters })
+    }
+}
+
+impl fmt::Debug for Sample {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Sample({})", self.analysis.id)
+    }
+}
+
+/// Chooses.
+#[derive(Debug)]
+pub(super) struct Sampler {
+    every: Duration,
+    /// When the last one was handed over.
+    since: Option<Moment>,
+    next: Option<Sample>,
+    /// How often a pattern was taken. Bounded: begins anew when it is full.
+    taken: FxHashMap<PatternId, u64>,
+    out: mpsc::Sender<Sample>,
+}
+
+/// Patterns whose turns are counted.
+const MAX_TAKEN: usize = 20_000;
+
+/// Samples that wait to be asked again; while they do, nothing more is taken.
+const MAX_WAITING: usize = 4;
+
+impl Sampler {
+    /// Hands a read over each time that `every` has passed and there is one.
+    pub(super) fn new(every: Duration) -> (Self, mpsc::Receiver<Sample>) {
+        let (out, samples) = mpsc::channel(MAX_WAITING);
+        let sampler = Self {
+            every,
+            since: None,
+            next: None,
+            taken: FxHashMap::default(),
+            out,
+        };
+        (sampler, samples)
+    }
+
+    /// The statement of an exchange that comes before the one that would be taken so far.
+    pub(super) fn prefers(&self, exchange: &Exchange<'_>) -> Option<Arc<Analysis>> {
+        let analysis = asked_again(exchange).filter(|_| !self.out.is_closed())?;
+        let times = |id| self.taken.get(&id).copied().unwrap_or(0);
+        let is_better = |next: &Sample| times(analysis.id) < times(next.analysis.id);
+        self.next
+            .as_ref()
+            .is_none_or(is_better)
+            .then(|| Arc::clone(analysis))
+    }
+
+    /// Takes a read that was preferred.
+    pub(super) fn take(
+        &mut self,
+        analysis: Arc<Analysis>,
+        request: &Envelope,
+        session: &Session,
+        live: &Live,
+    ) {
+        let Ok(decoded) = Request::decode(request, session.extensions) else {
+            return;
+        };
+        let (text, keyspace) = match &decoded.message {
+            Request::Query(query) => (
+                None,
+                query
+                    .parameters
+                    .keyspace
+                    .map(Arc::from)
+                    .or_else(|| session.keyspace.clone()),
+            ),
+            Request::Execute(execute) => {
+                let Some(statement) = live.prepared.get(execute.id.0) else {
+                    return;
+                };
+                (Some(Arc::clone(&statement.cql)), statement.keyspace.clone())
+            }
+            _ => return,
+        };
+        if request.body.len() > MAX_REQUEST {
+            return;
+        }
+        self.next = Some(Sample {
+            analysis,
+            // The data path's memory is not kept.
+            request: Envelope {
+                header: request.header,
+                body: Bytes::copy_from_slice(&request.body),
+            },
+            extensions: session.extensions,
+            text,
+            keyspace,
+        });
+    }
+
+    /// Hands over what was taken, if it is time.
+    pub(super) fn hand_over(&mut self, now: Moment) {
+        if self.since.is_some_and(|since| now.since(since) < self.every) {
+            return;
+        }
+        let Some(sample) = self.next.take() else { return };
+        let id = sample.analysis.id;
+        if self.out.try_send(sample).is_ok() {
+            if self.taken.len() >= MAX_TAKEN {
+                self.taken.clear();
+            }
+            *self.taken.entry(id).or_default() += 1;
+        }
+        self.since = Some(now);
+    }
+}
+
+/// The statement, if it may be asked again: a read of a client's own tables that was answered, without what writes (the paxos rounds of
+/// serial reads), from its beginning.
+fn asked_again<'e>(exchange: &'e Exchange<'_>) -> Option<&'e Arc<Analysis>> {
+    let execution = exchange.execution.as_ref()?;
+    let analysis = &execution.analysis;
+    let is_serial = matches!(
+        execution.consistency,
+        None | Some(Consistency::Serial | Consistency::LocalSerial)
+    );
+    let may = analysis.head.kind == StatementKind::Select
+        && !analysis.head.system
+        && !analysis.flags.contains(&Flag::Lwt)
+        && !is_serial
+        && execution.first_page
+        && matches!(exchange.outcome, Outcome::Rows { .. });
+    may.then_some(analysis)
+}
+
+/// Where what the server wrote down of samples is counted.
+#[derive(Debug, Clone)]
+pub struct Traces(pub(super) Arc<Mutex<Filling>>);
+
+impl Traces {
+    /// Counts what the replicas have read for `sample`; false where their events do not tell (Scylla's do not).
+    pub fn record(&self, sample: &Sample, events: &[TraceEvent]) -> bool {
+        let Some((live_rows, tombstones)) = most_read(events) else {
+            return false;
+        };
+        let add = |to: &mut Tombstones| {
+            to.traced += 1;
+            to.live_rows.record(live_rows);
+            to.scanned.record(tombstones);
+        };
+        let analysis = &sample.analysis;
+        let window = &mut lock(&self.0).window;
+        let head = || (analysis.head.clone(), analysis.flags.clone());
+        add(&mut window.pattern_mut(analysis.id, head).tombstones);
+        for (table, _) in &analysis.tables {
+            window.count_table(table, |table| add(&mut table.tombstones));
+        }
+        true
+    }
+}
+
+/// Live rows and tombstones of the replica that has passed the most tombstones: `Read <n> live rows and <m> tombstone cells`, once for
+/// each part of its range.
+fn most_read(events: &[TraceEvent]) -> Option<(u64, u64)> {
+    let mut by_source: FxHashMap<&str, (u64, u64)> = FxHashMap::default();
+    for event in events {
+        if let Some(TombstoneText::Read {
+            live_rows,
+            tombstones,
+        }) = warning::tombstones(&event.activity)
+        {
+            let sums = by_source.entry(&event.source).or_default();
+            sums.0 += live_rows;
+            sums.1 += tombstones;
+        }
+    }
+    by_source
+        .into_values()
+        .max_by_key(|&(live_rows, tombstones)| (tombstones, live_rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(source: &str, activity: &str) -> TraceEvent {
+        TraceEvent {
+            source: source.to_owned(),
+            activity: activity.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_replica_that_passed_most_tombstones_counts_all_its_ranges_together() {
+        let events = [
+            event(
+                "10.0.0.1",
+                "Parsing SELECT 'Read 9 live rows and 9 tombstone cells'",
+            ),
+            event("10.0.0.1", "Read 7 live rows and 1 tombstone cells"),
+            event("10.0.0.2", "Read 3 live rows and 200 tombstone cells"),
+            event("10.0.0.2", "Read 1 live rows and 50 tombstone cells"),
+        ];
+        assert_eq!(most_read(&events), Some((4, 250)));
+        assert_eq!(most_read(&events[..1]), None);
+    }
+}

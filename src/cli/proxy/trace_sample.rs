@@ -1,0 +1,153 @@
+//! `--trace-sample`: asks some reads again, with tracing, over a connection of cqlens' own.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{sync::mpsc::Receiver, task::JoinHandle, time::sleep};
+
+use super::{args::Args, control};
+use crate::{
+    audit::{Audit, Sample, Traces},
+    catalog::{
+        Contacts, Live,
+        client::{Client, ClientError, ClientOptions},
+    },
+    cli::tls::Tls,
+};
+
+/// Whoever asks, if somebody does; ends when dropped.
+#[derive(Debug, Default)]
+pub(super) struct Tracing(Option<JoinHandle<()>>);
+
+/// Reads a second.
+pub(super) fn per_second(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= MOST_PER_SECOND => Ok(rate),
+        _ => Err(format!(
+            "a number of reads a second, above 0 and up to {MOST_PER_SECOND}"
+        )),
+    }
+}
+
+/// A trace is some tens of writes on the cluster.
+const MOST_PER_SECOND: f64 = 100.0;
+
+impl Tracing {
+    /// Begins to sample, as `args` have it.
+    pub(super) fn begin(args: &Args, tls: &Tls, live: &Arc<Live>, audit: &Audit) -> Self {
+        let every = args
+            .trace_sample
+            .map(|rate| Duration::from_secs_f64(rate.recip()));
+        let Some((samples, traces)) = every.and_then(|every| audit.sample(every)) else {
+            return Self(None);
+        };
+        let repeater = Repeater {
+            contacts: control::contacts(args),
+            live: Arc::clone(live),
+            traces,
+            client: None,
+            keyspace: None,
+        };
+        Self(Some(tokio::spawn(
+            repeater.run(samples, control::options(args, tls)),
+        )))
+    }
+}
+
+impl Drop for Tracing {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+struct Repeater {
+    contacts: Contacts,
+    live: Arc<Live>,
+    traces: Traces,
+    client: Option<Client>,
+    /// What `client` has in use.
+    keyspace: Option<String>,
+}
+
+/// After a failure, whatever it was, the cluster is left alone for so long.
+const PAUSE: Duration = Duration::from_secs(5);
+
+impl Repeater {
+    async fn run(mut self, mut samples: Receiver<Sample>, options: impl Fn(&str) -> ClientOptions) {
+        let mut has_failed = false;
+        while let Some(sample) = samples.recv().await {
+            let Err(error) = self.repeat(&sample, &options).await else {
+                has_failed = false;
+                continue;
+            };
+            // Once until it works again.
+            if has_failed {
+                tracing::debug!(%error, "a read could not be traced");
+            } else {
+                tracing::warn!(%error, "trace-sample: a read could not be traced");
+            }
+            has_failed = true;
+            self.client = None;
+            sleep(PAUSE).await;
+        }
+    }
+
+    async fn repeat(
+        &mut self,
+        sample: &Sample,
+        options: &impl Fn(&str) -> ClientOptions,
+    ) -> Result<(), ClientError> {
+        let Some(query) = sample.query() else {
+            return Ok(());
+        };
+        let client = match &mut self.client {
+            Some(client) => client,
+            none => {
+                self.keyspace = None;
+                none.insert(connect(&self.contacts, &self.live, options).await?)
+            }
+        };
+        if let Some(keyspace) = sample.keyspace()
+            && self.keyspace.as_deref() != Some(keyspace)
+        {
+            let quoted = keyspace.replace('"', "\"\"");
+            client.query(&format!("USE \"{quoted}\"")).await?;
+            self.keyspace = Some(keyspace.to_owned());
+        }
+        let events = client.trace(query).await?;
+        if !self.traces.record(sample, &events) {
+            tracing::debug!("a trace does not tell what was read");
+        }
+        Ok(())
+    }
+}
+
+/// To the first node that lets us in.
+async fn connect(
+    contacts: &Contacts,
+    live: &Live,
+    options: &impl Fn(&str) -> ClientOptions,
+) -> Result<Client, ClientError> {
+    let mut result = Err(ClientError::Closed);
+    for address in contacts.round(&live.cluster(), None) {
+        result = Client::negotiate(address.as_str(), &options(&address)).await;
+        if result.is_ok() {
+            break;
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_above_zero_and_bounded() {
+        assert_eq!(per_second("0.1"), Ok(0.1));
+        for text in ["0", "-1", "101", "NaN", "many"] {
+            assert!(per_second(text).is_err(), "{text}");
+        }
+    }
+}
