@@ -11,7 +11,7 @@ use cqlens_proto::{
 };
 
 use super::{
-    Footprint, Keys,
+    Cells, Footprint, Keys,
     exchange::Execution,
     plan::{BatchSum, Plan},
 };
@@ -283,7 +283,13 @@ impl Analyses {
     }
 
     /// A BATCH message: its template, and the distinct partitions of all its statements in `keys`.
-    pub(super) fn batch(&mut self, batch: &Batch<'_>, keyspace: Option<&str>, keys: &mut Keys) -> Execution {
+    pub(super) fn batch(
+        &mut self,
+        batch: &Batch<'_>,
+        keyspace: Option<&str>,
+        keys: &mut Keys,
+        cells: &mut Cells,
+    ) -> Execution {
         let mut children = Vec::with_capacity(batch.statements.len());
         let mut sum = BatchSum::new(batch_kind(batch.kind));
         let mut refused = None;
@@ -297,7 +303,10 @@ impl Analyses {
                 }
             };
             match &analysis.plan {
-                Some(plan) => refused = refused.or(sum.add(plan, Some(&statement.values), keys).err()),
+                Some(plan) => {
+                    refused = refused.or(sum.add(plan, Some(&statement.values), keys).err());
+                    plan.note_cells(&statement.values, cells);
+                }
                 None => sum.add_unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
             }
             children.push(analysis);

@@ -12,7 +12,7 @@ use cqlens_proto::{
 };
 
 use super::{
-    Count, Footprint, HashKey, Identity, Keys,
+    Cells, Count, Footprint, HashKey, Identity, Keys,
     analysis::{Analyses, Analysis},
     load::Holders,
     pair::{Pair, Received},
@@ -175,6 +175,8 @@ pub(super) struct Interpreter {
     pub(super) analyses: Analyses,
     /// Filled with the partitions that the execution names.
     pub(super) keys: Keys,
+    /// Filled with what the execution tells of rows and of columns that have an index.
+    pub(super) cells: Cells,
     /// Filled with the partitions that the rows of a scan show.
     pub(super) row_keys: RowKeys,
     /// Where partitions are.
@@ -192,6 +194,7 @@ impl Interpreter {
         pair: &Pair,
     ) -> Result<Exchange<'s>, DecodeError> {
         self.keys.clear();
+        self.cells.clear();
         self.holders.refresh();
         let coordinator = session.coordinator.node(&self.holders);
         let extensions = session.extensions;
@@ -302,7 +305,8 @@ impl Interpreter {
             }
             Request::Batch(batch) => {
                 let keyspace = batch.keyspace.or(session.keyspace.as_deref());
-                Some(self.analyses.batch(batch, keyspace, &mut self.keys))
+                let (keys, cells) = (&mut self.keys, &mut self.cells);
+                Some(self.analyses.batch(batch, keyspace, keys, cells))
             }
             _ => None,
         }
@@ -337,6 +341,10 @@ impl Interpreter {
             Some(plan) => plan.footprint(&parameters.values, &mut self.keys),
             None => Footprint::unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
         };
+        // A later page asks for nothing else than the first one.
+        if let (Some(plan), None, false) = (&analysis.plan, parameters.paging_state, analysis.head.system) {
+            plan.note_cells(&parameters.values, &mut self.cells);
+        }
         let nulls = match analysis.head.kind {
             StatementKind::Insert | StatementKind::Update => nulls(&parameters.values),
             _ => 0,

@@ -39,6 +39,11 @@ impl HashKey {
         (self.0 | 1, self.1 | 1)
     }
 
+    /// A hasher of anything else.
+    pub(super) fn hasher(self) -> SipHasher13 {
+        SipHasher13::new_with_keys(self.0, self.1)
+    }
+
     /// The hash of a routing key of `table`.
     pub(super) fn hash(self, table: &TableName, routing_key: &[u8]) -> u64 {
         let mut hasher = SipHasher13::new_with_keys(self.0, self.1);

@@ -6,6 +6,7 @@
 mod analysis;
 mod bounded;
 mod budget;
+mod cells;
 mod connection;
 mod deferred;
 mod exchange;
@@ -40,6 +41,7 @@ use std::{
 
 use analysis::Analyses;
 use budget::Budget;
+pub use cells::{Cells, Use};
 use connection::ConnectionState;
 use cqlens_proto::envelope::Envelope;
 use deferred::{Deferred, Waiting};
@@ -451,6 +453,7 @@ impl Counter {
                 key,
                 analyses: Analyses::new(Arc::clone(&live)),
                 keys: Keys::new(),
+                cells: Cells::new(key),
                 row_keys: RowKeys::new(Arc::clone(&live), key),
                 holders: Holders::new(Arc::clone(&live)),
             },
@@ -526,6 +529,9 @@ impl Counter {
                     &interpreter.keys,
                     interpreter.row_keys.hashes(),
                 );
+                if !exchange.refused {
+                    interpreter.cells.count(window);
+                }
                 if let Some(sampler) = sampler {
                     let now = exchange.at;
                     if let Some(analysis) = sampler.prefers(&exchange) {

@@ -94,6 +94,12 @@ fn counted(report: &Report) -> Vec<String> {
         "are not in the numbers of their tables: there were too many tables",
     );
     say(
+        coverage.indexed_columns_overflowed,
+        "read or write",
+        "reads and writes",
+        "of columns with an index are not in the numbers of their columns: there were too many such columns",
+    );
+    say(
         coverage.reads_forgotten,
         "read",
         "reads",

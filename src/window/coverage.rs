@@ -59,6 +59,8 @@ pub struct Coverage {
     pub patterns_overflowed: u64,
     /// Reads and writes that are not in the numbers of their table because the window held too many tables.
     pub tables_overflowed: u64,
+    /// Reads and writes of columns with an index that were not counted because the window held too many such columns.
+    pub indexed_columns_overflowed: u64,
     /// Reads whose next page could no longer be linked, because too many others waited for theirs.
     pub reads_forgotten: u64,
     /// Failed requests that could no longer be recognised when they came again, because too many others came between.
@@ -89,6 +91,7 @@ impl Coverage {
         self.system_requests += other.system_requests;
         self.patterns_overflowed += other.patterns_overflowed;
         self.tables_overflowed += other.tables_overflowed;
+        self.indexed_columns_overflowed += other.indexed_columns_overflowed;
         self.reads_forgotten += other.reads_forgotten;
         self.retries_forgotten += other.retries_forgotten;
         self.sweeps_forgotten += other.sweeps_forgotten;

@@ -15,6 +15,7 @@ mod ring;
 mod sketch;
 mod snapshot;
 mod table;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,7 @@ pub use ring::RingCover;
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
 pub use table::{TableName, TableTraffic};
+pub use written::{ColumnName, IndexedColumn, InsertedRows, MAX_INDEXED_COLUMNS};
 
 /// Everything that is known of the traffic between `start` and `end`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,6 +51,9 @@ pub struct Window {
     pub patterns: BTreeMap<PatternId, Pattern>,
     /// By table or view.
     pub tables: BTreeMap<TableName, TableTraffic>,
+    /// By column that has an index.
+    #[serde(default)]
+    pub indexed: BTreeMap<ColumnName, IndexedColumn>,
     /// By node and by token.
     #[serde(default)]
     pub load: Load,
@@ -79,6 +84,7 @@ impl Window {
             coverage: Coverage::default(),
             patterns: BTreeMap::new(),
             tables: BTreeMap::new(),
+            indexed: BTreeMap::new(),
             load: Load::default(),
             clients: BTreeMap::new(),
         }
@@ -125,6 +131,17 @@ impl Window {
         }
     }
 
+    /// Counts something of a column that has an index.
+    pub fn count_indexed(&mut self, name: &ColumnName, count: impl FnOnce(&mut IndexedColumn)) {
+        // The name is copied once, not for every exchange.
+        let is_full = self.indexed.len() >= MAX_INDEXED_COLUMNS;
+        match self.indexed.get_mut(name) {
+            Some(column) => count(column),
+            None if is_full => self.coverage.indexed_columns_overflowed += 1,
+            None => count(self.indexed.entry(name.clone()).or_default()),
+        }
+    }
+
     /// Counts a request of `client`.
     pub fn count_client(&mut self, client: &str) {
         clients::count(&mut self.clients, client, MAX_CLIENTS);
@@ -146,6 +163,14 @@ impl Window {
                 continue;
             }
             self.tables.entry(name.clone()).or_default().merge(table);
+        }
+        for (name, column) in &other.indexed {
+            if self.indexed.len() >= MAX_INDEXED_COLUMNS && !self.indexed.contains_key(name) {
+                self.coverage.indexed_columns_overflowed +=
+                    column.inserts + column.updates + column.reads + column.reads_in_partition;
+                continue;
+            }
+            self.indexed.entry(name.clone()).or_default().merge(column);
         }
         self.load.merge(&other.load);
         clients::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
@@ -218,6 +243,10 @@ mod tests {
                 table.reads += 1;
                 table.top_partitions.read(id);
                 table.distinct_partitions.insert(id);
+                table.inserted.inserts += 1;
+                table.inserted.rows.insert(id);
+                table.inserted.contents.insert(id * 100 + exchange);
+                index(&mut window, id, exchange);
             }
             load(&mut window.load, id, count);
             window.count_client(&format!("client {id}"));
@@ -256,6 +285,26 @@ mod tests {
         pattern.token_ranges.sweep_reads += 1;
         let routed = [Routed::ToReplica, Routed::ToOther, Routed::Unknown];
         (0..=exchange % 3).for_each(|at| pattern.routing.count(routed[usize::try_from(at).unwrap_or(0)]));
+    }
+
+    fn index(window: &mut Window, id: u64, exchange: u64) {
+        let name = ColumnName {
+            table: TableName {
+                keyspace: "s".to_owned(),
+                table: "t0".to_owned(),
+            },
+            column: format!("c{}", id % 5),
+        };
+        window.count_indexed(&name, |column| {
+            column.inserts += 1;
+            column.updates += id;
+            column.known += exchange;
+            column.rows.insert(id);
+            column.values.insert(exchange);
+            column.reads += exchange;
+            column.reads_in_partition += id;
+            column.asked.insert(id * exchange);
+        });
     }
 
     fn load(load: &mut Load, id: u64, count: u64) {
@@ -322,8 +371,14 @@ mod tests {
         let coverage = old["window"]["coverage"].as_object_mut();
         let removed = coverage.and_then(|coverage| coverage.remove("reads_forgotten"));
         assert!(removed.is_some());
-        let window = old["window"].as_object_mut();
-        assert!(window.and_then(|window| window.remove("load")).is_some());
+        for (_, table) in old["window"]["tables"].as_object_mut().into_iter().flatten() {
+            let removed = table.as_object_mut().and_then(|table| table.remove("inserted"));
+            assert!(removed.is_some());
+        }
+        for name in ["load", "indexed"] {
+            let window = old["window"].as_object_mut();
+            assert!(window.and_then(|window| window.remove(name)).is_some(), "{name}");
+        }
         let read = Snapshot::read(old.to_string().as_bytes()).map(|snapshot| snapshot.window);
         assert_eq!(
             read.as_ref().map(|window| &window.load).ok(),

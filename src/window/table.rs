@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, Distribution, Heavy, pattern::Tombstones};
+use super::{Distinct, Distribution, Heavy, InsertedRows, pattern::Tombstones};
 
 /// Keyspace and table (or view), as the schema spells them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,6 +54,9 @@ pub struct TableTraffic {
     pub top_partitions: Heavy,
     /// Different partitions that were named, by keyed hash.
     pub distinct_partitions: Distinct,
+    /// The rows that INSERTs write.
+    #[serde(default)]
+    pub inserted: InsertedRows,
 }
 
 impl TableTraffic {
@@ -65,5 +68,6 @@ impl TableTraffic {
         self.tombstones.merge(&other.tombstones);
         self.top_partitions.merge(&other.top_partitions);
         self.distinct_partitions.merge(&other.distinct_partitions);
+        self.inserted.merge(&other.inserted);
     }
 }

@@ -9,6 +9,7 @@ use super::batch_sum::{BatchSum, Rules};
 use super::facts::{Facts, SchemaFacts};
 use super::refusal::{Refusal, Stage};
 use super::{KeyText, Plan, Shape, TextFacts, Touched, markers_in_key_order};
+use crate::audit::cells::Cells;
 use crate::audit::footprint::Keys;
 use crate::catalog::schema::{Schema, Table};
 use crate::window::TableName;
@@ -94,6 +95,15 @@ pub(super) fn plan(text: &TextFacts<'_, '_>, batch: &Batch<'_>, schema: &Schema)
 impl BatchPlan {
     pub(super) fn refusal(&self) -> Option<&Refusal> {
         self.refusal.as_ref()
+    }
+
+    /// What each statement tells of rows and of columns that have an index.
+    pub(super) fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
+        if self.refusal.is_none() {
+            self.children
+                .iter()
+                .for_each(|child| child.note_cells(values, cells));
+        }
     }
 
     /// All statements of a batch in text share the batch's values.

@@ -15,6 +15,7 @@ mod arithmetic;
 mod batch;
 mod batch_sum;
 mod cast;
+mod cells;
 mod clustering;
 mod facts;
 mod foreseen;
@@ -51,9 +52,11 @@ pub use batch_sum::BatchSum;
 pub use facts::{DeleteKind, Facts, SchemaFacts};
 pub use refusal::{Refusal, Stage};
 
+use crate::audit::cells::Cells;
 use crate::audit::footprint::{Count, Footprint, Keys};
 use crate::catalog::schema::{Keyspace, Schema, Table, is_virtual};
 use crate::window::{Flag, PartitionClass, Reason, TableName};
+use cells::MaybeCells;
 use clustering::RowCheck;
 use json::JsonKey;
 use keys::{Counted, KeyPlan};
@@ -91,6 +94,7 @@ struct ReadPlan {
     reads: Reads,
     limit: Option<Term>,
     per_partition_limit: Option<Term>,
+    cells: MaybeCells,
 }
 
 /// What a `SELECT` reads.
@@ -121,6 +125,7 @@ struct WritePlan {
     deletes_columns_of_range: bool,
     /// What is refused when executed, whatever is bound.
     refusal: Option<Refusal>,
+    cells: MaybeCells,
 }
 
 #[derive(Debug, Clone)]
@@ -308,6 +313,18 @@ impl Plan {
             limit: evaluate(limit)?,
             per_partition_limit: evaluate(per_partition_limit)?,
         })
+    }
+
+    /// Adds to `cells` what an execution tells of rows and of columns that have an index, nothing for most statements.
+    pub fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
+        match &self.shape {
+            Shape::Read(plan) => plan.cells.iter().for_each(|plan| plan.note(values, cells)),
+            Shape::Write(plan) if plan.refusal.is_none() => {
+                plan.cells.iter().for_each(|plan| plan.note(values, cells));
+            }
+            Shape::Batch(batch) => batch.note_cells(values, cells),
+            Shape::Write(_) | Shape::Unknown(..) => {}
+        }
     }
 
     /// Adds the keys of one execution to those of others.

@@ -7,6 +7,7 @@ use cqlens_proto::cql::ast::{
 };
 use cqlens_proto::types::CqlType;
 
+use super::cells::CellPlan;
 use super::clustering::RowCheck;
 use super::facts::{DeleteKind, SchemaFacts};
 use super::json::{self, JsonKey};
@@ -85,7 +86,14 @@ fn insert_values(
         // `=` on all key columns is how an INSERT names its partition, not a restriction that somebody wrote.
         ..target.facts(&restrictions)
     };
-    Ok((facts, write_plan(target, &restrictions, None)))
+    let cells = CellPlan::of_insert(insert, &restrictions, target);
+    Ok((
+        facts,
+        WritePlan {
+            cells,
+            ..write_plan(target, &restrictions, None)
+        },
+    ))
 }
 
 fn insert_json(value: &AstTerm<'_>, target: &Target<'_>) -> Result<(SchemaFacts, WritePlan), Refusal> {
@@ -120,6 +128,7 @@ fn insert_json(value: &AstTerm<'_>, target: &Target<'_>) -> Result<(SchemaFacts,
             conditional_in: None,
             deletes_columns_of_range: false,
             refusal: None,
+            cells: None,
         },
     ))
 }
@@ -162,6 +171,7 @@ pub(super) fn update(update: &Update<'_>, target: &Target<'_>) -> Result<(Schema
         facts,
         WritePlan {
             refusal,
+            cells: CellPlan::of_update(update, &restrictions, target),
             ..write_plan(target, &restrictions, conditional)
         },
     ))
@@ -219,6 +229,7 @@ pub(super) fn delete(delete: &Delete<'_>, target: &Target<'_>) -> Result<(Schema
         WritePlan {
             refusal,
             deletes_columns_of_range: deletes_regular && !names_rows,
+            cells: CellPlan::of_delete(delete, &restrictions, target),
             ..write_plan(target, &restrictions, conditional)
         },
     ))
@@ -244,6 +255,7 @@ fn write_plan(
         conditional_in,
         deletes_columns_of_range: false,
         refusal: None,
+        cells: None,
     }
 }
 

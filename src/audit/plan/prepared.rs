@@ -66,6 +66,7 @@ impl Plan {
                 reads: Reads::Keys { keys, row_check },
                 limit: None,
                 per_partition_limit: None,
+                cells: None,
             }),
             _ => Shape::Write(write_plan(Writes::Keys(keys), row_check)),
         };
@@ -80,6 +81,7 @@ fn write_plan(writes: Writes, row_check: Option<RowCheck>) -> WritePlan {
         conditional_in: None,
         deletes_columns_of_range: false,
         refusal: None,
+        cells: None,
     }
 }
 
@@ -98,6 +100,7 @@ fn by_text(body: &Body<'_>) -> Option<Shape> {
             },
             limit: None,
             per_partition_limit: None,
+            cells: None,
         })),
         _ => None,
     }

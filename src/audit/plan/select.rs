@@ -2,6 +2,7 @@
 
 use cqlens_proto::cql::ast::{Direction, Select, Selection, Term as AstTerm};
 
+use super::cells::CellPlan;
 use super::clustering::RowCheck;
 use super::facts::SchemaFacts;
 use super::keys::{KeyColumn, KeyPlan};
@@ -60,6 +61,7 @@ pub(super) fn plan(select: &Select<'_>, target: &Target<'_>) -> Result<(SchemaFa
         reads: reads(select, target, &restrictions, &selected),
         limit: limit(&select.limit, "[limit]")?,
         per_partition_limit: limit(&select.per_partition_limit, "[per_partition_limit]")?,
+        cells: CellPlan::of_read(&restrictions, target),
     };
     Ok((facts, plan))
 }

@@ -52,6 +52,16 @@ impl Distinct {
         self.0.composite_estimate().round() as u64
     }
 
+    /// The number of distinct hashes is at most this, with 97.5 % confidence.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a bound is not negative"
+    )]
+    pub fn at_most(&self) -> u64 {
+        (self.0.upper_bound(NumStdDev::Two).round() as u64).max(self.estimate())
+    }
+
     /// The number of distinct hashes is at least this, with 97.5 % confidence.
     #[expect(
         clippy::cast_possible_truncation,
@@ -103,6 +113,15 @@ mod tests {
     #[test]
     fn small_counts_are_exact_and_repeats_do_not_count() {
         assert_eq!(of((0..150).chain(0..150)).estimate(), 150);
+    }
+
+    #[test]
+    fn bounds_enclose_the_estimate_and_small_counts_are_exact() {
+        let few = of(0..150);
+        assert_eq!(few.at_most(), 150);
+        let many = of(0..100_000);
+        assert!(many.at_least() < many.estimate() && many.estimate() < many.at_most());
+        assert!(many.at_most() < 110_000, "{}", many.at_most());
     }
 
     #[test]
