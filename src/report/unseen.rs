@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Report, load};
+use super::{Coverage, Report, load};
 use crate::{number, window::Reason};
 
 /// One sentence for each gap; names and CQL stand in backticks. Never empty: it says so where nothing was missed.
@@ -117,6 +117,12 @@ fn counted(report: &Report) -> Vec<String> {
         "reads of token ranges",
         "belonged to sweeps that were not followed to their end: too many went on at once",
     );
+    of_connections(coverage, say);
+    lines
+}
+
+/// What whole connections are missing.
+fn of_connections(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
     for (reason, &count) in &coverage.opaque_connections {
         say(
             count,
@@ -132,7 +138,6 @@ fn counted(report: &Report) -> Vec<String> {
         let what = format!("refused: {}", refusal(reason));
         say(count, "connection was", "connections were", &what);
     }
-    lines
 }
 
 /// ` (1,900 EXECUTE, 100 QUERY)`, the most frequent first; nothing where nothing is known.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{About, Applied, Settings};
-use crate::window::{Pattern, PatternHead, PatternId, StatementKind, Window};
+use crate::window::{Pattern, PatternHead, PatternId, StatementKind, TableName, Window};
 
 /// How much a finding matters. `High` is the greatest.
 #[derive(
@@ -153,6 +153,13 @@ impl Finding {
             reference: about.source,
             acceptance: None,
         }
+    }
+
+    /// The same, of this table: where patterns that write several are looked at for one.
+    pub fn of_table(mut self, name: &TableName) -> Self {
+        self.keyspace = Some(name.keyspace.clone());
+        self.table = Some(name.table.clone());
+        self
     }
 
     /// The same with this title.

@@ -10,6 +10,7 @@ mod error_code;
 mod figures;
 mod finding;
 mod read;
+mod statement;
 mod tombstone;
 mod write;
 
@@ -88,6 +89,9 @@ pub const RULES: &[&dyn Rule] = &[
     &read::InCartesianProduct,
     &read::MultiPartitionRead,
     &read::SecondaryIndexRead,
+    &read::IndexLowCardinality,
+    &read::IndexHighCardinality,
+    &read::IndexOnUpdatedColumn,
     &read::MaterializedViewRead,
     &read::ReversedRead,
     &read::UnboundedRead,

@@ -38,6 +38,7 @@ const SOURCES: &[Source] = sources![
     "lab-batch-for-speed",
     "lab-lwt",
     "hotel",
+    "lab-index",
     "time-series",
     "unpaged-read",
     "null-insert",

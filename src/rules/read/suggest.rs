@@ -18,15 +18,15 @@ use crate::{
 
 /// What would serve a query.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Suggestion {
+pub(in crate::rules) struct Suggestion {
     /// A table that is there already, as `keyspace.table`; else the first statement creates one.
-    pub(super) existing: Option<String>,
+    pub(in crate::rules) existing: Option<String>,
     /// The statements, each with its semicolon: the table where it is missing, the query on it.
-    pub(super) cql: Vec<String>,
+    pub(in crate::rules) cql: Vec<String>,
 }
 
 /// The table that would serve the pattern's query by reading one partition, and the query on it.
-pub(super) fn table_for(pattern: &Pattern, schema: &Schema) -> Option<Suggestion> {
+pub(in crate::rules) fn table_for(pattern: &Pattern, schema: &Schema) -> Option<Suggestion> {
     let statement = cql::parse(&pattern.head.cql).ok()?;
     let Body::Select(select) = &statement.body else {
         return None;

@@ -5,13 +5,13 @@ use cqlens_proto::cql::{
     ast::{AssignmentOperation, InsertSource, Modification},
 };
 
-use super::modifications;
 use crate::{
     catalog::Schema,
     number,
     rules::{
         About, Finding, Findings, Rule, Severity,
         figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, table, user_writes},
+        statement::modifications,
     },
     window::{Pattern, PatternId, Window},
 };

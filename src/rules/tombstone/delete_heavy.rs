@@ -7,13 +7,13 @@ use cqlens_proto::cql::{
     ast::{Delete, Modification, Subject},
 };
 
-use super::modifications;
 use crate::{
     catalog::Schema,
     number,
     rules::{
         About, Finding, Findings, Rule, Severity, Threshold,
         figures::{STEADY_PER_HOUR, often, per_hour, share, user_writes},
+        statement::{modifications, written},
     },
     window::{Pattern, PatternId, TableName, TableTraffic, Window},
 };
@@ -62,13 +62,8 @@ fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Writ
         };
         let keyspace = pattern.head.keyspace.as_deref();
         for modification in modifications(&statement) {
-            let table = modification.table();
-            let Some(keyspace) = table.keyspace_or(keyspace) else {
+            let Some(name) = written(&modification, keyspace) else {
                 continue;
-            };
-            let name = TableName {
-                keyspace: keyspace.to_owned(),
-                table: table.name.as_str().to_owned(),
             };
             let deletes_inside = match &modification {
                 Modification::Delete(delete) => Some(is_inside(delete, &name, schema)),
@@ -164,18 +159,16 @@ fn finding(
     } else {
         "writes"
     };
-    let mut finding = Finding::on_all(&ABOUT, severity, writes.deleting, window)
+    // A batch may delete from several tables, this is of one.
+    Finding::on_all(&ABOUT, severity, writes.deleting, window)
+        .of_table(name)
         .title(title)
         .first("inferred_from", seen_by)
         .first("reads_with_tombstones_reported", observed)
         .first("reads_of_the_table", traffic.reads)
         .first("whole_partitions_deleted", writes.whole)
         .first("deletes", writes.inside)
-        .first("deletes_share", share);
-    // A batch may delete from several tables, this is of one.
-    finding.keyspace = Some(name.keyspace.clone());
-    finding.table = Some(name.table.clone());
-    finding
+        .first("deletes_share", share)
 }
 
 const SOME_SHARE: Threshold = Threshold {
