@@ -109,6 +109,7 @@ pub const RULES: &[&dyn Rule] = &[
     &write::BatchTooLarge,
     &write::CounterBatch,
     &write::ListModification,
+    &write::OverwritingInsert,
     &client::UnpreparedStatement,
     &client::PrepareChurn,
     &client::NotTokenAware,

@@ -5,6 +5,7 @@ mod counter_batch;
 mod list_modification;
 mod logged_batch_multi_partition;
 mod lwt_heavy;
+mod overwriting_insert;
 mod unlogged_batch_multi_partition;
 
 use super::{
@@ -21,6 +22,7 @@ pub(super) use counter_batch::CounterBatch;
 pub(super) use list_modification::ListModification;
 pub(super) use logged_batch_multi_partition::LoggedBatchMultiPartition;
 pub(super) use lwt_heavy::LwtHeavy;
+pub(super) use overwriting_insert::OverwritingInsert;
 pub(super) use unlogged_batch_multi_partition::UnloggedBatchMultiPartition;
 
 /// The application's own batches.
