@@ -100,6 +100,7 @@ pub const RULES: &[&dyn Rule] = &[
     &read::AggregateWithoutPartitionKey,
     &read::UnpagedRead,
     &tombstone::TombstoneHeavyRead,
+    &tombstone::QueuePattern,
     &tombstone::CollectionOverwrite,
     &tombstone::DeleteHeavy,
     &tombstone::NullInsert,
