@@ -9,6 +9,7 @@ mod client;
 mod error_code;
 mod figures;
 mod finding;
+mod model;
 mod read;
 mod statement;
 mod tombstone;
@@ -119,6 +120,10 @@ pub const RULES: &[&dyn Rule] = &[
     &client::Timeouts,
     &client::ServerWarning,
     &client::ServerError,
+    &model::UnusedTable,
+    &model::UnusedIndex,
+    &model::QueryWithoutTable,
+    &model::ReadUpdateRatio,
 ];
 
 /// Thresholds that differ from their defaults, by `(rule id, threshold name)`.

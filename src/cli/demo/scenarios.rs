@@ -39,6 +39,7 @@ const SOURCES: &[Source] = sources![
     "lab-lwt",
     "hotel",
     "lab-index",
+    "lab-views",
     "hotel-overwrite",
     "time-series",
     "unpaged-read",
