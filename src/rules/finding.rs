@@ -1,6 +1,6 @@
 //! What a rule says of a window, and what it could not see.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -136,9 +136,7 @@ impl Finding {
         }
         let mut all = Pattern::new(overall(&patterns), BTreeSet::new());
         patterns.iter().for_each(|(_, pattern)| all.merge(pattern));
-        if let Some(names) = busiest_clients(&all) {
-            evidence.push(("clients", names.into()));
-        }
+        evidence.extend(origin(&all, window));
         Self {
             rule: about.id,
             severity,
@@ -300,20 +298,71 @@ fn common_evidence(pattern: &Pattern, window: &Window) -> Evidence {
     if pattern.errors > 0 {
         evidence.push(("errors", pattern.errors.into()));
     }
-    if let Some(names) = busiest_clients(pattern) {
-        evidence.push(("clients", names.into()));
-    }
+    evidence.extend(origin(pattern, window));
     evidence
 }
 
-/// The three clients that send most of it.
-fn busiest_clients(pattern: &Pattern) -> Option<String> {
-    let mut clients: Vec<_> = pattern.clients.iter().collect();
-    clients.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
-    let names: Vec<_> = clients.iter().take(3).map(|(name, _)| name.as_str()).collect();
-    match clients.len() {
+/// How much of the application's requests it is, who sent it, at which consistency levels, and when. What is not known is left
+/// out, as all of it is of a statement that was only read.
+fn origin(pattern: &Pattern, window: &Window) -> Evidence {
+    let mut origin = Evidence::new();
+    let requests = window
+        .coverage
+        .audited
+        .saturating_sub(window.coverage.system_requests);
+    if pattern.count > 0 && pattern.count <= requests {
+        let share = pattern.count as f64 / requests as f64;
+        origin.push(("of_all_requests_share", share.into()));
+    }
+    if let Some(names) = most_frequent(&pattern.clients) {
+        origin.push(("clients", names.into()));
+    }
+    if let Some(levels) = most_frequent(&pattern.consistency) {
+        origin.push(("consistency", levels.into()));
+    }
+    if let Some((first, last)) = pattern.seen {
+        origin.push(("first_seen", first.to_string().into()));
+        origin.push(("last_seen", last.to_string().into()));
+    }
+    origin
+}
+
+/// The three that come most often, and how many more there are.
+fn most_frequent(counts: &BTreeMap<String, u64>) -> Option<String> {
+    let mut counts: Vec<_> = counts.iter().collect();
+    counts.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
+    let names: Vec<_> = counts.iter().take(3).map(|(name, _)| name.as_str()).collect();
+    match counts.len() {
         0 => None,
         1..=3 => Some(names.join(", ")),
         more => Some(format!("{} and {} more", names.join(", "), more - 3)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::rules::testing;
+
+    #[test]
+    fn the_origin_says_how_much_who_how_and_when_as_far_as_that_is_known() {
+        let mut pattern = testing::pattern("SELECT * FROM s.t", StatementKind::Select, 30);
+        let mut window = testing::window([]);
+        assert_eq!(origin(&pattern, &window), []);
+        (window.coverage.audited, window.coverage.system_requests) = (130, 10);
+        pattern.see(Timestamp::UNIX_EPOCH);
+        pattern.consistency = [("ONE".to_owned(), 10), ("LOCAL_QUORUM".to_owned(), 20)].into();
+        let named = |name: &str| (name.to_owned(), 1);
+        pattern.clients = ["a", "b", "c", "d"].map(named).into();
+        let expected: Evidence = vec![
+            ("of_all_requests_share", 0.25.into()),
+            ("clients", "a, b, c and 1 more".into()),
+            ("consistency", "LOCAL_QUORUM, ONE".into()),
+            ("first_seen", "1970-01-01T00:00:00Z".into()),
+            ("last_seen", "1970-01-01T00:00:00Z".into()),
+        ];
+        assert_eq!(origin(&pattern, &window), expected);
     }
 }
