@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use cqlens::{
-    audit::{Ending, HashKey, Identity, Keys, Repeats, plan::Plan},
+    audit::{Cells, Ending, HashKey, Identity, Keys, Repeats, plan::Plan},
     capture::Moment,
     catalog::{Cluster, Node, Replication, Ring, Schema, murmur3},
-    window::{PatternId, RingLoad},
+    window::{PatternId, RingLoad, Window},
 };
 use cqlens_proto::{
     cql::{self, Template},
@@ -36,12 +36,12 @@ const READ: &str = "SELECT user_id, name, email FROM shop.users WHERE user_id = 
 const LITERALS: &str = "SELECT order_id, booked, amount, currency, customer, note FROM shop.orders_by_customer \
      WHERE customer = 'customer-0000000001234567' AND booked >= '2026-11-21 00:00:00+0000' AND amount > 100 LIMIT 50";
 
+const USERS: &str =
+    "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};
+     CREATE TABLE shop.users (user_id bigint PRIMARY KEY, name text, email text);";
+
 fn schema() -> Schema {
-    Schema::from_cql(
-        "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3};
-         CREATE TABLE shop.users (user_id bigint PRIMARY KEY, name text, email text);",
-    )
-    .expect("the schema is CQL")
+    Schema::from_cql(USERS).expect("the schema is CQL")
 }
 
 /// An EXECUTE of one bound value.
@@ -115,6 +115,40 @@ fn footprint(bencher: Bencher<'_, '_>) {
     };
     let mut keys = Keys::new();
     bencher.bench_local(|| plan.footprint(black_box(&execute.parameters.values), &mut keys));
+}
+
+/// What rules on rows and on indexes need of one execution: `read` a table by its key, `insert` three columns of a row each time
+/// another, `indexed` the same with an index on one of them.
+#[divan::bench(args = ["read", "insert", "indexed"])]
+fn cells(bencher: Bencher<'_, '_>, statement: &str) {
+    let index = if statement == "indexed" {
+        "CREATE INDEX ON shop.users (email);"
+    } else {
+        ""
+    };
+    let schema = Schema::from_cql(&format!("{USERS}{index}")).expect("the schema is CQL");
+    let text = if statement == "read" {
+        READ
+    } else {
+        "INSERT INTO shop.users (user_id, name, email) VALUES (?, ?, ?)"
+    };
+    let plan = Plan::of(&cql::parse(text).expect("it is CQL"), None, &schema);
+    let mut window = Window::new(Moment::from_unix_nanoseconds(0).timestamp(), "bench");
+    let mut cells = Cells::new(HashKey::random());
+    let mut number = 0_u64;
+    bencher
+        .with_inputs(|| {
+            number += 1;
+            let id = number.to_be_bytes();
+            let text = format!("user-{number}@example.org");
+            let text = Value::Bytes(text.as_bytes());
+            ValuesBuf::positional([Value::Bytes(&id), text, text]).expect("three values fit")
+        })
+        .bench_local_refs(|values| {
+            cells.clear();
+            plan.note_cells(black_box(&values.values()), &mut cells);
+            cells.count(&mut window);
+        });
 }
 
 /// Recognise a request that comes again: hash what an EXECUTE asks for, and compare it with the latest of its like. 32 requests,

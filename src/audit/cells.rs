@@ -97,7 +97,7 @@ impl Cells {
     }
 
     /// Counts everything in `window`.
-    pub(super) fn count(&self, window: &mut Window) {
+    pub fn count(&self, window: &mut Window) {
         for inserted in &self.rows {
             window.count_table(&inserted.table, |table| {
                 table.inserted.inserts += 1;
