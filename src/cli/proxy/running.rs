@@ -6,6 +6,7 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::{
+    net::TcpListener,
     sync::mpsc,
     task::AbortHandle,
     time::{Instant, Interval, interval, interval_at, sleep_until},
@@ -170,12 +171,9 @@ impl Running {
             live: Arc::clone(&live),
             queue,
         });
-        let (give_order, orders) = mpsc::channel(MOST_ORDERS);
+        let (admin, orders) = serve_admin(listeners.admin, &health);
         let shared = args.reuse_port || listeners.waiting == Waiting::Left;
-        let admin_of_two = listeners.admin.and_then(|listener| {
-            let serving = tokio::spawn(admin::serve(listener, health::admin(&health, give_order)));
-            shared.then(|| serving.abort_handle())
-        });
+        let admin_of_two = admin.filter(|_| shared);
         supervisor::ready();
         Ok(Self {
             windows: every(args.window),
@@ -312,6 +310,17 @@ impl Running {
         self.serving.drain(self.args.grace);
         self.stop = Stop::Draining;
     }
+}
+
+/// Begins to answer operators, where they have a listener; what they order comes out of the channel.
+fn serve_admin(
+    listener: Option<TcpListener>,
+    health: &Arc<Health>,
+) -> (Option<AbortHandle>, mpsc::Receiver<Order>) {
+    let (give_order, orders) = mpsc::channel(MOST_ORDERS);
+    let serving =
+        listener.map(|listener| tokio::spawn(admin::serve(listener, health::admin(health, give_order))));
+    (serving.map(|serving| serving.abort_handle()), orders)
 }
 
 /// Where clients connect, for those who read it.
