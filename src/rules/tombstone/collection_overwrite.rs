@@ -51,25 +51,33 @@ fn overwritten(pattern: &Pattern, schema: &Schema) -> Option<Vec<String>> {
     };
     let mut columns = Vec::new();
     for modification in modifications(&statement) {
-        let set = set_columns(&modification);
-        if set.is_empty() {
-            continue;
-        }
-        let name = modification.table();
-        let keyspace = name.keyspace_or(pattern.head.keyspace.as_deref())?;
-        let table = schema.table(keyspace, name.name.as_str())?;
-        let collections = set.into_iter().filter(|column| {
-            let column = table.column(column);
-            // Frozen ones are single values: they are replaced without a tombstone.
-            column.is_some_and(|column| column.data_type.is_multi_cell())
-        });
-        for column in collections {
+        for column in collections_set(&modification, pattern.head.keyspace.as_deref(), schema)? {
             if !columns.contains(&column) {
                 columns.push(column);
             }
         }
     }
     Some(columns)
+}
+
+/// The collections that it sets as a whole; none where it sets something and the table is not known.
+pub(super) fn collections_set(
+    modification: &Modification<'_>,
+    keyspace: Option<&str>,
+    schema: &Schema,
+) -> Option<Vec<String>> {
+    let mut set = set_columns(modification);
+    if set.is_empty() {
+        return Some(set);
+    }
+    let name = modification.table();
+    let table = schema.table(name.keyspace_or(keyspace)?, name.name.as_str())?;
+    // Frozen ones are single values: they are replaced without a tombstone.
+    set.retain(|column| {
+        let column = table.column(column);
+        column.is_some_and(|column| column.data_type.is_multi_cell())
+    });
+    Some(set)
 }
 
 /// The columns that a statement gives a new value.

@@ -5,6 +5,7 @@ mod delete_heavy;
 mod null_insert;
 mod queue_pattern;
 mod tombstone_heavy_read;
+mod writers;
 
 pub(super) use collection_overwrite::CollectionOverwrite;
 pub(super) use delete_heavy::DeleteHeavy;

@@ -50,7 +50,7 @@ impl Queue<'_> {
     /// Reads in which the server reported tombstones.
     fn reported(&self) -> u64 {
         let reads = self.head_reads.iter();
-        reads.map(|(_, pattern)| pattern.tombstones.observed()).sum()
+        reads.map(|(_, pattern)| pattern.tombstones.reported()).sum()
     }
 }
 

@@ -1,9 +1,15 @@
 //! Reads of which the server said that they passed too many tombstones.
 
+use std::collections::BTreeMap;
+
+use super::writers::{self, Writer};
 use crate::{
     catalog::Schema,
     number,
-    rules::{About, Finding, Findings, Rule, Severity, Threshold, figures::table, read::user_reads},
+    rules::{
+        About, Finding, Findings, Rule, Severity, Threshold, figures::table, read::user_reads,
+        statement::table_of,
+    },
     window::{Pattern, PatternId, Window},
 };
 
@@ -14,11 +20,19 @@ impl Rule for TombstoneHeavyRead {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_reads(window) {
-            if let Some(severity) = severity(found, pattern) {
-                found.push(finding(severity, id, pattern, window));
-            }
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        let heavy = user_reads(window)
+            .filter_map(|(id, pattern)| Some((severity(found, pattern)?, id, pattern)))
+            .collect::<Vec<_>>();
+        // Every template is read again for it.
+        let writers = match heavy.is_empty() {
+            true => BTreeMap::new(),
+            false => writers::by_table(window, schema),
+        };
+        for (severity, id, pattern) in heavy {
+            let of_table = table_of(pattern).and_then(|table| writers.get(&table));
+            let writers = of_table.map_or(&[][..], Vec::as_slice);
+            found.push(finding(severity, (id, pattern), writers, window));
         }
         blind_without_reports(found, window);
     }
@@ -37,10 +51,17 @@ fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
     }
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+/// The read first, then who writes what it passes.
+fn finding(
+    severity: Severity,
+    (id, pattern): (PatternId, &Pattern),
+    writers: &[Writer<'_>],
+    window: &Window,
+) -> Finding {
     let tombstones = &pattern.tombstones;
     let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
         .title(title(pattern))
+        .first("tombstones_written_by", writers::said(writers))
         .first("reads_aborted", tombstones.aborted)
         .first("reads_warned", tombstones.warned);
     if tombstones.traced > 0 {
@@ -54,6 +75,8 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window
             .first("tombstones_max", tombstones.scanned.max())
             .first("tombstones_p50", tombstones.scanned.quantile(0.5));
     }
+    let named = writers.iter().take(writers::MOST).map(|writer| writer.id);
+    finding.patterns.extend(named);
     finding
 }
 
@@ -147,8 +170,8 @@ const ABOUT: About = About {
 mod tests {
     use super::*;
     use crate::{
-        rules::testing::{read, run, window},
-        window::{Flag, PartitionClass},
+        rules::testing::{read, run, window, write},
+        window::{Flag, PartitionClass, StatementKind},
     };
 
     fn head_of_queue() -> Pattern {
@@ -189,6 +212,40 @@ mod tests {
         assert_eq!(
             judgement.findings[0].title,
             "Reads of `work.jobs` pass up to 1,204 tombstones for 5 live rows"
+        );
+    }
+
+    #[test]
+    fn the_statements_that_wrote_them_are_named_after_the_read() {
+        let delete = "DELETE FROM work.jobs WHERE lane = ? AND at = ?";
+        let delete = write(delete, StatementKind::Delete, &[], 40);
+        let insert = write(
+            "INSERT INTO work.jobs (lane, at) VALUES (?, ?)",
+            StatementKind::Insert,
+            &[],
+            40,
+        );
+        let elsewhere = write(
+            "DELETE FROM work.done WHERE lane = ?",
+            StatementKind::Delete,
+            &[],
+            40,
+        );
+        let judgement = run(
+            &TombstoneHeavyRead,
+            &window([insert, warned(2_000), elsewhere, delete]),
+        );
+        let finding = &judgement.findings[0];
+        assert_eq!(finding.patterns, [PatternId(2), PatternId(4)]);
+        let said = finding
+            .evidence
+            .iter()
+            .find(|(name, _)| *name == "tombstones_written_by");
+        assert_eq!(
+            said.map(|(_, text)| text.as_str()),
+            Some(Some(
+                "`DELETE FROM work.jobs WHERE lane = ? AND at = ?` deletes (40 times)"
+            ))
         );
     }
 
