@@ -5,6 +5,7 @@
 //! source of `cqlens rules`, of the reports' advice and of the documentation.
 
 mod acceptance;
+mod beside;
 mod client;
 mod error_code;
 mod figures;
@@ -140,7 +141,9 @@ pub fn check(window: &Window, schema: &Schema, settings: &Settings) -> Judgement
     for rule in RULES {
         rule.check(window, schema, &mut found);
     }
-    found.ranked()
+    let mut judgement = found.ranked();
+    beside::put(&mut judgement.findings, window);
+    judgement
 }
 
 #[cfg(test)]
