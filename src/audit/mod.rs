@@ -26,10 +26,11 @@ mod row_keys;
 mod sample;
 mod session;
 mod sweeps;
+mod told;
 mod warning;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -57,15 +58,16 @@ use record::Recorder;
 pub use repeats::{Ending, Repeat, Repeats};
 use row_keys::RowKeys;
 use rustc_hash::FxHashMap;
+pub use sample::Sample;
 use sample::Sampler;
-pub use sample::{Sample, Traces};
 use session::Session;
 use tokio::sync::mpsc::Receiver;
+pub use told::Told;
 
 use crate::{
     capture::{Capture, Clock, ConnectionId, Dropped, Moment, Queue},
     catalog::Live,
-    window::{Coverage, Window},
+    window::{Coverage, ServerReads, TableName, Window},
 };
 
 /// How long an auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many requests at a time, with what
@@ -184,13 +186,18 @@ impl Audit {
     }
 
     /// Hands one of the reads that pass over each time that `every` has gone by, for somebody who asks it again, with tracing, and counts
-    /// what comes of it with [`Traces`].
-    pub fn sample(&self, every: Duration) -> Option<(Receiver<Sample>, Traces)> {
+    /// what comes of it with [`Told`].
+    pub fn sample(&self, every: Duration) -> Option<Receiver<Sample>> {
         // The others' reads have no turn: one auditor sees enough.
         let window = self.windows.first()?;
         let (sampler, samples) = Sampler::new(every);
         lock(window).sampler = Some(sampler);
-        Some((samples, Traces(Arc::clone(window))))
+        Some(samples)
+    }
+
+    /// Where it is counted what the server tells beside its answers; none where there is no auditor.
+    pub fn told(&self) -> Option<Told> {
+        self.windows.first().map(|window| Told(Arc::clone(window)))
     }
 
     /// Names the windows that begin from now on after `source`.
@@ -256,6 +263,8 @@ struct Filling {
     taken: u64,
     /// Where reads are sampled.
     sampler: Option<Sampler>,
+    /// What nodes have told of their reads since the window began.
+    histograms: BTreeMap<TableName, ServerReads>,
 }
 
 impl Filling {
@@ -265,6 +274,7 @@ impl Filling {
             nodes: NodeCounts::default(),
             taken: 0,
             sampler: None,
+            histograms: BTreeMap::new(),
         }
     }
 
@@ -277,6 +287,12 @@ impl Filling {
     /// The window so far; the next one begins at `now`.
     fn take(&mut self, now: Timestamp, source: &str) -> Window {
         self.nodes.pour(&mut self.window.load);
+        // Of tables that nobody reads here there is nothing to say.
+        for (name, told) in std::mem::take(&mut self.histograms) {
+            if let Some(table) = self.window.tables.get_mut(&name) {
+                table.server = Some(told);
+            }
+        }
         self.taken = self.counted();
         std::mem::replace(&mut self.window, Window::new(now, source))
     }

@@ -3,11 +3,7 @@
 //! The client's own request is never touched. Of the reads that pass between two samples, the one is taken whose pattern was
 //! taken least, so that seldom reads have their turn too.
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use cqlens_proto::{
@@ -18,17 +14,14 @@ use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
 
 use super::{
-    Filling,
     analysis::Analysis,
     exchange::{Exchange, Outcome},
-    lock,
     session::Session,
-    warning::{self, TombstoneText},
 };
 use crate::{
     capture::Moment,
-    catalog::{Live, client::TraceEvent},
-    window::{Flag, PatternId, StatementKind, Tombstones},
+    catalog::Live,
+    window::{Flag, PatternId, StatementKind},
 };
 
 /// A read as a client has sent it, values included: never shown, never kept for longer than until it was asked again.
@@ -200,75 +193,9 @@ fn asked_again<'e>(exchange: &'e Exchange<'_>) -> Option<&'e Arc<Analysis>> {
     may.then_some(analysis)
 }
 
-/// Where what the server wrote down of samples is counted.
-#[derive(Debug, Clone)]
-pub struct Traces(pub(super) Arc<Mutex<Filling>>);
-
-impl Traces {
-    /// Counts what the replicas have read for `sample`; false where their events do not tell (Scylla's do not).
-    pub fn record(&self, sample: &Sample, events: &[TraceEvent]) -> bool {
-        let Some((live_rows, tombstones)) = most_read(events) else {
-            return false;
-        };
-        let add = |to: &mut Tombstones| {
-            to.traced += 1;
-            to.live_rows.record(live_rows);
-            to.scanned.record(tombstones);
-        };
-        let analysis = &sample.analysis;
-        let window = &mut lock(&self.0).window;
-        let head = || (analysis.head.clone(), analysis.flags.clone());
-        add(&mut window.pattern_mut(analysis.id, head).tombstones);
-        for (table, _) in &analysis.tables {
-            window.count_table(table, |table| add(&mut table.tombstones));
-        }
-        true
-    }
-}
-
-/// Live rows and tombstones of the replica that has passed the most tombstones: `Read <n> live rows and <m> tombstone cells`, once for
-/// each part of its range.
-fn most_read(events: &[TraceEvent]) -> Option<(u64, u64)> {
-    let mut by_source: FxHashMap<&str, (u64, u64)> = FxHashMap::default();
-    for event in events {
-        if let Some(TombstoneText::Read {
-            live_rows,
-            tombstones,
-        }) = warning::tombstones(&event.activity)
-        {
-            let sums = by_source.entry(&event.source).or_default();
-            sums.0 += live_rows;
-            sums.1 += tombstones;
-        }
-    }
-    by_source
-        .into_values()
-        .max_by_key(|&(live_rows, tombstones)| (tombstones, live_rows))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn event(source: &str, activity: &str) -> TraceEvent {
-        TraceEvent {
-            source: source.to_owned(),
-            activity: activity.to_owned(),
-        }
-    }
-
-    #[test]
-    fn the_replica_that_passed_most_tombstones_counts_all_its_ranges_together() {
-        let events = [
-            event(
-                "10.0.0.1",
-                "Parsing SELECT 'Read 9 live rows and 9 tombstone cells'",
-            ),
-            event("10.0.0.1", "Read 7 live rows and 1 tombstone cells"),
-            event("10.0.0.2", "Read 3 live rows and 200 tombstone cells"),
-            event("10.0.0.2", "Read 1 live rows and 50 tombstone cells"),
-        ];
-        assert_eq!(most_read(&events), Some((4, 250)));
-        assert_eq!(most_read(&events[..1]), None);
+impl Sample {
+    /// Its statement.
+    pub(super) fn analysis(&self) -> &Analysis {
+        &self.analysis
     }
 }

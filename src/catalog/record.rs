@@ -82,6 +82,21 @@ impl Record {
         }
     }
 
+    /// A number that counts something, in whatever type; 0 where null.
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "saturates, and takes what is no number for none"
+    )]
+    pub(super) fn count(&self, column: &str) -> u64 {
+        match self.0.get(column) {
+            Some(CqlValue::BigInt(number)) => u64::try_from(*number).unwrap_or(0),
+            Some(CqlValue::Int(number)) => u64::try_from(*number).unwrap_or(0),
+            Some(CqlValue::Double(number)) => number.round() as u64,
+            _ => 0,
+        }
+    }
+
     /// A boolean column; `default` where null.
     pub(super) fn boolean(&self, column: &str, default: bool) -> bool {
         match self.0.get(column) {

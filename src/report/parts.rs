@@ -11,7 +11,7 @@ use super::{RoutingReport, SinceReview};
 use crate::{
     number,
     rules::{Applied, Severity},
-    window::{Flag, PartitionClass, PatternId, RetryCause, StatementKind},
+    window::{Flag, PartitionClass, PatternId, RetryCause, ServerReads, StatementKind},
 };
 
 /// The program.
@@ -127,6 +127,9 @@ pub struct TableReport {
     pub partitions_per_read: Quantiles,
     /// What the server said of tombstones.
     pub tombstones_per_read: ObservedTombstones,
+    /// What its nodes count of its reads, whoever asks; absent where they were not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_reads: Option<ServerReads>,
     /// The partitions that are used most.
     pub top_partitions: Vec<TopPartition>,
     /// Different partitions that were named (2.3 % standard error above 200).

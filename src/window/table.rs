@@ -54,9 +54,38 @@ pub struct TableTraffic {
     pub top_partitions: Heavy,
     /// Different partitions that were named, by keyed hash.
     pub distinct_partitions: Distinct,
+    /// What the nodes tell of its reads; none where they were not asked.
+    #[serde(default)]
+    pub server: Option<ServerReads>,
     /// The rows that INSERTs write.
     #[serde(default)]
     pub inserted: InsertedRows,
+}
+
+/// What nodes count of reads of a table by themselves, whoever asks: the worst of all nodes and all times that they were asked.
+///
+/// Cassandra 4.0 and later (`system_views.tombstones_per_read`, `rows_per_read`): of each replica's part of a read, over the last
+/// minutes, in buckets that are a fifth apart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerReads {
+    /// Tombstones that one read in a hundred passes, or more.
+    pub tombstones_p99: u64,
+    /// Tombstones of the worst read.
+    pub tombstones_max: u64,
+    /// Live rows that one read in a hundred finds, or more.
+    pub rows_p99: u64,
+    /// Live rows of the longest read.
+    pub rows_max: u64,
+}
+
+impl ServerReads {
+    /// The worse of both.
+    pub fn merge(&mut self, other: &Self) {
+        self.tombstones_p99 = self.tombstones_p99.max(other.tombstones_p99);
+        self.tombstones_max = self.tombstones_max.max(other.tombstones_max);
+        self.rows_p99 = self.rows_p99.max(other.rows_p99);
+        self.rows_max = self.rows_max.max(other.rows_max);
+    }
 }
 
 impl TableTraffic {
@@ -68,6 +97,9 @@ impl TableTraffic {
         self.tombstones.merge(&other.tombstones);
         self.top_partitions.merge(&other.top_partitions);
         self.distinct_partitions.merge(&other.distinct_partitions);
+        if let Some(server) = &other.server {
+            self.server.get_or_insert_default().merge(server);
+        }
         self.inserted.merge(&other.inserted);
     }
 }

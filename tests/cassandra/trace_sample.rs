@@ -1,4 +1,5 @@
-//! Tombstones of which the server says nothing by itself are in the report where some reads are asked again with tracing.
+//! Tombstones of which the server says nothing by itself are in the report where some reads are asked again with tracing, and where the
+//! nodes are asked what they count.
 
 use std::time::Duration;
 
@@ -18,7 +19,16 @@ fn traces_of_some_reads_tell_tombstones_that_the_server_does_not_warn_of() {
     let folder = tempfile::tempdir().unwrap();
     let report_file = folder.path().join("report.json");
     let report = report_file.to_str().unwrap();
-    let options = ["--window", "3600s", "--report", report, "--trace-sample", "20"];
+    let options = [
+        "--window",
+        "3600s",
+        "--report",
+        report,
+        "--trace-sample",
+        "20",
+        "--poll-system-views",
+        "1s",
+    ];
     let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node.address(), &options);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.unwrap();
@@ -27,7 +37,9 @@ fn traces_of_some_reads_tell_tombstones_that_the_server_does_not_warn_of() {
     }
     let ended = proxy.stop(Duration::from_secs(60));
     assert_eq!(ended.code, 0, "{}", ended.log);
-    assert!(!ended.log.contains("could not be traced"), "{}", ended.log);
+    for complaint in ["could not be traced", "does not tell of its reads"] {
+        assert!(!ended.log.contains(complaint), "{}", ended.log);
+    }
     let report: Value = serde_json::from_slice(&std::fs::read(&report_file).unwrap()).unwrap();
     for table in ["v4", "v5"] {
         let patterns = report["patterns"].as_array().unwrap().iter();
@@ -42,6 +54,19 @@ fn traces_of_some_reads_tell_tombstones_that_the_server_does_not_warn_of() {
             let tombstones = &read["tombstones"];
             assert!(tombstones["observed"].as_u64().unwrap() >= 2, "{read:#}");
             assert_eq!(tombstones["max"], DELETED, "{read:#}");
+        }
+        let mut tables = report["tables"].as_array().unwrap().iter();
+        let read = tables
+            .find(|of| of["keyspace"] == "trace_sample" && of["table"] == table)
+            .unwrap();
+        let counted = &read["node_reads"];
+        // In buckets that are a fifth apart.
+        for (name, passed) in [("tombstones_max", DELETED), ("rows_max", 20 - DELETED)] {
+            let count = usize::try_from(counted[name].as_u64().unwrap()).unwrap();
+            assert!(
+                (passed..=passed + passed / 4 + 1).contains(&count),
+                "{name}: {read:#}"
+            );
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod error;
+mod histograms;
 mod statement;
 mod trace;
 
@@ -35,6 +36,7 @@ use tokio::{
 pub use answer::{Answer, Column};
 pub use error::ClientError;
 use error::unexpected;
+pub use histograms::{Histogram, ReadHistograms};
 pub use statement::{Bind, Prepared, Run, RunOptions};
 pub use trace::TraceEvent;
 

@@ -76,6 +76,10 @@ pub(in crate::cli) struct Args {
     /// tombstones they pass. The cluster writes the traces, and keeps them for a day. Off if not set.
     #[arg(long, env = "CQLENS_TRACE_SAMPLE", value_name = "PER_SECOND", value_parser = per_second, conflicts_with = "no_control_connection")]
     pub(super) trace_sample: Option<f64>,
+    /// Ask the nodes every so often how many tombstones and rows their reads pass (`system_views`, Cassandra 4.0 and later). Off if not
+    /// set.
+    #[arg(long, env = "CQLENS_POLL_SYSTEM_VIEWS", value_name = "DURATION", value_parser = positive_duration, conflicts_with = "no_control_connection")]
+    pub(super) poll_system_views: Option<Duration>,
     /// The name of this proxy in reports; the listening address if not set.
     #[arg(long, env = "CQLENS_NAME", value_name = "NAME")]
     pub(super) name: Option<String>,

@@ -1,6 +1,7 @@
 //! `cqlens proxy`: forward and audit.
 
 mod args;
+mod asking;
 mod cluster;
 mod control;
 mod health;
@@ -8,6 +9,7 @@ mod inherited;
 mod listener;
 mod nodes;
 mod opening;
+mod poll;
 mod reach;
 mod reload;
 mod running;

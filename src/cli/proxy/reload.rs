@@ -11,13 +11,13 @@ use tracing_subscriber::EnvFilter;
 
 use super::{
     args::Args,
+    asking::Asking,
     cluster::Rules,
     control::{self, Control},
     listener::bind_pairs,
     running::{Running, Stop, every, listener_statuses, reach, route},
     supervisor,
     topology::{Mode, Pair},
-    trace_sample::Tracing,
 };
 use crate::{
     catalog::Schema,
@@ -129,8 +129,8 @@ impl Running {
             }
             self.control = Control::begin(&self.args, &self.tls, &self.live);
         }
-        if follow_anew || changes.any_of(&["trace-sample"]) {
-            self.tracing = Tracing::begin(&self.args, &self.tls, &self.live, &self.audit);
+        if follow_anew || changes.any_of(Asking::SETTINGS) {
+            self.asking = Asking::begin(&self.args, &self.tls, &self.live, &self.audit);
         }
         self.lead(news.mode, news.sockets);
     }

@@ -15,6 +15,7 @@ use tokio::{
 use super::{
     Prepared,
     args::Args,
+    asking::Asking,
     cluster::Nodes,
     control::{self, Control},
     health::{self, Health},
@@ -27,7 +28,6 @@ use super::{
     signals::{Asked, Signals},
     supervisor,
     topology::{Mode, Pair},
-    trace_sample::Tracing,
 };
 use crate::{
     audit::Audit,
@@ -62,7 +62,7 @@ pub(super) struct Running {
     pub(super) audit: Audit,
     clock: WindowClock,
     pub(super) control: Control,
-    pub(super) tracing: Tracing,
+    pub(super) asking: Asking,
     pub(super) health: Arc<Health>,
     pub(super) windows: Interval,
     pub(super) stop: Stop,
@@ -134,7 +134,7 @@ impl Running {
         )
         .context("no auditor")?;
         let control = Control::begin(&args, &tls, &live);
-        let tracing = Tracing::begin(&args, &tls, &live, &audit);
+        let asking = Asking::begin(&args, &tls, &live, &audit);
         outputs.begin(&live, &name)?;
 
         let workers = Workers::for_each_processor().context("no threads for connections")?;
@@ -189,7 +189,7 @@ impl Running {
             audit,
             clock,
             control,
-            tracing,
+            asking,
             health,
             stop: Stop::No,
             serving,

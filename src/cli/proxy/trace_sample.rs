@@ -6,7 +6,7 @@ use tokio::{sync::mpsc::Receiver, task::JoinHandle, time::sleep};
 
 use super::{args::Args, control};
 use crate::{
-    audit::{Audit, Sample, Traces},
+    audit::{Audit, Sample, Told},
     catalog::{
         Contacts, Live,
         client::{Client, ClientError, ClientOptions},
@@ -37,13 +37,14 @@ impl Tracing {
         let every = args
             .trace_sample
             .map(|rate| Duration::from_secs_f64(rate.recip()));
-        let Some((samples, traces)) = every.and_then(|every| audit.sample(every)) else {
+        let samples = every.and_then(|every| audit.sample(every));
+        let Some((samples, told)) = samples.zip(audit.told()) else {
             return Self(None);
         };
         let repeater = Repeater {
             contacts: control::contacts(args),
             live: Arc::clone(live),
-            traces,
+            told,
             client: None,
             keyspace: None,
         };
@@ -64,7 +65,7 @@ impl Drop for Tracing {
 struct Repeater {
     contacts: Contacts,
     live: Arc<Live>,
-    traces: Traces,
+    told: Told,
     client: Option<Client>,
     /// What `client` has in use.
     keyspace: Option<String>,
@@ -116,7 +117,7 @@ impl Repeater {
             self.keyspace = Some(keyspace.to_owned());
         }
         let events = client.trace(query).await?;
-        if !self.traces.record(sample, &events) {
+        if !self.told.trace(sample, &events) {
             tracing::debug!("a trace does not tell what was read");
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::{
         About, Finding, Findings, Rule, Severity, Threshold, figures::table, read::user_reads,
         statement::table_of,
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId, ServerReads, TableName, Tombstones, Window},
 };
 
 pub(in crate::rules) struct TombstoneHeavyRead;
@@ -34,6 +34,7 @@ impl Rule for TombstoneHeavyRead {
             let writers = of_table.map_or(&[][..], Vec::as_slice);
             found.push(finding(severity, (id, pattern), writers, window));
         }
+        by_counters(found, window);
         blind_without_reports(found, window);
     }
 }
@@ -51,6 +52,64 @@ fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
     }
 }
 
+/// Tables of which no answer has said anything, but whose nodes count many tombstones: for all reads of the table together, since they
+/// do not say of which.
+fn by_counters(found: &mut Findings<'_>, window: &Window) {
+    let mut tables: BTreeMap<TableName, Vec<(PatternId, &Pattern)>> = BTreeMap::new();
+    for (id, pattern) in user_reads(window) {
+        if let Some(name) = table_of(pattern) {
+            tables.entry(name).or_default().push((id, pattern));
+        }
+    }
+    for (name, reads) in tables {
+        let Some(server) = window.tables.get(&name).and_then(|traffic| traffic.server) else {
+            continue;
+        };
+        if reads
+            .iter()
+            .any(|(_, pattern)| severity(found, pattern).is_some())
+        {
+            continue;
+        }
+        let passed = server.tombstones_p99 as f64;
+        let reached = |threshold: &Threshold| passed >= found.threshold(&ABOUT, threshold.name);
+        let severity = if reached(&HIGH_TOMBSTONES) {
+            Severity::High
+        } else if reached(&MEDIUM_TOMBSTONES) {
+            Severity::Medium
+        } else {
+            continue;
+        };
+        let title = format!(
+            "One read in a hundred of `{name}` passes {} tombstones or more, as its nodes count",
+            number::count(server.tombstones_p99)
+        );
+        let finding = Finding::on_all(&ABOUT, severity, reads, window).title(title);
+        found.push(with_counters(finding, Some(server)).first("known_from", "the nodes' own counters"));
+    }
+}
+
+/// With what the nodes count of the table, whoever reads it.
+fn with_counters(finding: Finding, server: Option<ServerReads>) -> Finding {
+    let Some(server) = server else { return finding };
+    finding
+        .first("node_rows_max", server.rows_max)
+        .first("node_rows_p99", server.rows_p99)
+        .first("node_tombstones_max", server.tombstones_max)
+        .first("node_tombstones_p99", server.tombstones_p99)
+}
+
+/// How it is known: what the server said by itself, what it wrote down when it was asked again.
+fn known_from(tombstones: &Tombstones) -> String {
+    let ways = [
+        (tombstones.warned, "warnings"),
+        (tombstones.aborted, "reads that were given up"),
+        (tombstones.traced, "traces of reads that were asked again"),
+    ];
+    let ways = ways.iter().filter(|(times, _)| *times > 0);
+    ways.map(|(_, way)| *way).collect::<Vec<_>>().join(", ")
+}
+
 /// The read first, then who writes what it passes.
 fn finding(
     severity: Severity,
@@ -62,6 +121,7 @@ fn finding(
     let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
         .title(title(pattern))
         .first("tombstones_written_by", writers::said(writers))
+        .first("known_from", known_from(tombstones))
         .first("reads_aborted", tombstones.aborted)
         .first("reads_warned", tombstones.warned);
     if tombstones.traced > 0 {
@@ -75,6 +135,8 @@ fn finding(
             .first("tombstones_max", tombstones.scanned.max())
             .first("tombstones_p50", tombstones.scanned.quantile(0.5));
     }
+    let table = table_of(pattern).and_then(|name| window.tables.get(&name));
+    finding = with_counters(finding, table.and_then(|table| table.server));
     let named = writers.iter().take(writers::MOST).map(|writer| writer.id);
     finding.patterns.extend(named);
     finding
@@ -111,7 +173,8 @@ fn blind_without_reports(found: &mut Findings<'_>, window: &Window) {
         reads += pattern.count;
         observed += pattern.tombstones.observed();
     }
-    if reads > 0 && observed == 0 {
+    let is_counted = window.tables.values().any(|table| table.server.is_some());
+    if reads > 0 && observed == 0 && !is_counted {
         found.blind(
             &ABOUT,
             "the server said nothing of tombstones, which proves nothing: without `read_thresholds_enabled` \
@@ -155,12 +218,14 @@ const ABOUT: About = About {
             SELECT * FROM work.jobs_by_hour WHERE lane = ? AND hour = ? AND at > ? LIMIT 5;",
     severity: "\
         High where the server gave reads up, or one read passed `high_tombstones`; medium from \
-        `medium_tombstones` or where the server warned without a number; low where it warned of fewer.",
+        `medium_tombstones` or where the server warned without a number; low where it warned of fewer. Where only \
+        the nodes' counters tell, what one read in a hundred passes is what counts.",
     thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES],
     needs: "\
         The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
         complete only with `read_thresholds_enabled`; their absence proves nothing. With `--trace-sample` \
-        also the traces of some reads that cqlens asks again.",
+        also the traces of some reads that cqlens asks again, with `--poll-system-views` what the nodes count by \
+        themselves; the finding says which.",
     source: "\
         cassandra.yaml `tombstone_warn_threshold`, `tombstone_failure_threshold`; Cassandra documentation, \
         data modeling: the queue anti-pattern",
@@ -168,6 +233,7 @@ const ABOUT: About = About {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::{
         rules::testing::{read, run, window, write},
@@ -266,6 +332,52 @@ mod tests {
         let mut pattern = head_of_queue();
         pattern.tombstones.warned = 2;
         assert_eq!(severity(pattern), Some(Severity::Medium));
+    }
+
+    #[test]
+    fn counters_of_the_nodes_speak_where_no_answer_does() {
+        let counted = |tombstones_p99, patterns: Vec<Pattern>| {
+            let mut window = window(patterns);
+            let name = table_of(&head_of_queue()).unwrap();
+            let server = ServerReads {
+                tombstones_p99,
+                tombstones_max: 50_000,
+                ..ServerReads::default()
+            };
+            window.tables.entry(name).or_default().server = Some(server);
+            run(&TombstoneHeavyRead, &window)
+        };
+        assert_eq!(counted(999, vec![head_of_queue()]).findings, []);
+        assert_eq!(counted(999, vec![head_of_queue()]).blind_spots, []);
+        let judgement = counted(2_000, vec![head_of_queue()]);
+        let finding = &judgement.findings[0];
+        assert_eq!(finding.severity, Severity::Medium);
+        assert_eq!(
+            finding.title,
+            "One read in a hundred of `work.jobs` passes 2,000 tombstones or more, as its nodes count"
+        );
+        assert!(
+            finding
+                .evidence
+                .contains(&("known_from", "the nodes' own counters".into()))
+        );
+        assert_eq!(
+            counted(20_000, vec![head_of_queue()]).findings[0].severity,
+            Severity::High
+        );
+        // What answers say is said once, of the statement.
+        let judgement = counted(20_000, vec![warned(2_000)]);
+        assert_eq!(judgement.findings.len(), 1);
+        assert!(
+            judgement.findings[0]
+                .evidence
+                .contains(&("node_tombstones_p99", 20_000.into()))
+        );
+        assert!(
+            judgement.findings[0]
+                .evidence
+                .contains(&("known_from", "warnings".into()))
+        );
     }
 
     #[test]

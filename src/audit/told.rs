@@ -1,0 +1,108 @@
+//! What cqlens learns of reads by asking the server: traces of reads that were asked again, and the nodes' own histograms.
+
+use std::sync::{Arc, Mutex};
+
+use rustc_hash::FxHashMap;
+
+use super::{
+    Filling, Sample, lock,
+    warning::{self, TombstoneText},
+};
+use crate::{
+    catalog::client::{ReadHistograms, TraceEvent},
+    window::{MAX_TABLES, ServerReads, TableName, Tombstones},
+};
+
+/// Where that is counted.
+#[derive(Debug, Clone)]
+pub struct Told(pub(super) Arc<Mutex<Filling>>);
+
+impl Told {
+    /// Counts what the replicas have read for `sample`; false where their events do not tell (Scylla's do not).
+    pub fn trace(&self, sample: &Sample, events: &[TraceEvent]) -> bool {
+        let Some((live_rows, tombstones)) = most_read(events) else {
+            return false;
+        };
+        let add = |to: &mut Tombstones| {
+            to.traced += 1;
+            to.live_rows.record(live_rows);
+            to.scanned.record(tombstones);
+        };
+        let analysis = sample.analysis();
+        let window = &mut lock(&self.0).window;
+        let head = || (analysis.head.clone(), analysis.flags.clone());
+        add(&mut window.pattern_mut(analysis.id, head).tombstones);
+        for (table, _) in &analysis.tables {
+            window.count_table(table, |table| add(&mut table.tombstones));
+        }
+        true
+    }
+
+    /// Keeps what a node's own histograms say of its reads. It belongs to every window from now on in which the table is read.
+    pub fn histograms(&self, tables: Vec<ReadHistograms>) {
+        let mut filling = lock(&self.0);
+        for told in tables {
+            let name = TableName {
+                keyspace: told.keyspace,
+                table: told.table,
+            };
+            if filling.histograms.len() >= MAX_TABLES && !filling.histograms.contains_key(&name) {
+                continue;
+            }
+            let reads = ServerReads {
+                tombstones_p99: told.tombstones.p99,
+                tombstones_max: told.tombstones.max,
+                rows_p99: told.rows.p99,
+                rows_max: told.rows.max,
+            };
+            filling.histograms.entry(name).or_default().merge(&reads);
+        }
+    }
+}
+
+/// Live rows and tombstones of the replica that has passed the most tombstones: `Read <n> live rows and <m> tombstone cells`, once for
+/// each part of its range.
+fn most_read(events: &[TraceEvent]) -> Option<(u64, u64)> {
+    let mut by_source: FxHashMap<&str, (u64, u64)> = FxHashMap::default();
+    for event in events {
+        if let Some(TombstoneText::Read {
+            live_rows,
+            tombstones,
+        }) = warning::tombstones(&event.activity)
+        {
+            let sums = by_source.entry(&event.source).or_default();
+            sums.0 += live_rows;
+            sums.1 += tombstones;
+        }
+    }
+    by_source
+        .into_values()
+        .max_by_key(|&(live_rows, tombstones)| (tombstones, live_rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(source: &str, activity: &str) -> TraceEvent {
+        TraceEvent {
+            source: source.to_owned(),
+            activity: activity.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_replica_that_passed_most_tombstones_counts_all_its_ranges_together() {
+        let events = [
+            event(
+                "10.0.0.1",
+                "Parsing SELECT 'Read 9 live rows and 9 tombstone cells'",
+            ),
+            event("10.0.0.1", "Read 7 live rows and 1 tombstone cells"),
+            event("10.0.0.2", "Read 3 live rows and 200 tombstone cells"),
+            event("10.0.0.2", "Read 1 live rows and 50 tombstone cells"),
+        ];
+        assert_eq!(most_read(&events), Some((4, 250)));
+        assert_eq!(most_read(&events[..1]), None);
+    }
+}

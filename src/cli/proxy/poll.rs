@@ -1,0 +1,82 @@
+//! `--poll-system-views`: asks nodes now and then what they count of reads by themselves.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::{
+    task::JoinHandle,
+    time::{MissedTickBehavior, interval},
+};
+
+use super::{args::Args, control};
+use crate::{
+    audit::{Audit, Told},
+    catalog::{
+        Contacts, Live,
+        client::{Client, ClientError, ClientOptions},
+    },
+    cli::tls::Tls,
+};
+
+/// Whoever asks, if somebody does; ends when dropped.
+#[derive(Debug, Default)]
+pub(super) struct Polling(Option<JoinHandle<()>>);
+
+impl Polling {
+    /// Begins to ask, as `args` have it.
+    pub(super) fn begin(args: &Args, tls: &Tls, live: &Arc<Live>, audit: &Audit) -> Self {
+        let Some((every, told)) = args.poll_system_views.zip(audit.told()) else {
+            return Self(None);
+        };
+        let asked = poll(
+            every,
+            control::contacts(args),
+            Arc::clone(live),
+            control::options(args, tls),
+            told,
+        );
+        Self(Some(tokio::spawn(asked)))
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+async fn poll(
+    every: Duration,
+    contacts: Contacts,
+    live: Arc<Live>,
+    options: impl Fn(&str) -> ClientOptions,
+    told: Told,
+) {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut has_failed = false;
+    loop {
+        ticks.tick().await;
+        // Each knows its own reads only.
+        for address in contacts.round(&live.cluster(), None) {
+            match ask(&address, &options(&address), &told).await {
+                Ok(()) => has_failed = false,
+                // Once until it works again.
+                Err(error) if has_failed => {
+                    tracing::debug!(%address, %error, "a node does not tell of its reads")
+                }
+                Err(error) => {
+                    has_failed = true;
+                    tracing::warn!(%address, %error, "poll-system-views: a node does not tell of its reads");
+                }
+            }
+        }
+    }
+}
+
+async fn ask(address: &str, options: &ClientOptions, told: &Told) -> Result<(), ClientError> {
+    let mut client = Client::negotiate(address, options).await?;
+    told.histograms(client.read_histograms().await?);
+    Ok(())
+}
