@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{About, Applied, Settings};
@@ -321,8 +322,9 @@ fn origin(pattern: &Pattern, window: &Window) -> Evidence {
         origin.push(("consistency", levels.into()));
     }
     if let Some((first, last)) = pattern.seen {
-        origin.push(("first_seen", first.to_string().into()));
-        origin.push(("last_seen", last.to_string().into()));
+        let second = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        origin.push(("first_seen", second(first).into()));
+        origin.push(("last_seen", second(last).into()));
     }
     origin
 }
@@ -341,8 +343,6 @@ fn most_frequent(counts: &BTreeMap<String, u64>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use jiff::Timestamp;
-
     use super::*;
     use crate::rules::testing;
 
