@@ -86,23 +86,11 @@ impl Scope {
         *self != Self::Bounded
     }
 
-    /// Whether each dialect is worth the time there: TLS carries any bytes alike, and a driver goes around a proxy that shows it the
-    /// other nodes in each.
-    fn has_all_dialects(&self, place: Place, mode: Mode) -> bool {
-        self.is_all()
-            && match place {
-                Place::OneNode => true,
-                Place::Tls | Place::MutualTls => false,
-                Place::Ring => mode != Mode::Passthrough,
-            }
-    }
-
     fn jobs<'a>(&self, programs: &'a [Program], place: Place, mode: Mode) -> Vec<Job<'a>> {
-        let has_all = self.has_all_dialects(place, mode);
         programs
             .iter()
             .flat_map(|program| {
-                let count = if has_all { program.dialects.len() } else { 1 };
+                let count = if self.is_all() { program.dialects.len() } else { 1 };
                 program.dialects[..count].iter().map(move |&dialect| Job {
                     program,
                     dialect,
