@@ -7,7 +7,7 @@ use std::{
 
 use cqlens_proto::{
     cql::{self, Fingerprint, Template, ast},
-    message::{Batch, BatchKind, BatchQuery},
+    message::{Batch, BatchKind, BatchQuery, Values},
 };
 
 use super::{
@@ -46,6 +46,13 @@ impl Analysis {
     pub(super) fn touches_partitions(&self) -> bool {
         let kind = self.head.kind;
         kind.is_read() || kind.is_write() || self.unknown == Some(Reason::PreparedIdUnknown)
+    }
+
+    /// Adds to `cells` what an execution tells of rows and of columns that have an index, nothing of the server's own tables.
+    pub(super) fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
+        if let (Some(plan), false) = (&self.plan, self.head.system) {
+            plan.note_cells(values, cells);
+        }
     }
 
     /// Whether it was planned by what PREPARED and the text say.
@@ -305,7 +312,7 @@ impl Analyses {
             match &analysis.plan {
                 Some(plan) => {
                     refused = refused.or(sum.add(plan, Some(&statement.values), keys).err());
-                    plan.note_cells(&statement.values, cells);
+                    analysis.note_cells(&statement.values, cells);
                 }
                 None => sum.add_unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
             }

@@ -342,8 +342,8 @@ impl Interpreter {
             None => Footprint::unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
         };
         // A later page asks for nothing else than the first one.
-        if let (Some(plan), None, false) = (&analysis.plan, parameters.paging_state, analysis.head.system) {
-            plan.note_cells(&parameters.values, &mut self.cells);
+        if parameters.paging_state.is_none() {
+            analysis.note_cells(&parameters.values, &mut self.cells);
         }
         let nulls = match analysis.head.kind {
             StatementKind::Insert | StatementKind::Update => nulls(&parameters.values),
@@ -512,7 +512,6 @@ fn too_many_tombstones(error: &ErrorMessage<'_>) -> bool {
     }
 }
 
-/// Of an envelope, in bytes.
 /// Which of the first 64 values are null, a bit for each. Values with names stand in an order of their own: none of them.
 fn nulls(values: &Values<'_>) -> u64 {
     if values.is_named() {
@@ -524,6 +523,7 @@ fn nulls(values: &Values<'_>) -> u64 {
     })
 }
 
+/// Of an envelope, in bytes.
 fn size(body_len: usize) -> u64 {
     (HEADER_LEN + body_len) as u64
 }

@@ -67,7 +67,7 @@ pub use told::Told;
 use crate::{
     capture::{Capture, Clock, ConnectionId, Dropped, Moment, Queue},
     catalog::Live,
-    window::{Coverage, ServerReads, TableName, Window},
+    window::{Coverage, NodeReads, TableName, Window},
 };
 
 /// How long an auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many requests at a time, with what
@@ -264,7 +264,7 @@ struct Filling {
     /// Where reads are sampled.
     sampler: Option<Sampler>,
     /// What nodes have told of their reads since the window began.
-    histograms: BTreeMap<TableName, ServerReads>,
+    node_reads: BTreeMap<TableName, NodeReads>,
 }
 
 impl Filling {
@@ -274,7 +274,7 @@ impl Filling {
             nodes: NodeCounts::default(),
             taken: 0,
             sampler: None,
-            histograms: BTreeMap::new(),
+            node_reads: BTreeMap::new(),
         }
     }
 
@@ -288,9 +288,9 @@ impl Filling {
     fn take(&mut self, now: Timestamp, source: &str) -> Window {
         self.nodes.pour(&mut self.window.load);
         // Of tables that nobody reads here there is nothing to say.
-        for (name, told) in std::mem::take(&mut self.histograms) {
+        for (name, told) in std::mem::take(&mut self.node_reads) {
             if let Some(table) = self.window.tables.get_mut(&name) {
-                table.server = Some(told);
+                table.node_reads = Some(told);
             }
         }
         self.taken = self.counted();

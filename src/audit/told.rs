@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     catalog::client::{ReadHistograms, TraceEvent},
-    window::{MAX_TABLES, ServerReads, TableName, Tombstones},
+    window::{MAX_TABLES, NodeReads, TableName, Tombstones},
 };
 
 /// Where that is counted.
@@ -38,7 +38,8 @@ impl Told {
         true
     }
 
-    /// Keeps what a node's own histograms say of its reads. It belongs to every window from now on in which the table is read.
+    /// Keeps what a node's own histograms say of its reads. It belongs to the window that is being filled, if the table
+    /// is read in it.
     pub fn histograms(&self, tables: Vec<ReadHistograms>) {
         let mut filling = lock(&self.0);
         for told in tables {
@@ -46,16 +47,16 @@ impl Told {
                 keyspace: told.keyspace,
                 table: told.table,
             };
-            if filling.histograms.len() >= MAX_TABLES && !filling.histograms.contains_key(&name) {
+            if filling.node_reads.len() >= MAX_TABLES && !filling.node_reads.contains_key(&name) {
                 continue;
             }
-            let reads = ServerReads {
+            let reads = NodeReads {
                 tombstones_p99: told.tombstones.p99,
                 tombstones_max: told.tombstones.max,
                 rows_p99: told.rows.p99,
                 rows_max: told.rows.max,
             };
-            filling.histograms.entry(name).or_default().merge(&reads);
+            filling.node_reads.entry(name).or_default().merge(&reads);
         }
     }
 }

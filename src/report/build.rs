@@ -278,7 +278,7 @@ fn table_report(
         read_write_ratio: (traffic.writes > 0).then(|| traffic.reads as f64 / traffic.writes as f64),
         partitions_per_read: quantiles(&traffic.partitions_per_read),
         tombstones_per_read: observed_tombstones(&traffic.tombstones),
-        node_reads: traffic.server,
+        node_reads: traffic.node_reads,
         top_partitions: top_partitions
             .map(|(key, entry)| TopPartition {
                 key: format!("#{key:016x}"),

@@ -11,7 +11,7 @@ use super::{RoutingReport, SinceReview};
 use crate::{
     number,
     rules::{Applied, Severity},
-    window::{Flag, PartitionClass, PatternId, RetryCause, ServerReads, StatementKind},
+    window::{Flag, NodeReads, PartitionClass, PatternId, RetryCause, StatementKind},
 };
 
 /// The program.
@@ -129,7 +129,7 @@ pub struct TableReport {
     pub tombstones_per_read: ObservedTombstones,
     /// What its nodes count of its reads, whoever asks; absent where they were not asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub node_reads: Option<ServerReads>,
+    pub node_reads: Option<NodeReads>,
     /// The partitions that are used most.
     pub top_partitions: Vec<TopPartition>,
     /// Different partitions that were named (2.3 % standard error above 200).

@@ -57,9 +57,9 @@ const SHORTEST_OBSERVATION: f64 = 600.0;
 /// [`OFTEN_PER_SECOND`]. The rule's thresholds must hold both.
 pub(super) fn by_load(found: &Findings<'_>, about: &About, times: u64, window: &Window) -> Severity {
     let per_hour = per_hour(times, window);
-    if per_hour >= found.threshold(about, OFTEN_PER_SECOND.name) * 3_600.0 {
+    if per_hour >= found.threshold(about, &OFTEN_PER_SECOND) * 3_600.0 {
         Severity::Medium
-    } else if per_hour >= found.threshold(about, STEADY_PER_HOUR.name) {
+    } else if per_hour >= found.threshold(about, &STEADY_PER_HOUR) {
         Severity::Low
     } else {
         Severity::Info

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Applied, Settings};
+use super::{About, Applied, Settings, Threshold};
 use crate::window::{Pattern, PatternHead, PatternId, StatementKind, TableName, Window};
 
 /// How much a finding matters. `High` is the greatest.
@@ -225,13 +225,17 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// The value of the threshold `name` of the rule.
-    pub fn threshold(&self, about: &About, name: &str) -> f64 {
-        let set = self.settings.get(&(about.id.to_owned(), name.to_owned()));
-        let default = about.thresholds.iter().find(|threshold| threshold.name == name);
-        set.copied()
-            .or(default.map(|threshold| threshold.default))
-            .unwrap_or(f64::INFINITY)
+    /// The value of one of the rule's thresholds.
+    pub fn threshold(&self, about: &About, threshold: &Threshold) -> f64 {
+        let declared = about
+            .thresholds
+            .iter()
+            .any(|declared| declared.name == threshold.name);
+        debug_assert!(declared, "{}: {} is not on its page", about.id, threshold.name);
+        let set = self
+            .settings
+            .get(&(about.id.to_owned(), threshold.name.to_owned()));
+        set.copied().unwrap_or(threshold.default)
     }
 
     /// Adds a finding.

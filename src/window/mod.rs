@@ -31,7 +31,7 @@ pub use reads::{Paging, Repeats, RetryCause, Scanned, TokenRanges};
 pub use ring::RingCover;
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
-pub use table::{ServerReads, TableName, TableTraffic};
+pub use table::{NodeReads, TableName, TableTraffic};
 pub use written::{ColumnName, IndexedColumn, InsertedRows, MAX_INDEXED_COLUMNS};
 
 /// Everything that is known of the traffic between `start` and `end`.

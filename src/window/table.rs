@@ -56,7 +56,7 @@ pub struct TableTraffic {
     pub distinct_partitions: Distinct,
     /// What the nodes tell of its reads; none where they were not asked.
     #[serde(default)]
-    pub server: Option<ServerReads>,
+    pub node_reads: Option<NodeReads>,
     /// The rows that INSERTs write.
     #[serde(default)]
     pub inserted: InsertedRows,
@@ -67,7 +67,7 @@ pub struct TableTraffic {
 /// Cassandra 4.0 and later (`system_views.tombstones_per_read`, `rows_per_read`): of each replica's part of a read, over the last
 /// minutes, in buckets that are a fifth apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerReads {
+pub struct NodeReads {
     /// Tombstones that one read in a hundred passes, or more.
     pub tombstones_p99: u64,
     /// Tombstones of the worst read.
@@ -78,7 +78,7 @@ pub struct ServerReads {
     pub rows_max: u64,
 }
 
-impl ServerReads {
+impl NodeReads {
     /// The worse of both.
     pub fn merge(&mut self, other: &Self) {
         self.tombstones_p99 = self.tombstones_p99.max(other.tombstones_p99);
@@ -97,8 +97,8 @@ impl TableTraffic {
         self.tombstones.merge(&other.tombstones);
         self.top_partitions.merge(&other.top_partitions);
         self.distinct_partitions.merge(&other.distinct_partitions);
-        if let Some(server) = &other.server {
-            self.server.get_or_insert_default().merge(server);
+        if let Some(nodes) = &other.node_reads {
+            self.node_reads.get_or_insert_default().merge(nodes);
         }
         self.inserted.merge(&other.inserted);
     }

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use super::{args::Args, poll::Polling, trace_sample::Tracing};
+use tokio::task::JoinSet;
+
+use super::{args::Args, poll, trace_sample};
 use crate::{audit::Audit, catalog::Live, cli::tls::Tls};
 
 /// Whoever asks; ends when dropped.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
-    _tracing: Tracing,
-    _polling: Polling,
+    _tasks: JoinSet<()>,
 }
 
 impl Asking {
@@ -18,9 +19,13 @@ impl Asking {
 
     /// Begins to ask, as `args` have it.
     pub(super) fn begin(args: &Args, tls: &Tls, live: &Arc<Live>, audit: &Audit) -> Self {
-        Self {
-            _tracing: Tracing::begin(args, tls, live, audit),
-            _polling: Polling::begin(args, tls, live, audit),
+        let mut tasks = JoinSet::new();
+        if let Some(tracing) = trace_sample::trace(args, tls, live, audit) {
+            tasks.spawn(tracing);
         }
+        if let Some(polling) = poll::poll(args, tls, live, audit) {
+            tasks.spawn(polling);
+        }
+        Self { _tasks: tasks }
     }
 }

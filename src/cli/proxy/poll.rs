@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{
-    task::JoinHandle,
-    time::{MissedTickBehavior, interval},
-};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::{args::Args, control};
 use crate::{
@@ -17,36 +14,19 @@ use crate::{
     cli::tls::Tls,
 };
 
-/// Whoever asks, if somebody does; ends when dropped.
-#[derive(Debug, Default)]
-pub(super) struct Polling(Option<JoinHandle<()>>);
-
-impl Polling {
-    /// Begins to ask, as `args` have it.
-    pub(super) fn begin(args: &Args, tls: &Tls, live: &Arc<Live>, audit: &Audit) -> Self {
-        let Some((every, told)) = args.poll_system_views.zip(audit.told()) else {
-            return Self(None);
-        };
-        let asked = poll(
-            every,
-            control::contacts(args),
-            Arc::clone(live),
-            control::options(args, tls),
-            told,
-        );
-        Self(Some(tokio::spawn(asked)))
-    }
+/// Asks until it is dropped, if `args` want it.
+pub(super) fn poll(
+    args: &Args,
+    tls: &Tls,
+    live: &Arc<Live>,
+    audit: &Audit,
+) -> Option<impl Future<Output = ()> + use<>> {
+    let (every, told) = args.poll_system_views.zip(audit.told())?;
+    let (contacts, options) = (control::contacts(args), control::options(args, tls));
+    Some(ask_all(every, contacts, Arc::clone(live), options, told))
 }
 
-impl Drop for Polling {
-    fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
-        }
-    }
-}
-
-async fn poll(
+async fn ask_all(
     every: Duration,
     contacts: Contacts,
     live: Arc<Live>,

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::{sync::mpsc::Receiver, task::JoinHandle, time::sleep};
+use tokio::{sync::mpsc::Receiver, time::sleep};
 
 use super::{args::Args, control};
 use crate::{
@@ -13,10 +13,6 @@ use crate::{
     },
     cli::tls::Tls,
 };
-
-/// Whoever asks, if somebody does; ends when dropped.
-#[derive(Debug, Default)]
-pub(super) struct Tracing(Option<JoinHandle<()>>);
 
 /// Reads a second.
 pub(super) fn per_second(text: &str) -> Result<f64, String> {
@@ -31,35 +27,22 @@ pub(super) fn per_second(text: &str) -> Result<f64, String> {
 /// A trace is some tens of writes on the cluster.
 const MOST_PER_SECOND: f64 = 100.0;
 
-impl Tracing {
-    /// Begins to sample, as `args` have it.
-    pub(super) fn begin(args: &Args, tls: &Tls, live: &Arc<Live>, audit: &Audit) -> Self {
-        let every = args
-            .trace_sample
-            .map(|rate| Duration::from_secs_f64(rate.recip()));
-        let samples = every.and_then(|every| audit.sample(every));
-        let Some((samples, told)) = samples.zip(audit.told()) else {
-            return Self(None);
-        };
-        let repeater = Repeater {
-            contacts: control::contacts(args),
-            live: Arc::clone(live),
-            told,
-            client: None,
-            keyspace: None,
-        };
-        Self(Some(tokio::spawn(
-            repeater.run(samples, control::options(args, tls)),
-        )))
-    }
-}
-
-impl Drop for Tracing {
-    fn drop(&mut self) {
-        if let Some(task) = &self.0 {
-            task.abort();
-        }
-    }
+/// Asks until it is dropped, if `args` want it.
+pub(super) fn trace(
+    args: &Args,
+    tls: &Tls,
+    live: &Arc<Live>,
+    audit: &Audit,
+) -> Option<impl Future<Output = ()> + use<>> {
+    let samples = audit.sample(Duration::from_secs_f64(args.trace_sample?.recip()))?;
+    let repeater = Repeater {
+        contacts: control::contacts(args),
+        live: Arc::clone(live),
+        told: audit.told()?,
+        client: None,
+        keyspace: None,
+    };
+    Some(repeater.run(samples, control::options(args, tls)))
 }
 
 struct Repeater {

@@ -76,14 +76,14 @@ fn by_share(found: &Findings<'_>, about: &About, failures: u64, executions: u64)
         return None;
     }
     let share = share(failures, executions);
-    let severity = if share >= found.threshold(about, HIGH_SHARE.name) {
+    let severity = if share >= found.threshold(about, &HIGH_SHARE) {
         Severity::High
-    } else if share >= found.threshold(about, MEDIUM_SHARE.name) {
+    } else if share >= found.threshold(about, &MEDIUM_SHARE) {
         Severity::Medium
     } else {
         Severity::Low
     };
-    let few = (failures as f64) < found.threshold(about, FEW.name);
+    let few = (failures as f64) < found.threshold(about, &FEW);
     Some(if few { severity.lowered() } else { severity })
 }
 

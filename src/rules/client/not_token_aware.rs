@@ -36,7 +36,7 @@ impl Rule for NotTokenAware {
 
 fn severity(found: &Findings<'_>, all: Routing, window: &Window) -> Option<Severity> {
     let severity = by_load(found, &ABOUT, all.other, window);
-    let counts = others(all) >= found.threshold(&ABOUT, OTHER_SHARE.name) && severity > Severity::Info;
+    let counts = others(all) >= found.threshold(&ABOUT, &OTHER_SHARE) && severity > Severity::Info;
     counts.then_some(severity)
 }
 

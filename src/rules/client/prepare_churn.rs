@@ -23,7 +23,7 @@ impl Rule for PrepareChurn {
             // Each client prepares at each node when it starts: what counts is what one of them does.
             let each = pattern.prepared_again / (pattern.clients.len() as u64).max(1);
             let severity = by_load(found, &ABOUT, each, window);
-            let few = per_prepare(pattern) < found.threshold(&ABOUT, FEW_EXECUTIONS.name);
+            let few = per_prepare(pattern) < found.threshold(&ABOUT, &FEW_EXECUTIONS);
             if few && severity > Severity::Info {
                 found.push(finding(severity, id, pattern, window));
             }

@@ -20,7 +20,7 @@ impl Rule for ServerWarning {
 
     fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
         for (id, pattern) in user_statements(window).filter(|(_, pattern)| others(pattern) > 0) {
-            let often = found.threshold(&ABOUT, OFTEN_PER_SECOND.name) * 3_600.0;
+            let often = found.threshold(&ABOUT, &OFTEN_PER_SECOND) * 3_600.0;
             let is_often = per_hour(others(pattern), window) >= often;
             let severity = if is_often { Severity::Low } else { Severity::Info };
             found.push(finding(severity, id, pattern, window));

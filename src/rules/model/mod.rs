@@ -50,9 +50,9 @@ fn tables_in_use<'a>(window: &Window, schema: &'a Schema) -> impl Iterator<Item 
 /// The rule's thresholds must hold [`SOME_HOURS`] and [`LONG_HOURS`].
 fn by_observation(found: &Findings<'_>, about: &About, window: &Window) -> Option<Severity> {
     let hours = window.seconds() / 3_600.0;
-    if hours >= found.threshold(about, LONG_HOURS.name) {
+    if hours >= found.threshold(about, &LONG_HOURS) {
         Some(Severity::Low)
-    } else if hours >= found.threshold(about, SOME_HOURS.name) {
+    } else if hours >= found.threshold(about, &SOME_HOURS) {
         Some(Severity::Info)
     } else {
         None
@@ -61,7 +61,7 @@ fn by_observation(found: &Findings<'_>, about: &About, window: &Window) -> Optio
 
 /// Says that the window is too short for what nobody used.
 fn blind_on_short_observation(found: &mut Findings<'_>, about: &About, window: &Window, what: &str) {
-    let needed = found.threshold(about, SOME_HOURS.name) * 3_600.0;
+    let needed = found.threshold(about, &SOME_HOURS) * 3_600.0;
     let (seen, needed) = (number::seconds(window.seconds()), number::seconds(needed));
     found.blind(about, format!("{what} in {seen}; it is judged after {needed}"));
 }

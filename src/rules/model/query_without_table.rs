@@ -66,11 +66,11 @@ fn by_table(window: &Window) -> BTreeMap<TableName, Reads<'_>> {
 }
 
 fn severity(found: &Findings<'_>, reads: &Reads<'_>, window: &Window) -> Option<Severity> {
-    let several = found.threshold(&ABOUT, SHAPES.name);
+    let several = found.threshold(&ABOUT, &SHAPES);
     if reads.served > 0 || (reads.shapes.len() as f64) < several {
         return None;
     }
-    let steady = per_hour(reads.unserved, window) >= found.threshold(&ABOUT, STEADY_PER_HOUR.name);
+    let steady = per_hour(reads.unserved, window) >= found.threshold(&ABOUT, &STEADY_PER_HOUR);
     Some(if steady { Severity::Medium } else { Severity::Low })
 }
 

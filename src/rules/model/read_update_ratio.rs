@@ -23,8 +23,8 @@ impl Rule for ReadUpdateRatio {
     }
 
     fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        let many = found.threshold(&ABOUT, UPDATES_PER_READ.name);
-        let steady = found.threshold(&ABOUT, STEADY_PER_HOUR.name);
+        let many = found.threshold(&ABOUT, &UPDATES_PER_READ);
+        let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
         for (name, updates) in by_table(window) {
             let reads = window.tables.get(&name).map_or(0, |traffic| traffic.reads);
             let is_steady = per_hour(updates.count, window) >= steady;

@@ -50,7 +50,7 @@ impl Rule for FullScan {
 /// By rate; one step down where few rows come back; nothing for a small `LIMIT` that is rarely asked for.
 fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
     let severity = by_rate(found, &ABOUT, pattern, window);
-    let few = rows_per_read(pattern).is_some_and(|rows| rows <= found.threshold(&ABOUT, FEW_ROWS.name));
+    let few = rows_per_read(pattern).is_some_and(|rows| rows <= found.threshold(&ABOUT, &FEW_ROWS));
     if !few {
         return Some(severity);
     }

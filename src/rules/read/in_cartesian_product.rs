@@ -19,7 +19,7 @@ impl Rule for InCartesianProduct {
 
     fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
         for (id, pattern) in user_reads(window).filter(|(_, pattern)| pattern.is(Flag::InCartesianProduct)) {
-            let Some(severity) = by_partitions(found, &ABOUT, pattern, window) else {
+            let Some(severity) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, window) else {
                 continue;
             };
             let title = format!(

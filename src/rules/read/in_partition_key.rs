@@ -21,7 +21,7 @@ impl Rule for InPartitionKey {
         let is_in =
             |pattern: &Pattern| pattern.is(Flag::InPartitionKey) && !pattern.is(Flag::InCartesianProduct);
         for (id, pattern) in user_reads(window).filter(|(_, pattern)| is_in(pattern)) {
-            let Some(severity) = by_partitions(found, &ABOUT, pattern, window) else {
+            let Some(severity) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, window) else {
                 continue;
             };
             let title = format!(

@@ -64,9 +64,9 @@ impl Indexed<'_> {
     /// The rule's thresholds must hold [`INDEX_PER_HOUR`] and [`OFTEN_PER_SECOND`].
     pub(super) fn severity(&self, found: &Findings<'_>, about: &About, window: &Window) -> Severity {
         let per_hour = per_hour(self.column.reads, window);
-        let severity = if per_hour >= found.threshold(about, OFTEN_PER_SECOND.name) * 3_600.0 {
+        let severity = if per_hour >= found.threshold(about, &OFTEN_PER_SECOND) * 3_600.0 {
             Severity::High
-        } else if per_hour >= found.threshold(about, INDEX_PER_HOUR.name) {
+        } else if per_hour >= found.threshold(about, &INDEX_PER_HOUR) {
             Severity::Medium
         } else {
             Severity::Low

@@ -29,8 +29,8 @@ impl Rule for IndexHighCardinality {
             if column.reads == 0 && column.reads_in_partition > 0 {
                 continue;
             }
-            let many = found.threshold(&ABOUT, MANY_VALUES.name);
-            let nearly_all = found.threshold(&ABOUT, DISTINCT_SHARE.name);
+            let many = found.threshold(&ABOUT, &MANY_VALUES);
+            let nearly_all = found.threshold(&ABOUT, &DISTINCT_SHARE);
             if let Some(evidence) = Evidence::of(&indexed, window, many, nearly_all) {
                 let severity = indexed.severity(found, &ABOUT, window);
                 found.push(evidence.finding(severity, &indexed, window, schema));
@@ -63,7 +63,7 @@ impl Evidence {
             return Some(Self {
                 values,
                 rows: rows_written,
-                level: "values that were written",
+                level: "inferred from values that were written",
             });
         }
         let (asked, rows) = (column.asked.estimate(), rows(&indexed.reads(window)));
@@ -72,7 +72,7 @@ impl Evidence {
         (finds_one && !is_contradicted && asked as f64 >= many).then_some(Self {
             values: asked,
             rows: asked,
-            level: "values that were asked for, and the rows of the answers",
+            level: "inferred from values that were asked for, and the rows of the answers",
         })
     }
 
@@ -90,7 +90,7 @@ impl Evidence {
         Finding::on_all(&ABOUT, severity, reads, window)
             .of_table(&indexed.name.table)
             .title(title)
-            .first("inferred_from", self.level)
+            .first("evidence_level", self.level)
             .first("reads_within_a_partition", column.reads_in_partition)
             .first("reads_of_the_index", column.reads)
             .first("writes_of_the_column", column.inserts + column.updates)

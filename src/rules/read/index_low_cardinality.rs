@@ -26,8 +26,8 @@ impl Rule for IndexLowCardinality {
             if is_asked_in_partitions_only(&indexed) {
                 continue;
             }
-            let few = found.threshold(&ABOUT, FEW_VALUES.name);
-            let crowded = found.threshold(&ABOUT, ROWS_PER_VALUE.name);
+            let few = found.threshold(&ABOUT, &FEW_VALUES);
+            let crowded = found.threshold(&ABOUT, &ROWS_PER_VALUE);
             if let Some(evidence) = Evidence::of(&indexed, window, few, crowded) {
                 let severity = indexed.severity(found, &ABOUT, window);
                 found.push(evidence.finding(severity, &indexed, window));
@@ -56,7 +56,7 @@ impl Evidence {
         let written = Self {
             values: column.values.estimate(),
             rows_per_value: column.rows.estimate() as f64 / column.values.estimate().max(1) as f64,
-            level: "values that were written",
+            level: "inferred from values that were written",
         };
         if written.is_low(few, crowded) {
             return Some(written);
@@ -65,7 +65,7 @@ impl Evidence {
         let read = Self {
             values: column.asked.estimate(),
             rows_per_value: rows.quantile(0.5) as f64,
-            level: "values that were asked for, and the rows of the answers",
+            level: "inferred from values that were asked for, and the rows of the answers",
         };
         // Other values that were written speak against it.
         let is_known = rows.count() >= FEWEST_READS && column.values.estimate() as f64 <= few;
@@ -87,7 +87,7 @@ impl Evidence {
         Finding::on_all(&ABOUT, severity, indexed.reads(window), window)
             .of_table(&indexed.name.table)
             .title(title)
-            .first("inferred_from", self.level)
+            .first("evidence_level", self.level)
             .first("reads_within_a_partition", column.reads_in_partition)
             .first("reads_of_the_index", column.reads)
             .first("writes_of_the_column", column.inserts + column.updates)

@@ -47,11 +47,11 @@ fn updates_share(indexed: &Indexed<'_>) -> f64 {
 fn severity(found: &Findings<'_>, indexed: &Indexed<'_>, window: &Window) -> Option<Severity> {
     let per_hour = per_hour(updates(indexed), window);
     let share = updates_share(indexed);
-    let reached = |threshold: &Threshold| share >= found.threshold(&ABOUT, threshold.name);
-    if per_hour < found.threshold(&ABOUT, STEADY_PER_HOUR.name) || !reached(&SOME_SHARE) {
+    let reached = |threshold: &Threshold| share >= found.threshold(&ABOUT, threshold);
+    if per_hour < found.threshold(&ABOUT, &STEADY_PER_HOUR) || !reached(&SOME_SHARE) {
         return None;
     }
-    let severity = if per_hour >= found.threshold(&ABOUT, OFTEN_PER_SECOND.name) * 3_600.0 {
+    let severity = if per_hour >= found.threshold(&ABOUT, &OFTEN_PER_SECOND) * 3_600.0 {
         Severity::High
     } else if reached(&MANY_SHARE) {
         Severity::Medium

@@ -27,7 +27,7 @@ impl Rule for LargeResult {
 
 fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
     let p99 = pattern.response_bytes.quantile(0.99) as f64;
-    let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold.name);
+    let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_BYTES) {
         Severity::High
     } else if reached(&MEDIUM_BYTES) {
@@ -37,7 +37,7 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<
     } else {
         return None;
     };
-    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, MEDIUM_PER_HOUR.name);
+    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, &MEDIUM_PER_HOUR);
     // Jobs read pages as large as they can take.
     let is_job = pattern.class() == PartitionClass::TokenRange;
     Some(if rare || is_job {

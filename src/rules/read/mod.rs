@@ -140,15 +140,15 @@ const SLOW_MS: Threshold = Threshold {
 /// The rule's thresholds must hold [`HIGH_PER_HOUR`], [`MEDIUM_PER_HOUR`] and [`SLOW_MS`].
 fn by_rate(found: &Findings<'_>, about: &About, pattern: &Pattern, window: &Window) -> Severity {
     let per_hour = reads_per_hour(pattern, window);
-    let severity = if per_hour >= found.threshold(about, HIGH_PER_HOUR.name) {
+    let severity = if per_hour >= found.threshold(about, &HIGH_PER_HOUR) {
         Severity::High
-    } else if per_hour >= found.threshold(about, MEDIUM_PER_HOUR.name) {
+    } else if per_hour >= found.threshold(about, &MEDIUM_PER_HOUR) {
         Severity::Medium
     } else {
         Severity::Low
     };
     let p99_ms = pattern.latency_us.quantile(0.99) as f64 / 1e3;
-    if p99_ms >= found.threshold(about, SLOW_MS.name) {
+    if p99_ms >= found.threshold(about, &SLOW_MS) {
         severity.raised()
     } else {
         severity
@@ -158,11 +158,11 @@ fn by_rate(found: &Findings<'_>, about: &About, pattern: &Pattern, window: &Wind
 /// The severity of a read of several partitions: by their number at p99; none below the lowest threshold. Where the
 /// number depends on what will be bound, as of a statement that was only read, it is worth knowing and no more.
 ///
-/// The rule's thresholds must hold `low_partitions`, `medium_partitions` and `high_partitions`, and
-/// [`MEDIUM_PER_HOUR`]: what comes less often costs one step less.
+/// The rule's thresholds must hold [`LOW_PARTITIONS`], [`MEDIUM_PARTITIONS`] and `high`, and [`MEDIUM_PER_HOUR`]: what comes less
+/// often costs one step less.
 fn by_partitions(
     found: &Findings<'_>,
-    about: &About,
+    (about, high): (&About, &Threshold),
     pattern: &Pattern,
     window: &Window,
 ) -> Option<Severity> {
@@ -170,18 +170,18 @@ fn by_partitions(
         return Some(Severity::Info);
     }
     let p99 = pattern.partitions.quantile(0.99) as f64;
-    let reached = |name| p99 >= found.threshold(about, name);
-    let severity = if reached("high_partitions") {
+    let reached = |threshold: &Threshold| p99 >= found.threshold(about, threshold);
+    let severity = if reached(high) {
         Severity::High
-    } else if reached("medium_partitions") {
+    } else if reached(&MEDIUM_PARTITIONS) {
         Severity::Medium
-    } else if reached("low_partitions") {
+    } else if reached(&LOW_PARTITIONS) {
         Severity::Low
     } else {
         return None;
     };
     let per_hour = reads_per_hour(pattern, window);
-    if per_hour < found.threshold(about, MEDIUM_PER_HOUR.name) {
+    if per_hour < found.threshold(about, &MEDIUM_PER_HOUR) {
         return Some(severity.lowered());
     }
     Some(severity)

@@ -41,7 +41,7 @@ fn is_else(pattern: &Pattern) -> bool {
 }
 
 fn finding(found: &Findings<'_>, id: PatternId, pattern: &Pattern, window: &Window) -> Option<Finding> {
-    let severity = by_partitions(found, &ABOUT, pattern, window)?;
+    let severity = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, window)?;
     let title = format!(
         "Reads of {} touch {} partitions{}{}",
         table(pattern),

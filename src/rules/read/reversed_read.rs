@@ -33,7 +33,7 @@ impl Rule for ReversedRead {
 fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Severity {
     let severity = by_load(found, &ABOUT, reads(pattern), window);
     let p99_ms = pattern.latency_us.quantile(0.99) as f64 / 1e3;
-    if p99_ms >= found.threshold(&ABOUT, SLOW_MS.name) {
+    if p99_ms >= found.threshold(&ABOUT, &SLOW_MS) {
         severity.raised()
     } else {
         severity

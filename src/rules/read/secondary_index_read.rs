@@ -42,15 +42,15 @@ impl Rule for SecondaryIndexRead {
 
 fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Severity {
     let per_hour = reads_per_hour(pattern, window);
-    let severity = if per_hour >= found.threshold(&ABOUT, OFTEN_PER_SECOND.name) * 3_600.0 {
+    let severity = if per_hour >= found.threshold(&ABOUT, &OFTEN_PER_SECOND) * 3_600.0 {
         Severity::High
-    } else if per_hour >= found.threshold(&ABOUT, INDEX_PER_HOUR.name) {
+    } else if per_hour >= found.threshold(&ABOUT, &INDEX_PER_HOUR) {
         Severity::Medium
     } else {
         Severity::Low
     };
     let p99_ms = pattern.latency_us.quantile(0.99) as f64 / 1e3;
-    if p99_ms >= found.threshold(&ABOUT, SLOW_MS.name) {
+    if p99_ms >= found.threshold(&ABOUT, &SLOW_MS) {
         severity.raised()
     } else {
         severity

@@ -40,7 +40,7 @@ fn rows(pattern: &Pattern) -> u64 {
 
 fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
     let rows = rows(pattern) as f64;
-    let reached = |threshold: &Threshold| rows >= found.threshold(&ABOUT, threshold.name);
+    let reached = |threshold: &Threshold| rows >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_ROWS) {
         Severity::High
     } else if reached(&MEDIUM_ROWS) {
@@ -50,7 +50,7 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<
     } else {
         return None;
     };
-    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, MEDIUM_PER_HOUR.name);
+    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, &MEDIUM_PER_HOUR);
     Some(if rare { severity.lowered() } else { severity })
 }
 

@@ -28,7 +28,7 @@ impl Rule for UnpagedRead {
 
 fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
     let most = pattern.unpaged_rows.max() as f64;
-    let reached = |threshold: &Threshold| most >= found.threshold(&ABOUT, threshold.name);
+    let reached = |threshold: &Threshold| most >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_ROWS) {
         Severity::High
     } else if reached(&MEDIUM_ROWS) {
@@ -38,7 +38,7 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<
     } else {
         return None;
     };
-    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, MEDIUM_PER_HOUR.name);
+    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, &MEDIUM_PER_HOUR);
     Some(if rare { severity.lowered() } else { severity })
 }
 

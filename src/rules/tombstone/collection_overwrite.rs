@@ -120,7 +120,7 @@ fn finding(
     let tombstones = pattern.count.saturating_mul(columns.len() as u64);
     Finding::on(&ABOUT, severity, (id, pattern), window)
         .title(title)
-        .first("inferred_from", "writes")
+        .first("evidence_level", "inferred from writes")
         .first("tombstones_written", tombstones)
         .first("collections", columns.join(", "))
 }

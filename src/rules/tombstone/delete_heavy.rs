@@ -112,12 +112,12 @@ fn severity(
     traffic: &TableTraffic,
     window: &Window,
 ) -> Option<Severity> {
-    let steady = found.threshold(&ABOUT, STEADY_PER_HOUR.name);
-    let enough = writes.share() >= found.threshold(&ABOUT, SOME_SHARE.name);
+    let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
+    let enough = writes.share() >= found.threshold(&ABOUT, &SOME_SHARE);
     if !enough || per_hour(writes.inside, window) < steady {
         return None;
     }
-    let many = writes.share() >= found.threshold(&ABOUT, MANY_SHARE.name);
+    let many = writes.share() >= found.threshold(&ABOUT, &MANY_SHARE);
     let is_read = per_hour(traffic.reads, window) >= steady;
     let severity = if !is_read {
         Severity::Info
@@ -155,20 +155,20 @@ fn finding(
     );
     let observed = traffic.tombstones.reported();
     let seen_by = if observed > 0 {
-        "writes, and the server's warnings"
+        "inferred from writes, and the server's warnings"
     } else {
-        "writes"
+        "inferred from writes"
     };
     // A batch may delete from several tables, this is of one.
     Finding::on_all(&ABOUT, severity, writes.deleting, window)
         .of_table(name)
         .title(title)
-        .first("inferred_from", seen_by)
+        .first("evidence_level", seen_by)
         .first("reads_with_tombstones_reported", observed)
         .first("reads_of_the_table", traffic.reads)
         .first("whole_partitions_deleted", writes.whole)
         .first("deletes", writes.inside)
-        .first("deletes_share", share)
+        .first("deletes_of_writes_share", share)
 }
 
 const SOME_SHARE: Threshold = Threshold {

@@ -21,8 +21,7 @@ impl Rule for NullInsert {
         let inserts = |pattern: &Pattern| pattern.head.kind == StatementKind::Insert;
         for (id, pattern) in user_writes(window).filter(|(_, pattern)| inserts(pattern)) {
             let executions = pattern.nulls.executions;
-            if executions == 0 || share(executions, pattern.count) < found.threshold(&ABOUT, SOME_SHARE.name)
-            {
+            if executions == 0 || share(executions, pattern.count) < found.threshold(&ABOUT, &SOME_SHARE) {
                 continue;
             }
             // Each null is a tombstone of its own.
@@ -64,7 +63,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window
     );
     Finding::on(&ABOUT, severity, (id, pattern), window)
         .title(title)
-        .first("inferred_from", "bound values")
+        .first("evidence_level", "inferred from bound values")
         .first("nulls_by_column", columns(pattern))
         .first("nulls", nulls)
         .first("inserts_with_nulls_share", share)

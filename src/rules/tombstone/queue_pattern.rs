@@ -128,16 +128,16 @@ fn is_head_read(pattern: &Pattern, select: &Select<'_>, table: &Table) -> bool {
 }
 
 fn severity(found: &Findings<'_>, queue: &Queue<'_>, window: &Window) -> Option<Severity> {
-    let steady = found.threshold(&ABOUT, STEADY_PER_HOUR.name);
+    let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
     let each = [queue.appends, queue.reads, queue.deletes];
     if each.iter().any(|&times| per_hour(times, window) < steady) {
         return None;
     }
     let deleted = share(queue.deletes, queue.appends);
-    if deleted < found.threshold(&ABOUT, SOME_SHARE.name) {
+    if deleted < found.threshold(&ABOUT, &SOME_SHARE) {
         return None;
     }
-    let severity = if deleted >= found.threshold(&ABOUT, MANY_SHARE.name) {
+    let severity = if deleted >= found.threshold(&ABOUT, &MANY_SHARE) {
         Severity::Medium
     } else {
         Severity::Low
@@ -178,7 +178,7 @@ fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, window: &Wind
         .first("head_reads", reads)
         .first("deletes", deletes)
         .first("appends", appends)
-        .first("deletes_share", share(deletes, appends))
+        .first("deletes_of_appends_share", share(deletes, appends))
 }
 
 const SOME_SHARE: Threshold = Threshold {

@@ -10,7 +10,7 @@ use crate::{
         About, Finding, Findings, Rule, Severity, Threshold, figures::table, read::user_reads,
         statement::table_of,
     },
-    window::{Pattern, PatternId, ServerReads, TableName, Tombstones, Window},
+    window::{NodeReads, Pattern, PatternId, TableName, Tombstones, Window},
 };
 
 pub(in crate::rules) struct TombstoneHeavyRead;
@@ -41,7 +41,7 @@ impl Rule for TombstoneHeavyRead {
 
 fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
     let most = pattern.tombstones.scanned.max() as f64;
-    let reached = |threshold: &Threshold| most >= found.threshold(&ABOUT, threshold.name);
+    let reached = |threshold: &Threshold| most >= found.threshold(&ABOUT, threshold);
     if pattern.tombstones.aborted > 0 || reached(&HIGH_TOMBSTONES) {
         Some(Severity::High)
     } else if reached(&MEDIUM_TOMBSTONES) || (pattern.tombstones.warned > 0 && most == 0.0) {
@@ -62,7 +62,7 @@ fn by_counters(found: &mut Findings<'_>, window: &Window) {
         }
     }
     for (name, reads) in tables {
-        let Some(server) = window.tables.get(&name).and_then(|traffic| traffic.server) else {
+        let Some(nodes) = window.tables.get(&name).and_then(|traffic| traffic.node_reads) else {
             continue;
         };
         if reads
@@ -71,8 +71,8 @@ fn by_counters(found: &mut Findings<'_>, window: &Window) {
         {
             continue;
         }
-        let passed = server.tombstones_p99 as f64;
-        let reached = |threshold: &Threshold| passed >= found.threshold(&ABOUT, threshold.name);
+        let passed = nodes.tombstones_p99 as f64;
+        let reached = |threshold: &Threshold| passed >= found.threshold(&ABOUT, threshold);
         let severity = if reached(&HIGH_TOMBSTONES) {
             Severity::High
         } else if reached(&MEDIUM_TOMBSTONES) {
@@ -82,25 +82,25 @@ fn by_counters(found: &mut Findings<'_>, window: &Window) {
         };
         let title = format!(
             "One read in a hundred of `{name}` passes {} tombstones or more, as its nodes count",
-            number::count(server.tombstones_p99)
+            number::count(nodes.tombstones_p99)
         );
         let finding = Finding::on_all(&ABOUT, severity, reads, window).title(title);
-        found.push(with_counters(finding, Some(server)).first("known_from", "the nodes' own counters"));
+        found.push(with_counters(finding, Some(nodes)).first("evidence_level", "the nodes' own counters"));
     }
 }
 
 /// With what the nodes count of the table, whoever reads it.
-fn with_counters(finding: Finding, server: Option<ServerReads>) -> Finding {
-    let Some(server) = server else { return finding };
+fn with_counters(finding: Finding, nodes: Option<NodeReads>) -> Finding {
+    let Some(nodes) = nodes else { return finding };
     finding
-        .first("node_rows_max", server.rows_max)
-        .first("node_rows_p99", server.rows_p99)
-        .first("node_tombstones_max", server.tombstones_max)
-        .first("node_tombstones_p99", server.tombstones_p99)
+        .first("node_rows_max", nodes.rows_max)
+        .first("node_rows_p99", nodes.rows_p99)
+        .first("node_tombstones_max", nodes.tombstones_max)
+        .first("node_tombstones_p99", nodes.tombstones_p99)
 }
 
 /// How it is known: what the server said by itself, what it wrote down when it was asked again.
-fn known_from(tombstones: &Tombstones) -> String {
+fn evidence_level(tombstones: &Tombstones) -> String {
     let ways = [
         (tombstones.warned, "warnings"),
         (tombstones.aborted, "reads that were given up"),
@@ -121,7 +121,7 @@ fn finding(
     let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
         .title(title(pattern))
         .first("tombstones_written_by", writers::said(writers))
-        .first("known_from", known_from(tombstones))
+        .first("evidence_level", evidence_level(tombstones))
         .first("reads_aborted", tombstones.aborted)
         .first("reads_warned", tombstones.warned);
     if tombstones.traced > 0 {
@@ -136,7 +136,7 @@ fn finding(
             .first("tombstones_p50", tombstones.scanned.quantile(0.5));
     }
     let table = table_of(pattern).and_then(|name| window.tables.get(&name));
-    finding = with_counters(finding, table.and_then(|table| table.server));
+    finding = with_counters(finding, table.and_then(|table| table.node_reads));
     let named = writers.iter().take(writers::MOST).map(|writer| writer.id);
     finding.patterns.extend(named);
     finding
@@ -173,7 +173,7 @@ fn blind_without_reports(found: &mut Findings<'_>, window: &Window) {
         reads += pattern.count;
         observed += pattern.tombstones.observed();
     }
-    let is_counted = window.tables.values().any(|table| table.server.is_some());
+    let is_counted = window.tables.values().any(|table| table.node_reads.is_some());
     if reads > 0 && observed == 0 && !is_counted {
         found.blind(
             &ABOUT,
@@ -339,12 +339,12 @@ mod tests {
         let counted = |tombstones_p99, patterns: Vec<Pattern>| {
             let mut window = window(patterns);
             let name = table_of(&head_of_queue()).unwrap();
-            let server = ServerReads {
+            let nodes = NodeReads {
                 tombstones_p99,
                 tombstones_max: 50_000,
-                ..ServerReads::default()
+                ..NodeReads::default()
             };
-            window.tables.entry(name).or_default().server = Some(server);
+            window.tables.entry(name).or_default().node_reads = Some(nodes);
             run(&TombstoneHeavyRead, &window)
         };
         assert_eq!(counted(999, vec![head_of_queue()]).findings, []);
@@ -359,7 +359,7 @@ mod tests {
         assert!(
             finding
                 .evidence
-                .contains(&("known_from", "the nodes' own counters".into()))
+                .contains(&("evidence_level", "the nodes' own counters".into()))
         );
         assert_eq!(
             counted(20_000, vec![head_of_queue()]).findings[0].severity,
@@ -376,7 +376,7 @@ mod tests {
         assert!(
             judgement.findings[0]
                 .evidence
-                .contains(&("known_from", "warnings".into()))
+                .contains(&("evidence_level", "warnings".into()))
         );
     }
 

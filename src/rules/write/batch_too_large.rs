@@ -35,7 +35,7 @@ fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
         return None;
     }
     let p99 = pattern.request_bytes.quantile(0.99) as f64;
-    let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold.name);
+    let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
     if reached(&FAIL_BYTES) {
         Some(Severity::High)
     } else if reached(&MEDIUM_BYTES) {

@@ -34,7 +34,7 @@ impl Rule for CounterBatch {
 
 /// Counters of one partition cost what they cost anywhere, but a batch that timed out may have counted.
 fn one_partition(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
-    let steady = per_hour(pattern.count, window) >= found.threshold(&ABOUT, STEADY_PER_HOUR.name);
+    let steady = per_hour(pattern.count, window) >= found.threshold(&ABOUT, &STEADY_PER_HOUR);
     if counted_twice(pattern) > 0 {
         return Some(Severity::Medium);
     }

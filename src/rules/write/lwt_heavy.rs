@@ -65,14 +65,14 @@ impl Writes<'_> {
 
 fn severity(found: &Findings<'_>, writes: &Writes<'_>, window: &Window) -> Severity {
     let per_hour = per_hour(writes.conditional_count, window);
-    let most = writes.share() >= found.threshold(&ABOUT, MOST_SHARE.name);
-    if per_hour < found.threshold(&ABOUT, STEADY_PER_HOUR.name)
-        || writes.share() < found.threshold(&ABOUT, SOME_SHARE.name)
+    let most = writes.share() >= found.threshold(&ABOUT, &MOST_SHARE);
+    if per_hour < found.threshold(&ABOUT, &STEADY_PER_HOUR)
+        || writes.share() < found.threshold(&ABOUT, &SOME_SHARE)
     {
         Severity::Info
     } else if !most {
         Severity::Low
-    } else if per_hour >= found.threshold(&ABOUT, OFTEN_PER_SECOND.name) * 3_600.0 {
+    } else if per_hour >= found.threshold(&ABOUT, &OFTEN_PER_SECOND) * 3_600.0 {
         Severity::High
     } else {
         Severity::Medium

@@ -72,7 +72,7 @@ fn by_partitions(
     if p99 <= 1 {
         return None;
     }
-    let reached = |threshold: &Threshold| p99 as f64 >= found.threshold(about, threshold.name);
+    let reached = |threshold: &Threshold| p99 as f64 >= found.threshold(about, threshold);
     let severity = if reached(&HIGH_PARTITIONS) {
         Severity::High
     } else if reached(&MEDIUM_PARTITIONS) {
@@ -80,7 +80,7 @@ fn by_partitions(
     } else {
         lowest
     };
-    let rare = per_hour(pattern.count, window) < found.threshold(about, RARE_PER_HOUR.name);
+    let rare = per_hour(pattern.count, window) < found.threshold(about, &RARE_PER_HOUR);
     Some(if rare { severity.lowered() } else { severity })
 }
 

@@ -54,12 +54,12 @@ fn severity(
 ) -> Option<Severity> {
     let overwrites = inserted.overwrites();
     let share_of = |part: u64| share(part, inserted.inserts);
-    let some = found.threshold(&ABOUT, SOME_SHARE.name);
-    let steady = found.threshold(&ABOUT, STEADY_PER_HOUR.name);
+    let some = found.threshold(&ABOUT, &SOME_SHARE);
+    let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
     if share_of(overwrites) < some || per_hour(overwrites, window) < steady {
         return None;
     }
-    let many = share_of(inserted.changes()) >= found.threshold(&ABOUT, MANY_SHARE.name);
+    let many = share_of(inserted.changes()) >= found.threshold(&ABOUT, &MANY_SHARE);
     let severity = match (share_of(inserted.changes()) >= some, rows_of_partitions) {
         (false, _) => Severity::Info,
         (true, true) if many => Severity::Medium,
