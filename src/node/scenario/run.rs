@@ -21,7 +21,9 @@ use crate::node::{bind, literal};
 pub struct Totals {
     /// Statements and batches; a page is one of its own only for the server.
     pub requests: u64,
-    /// Of these, how many were refused where they may be.
+    /// How many of them were sent once more, because the server had forgotten what was prepared.
+    pub sent_again: u64,
+    /// How many were refused where they may be.
     pub refused: u64,
     /// Rows that came back.
     pub rows: u64,
@@ -103,6 +105,7 @@ impl Scenario {
             while let Some(ended) = clients.join_next().await {
                 let its = ended.map_err(|_| RunError::CutOff)??;
                 totals.requests += its.requests;
+                totals.sent_again += its.sent_again;
                 totals.refused += its.refused;
                 totals.rows += its.rows;
             }
@@ -297,15 +300,20 @@ impl Session {
     /// Sends a run. What the server has forgotten is prepared again, once, as drivers do it.
     async fn send(&mut self, ready: &Ready, options: &RunOptions) -> Result<Answer, ClientError> {
         let answer = self.send_once(ready, options).await;
-        if !is_unprepared(&answer) {
-            return answer;
+        match is_unprepared(&answer) {
+            true => self.send_again(ready, options).await,
+            false => answer,
         }
+    }
+
+    async fn send_again(&mut self, ready: &Ready, options: &RunOptions) -> Result<Answer, ClientError> {
         for statement in ready.statements() {
             if let Filled::Prepared { cql, .. } = statement {
                 // The same text has the same id again.
                 self.client.prepare(cql).await?;
             }
         }
+        self.totals.sent_again += 1;
         self.send_once(ready, options).await
     }
 
@@ -334,7 +342,7 @@ impl Session {
         let answers = self.client.run_all(&runs, &options).await?;
         for (ready, answer) in together.iter().zip(answers) {
             let answer = match is_unprepared(&answer) {
-                true => self.send(ready, &options).await,
+                true => self.send_again(ready, &options).await,
                 false => answer,
             };
             self.settle(step, answer, found)?;
