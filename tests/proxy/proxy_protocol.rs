@@ -230,8 +230,16 @@ fn the_control_connection_names_no_client() {
             let _ = sender.send(bytes);
         }
     });
-    let arguments = ["--send-proxy-protocol"];
-    let _proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node.address, &arguments);
+    let upstream = node.address.to_string();
+    let arguments = [
+        "--listen",
+        "127.0.0.1:0",
+        "--upstream",
+        &upstream,
+        "--send-proxy-protocol",
+    ];
+    // Nobody may connect to see whether it accepts: the node would be told of that one first, perhaps.
+    let _proxy = Proxy::launch(env!("CARGO_BIN_EXE_cqlens"), &arguments, &[], None);
     let bytes = received.recv_timeout(LIMIT).unwrap();
     // Then STARTUP, in the newest version.
     assert_eq!(bytes[..], [&local()[..], &[5]].concat());
