@@ -327,7 +327,7 @@ impl Analyses {
             consistency: Some(batch.consistency),
             first_page: true,
             nulls: 0,
-            paged: false,
+            page_size: None,
         }
     }
 

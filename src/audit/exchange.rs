@@ -85,9 +85,13 @@ pub(super) struct Execution {
     pub(super) first_page: bool,
     /// Which of the first 64 values are null, in INSERTs and UPDATEs: a bit for each, the lowest for the first.
     pub(super) nulls: u64,
-    /// Asks for pages: what an answer holds has a limit.
-    pub(super) paged: bool,
+    /// The rows that an answer holds at most; none where no pages are asked for.
+    pub(super) page_size: Option<u64>,
 }
+
+/// A page of so many bytes on the wire may have ended because of its size: ScyllaDB ends one at a megabyte, and compression may make a
+/// tenth of that.
+const PAGE_BYTES: u64 = 64 << 10;
 
 impl Execution {
     /// Whether an answer that does not say so by itself means that this has touched nothing.
@@ -99,6 +103,15 @@ impl Execution {
     /// Whether it goes over the ring, of tables that are not the server's own.
     fn is_scan(&self) -> bool {
         is_scan(self.footprint.class()) && !self.analysis.head.system
+    }
+
+    /// Whether an answer of `rows` rows and `bytes` bytes, with more to come, has fewer rows than its page had room for, and
+    /// nothing else ends a page early but what was deleted.
+    pub(super) fn ends_short(&self, rows: u64, bytes: u64) -> bool {
+        let plan = self.analysis.plan.as_ref();
+        bytes < PAGE_BYTES
+            && self.page_size.is_some_and(|size| rows < size)
+            && plan.is_some_and(|plan| plan.facts().fills_pages())
     }
 
     /// Whether it has touched nothing where the coordinator could not ask the replicas of a partition.
@@ -282,7 +295,7 @@ impl Interpreter {
         let more = matches!(outcome, Outcome::Rows { more: true, .. });
         let plan = execution.analysis.plan.as_ref();
         // The server itself reads pages of partitions then, and sees after each page whether it needs another.
-        let ends_early = plan.is_some_and(|plan| plan.facts().limits_groups);
+        let ends_early = plan.is_some_and(|plan| plan.facts().limits_groups());
         execution.footprint = execution
             .footprint
             .of_page(execution.first_page, more || ends_early);
@@ -357,7 +370,10 @@ impl Interpreter {
             consistency: Some(parameters.consistency),
             first_page: parameters.paging_state.is_none(),
             // Cassandra takes a size of zero or less for none.
-            paged: parameters.page_size.is_some_and(|size| size > 0),
+            page_size: parameters
+                .page_size
+                .and_then(|size| u64::try_from(size).ok())
+                .filter(|&size| size > 0),
         }
     }
 

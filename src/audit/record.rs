@@ -284,9 +284,15 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
         return;
     }
     if execution.analysis.head.kind.is_read() {
-        if let (false, Outcome::Rows { count, .. }) = (execution.paged, exchange.outcome) {
+        if let (None, Outcome::Rows { count, .. }) = (execution.page_size, exchange.outcome) {
             pattern.unpaged += 1;
             pattern.unpaged_rows.record(count);
+        }
+        if let Outcome::Rows { count, more: true } = exchange.outcome
+            && execution.ends_short(count, exchange.response_bytes.unwrap_or(0))
+        {
+            pattern.tombstones.short_pages += 1;
+            pattern.tombstones.empty_pages += u64::from(count == 0);
         }
         pattern.logical_reads += u64::from(execution.first_page);
     }

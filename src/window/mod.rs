@@ -262,6 +262,8 @@ mod tests {
         pattern.nulls.executions += exchange;
         pattern.nulls.count(id.is_multiple_of(2).then_some("name"), id);
         pattern.unpaged += id;
+        pattern.tombstones.short_pages += exchange;
+        pattern.tombstones.empty_pages += id;
         pattern.unpaged_rows.record(exchange);
         pattern.paging.rows.record(id * 100 + exchange);
         pattern.paging.pages.record(exchange);

@@ -174,6 +174,13 @@ pub struct Tombstones {
     /// Reads that were asked again with tracing, and whose trace tells what was read.
     #[serde(default)]
     pub traced: u64,
+    /// Pages that ended before they were full though more was to come, of reads that leave no live row out: the server stops
+    /// where it has passed too much that is deleted. ScyllaDB does (`query_tombstone_page_limit`), Cassandra fills its pages.
+    #[serde(default)]
+    pub short_pages: u64,
+    /// Those of them without a single row.
+    #[serde(default)]
+    pub empty_pages: u64,
 }
 
 impl Tombstones {
@@ -193,6 +200,8 @@ impl Tombstones {
         self.warned += other.warned;
         self.aborted += other.aborted;
         self.traced += other.traced;
+        self.short_pages += other.short_pages;
+        self.empty_pages += other.empty_pages;
     }
 }
 

@@ -69,6 +69,80 @@ fn pattern(proxy: Proxy, folder: &Path) -> Value {
     pattern
 }
 
+/// SELECTs in pages of 100 rows, and answers with so many rows of one column, with or without more to come.
+fn asks(stream: i16, cql: &str) -> Vec<u8> {
+    let length = i32::try_from(cql.len()).unwrap().to_be_bytes();
+    let parameters = [&[0, 1, 0x04][..], &100_i32.to_be_bytes()].concat();
+    wire::envelope(4, stream, 7, &[&length, cql.as_bytes(), &parameters].concat())
+}
+
+fn rows(stream: i16, rows: i32, more: bool) -> Vec<u8> {
+    let number = |number: i32| number.to_be_bytes().to_vec();
+    // Rows; no metadata but the number of columns, and the state of paging.
+    let mut body = [number(2), number(if more { 6 } else { 4 }), number(1)].concat();
+    if more {
+        body.extend([number(1), vec![7]].concat());
+    }
+    body.extend(number(rows));
+    (0..rows).for_each(|row| body.extend([number(4), number(row)].concat()));
+    wire::envelope(0x84, stream, 8, &body)
+}
+
+#[test]
+fn pages_that_end_early_though_more_is_to_come_are_told_and_full_or_filtered_ones_are_not() {
+    const OF_A_DAY: &str = "SELECT number FROM shop.orders WHERE day = 1";
+    const FILTERED: &str = "SELECT number FROM shop.orders WHERE day = 1 AND amount = 2 ALLOW FILTERING";
+    let conversation = [
+        (OF_A_DAY, rows(1, 0, true)),
+        (OF_A_DAY, rows(2, 99, true)),
+        (OF_A_DAY, rows(3, 100, true)),
+        (OF_A_DAY, rows(4, 3, false)),
+        (FILTERED, rows(5, 0, true)),
+        ("SELECT number FROM shop.orders", rows(6, 0, true)),
+        (
+            "SELECT number FROM shop.orders WHERE day = 1 GROUP BY number",
+            rows(7, 2, true),
+        ),
+    ];
+    let answers: Vec<u8> = conversation
+        .iter()
+        .flat_map(|(_, answer)| answer.clone())
+        .collect();
+    let requests: Vec<u8> = (1..)
+        .zip(&conversation)
+        .flat_map(|(stream, (cql, _))| asks(stream, cql))
+        .collect();
+    let expected = requests.len();
+    let node = wire::Node::start(move |mut connection| {
+        let mut requests = vec![0; expected];
+        if connection.read_exact(&mut requests).is_ok() {
+            connection.write_all(&answers).unwrap();
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let proxy = proxy(node.address, folder.path());
+    wire::converse(proxy.address, &requests);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    let report = report(&folder.path().join("report.json"));
+    let findings = report["findings"].as_array().unwrap().iter();
+    let of_rule: Vec<_> = findings
+        .filter(|finding| finding["rule"] == "tombstone-heavy-read")
+        .collect();
+    let [finding] = of_rule[..] else {
+        panic!("{of_rule:#?}")
+    };
+    let evidence = &finding["evidence"];
+    assert_eq!(
+        (&evidence["short_pages"], &evidence["empty_pages"]),
+        (&json!(2), &json!(1)),
+        "{finding:#}"
+    );
+    assert_eq!(
+        evidence["evidence_level"],
+        "inferred from short pages with more to come"
+    );
+}
+
 fn page(size: i32, paging_state: Option<Vec<u8>>) -> RunOptions {
     RunOptions {
         page_size: Some(size),

@@ -25,8 +25,8 @@ pub struct Facts {
     pub select_star: bool,
     /// A `LIMIT` is written.
     pub has_limit: bool,
-    /// `GROUP BY` with a `LIMIT`: partitions are read one after the other until there are groups enough.
-    pub limits_groups: bool,
+    /// `GROUP BY` is written.
+    pub groups: bool,
     /// Conditional; of a batch, if one of its statements is.
     pub lwt: bool,
     /// `USING TIMESTAMP`.
@@ -107,6 +107,24 @@ impl DeleteKind {
 }
 
 impl Facts {
+    /// `GROUP BY` with a `LIMIT`: partitions are read one after the other until there are groups enough.
+    pub fn limits_groups(&self) -> bool {
+        self.groups && self.has_limit
+    }
+
+    /// Whether a page of the answer ends before it has as many rows as were asked for only because of what the server passed on
+    /// the way: the read is of whole partitions that are named, and leaves no live row out.
+    pub fn fills_pages(&self) -> bool {
+        let passes_none = |schema: &SchemaFacts| {
+            schema.full_partition_key
+                && !(schema.filtering_needed
+                    || schema.uses_index
+                    || schema.aggregate
+                    || schema.in_on_partition_key)
+        };
+        !self.groups && !self.distinct && self.schema.as_ref().is_some_and(passes_none)
+    }
+
     /// Facts of a statement of which nothing but the kind is known.
     pub(super) fn new(kind: Kind, bind_markers: usize) -> Self {
         Self {
@@ -119,7 +137,7 @@ impl Facts {
             json: false,
             select_star: false,
             has_limit: false,
-            limits_groups: false,
+            groups: false,
             lwt: false,
             timestamp_set: false,
             ttl_set: false,

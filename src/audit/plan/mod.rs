@@ -615,7 +615,7 @@ impl TextFacts<'_, '_> {
             json: select.json,
             select_star: select::is_star(select),
             has_limit: select.limit.is_some(),
-            limits_groups: select.limit.is_some() && !select.group_by.is_empty(),
+            groups: !select.group_by.is_empty(),
             ..self.named(&select.table)
         }
     }

@@ -35,6 +35,7 @@ impl Rule for TombstoneHeavyRead {
             found.push(finding(severity, (id, pattern), writers, window));
         }
         by_counters(found, window);
+        by_short_pages(found, window, schema);
         blind_without_reports(found, window);
     }
 }
@@ -86,6 +87,46 @@ fn by_counters(found: &mut Findings<'_>, window: &Window) {
         );
         let finding = Finding::on_all(&ABOUT, severity, reads, window).title(title);
         found.push(with_counters(finding, Some(nodes)).first("evidence_level", "the nodes' own counters"));
+    }
+}
+
+/// Reads of which nobody said anything, but whose pages ended early: something was passed that is not in them.
+fn by_short_pages(found: &mut Findings<'_>, window: &Window, schema: &Schema) {
+    let is_known = |pattern: &Pattern| severity(found, pattern).is_some();
+    let short: Vec<_> = user_reads(window)
+        .filter(|(_, pattern)| pattern.tombstones.short_pages > 0 && !is_known(pattern))
+        .collect();
+    if short.is_empty() {
+        return;
+    }
+    let writers = writers::by_table(window, schema);
+    for (id, pattern) in short {
+        let tombstones = &pattern.tombstones;
+        let empty = tombstones.empty_pages as f64 >= found.threshold(&ABOUT, &MEDIUM_EMPTY_PAGES);
+        let severity = if empty { Severity::Medium } else { Severity::Low };
+        let of_table = table_of(pattern).and_then(|table| writers.get(&table));
+        let writers = of_table.map_or(&[][..], Vec::as_slice);
+        let title = format!(
+            "{} of {} ended before {}, {} without a row, though more was to come",
+            number::plural(tombstones.short_pages, "page", "pages"),
+            table(pattern),
+            if tombstones.short_pages == 1 {
+                "it was full"
+            } else {
+                "they were full"
+            },
+            number::count(tombstones.empty_pages)
+        );
+        let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+            .title(title)
+            .first("tombstones_written_by", writers::said(writers))
+            .first("empty_pages", tombstones.empty_pages)
+            .first("short_pages", tombstones.short_pages)
+            .first("evidence_level", "inferred from short pages with more to come");
+        finding
+            .patterns
+            .extend(writers.iter().take(writers::MOST).map(|writer| writer.id));
+        found.push(finding);
     }
 }
 
@@ -198,6 +239,13 @@ const HIGH_TOMBSTONES: Threshold = Threshold {
     origin: "a tenth of `tombstone_failure_threshold` of cassandra.yaml (100000), where reads begin to fail",
 };
 
+const MEDIUM_EMPTY_PAGES: Threshold = Threshold {
+    name: "medium_empty_pages",
+    unit: "pages without a row, with more to come",
+    default: 1.0,
+    origin: "ScyllaDB ends a page without a row after `query_tombstone_page_limit` tombstones: 10000",
+};
+
 const ABOUT: About = About {
     id: "tombstone-heavy-read",
     group: "tombstones",
@@ -219,13 +267,15 @@ const ABOUT: About = About {
     severity: "\
         High where the server gave reads up, or one read passed `high_tombstones`; medium from \
         `medium_tombstones` or where the server warned without a number; low where it warned of fewer. Where only \
-        the nodes' counters tell, what one read in a hundred passes is what counts.",
-    thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES],
+        the nodes' counters tell, what one read in a hundred passes is what counts. Where nobody tells, pages that ended \
+        early are low, and medium from `medium_empty_pages` without a row.",
+    thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES, MEDIUM_EMPTY_PAGES],
     needs: "\
         The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
         complete only with `read_thresholds_enabled`; their absence proves nothing. With `--trace-sample` \
         also the traces of some reads that cqlens asks again, with `--poll-system-views` what the nodes count by \
-        themselves; the finding says which.",
+        themselves; the finding says which. Of a server that says nothing, pages that end before they are full though \
+        more is to come: ScyllaDB's do where there is much to pass, Cassandra's do not.",
     source: "\
         cassandra.yaml `tombstone_warn_threshold`, `tombstone_failure_threshold`; Cassandra documentation, \
         data modeling: the queue anti-pattern",
@@ -373,6 +423,40 @@ mod tests {
                 .evidence
                 .contains(&("node_tombstones_p99", 20_000.into()))
         );
+        assert!(
+            judgement.findings[0]
+                .evidence
+                .contains(&("evidence_level", "warnings".into()))
+        );
+    }
+
+    #[test]
+    fn pages_that_end_early_speak_where_nobody_else_does() {
+        let short = |short_pages, empty_pages| {
+            let mut pattern = head_of_queue();
+            pattern.tombstones.short_pages = short_pages;
+            pattern.tombstones.empty_pages = empty_pages;
+            pattern
+        };
+        assert_eq!(severity(short(0, 0)), None);
+        assert_eq!(severity(short(3, 0)), Some(Severity::Low));
+        assert_eq!(severity(short(3, 1)), Some(Severity::Medium));
+        let judgement = run(&TombstoneHeavyRead, &window([short(1, 1)]));
+        let finding = &judgement.findings[0];
+        assert_eq!(
+            finding.title,
+            "1 page of `work.jobs` ended before it was full, 1 without a row, though more was to come"
+        );
+        let level = (
+            "evidence_level",
+            "inferred from short pages with more to come".into(),
+        );
+        assert!(finding.evidence.contains(&level));
+        // What the server says goes before.
+        let mut said = warned(2_000);
+        said.tombstones.short_pages = 3;
+        let judgement = run(&TombstoneHeavyRead, &window([said]));
+        assert_eq!(judgement.findings.len(), 1);
         assert!(
             judgement.findings[0]
                 .evidence

@@ -9,7 +9,7 @@ use crate::{
     catalog::Schema,
     number,
     rules::{
-        figures::user_writes,
+        figures::{definition, user_writes},
         statement::{modifications, written},
     },
     window::{Pattern, PatternId, TableName, Window},
@@ -44,8 +44,7 @@ impl How {
     }
 }
 
-/// Who writes tombstones to each table, those that did so most first. What was deleted before the window, and what expires by the
-/// table's own TTL, is nobody's here.
+/// Who writes tombstones to each table, those that did so most first. What was deleted before the window is nobody's here.
 pub(super) fn by_table<'w>(window: &'w Window, schema: &Schema) -> BTreeMap<TableName, Vec<Writer<'w>>> {
     let mut tables: BTreeMap<TableName, Vec<Writer<'w>>> = BTreeMap::new();
     for (id, pattern) in user_writes(window) {
@@ -91,7 +90,13 @@ fn how(modification: &Modification<'_>, pattern: &Pattern, schema: &Schema) -> O
     if collections_set(modification, keyspace, schema).is_some_and(|columns| !columns.is_empty()) {
         return Some((How::ReplacesCollections, pattern.count));
     }
-    using.ttl.is_some().then_some((How::Expires, pattern.count))
+    let expires = using.ttl.is_some() || table_expires(pattern, schema);
+    expires.then_some((How::Expires, pattern.count))
+}
+
+/// Whether what is written without a TTL of its own has the table's. (`USING TTL 0` is taken for one, as templates hide its value.)
+fn table_expires(pattern: &Pattern, schema: &Schema) -> bool {
+    definition(pattern, schema).is_some_and(|table| table.default_time_to_live() > 0)
 }
 
 /// The three that did it most, in words.
@@ -123,7 +128,8 @@ mod tests {
     #[test]
     fn every_way_of_leaving_tombstones_is_found_and_plain_writes_are_not() {
         let schema = "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy'};
-                      CREATE TABLE s.t (k int PRIMARY KEY, v text, tags set<text>);";
+                      CREATE TABLE s.t (k int PRIMARY KEY, v text, tags set<text>);
+                      CREATE TABLE s.brief (k int PRIMARY KEY) WITH default_time_to_live = 600;";
         let schema = Schema::from_cql(schema).unwrap();
         let insert = |cql, times| write(cql, StatementKind::Insert, &[], times);
         let mut nulls = insert("INSERT INTO s.t (k, v) VALUES (?, ?)", 100);
@@ -134,22 +140,28 @@ mod tests {
             insert("INSERT INTO s.t (k, tags) VALUES (?, ?)", 20),
             insert("INSERT INTO s.t (k, v) VALUES (?, ?) USING TTL ?", 10),
             insert("INSERT INTO s.t (v, k) VALUES (?, ?)", 5_000),
+            insert("INSERT INTO s.brief (k) VALUES (?)", 7),
             write("DELETE FROM s.t WHERE k = ?", StatementKind::Delete, &[], 40),
             write(batch, StatementKind::Batch, &[], 5),
         ]);
         let tables = by_table(&window, &schema);
-        let (name, writers) = tables.iter().next().unwrap();
-        assert_eq!((tables.len(), name.to_string().as_str()), (1, "s.t"));
-        let found: Vec<_> = writers
-            .iter()
-            .map(|writer| (writer.id.0, writer.how, writer.times))
-            .collect();
+        let names: Vec<_> = tables.keys().map(ToString::to_string).collect();
+        assert_eq!(names, ["s.brief", "s.t"]);
+        let facts = |writer: &Writer<'_>| (writer.id.0, writer.how, writer.times);
+        let [brief, writers] = tables.values().collect::<Vec<_>>()[..] else {
+            unreachable!()
+        };
+        assert_eq!(
+            brief.iter().map(facts).collect::<Vec<_>>(),
+            [(5, How::Expires, 7)]
+        );
+        let found: Vec<_> = writers.iter().map(facts).collect();
         let expected = [
-            (5, How::Deletes, 40),
+            (6, How::Deletes, 40),
             (1, How::BindsNulls, 30),
             (2, How::ReplacesCollections, 20),
             (3, How::Expires, 10),
-            (6, How::Deletes, 5),
+            (7, How::Deletes, 5),
         ];
         assert_eq!(found, expected);
         assert_eq!(
