@@ -12,7 +12,7 @@ use super::{
     budget::{Budget, Share},
     in_flight::{InFlight, Waiting},
     pair::{Found, Missing, Pair, Received, detach},
-    session::Session,
+    session::{ClientAddresses, Session},
 };
 use crate::capture::{Capture, Connection, Moment};
 
@@ -65,7 +65,7 @@ struct Side {
 
 impl ConnectionState {
     /// A connection of which nothing has been seen.
-    pub(super) fn new(connection: Arc<Connection>, budget: Budget) -> Self {
+    pub(super) fn new(connection: Arc<Connection>, budget: Budget, shown: ClientAddresses) -> Self {
         // Not the data path's: it is ahead of the audit.
         let negotiated = Arc::new(Negotiated::new());
         let side = |direction| Side {
@@ -84,7 +84,7 @@ impl ConnectionState {
             hidden_segments: 0,
             request_gaps: 0,
             doubts: Doubts::default(),
-            session: Session::new(&connection),
+            session: Session::new(&connection, shown),
             connection,
         }
     }
@@ -99,7 +99,7 @@ impl ConnectionState {
             hidden_segments: self.hidden_segments,
             request_gaps: self.request_gaps,
             session: self.session,
-            ..Self::new(self.connection, self.waiting.budget())
+            ..Self::new(self.connection, self.waiting.budget(), ClientAddresses::default())
         };
         fresh.requests.lost = true;
         fresh.responses.lost = true;
@@ -441,7 +441,8 @@ mod tests {
                 )
             };
             let (requests, responses) = (tap(Direction::Request), tap(Direction::Response));
-            let state = ConnectionState::new(Arc::clone(&connection), Budget::default());
+            let state =
+                ConnectionState::new(Arc::clone(&connection), Budget::default(), ClientAddresses::Full);
             Self {
                 requests,
                 responses,
@@ -495,7 +496,11 @@ mod tests {
     #[test]
     fn a_response_that_there_is_no_room_for_costs_its_own_exchange_only() {
         let mut line = Line::with_room_for(1_000);
-        line.state = ConnectionState::new(Arc::clone(&line.state.connection), Budget::of(50_000));
+        line.state = ConnectionState::new(
+            Arc::clone(&line.state.connection),
+            Budget::of(50_000),
+            ClientAddresses::Full,
+        );
         for stream in [1, 2] {
             line.requests
                 .offer(&query(Version::V4, stream, "SELECT k FROM s.t").freeze());

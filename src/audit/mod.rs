@@ -60,6 +60,7 @@ use row_keys::RowKeys;
 use rustc_hash::FxHashMap;
 pub use sample::Sample;
 use sample::Sampler;
+pub use session::ClientAddresses;
 use session::Session;
 use tokio::sync::mpsc::Receiver;
 pub use told::Told;
@@ -118,6 +119,15 @@ impl fmt::Debug for Watch {
     }
 }
 
+/// What may be otherwise than by default.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Who sees the requests.
+    pub watch: Watch,
+    /// How much of clients' addresses stands in windows and reports.
+    pub client_addresses: ClientAddresses,
+}
+
 /// The auditors of a process.
 #[derive(Debug)]
 pub struct Audit {
@@ -140,20 +150,20 @@ impl Audit {
         source: &str,
         now: Timestamp,
     ) -> std::io::Result<Self> {
-        Self::start_watched(queue, live, key, source, now, &Watch::default())
+        Self::start_with(queue, live, key, source, now, &Options::default())
     }
 
-    /// The same with somebody who sees the requests.
+    /// The same with somebody who sees the requests, and with names of clients as configured.
     ///
     /// # Errors
     /// A thread that cannot be started.
-    pub fn start_watched(
+    pub fn start_with(
         queue: Arc<Queue>,
         live: &Arc<Live>,
         key: HashKey,
         source: &str,
         now: Timestamp,
-        watch: &Watch,
+        options: &Options,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let mut audit = Self {
@@ -170,8 +180,9 @@ impl Audit {
                 queue: Arc::clone(&audit.queue),
                 window: Arc::clone(&window),
                 connections: FxHashMap::default(),
-                counter: Counter::new(Arc::clone(live), key, watch.clone()),
+                counter: Counter::new(Arc::clone(live), key, options.watch.clone()),
                 budget: Budget::default(),
+                shown: options.client_addresses,
                 at_hand: None,
                 ended: 0,
             };
@@ -307,6 +318,8 @@ struct Auditor {
     counter: Counter,
     /// For what is kept of connections.
     budget: Budget,
+    /// How much of their addresses is shown.
+    shown: ClientAddresses,
     /// The connection of which something is being looked at.
     at_hand: Option<ConnectionId>,
     /// Requests of connections that have ended.
@@ -417,7 +430,7 @@ impl Auditor {
         let state = self
             .connections
             .entry(connection.id)
-            .or_insert_with(|| ConnectionState::new(connection, self.budget.clone()));
+            .or_insert_with(|| ConnectionState::new(connection, self.budget.clone(), self.shown));
         let counter = &mut self.counter;
         state.take(capture, |session, found| counter.count(filling, session, found));
     }

@@ -8,7 +8,7 @@ use std::{
 };
 
 use cqlens::{
-    audit::{Audit, HashKey, Watch},
+    audit::{Audit, HashKey, Options, Watch},
     capture::{Clock, Limits, Queue},
     catalog::Live,
     proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers},
@@ -31,7 +31,11 @@ impl Rig {
         let queue = Arc::new(Queue::new(1, limits));
         let (live, key) = (Arc::new(Live::default()), HashKey::random());
         let now = Timestamp::now();
-        let audit = Audit::start_watched(Arc::clone(&queue), &live, key, "test", now, &watch).unwrap();
+        let options = Options {
+            watch,
+            ..Options::default()
+        };
+        let audit = Audit::start_with(Arc::clone(&queue), &live, key, "test", now, &options).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (begin_drain, drain) = Drain::new();

@@ -8,12 +8,14 @@ use super::{
     super::{
         config::{duration, host_and_port, positive_duration},
         limits::LimitArgs,
+        show,
         tls::TlsArgs,
     },
     cluster::Listen,
     topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
     trace_sample::per_second,
 };
+use crate::audit::{self, ClientAddresses};
 
 /// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
 #[derive(Debug, clap::Args)]
@@ -87,6 +89,16 @@ pub(in crate::cli) struct Args {
     /// snapshot folder, or a key of this run alone.
     #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
     pub(super) hash_key_file: Option<PathBuf>,
+    /// How much of clients' addresses stands in reports and snapshots, beside their names: full, network (10.1.2.0/24,
+    /// 2001:db8:7::/48) or none.
+    #[arg(
+        long,
+        env = "CQLENS_CLIENT_ADDRESSES",
+        value_name = "HOW_MUCH",
+        default_value = "full",
+        hide_possible_values = true
+    )]
+    pub(super) client_addresses: ClientAddresses,
     /// Where operators and probes ask, over HTTP: /livez, /readyz, and from this machine only /config, /reload and /drain.
     /// Off if not set.
     #[arg(long, env = "CQLENS_ADMIN", value_name = "ADDRESS:PORT")]
@@ -123,6 +135,14 @@ impl Args {
             }
         }
         self.topology.mode(&self.listen, &self.upstream, self.admin)
+    }
+
+    /// What auditors do otherwise than by default.
+    pub(super) fn audit_options(&self) -> audit::Options {
+        audit::Options {
+            watch: show::watch(self.show_values),
+            client_addresses: self.client_addresses,
+        }
     }
 
     /// The first node that is asked, which stands for all of them in what is said of this process.

@@ -37,6 +37,7 @@ const FIXED: &[&str] = &[
     "reuse-port",
     "admin",
     "hash-key-file",
+    "client-addresses",
     "show-values",
     "topology",
     "transparent",

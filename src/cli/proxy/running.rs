@@ -38,7 +38,6 @@ use crate::{
         log::Log,
         output::Outputs,
         settings::{Settings, Sources},
-        show,
         tls::Tls,
         window_clock::WindowClock,
     },
@@ -124,13 +123,13 @@ impl Running {
         let name = args.name.clone().unwrap_or_else(|| listening.clone());
         let queue = Arc::new(Queue::new(1, Limits::default()));
         let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
-        let audit = Audit::start_watched(
+        let audit = Audit::start_with(
             Arc::clone(&queue),
             &live,
             outputs.hash_key(),
             &name,
             clock.time(),
-            &show::watch(args.show_values),
+            &args.audit_options(),
         )
         .context("no auditor")?;
         let control = Control::begin(&args, &tls, &live);
