@@ -68,6 +68,7 @@ class Application:
             execution_profiles={EXEC_PROFILE_DEFAULT: profile},
             connect_timeout=60,
             control_connection_timeout=60,
+            idle_heartbeat_timeout=60,
             max_schema_agreement_wait=60,
             reconnection_policy=ConstantReconnectionPolicy(0.5),
             **options,
@@ -354,20 +355,35 @@ def schema_events(app):
 
 
 def token_aware(app):
-    """Reads of keys that one node has: in how many of them only that node took part, as their traces say."""
+    """Reads of keys that one node has: how many that node was asked for, as their traces say."""
     app.session.execute("CREATE TABLE IF NOT EXISTS keyed (k text, n int, PRIMARY KEY ((k, n)))")
     insert = app.session.prepare("INSERT INTO keyed (k, n) VALUES (?, ?)")
     select = app.session.prepare("SELECT k FROM keyed WHERE k = ? AND n = ?")
     keys = [(f"key {number}", number) for number in range(30)]
     execute_concurrent_with_args(app.session, insert, keys)
     traced = [app.session.execute(select, key, trace=True).response_future.get_query_trace_ids()[0] for key in keys]
-    alone = 0
+    of_replicas = 0
     for trace in traced:
-        ended = lambda: app.rows("SELECT duration FROM system_traces.sessions WHERE session_id = %s", (trace,)) not in ([], [[None]])
-        eventually("a trace", ended)
-        sources = app.rows("SELECT source FROM system_traces.events WHERE session_id = %s", (trace,))
-        alone += len({str(source) for source, in sources}) == 1
-    return f"{alone} of {len(keys)}"
+        coordinator, reader = coordinator_and_reader(app, trace)
+        of_replicas += coordinator == reader
+    return f"{of_replicas} of {len(keys)}"
+
+
+def coordinator_and_reader(app, trace):
+    """The node that was asked for a read, and the one that has the data. Nodes write a trace's parts one by one, in no order, and some
+    after the end: they are asked for until both are there."""
+    found = []
+
+    def are_known():
+        began = app.rows("SELECT coordinator FROM system_traces.sessions WHERE session_id = %s", (trace,))
+        events = app.rows("SELECT activity, source FROM system_traces.events WHERE session_id = %s", (trace,))
+        coordinators = [str(address) for address, in began if address]
+        readers = [str(source) for activity, source in events if activity.startswith("Executing single-partition query")]
+        found[:] = coordinators[:1] + readers[:1]
+        return coordinators and readers
+
+    eventually("a trace", are_known)
+    return found
 
 
 def in_flight(app):

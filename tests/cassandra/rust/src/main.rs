@@ -77,6 +77,7 @@ async fn open(given: &HashMap<String, String>, wish: Wish<'_>) -> Result<Session
         .compression(compression)
         .pool_size(PoolSize::PerHost(connections))
         .connection_timeout(Duration::from_secs(60))
+        .keepalive_timeout(Duration::from_secs(60))
         .schema_agreement_timeout(Duration::from_secs(60))
         // What it was told of a schema it reads at its next turn, a minute apart if not asked otherwise: the keyspaces that events have
         // named, and no others. Who hears of nothing learns nothing.
