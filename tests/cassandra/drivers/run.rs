@@ -55,6 +55,8 @@ pub(super) struct Seen<'a> {
     pub(super) gone_around: Vec<SocketAddr>,
     /// Whether it was part of an outage.
     pub(super) outage: bool,
+    /// Whether it was done before, and is done again because of what came of that.
+    pub(super) again: bool,
     /// All that the program wrote.
     pub(super) log: std::path::PathBuf,
     pub(super) took: Duration,
@@ -71,6 +73,11 @@ pub(super) struct Running<'a> {
 }
 
 impl Job<'_> {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        let what = |job: &Self| (job.program.name, job.dialect, job.place, job.mode);
+        what(self) == what(other)
+    }
+
     /// A driver that goes to the node's own address, without the certificate that only the node asks for, gets nowhere.
     pub(super) fn is_pointless(&self) -> bool {
         let believes_the_node = self.program.connects_to_advertised_address;
@@ -159,6 +166,7 @@ impl<'a> Running<'a> {
             job: self.job,
             lines,
             outage: self.outage,
+            again: false,
             log,
             took,
         }

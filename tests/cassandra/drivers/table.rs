@@ -60,15 +60,28 @@ impl<'a> Table<'a> {
 
     /// `31 passed`, and whatever is worth a word.
     fn cell(&self, runs: &[&Seen<'a>]) -> String {
-        let count = |outcome| {
-            let lines = runs.iter().flat_map(|run| &run.lines);
-            lines.filter(|line| line.outcome == outcome).count()
+        let first = || runs.iter().filter(|run| !run.again);
+        let count = |outcome, in_all: bool| -> usize {
+            let of_run = |run: &&Seen<'a>| {
+                let attempts = self.attempts(run, run.job.mode);
+                let needed = if in_all { attempts.len() } else { 1 };
+                let of = |check: &str| {
+                    let lines = lines(&attempts, check).into_iter();
+                    lines.filter(|line| line.outcome == outcome).count()
+                };
+                let checks = checks(&attempts).into_iter();
+                checks.filter(|check| of(check) >= needed).count()
+            };
+            first().map(of_run).sum()
         };
-        let mut words = vec![format!("{} passed", count(Outcome::Passed))];
+        let mut words = vec![format!("{} passed", count(Outcome::Passed, false))];
+        if runs.iter().any(|run| run.again) {
+            words.push("again".to_owned());
+        }
         let others = [
-            (count(Outcome::Failed), "failed"),
+            (count(Outcome::Failed, true), "failed"),
             (
-                runs.iter().map(|run| self.regressions(run).len()).sum(),
+                first().map(|run| self.regressions(run).len()).sum(),
                 "regressions",
             ),
             (
@@ -93,46 +106,96 @@ impl<'a> Table<'a> {
         words.join(", ")
     }
 
-    /// What the same program saw in the same place without a proxy, and sees otherwise through one.
+    /// The runs of the same checks by the same program in the same place, with one way to the nodes: one, or two if it was done again.
+    fn attempts(&self, run: &Seen<'a>, mode: Mode) -> Vec<&Seen<'a>> {
+        let is_one = |other: &&Seen<'a>| {
+            other.job.mode == mode && row(other) == row(run) && other.outage == run.outage
+        };
+        self.runs.iter().filter(is_one).collect()
+    }
+
+    /// What the same program saw in the same place without a proxy, and sees otherwise through one; of what was done again, only what no
+    /// attempt has in common with any without a proxy.
     fn regressions(&self, run: &Seen<'a>) -> Vec<String> {
-        let is_baseline = |other: &&Seen<'a>| {
-            other.job.mode == Mode::Direct && row(other) == row(run) && other.part() == run.part()
-        };
-        let Some(baseline) = self.runs.iter().find(is_baseline) else {
+        let baseline = self.attempts(run, Mode::Direct);
+        if baseline.is_empty() {
             return vec!["nothing to compare with".to_owned()];
-        };
+        }
+        let attempts = self.attempts(run, run.job.mode);
         let same = |a: &Line, b: &Line| a.outcome == b.outcome && a.detail == b.detail;
         let mut found = Vec::new();
-        for before in &baseline.lines {
-            match run.lines.iter().find(|line| line.check == before.check) {
-                Some(line) if same(line, before) => {}
-                Some(line) => found.push(format!(
-                    "{}: {:?} {}\n  without a proxy {:?} {}",
-                    line.check, line.outcome, line.detail, before.outcome, before.detail
+        for check in checks(&[baseline.as_slice(), attempts.as_slice()].concat()) {
+            let (before, now) = (lines(&baseline, check), lines(&attempts, check));
+            let is_seen_before = |line: &&Line| before.iter().any(|other| same(line, other));
+            // What ends a run says so in a line of its own.
+            let is_always_there = now.len() == attempts.len();
+            match (before.last(), now.last()) {
+                _ if now.iter().any(is_seen_before) => {}
+                (None, _) if !is_always_there => {}
+                (Some(before), Some(line)) => found.push(format!(
+                    "{check}: {:?} {}\n  without a proxy {:?} {}",
+                    line.outcome, line.detail, before.outcome, before.detail
                 )),
-                None => found.push(format!("{}: not reached", before.check)),
+                (None, Some(line)) => found.push(format!("{check}: {}, only here", line.detail)),
+                (_, None) => found.push(format!("{check}: not reached")),
             }
         }
-        let is_new = |line: &&Line| baseline.lines.iter().all(|before| before.check != line.check);
-        found.extend(
-            run.lines
-                .iter()
-                .filter(is_new)
-                .map(|line| format!("{}: {}, only here", line.check, line.detail)),
-        );
         found
+    }
+
+    /// What fails without a proxy, however often it was tried.
+    fn failures(&self, run: &Seen<'a>) -> Vec<String> {
+        let attempts = self.attempts(run, Mode::Direct);
+        let all_fail = |lines: &[&Line]| {
+            lines.len() == attempts.len() && lines.iter().all(|line| line.outcome == Outcome::Failed)
+        };
+        checks(&attempts)
+            .into_iter()
+            .map(|check| (check, lines(&attempts, check)))
+            .filter(|(_, lines)| all_fail(lines))
+            .map(|(check, lines)| format!("{check} fails without a proxy: {}", lines[0].detail))
+            .collect()
+    }
+
+    /// What is wrong with what a run saw.
+    fn differences(&self, run: &Seen<'a>) -> Vec<String> {
+        match run.job.mode {
+            Mode::Direct => self.failures(run),
+            Mode::Passthrough | Mode::Cluster => self.regressions(run),
+        }
+    }
+
+    /// A run to do again before anything is said of it, first of those without a proxy. Outages are not: all programs look on at those
+    /// together.
+    pub(super) fn doubtful(&self) -> Option<Job<'a>> {
+        let is_first = |run: &&Seen<'a>| self.attempts(run, run.job.mode).len() == 1;
+        let is_doubtful = |run: &&Seen<'a>| !run.outage && is_first(run) && !self.differences(run).is_empty();
+        let jobs = self.runs.iter().filter(is_doubtful).map(|run| run.job);
+        jobs.min_by_key(|job| job.mode)
+    }
+
+    /// Whether what a run saw differs, in all of its attempts.
+    pub(super) fn differs(&self, job: &Job<'a>) -> bool {
+        let is_one = |run: &&Seen<'a>| !run.outage && run.job.is_same(job);
+        self.runs
+            .iter()
+            .find(is_one)
+            .is_some_and(|run| !self.differences(run).is_empty())
+    }
+
+    pub(super) fn runs(&self) -> usize {
+        self.runs.len()
     }
 
     /// Everything that must not be: a line each.
     pub(super) fn complaints(&self) -> Vec<String> {
         let mut complaints = Vec::new();
         for run in &self.runs {
-            let failed = run.lines.iter().filter(|line| line.outcome == Outcome::Failed);
-            let mut of_run: Vec<String> = failed
-                .filter(|_| run.job.mode == Mode::Direct)
-                .map(|line| format!("{} fails without a proxy: {}", line.check, line.detail))
-                .collect();
-            of_run.extend(self.regressions(run));
+            let mut of_run = if run.again {
+                Vec::new()
+            } else {
+                self.differences(run)
+            };
             if !run.gone_around.is_empty() && !run.job.may_go_around() {
                 of_run.push(format!("connected to {:?} past cqlens", run.gone_around));
             }
@@ -149,6 +212,23 @@ impl<'a> Table<'a> {
         }
         complaints
     }
+}
+
+/// The names of all checks of some runs, in their order.
+fn checks<'r>(runs: &[&'r Seen<'_>]) -> Vec<&'r str> {
+    let mut names: Vec<&str> = Vec::new();
+    for line in runs.iter().flat_map(|run| &run.lines) {
+        if !names.contains(&line.check.as_str()) {
+            names.push(&line.check);
+        }
+    }
+    names
+}
+
+/// What some runs say of one check: a line of each that has come to it.
+fn lines<'r>(runs: &[&'r Seen<'_>], check: &str) -> Vec<&'r Line> {
+    let of_run = |run: &&'r Seen<'_>| run.lines.iter().find(|line| line.check == check);
+    runs.iter().filter_map(of_run).collect()
 }
 
 fn row(run: &Seen<'_>) -> Row {
@@ -181,10 +261,5 @@ impl Seen<'_> {
             of(Outcome::Passed).count(),
             self.took
         )
-    }
-
-    /// Runs of the same checks have the same part.
-    fn part(&self) -> bool {
-        self.outage
     }
 }
