@@ -14,8 +14,10 @@ use std::{
 
 use crate::{
     admin::{free_address, get},
+    reload::{answering, ask},
+    ring::{Ring, Rule, host_id_at},
     support::proxy::{Ended, Proxy},
-    wire::{LIMIT, Node, query, void},
+    wire::{LIMIT, Node, connect, query, void},
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
@@ -233,6 +235,103 @@ fn processes_that_share_a_socket_lose_nothing_when_one_takes_over() {
     let tally = clients.finish();
     assert_ended_well(&current.stop(LIMIT));
     tally.assert_nothing_lost("one socket, two processes");
+}
+
+/// Two sockets of a service manager's, at addresses that are free.
+fn two_sockets() -> ([TcpListener; 2], [SocketAddr; 2]) {
+    let sockets = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let addresses = sockets.each_ref().map(|socket| socket.local_addr().unwrap());
+    (sockets, addresses)
+}
+
+/// Two of them for another process, the last one first: their order means nothing.
+fn given(sockets: &[TcpListener; 2]) -> Vec<TcpListener> {
+    let given = sockets.iter().rev().map(|socket| socket.try_clone().unwrap());
+    given.collect()
+}
+
+#[test]
+fn each_of_two_shared_sockets_stays_with_its_route() {
+    let (busy, other) = (node(), answering(void(2)));
+    let (sockets, [to_busy, to_other]) = two_sockets();
+    let routes = [(to_busy, &busy), (to_other, &other)].map(|(at, node)| format!("{at}={}", node.address));
+    let arguments = [
+        "--no-control-connection",
+        "--route",
+        &routes[0],
+        "--route",
+        &routes[1],
+    ];
+    let launch = || {
+        let mut proxy = Proxy::launch_with(PROGRAM, &arguments, &[], given(&sockets));
+        proxy.wait_for_log(&format!("listen={to_other}"));
+        proxy
+    };
+    let mut current = launch();
+    let clients = Clients::start(to_busy);
+    for _replaced in 0..3 {
+        assert_eq!(ask(&mut connect(to_other)), void(2));
+        let next = launch();
+        assert_ended_well(&current.stop(LIMIT));
+        assert_eq!(ask(&mut connect(to_other)), void(2));
+        current = next;
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // Between two processes clients wait in both sockets.
+    assert_ended_well(&current.stop(LIMIT));
+    let mut waiting = connect(to_other);
+    let current = launch();
+    assert_eq!(ask(&mut waiting), void(2));
+    let tally = clients.finish();
+    assert_ended_well(&current.stop(LIMIT));
+    tally.assert_nothing_lost("two sockets, two routes");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shared_sockets_of_a_cluster_stay_with_their_nodes() {
+    let ring = Ring::start(2).await;
+    let rule = Rule::new();
+    let addresses = [rule.nth(1), rule.nth(2)];
+    let sockets = addresses.map(|address| TcpListener::bind(address).unwrap());
+    let (contact, listen) = (ring.address(0), rule.text());
+    let arguments = [
+        "--topology",
+        "cluster",
+        "--upstream",
+        &contact,
+        "--listen",
+        &listen,
+    ];
+    let launch = || {
+        let mut proxy = Proxy::launch_with(PROGRAM, &arguments, &[], given(&sockets));
+        for address in addresses {
+            proxy.wait_for_log(&format!("forwarding to a node listen={address}"));
+        }
+        proxy
+    };
+    let host_ids = async || {
+        let mut found = Vec::new();
+        for address in addresses {
+            found.push(host_id_at(address).await);
+        }
+        found
+    };
+    let expected: Vec<String> = ring.nodes.iter().map(|node| node.host_id().to_string()).collect();
+    let mut current = launch();
+    assert_eq!(host_ids().await, expected);
+    for _replaced in 0..2 {
+        let next = launch();
+        assert_ended_well(&current.stop(LIMIT));
+        assert_eq!(host_ids().await, expected);
+        current = next;
+    }
+    // And where the next one begins only after the end: who connects meanwhile waits for it.
+    assert_ended_well(&current.stop(LIMIT));
+    let waiting = tokio::spawn(host_id_at(addresses[1]));
+    let current = launch();
+    assert_eq!(waiting.await.unwrap(), expected[1]);
+    assert_eq!(host_ids().await, expected);
+    assert_ended_well(&current.stop(LIMIT));
 }
 
 #[test]

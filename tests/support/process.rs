@@ -50,33 +50,33 @@ impl Supervised {
         log: &Path,
         scratch: Option<&Path>,
     ) -> Self {
-        Self::spawn_with(command, environment, log, scratch, None)
+        Self::spawn_with(command, environment, log, scratch, Vec::new())
     }
 
-    /// The same, with `socket` as the child's standard output, for it to take wherever it likes; its log is what it writes to
-    /// standard error.
+    /// The same, with at most two `sockets` as the child's standard output and standard error, for it to take wherever it likes: then it
+    /// has to open `log` itself.
     pub fn spawn_with(
         command: &[String],
         environment: &[(String, String)],
         log: &Path,
         scratch: Option<&Path>,
-        socket: Option<TcpListener>,
+        sockets: Vec<TcpListener>,
     ) -> Self {
+        assert!(sockets.len() <= 2, "there is no room for more");
+        let mut sockets = sockets.into_iter();
         let parent = log.parent().expect("a log file is in a folder");
         std::fs::create_dir_all(parent).unwrap();
         let output =
             File::create(log).unwrap_or_else(|error| panic!("cannot write {}: {error}", log.display()));
+        let mut given = || sockets.next().map(|socket| Stdio::from(OwnedFd::from(socket)));
         let mut supervisor = Command::new("sh")
             .args(["-c", SUPERVISOR, "supervisor"])
             .arg(scratch.unwrap_or(Path::new("")))
             .args(command)
             .envs(environment.iter().cloned())
             .stdin(Stdio::piped())
-            .stdout(match socket {
-                Some(socket) => Stdio::from(OwnedFd::from(socket)),
-                None => Stdio::from(output.try_clone().unwrap()),
-            })
-            .stderr(output)
+            .stdout(given().unwrap_or_else(|| output.try_clone().unwrap().into()))
+            .stderr(given().unwrap_or_else(|| output.into()))
             // A group of its own: Ctrl-C in the terminal goes to the test run, whose end then reaches the child by the pipe.
             .process_group(0)
             .spawn()

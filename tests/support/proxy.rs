@@ -64,14 +64,33 @@ impl Proxy {
         environment: &[(String, String)],
         socket: Option<TcpListener>,
     ) -> Self {
+        Self::launch_with(program, arguments, environment, socket.into_iter().collect())
+    }
+
+    /// The same with any number of sockets up to two.
+    ///
+    /// # Panics
+    /// If it ends instead, with its log.
+    pub fn launch_with(
+        program: &str,
+        arguments: &[&str],
+        environment: &[(String, String)],
+        sockets: Vec<TcpListener>,
+    ) -> Self {
+        let log = cache::log_file("proxy");
         let mut command: Vec<String> = Vec::new();
-        if socket.is_some() {
-            let take_it = r#"exec 3<&1 1>&2; LISTEN_FDS=1 LISTEN_PID=$$ exec "$@""#;
-            command.extend(["sh", "-c", take_it, "sh"].map(str::to_owned));
+        if !sockets.is_empty() {
+            let take_them = r#"
+                number=$1 log=$2
+                shift 2
+                exec 3<&1 4<&2 >>"$log" 2>&1
+                LISTEN_FDS=$number LISTEN_PID=$$ exec "$@""#;
+            command.extend(["sh", "-c", take_them, "sh"].map(str::to_owned));
+            command.extend([sockets.len().to_string(), log.display().to_string()]);
         }
         command.extend([program, "proxy"].map(str::to_owned));
         command.extend(arguments.iter().map(|&argument| argument.to_owned()));
-        let process = Supervised::spawn_with(&command, environment, &cache::log_file("proxy"), None, socket);
+        let process = Supervised::spawn_with(&command, environment, &log, None, sockets);
         let mut proxy = Self {
             address: (Ipv4Addr::LOCALHOST, 0).into(),
             process,
