@@ -26,6 +26,7 @@ mod pace;
 mod procfs;
 mod proxy_protocol;
 mod reads;
+mod redirections;
 mod reload;
 mod reloaded_limits;
 mod ring;

@@ -21,11 +21,19 @@ fn redirected_connections_reach_the_node_that_they_were_going_to() {
     let Some(()) = available("redirection by the kernel", tools()) else {
         return;
     };
-    let test = std::env::current_exe().unwrap();
+    in_a_network_of_its_own(INSIDE);
+}
+
+/// Runs a test of this binary, which is ignored otherwise, where it can change the rules of the network.
+///
+/// # Panics
+/// If it fails, with what it says.
+pub(crate) fn in_a_network_of_its_own(test: &str) {
+    let program = std::env::current_exe().unwrap();
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--net"])
-        .arg(test)
-        .args([INSIDE, "--exact", "--ignored", "--nocapture"])
+        .arg(program)
+        .args([test, "--exact", "--ignored", "--nocapture"])
         .output()
         .unwrap();
     let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -38,11 +46,16 @@ fn redirected_connections_reach_the_node_that_they_were_going_to() {
 }
 
 fn tools() -> Result<(), Missing> {
-    for (program, arguments) in [
-        ("nft", &["--version"][..]),
+    run_all(&[
+        ("nft", &["--version"]),
         ("ip", &["-V"]),
         ("unshare", &["--user", "--map-root-user", "--net", "true"]),
-    ] {
+    ])
+}
+
+/// Whether all of these programs run here.
+pub(crate) fn run_all(programs: &[(&str, &[&str])]) -> Result<(), Missing> {
+    for &(program, arguments) in programs {
         let ran = Command::new(program).args(arguments).output();
         if !ran.is_ok_and(|output| output.status.success()) {
             return Err(Missing(format!(
@@ -55,7 +68,7 @@ fn tools() -> Result<(), Missing> {
 }
 
 /// A node that answers everything with its own address.
-fn node(address: &str) -> SocketAddr {
+pub(crate) fn node(address: &str) -> SocketAddr {
     let listener = TcpListener::bind(address).unwrap();
     let own = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -75,7 +88,7 @@ fn node(address: &str) -> SocketAddr {
 }
 
 /// What is answered to a client with the address `from` that connects to `to`.
-fn answered(from: &str, to: SocketAddr) -> String {
+pub(crate) fn answered(from: &str, to: SocketAddr) -> String {
     let from: SocketAddr = from.parse().unwrap();
     let socket =
         socket2::Socket::new(socket2::Domain::for_address(from), socket2::Type::STREAM, None).unwrap();
@@ -93,7 +106,7 @@ fn answered(from: &str, to: SocketAddr) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-fn run(command: &str) {
+pub(crate) fn run(command: &str) {
     let words: Vec<_> = command.split(' ').collect();
     let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
     assert!(output.status.success(), "{command}: {output:?}");
