@@ -33,6 +33,7 @@ mod drivers;
 mod faults;
 mod joining;
 mod logical_reads;
+mod node_certificates;
 mod passthrough;
 mod prepared_before;
 mod report;

@@ -1,4 +1,4 @@
-//! One authority, and what it has signed: for servers on the loopback addresses of this process, and for clients.
+//! One authority, and what it has signed: for servers on the loopback addresses of this process, all of them or one, and for clients.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use crate::support::cassandra::loopback;
 
 /// Files in a folder that goes with this.
-pub(super) struct Certificates {
+pub(crate) struct Certificates {
     folder: TempDir,
 }
 
 impl Certificates {
-    pub(super) fn make() -> Self {
+    pub(crate) fn make() -> Self {
         let made = Self {
             folder: tempfile::tempdir().unwrap(),
         };
@@ -26,6 +26,9 @@ impl Certificates {
         let authority = Issuer::new(params, key);
         made.sign(&authority, "server", &loopback::all());
         made.sign(&authority, "client", &[]);
+        for address in loopback::all() {
+            made.sign(&authority, &address.to_string(), &[address]);
+        }
         made
     }
 
@@ -60,34 +63,43 @@ impl Certificates {
     }
 
     /// Who has signed all others.
-    pub(super) fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         self.text("authority.pem")
     }
 
     /// Of nodes and proxies alike.
-    pub(super) fn server(&self) -> String {
+    pub(crate) fn server(&self) -> String {
         self.text("server.pem")
     }
 
-    pub(super) fn server_key(&self) -> String {
+    pub(crate) fn server_key(&self) -> String {
         self.text("server.key")
     }
 
-    pub(super) fn client(&self) -> String {
+    pub(crate) fn client(&self) -> String {
         self.text("client.pem")
     }
 
-    pub(super) fn client_key(&self) -> String {
+    pub(crate) fn client_key(&self) -> String {
         self.text("client.key")
     }
 
     /// What a node is told: it speaks TLS with those who do, and then wants to see a certificate, as YAML.
-    pub(super) fn encryption_options(&self) -> String {
+    pub(crate) fn encryption_options(&self) -> String {
+        self.encryption_with("server")
+    }
+
+    /// The same where each node has a certificate of its own, for its own address.
+    pub(crate) fn encryption_options_of_each(&self) -> String {
+        self.encryption_with("{address}")
+    }
+
+    fn encryption_with(&self, certificate: &str) -> String {
         format!(
             "{{enabled: true, optional: true, require_client_auth: true, \
              ssl_context_factory: {{class_name: org.apache.cassandra.security.PEMBasedSslContextFactory}}, \
              keystore: {}, truststore: {}}}",
-            self.text("server-both.pem"),
+            self.text(&format!("{certificate}-both.pem")),
             self.authority()
         )
     }

@@ -158,7 +158,7 @@ impl Front {
 
 /// So many neighbouring loopback addresses, from `.1` on, with this port. It is the nodes' own: many drivers know no ports of other nodes
 /// and take the contact point's, so that with another one they would run into nothing instead of past the proxy.
-fn free_addresses(count: usize, port: u16) -> Vec<SocketAddr> {
+pub(crate) fn free_addresses(count: usize, port: u16) -> Vec<SocketAddr> {
     let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
     let network = |network| -> Vec<SocketAddr> {
         let addresses = loopback::front(network, count).into_iter();

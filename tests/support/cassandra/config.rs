@@ -40,7 +40,7 @@ pub const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// The text of a node's `cassandra.yaml`. A setting of `options` replaces ours of the same name.
+/// The text of a node's `cassandra.yaml`. A setting of `options` replaces ours of the same name; `{address}` in it is the node's own.
 pub fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -> String {
     let folder = |name: &str| home.join(name).display().to_string();
     let seeds = format!("{seed}:{}", place.storage_port);
@@ -64,12 +64,12 @@ pub fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -> Strin
         ),
     ]);
     settings.retain(|(name, _)| options.yaml.iter().all(|(replaced, _)| replaced != name));
-    settings.extend(
-        options
-            .yaml
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.clone())),
-    );
+    settings.extend(options.yaml.iter().map(|(name, value)| {
+        (
+            name.as_str(),
+            value.replace("{address}", &place.address.to_string()),
+        )
+    }));
     settings
         .iter()
         .map(|(name, value)| format!("{name}: {value}\n"))
