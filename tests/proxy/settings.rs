@@ -55,7 +55,7 @@ fn run(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
         .unwrap()
 }
 
-fn printed(arguments: &[&str], environment: &[(&str, &str)]) -> String {
+pub(crate) fn printed(arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let output = run(arguments, environment);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()

@@ -1,0 +1,86 @@
+//! The example for Kubernetes, as far as that can be told without a cluster: `kubectl` knows every field and type of it, and cqlens the
+//! arguments.
+
+use std::{
+    fs,
+    io::{self, Write},
+    process::Command,
+};
+
+use serde_json::Value;
+
+use crate::settings::printed;
+
+const SIDECAR: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/examples/deploy/kubernetes-sidecar.yaml"
+);
+
+/// The manifest as `kubectl` understands it; `None`, visibly, where that is missing.
+fn manifest() -> Option<Value> {
+    // Something has to be changed for it to say anything.
+    let understood = Command::new("kubectl")
+        .args(["set", "image", "--local", "--dry-run=client", "--output=json"])
+        .args(["--filename", SIDECAR, "cassandra=another"])
+        .output();
+    let Ok(output) = understood else {
+        // What installs the tools for the other tests has no package of it: not even CI insists.
+        let line = "skipped: a manifest for Kubernetes because `kubectl` does not run\n";
+        io::stderr().write_all(line.as_bytes()).unwrap();
+        return None;
+    };
+    assert!(output.status.success(), "{output:?}");
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+/// The names of all fields in a text of YAML.
+fn fields(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    lines
+        .flat_map(|line| line.split([' ', '{', ',']))
+        .filter_map(|word| word.strip_suffix(':'))
+        .filter(|name| !name.is_empty() && name.chars().all(char::is_alphanumeric))
+        .collect()
+}
+
+#[test]
+fn the_sidecar_is_understood_by_kubernetes_and_by_cqlens() {
+    let Some(manifest) = manifest() else { return };
+    let understood = manifest.to_string();
+    let text = fs::read_to_string(SIDECAR).unwrap();
+    let fields = fields(&text);
+    assert!(fields.len() > 50, "{fields:?}");
+    for field in &fields {
+        // What it does not know where it is it leaves out.
+        let written = fields.iter().filter(|other| *other == field).count();
+        let kept = understood.matches(&format!("\"{field}\":")).count();
+        assert!(
+            kept >= written,
+            "Kubernetes knows no {field} somewhere\n{manifest:#}"
+        );
+    }
+
+    let mut containers = manifest["spec"]["template"]["spec"]["containers"]
+        .as_array()
+        .unwrap()
+        .iter();
+    let sidecar = containers
+        .find(|container| container["name"] == "cqlens")
+        .unwrap();
+    let mut arguments: Vec<String> = sidecar["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|argument| argument.as_str().unwrap().replace("$(POD_IP)", "10.0.0.1"))
+        .collect();
+    arguments.push("--print-config".to_owned());
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let settings = printed(&arguments, &[]);
+    for line in [
+        "transparent = true",
+        r#"listen = "[::]:9142""#,
+        r#"upstream = "10.0.0.1:9042""#,
+    ] {
+        assert!(settings.contains(line), "{line}\n{settings}");
+    }
+}
