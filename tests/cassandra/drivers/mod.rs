@@ -1,6 +1,7 @@
 //! Every driver that is to be had, directly and through `cqlens`: what each sees must not differ, and where `cqlens` shows the
 //! nodes itself none may get past it. README.md beside this file tells how to run it.
 
+mod again;
 pub(crate) mod certificates;
 pub(crate) mod mode;
 mod outage;
