@@ -105,6 +105,10 @@ pub fn command(class_path: &str, home: &Path, options: &Options, joins: bool) ->
         "-Djdk.attach.allowAttachSelf=true".to_owned(),
         "-Dio.netty.tryReflectionSetAccessible=true".to_owned(),
     ]);
+    command.push(format!(
+        "-Dcassandra.test.flush_local_schema_changes={}",
+        options.comes_back
+    ));
     command.extend(
         options
             .orders_port

@@ -34,6 +34,8 @@ pub struct Options {
     pub racks: Vec<String>,
     /// Where a node takes orders (JMX), on 127.0.0.1; none if nobody gives it any.
     pub orders_port: Option<u16>,
+    /// Whether a node is killed and started again with its data: then it writes each change of the schema to disk at once.
+    pub comes_back: bool,
 }
 
 impl Default for Options {
@@ -43,6 +45,7 @@ impl Default for Options {
             yaml: Vec::new(),
             racks: Vec::new(),
             orders_port: None,
+            comes_back: false,
         }
     }
 }
