@@ -1,6 +1,6 @@
 //! cqlens: a proxy for the Cassandra native protocol that audits live query patterns.
 //!
-//! The modules stand in the order of the data flow: `proxy` forwards bytes and hands copies to `capture`;
+//! The modules stand in the order of the data flow: `proxy` forwards bytes and hands copies to `capture`, `sniff` finds them in packet captures;
 //! `audit` turns them into exchanges and folds those into a `window`; `rules` judge windows; `report` renders
 //! what they found and `sink` puts it somewhere. `catalog` knows the schema and the prepared statements. `tls` is what
 //! connections are wrapped in where that is asked for, and `timers` what they wait with.
@@ -10,6 +10,8 @@ mod timers;
 pub mod tls;
 
 pub mod proxy;
+
+pub mod sniff;
 
 pub mod capture;
 

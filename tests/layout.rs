@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "proxy", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink", "node",
+            "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink", "node",
             "number", "proto",
         ],
     ),
@@ -29,6 +29,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "proto::segment",
         ],
     ),
+    // A capture's reader tells from whole messages where it is, where bytes are missing.
+    ("sniff", &["capture", "proto"]),
     ("tls", &["timers"]),
     ("timers", &[]),
     ("capture", &["proto"]),

@@ -33,6 +33,8 @@ pub struct Cut {
     pub prepares: bool,
     /// Set in the chunk in which the direction turned opaque.
     pub opaque: Option<Opaque>,
+    /// Bytes of that chunk before the place where it did.
+    pub opaque_at: usize,
 }
 
 /// How many envelopes there were of each opcode. Counts begin anew at 2^32.
@@ -100,6 +102,17 @@ impl OpcodeCounts {
     pub fn total(&self) -> u32 {
         self.counts.iter().sum::<u32>() + self.other
     }
+}
+
+/// Where missing bytes were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Skipped {
+    /// In the body of one envelope: all others are whole.
+    InBody,
+    /// In one segment, which cannot be read now: the place among segments is known.
+    InSegment,
+    /// Anywhere: the cutter does not know its place any more.
+    Lost,
 }
 
 /// Follows one direction of one connection.
@@ -170,6 +183,7 @@ impl Cutter {
                     self.is_opaque = true;
                     self.startup = None;
                     cut.opaque = Some(reason);
+                    cut.opaque_at = chunk.len() - rest.len();
                 }
             }
         }
@@ -178,6 +192,25 @@ impl Cutter {
         }
         cut.prepares |= self.is_inside_header();
         cut
+    }
+
+    /// Moves on over `length` bytes that have passed and that nobody has: the reader of a capture meets such holes.
+    pub fn skip(&mut self, length: usize) -> Skipped {
+        if self.is_opaque {
+            return Skipped::Lost;
+        }
+        match self.framing {
+            Framing::Envelopes if self.envelope.skip(length) => {
+                self.startup = None;
+                Skipped::InBody
+            }
+            Framing::Segments(_) if self.segment.skip(length) => {
+                // What the rest of it holds is not known.
+                self.envelope.give_up();
+                Skipped::InSegment
+            }
+            _ => Skipped::Lost,
+        }
     }
 
     /// Whether bytes have passed that tell nothing yet of what follows them.
@@ -484,6 +517,44 @@ mod tests {
         negotiated.start_segments();
         assert_eq!(cutter.cut(&[0; 6]).opaque, Some(Opaque::SegmentHeader));
         assert_eq!(cutter.cut(&request(Opcode::QUERY, b"")), Cut::default());
+    }
+
+    #[test]
+    fn a_hole_in_a_body_costs_no_place() {
+        let (mut cutter, _) = client();
+        let bytes = [request(Opcode::QUERY, &[0; 100]), request(Opcode::BATCH, &[1; 3])].concat();
+        cutter.cut(&bytes[..50]);
+        assert_eq!(cutter.skip(20), Skipped::InBody);
+        let cut = cutter.cut(&bytes[70..]);
+        assert_eq!(
+            (cut.first_boundary, cut.envelopes.of(Opcode::BATCH)),
+            (Some(39), 1)
+        );
+        cutter.cut(&bytes[..50]);
+        assert_eq!(cutter.skip(60), Skipped::Lost, "one byte into the next header");
+        assert_eq!(cutter.skip(59), Skipped::InBody);
+        assert_eq!(cutter.cut(&bytes[109..]).first_boundary, Some(0));
+        assert_eq!(cutter.skip(1), Skipped::Lost, "a header");
+    }
+
+    #[test]
+    fn a_hole_in_a_segment_costs_no_place_among_segments() {
+        let (mut client, negotiated) = client();
+        negotiated.start_segments();
+        let of = |opcode| envelope(Version::V5, Direction::Request, opcode, &[0; 100]);
+        let mut bytes = BytesMut::new();
+        let payload = [of(Opcode::PREPARE), of(Opcode::QUERY)].concat();
+        segment::encode_envelopes(Encoding::Plain, &payload, &mut bytes).unwrap();
+        let first = bytes.len();
+        segment::encode_envelopes(Encoding::Plain, &of(Opcode::BATCH), &mut bytes).unwrap();
+        client.cut(&bytes[..50]);
+        assert_eq!(client.skip(80), Skipped::InSegment);
+        let cut = client.cut(&bytes[130..]);
+        assert_eq!(
+            (cut.first_boundary, cut.envelopes.of(Opcode::BATCH)),
+            (Some(first - 130), 1)
+        );
+        assert_eq!(cut.envelopes.total(), 1);
     }
 
     /// Bytes of one direction; both share what is negotiated.

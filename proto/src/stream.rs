@@ -222,6 +222,13 @@ impl EnvelopeStream {
         self.envelope.skip();
     }
 
+    /// Moves on over `length` bytes that nobody has, in the body of the envelope that is being joined, as
+    /// [`Skipped::InBody`](crate::cutter::Skipped::InBody) tells: it will be [`StreamItem::Skipped`]. Once the items of what came before
+    /// were taken.
+    pub fn pass_over(&mut self, length: usize) {
+        self.envelope.pass_over(length);
+    }
+
     fn is_at_boundary(&self) -> bool {
         match self.framing {
             Framing::Envelopes => self.envelope.is_at_boundary(),
@@ -307,7 +314,7 @@ impl EnvelopeStream {
         let is_compressed = header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments();
         let body = match is_compressed {
             false => Ok(body),
-            true => decompress_body(self.negotiated.compression(), &body, self.limits.max),
+            true => self.decompress(&body),
         };
         match body {
             Ok(body) => {
@@ -317,6 +324,23 @@ impl EnvelopeStream {
             }
             Err(reason) => StreamItem::Skipped { header, reason },
         }
+    }
+
+    /// Where STARTUP was not seen, what a body looks like tells its compression: each of the two algorithms refuses the other's bodies
+    /// (LZ4's begin with a length of four bytes, of which the first is 0 below 16 MiB; Snappy takes that for an empty body).
+    fn decompress(&self, body: &[u8]) -> Result<Bytes, DecodeError> {
+        let limit = self.limits.max;
+        let compression = self.negotiated.compression();
+        if compression != Compression::None {
+            return decompress_body(compression, body, limit);
+        }
+        for compression in [Compression::Lz4, Compression::Snappy] {
+            if let Ok(body) = decompress_body(compression, body, limit) {
+                self.negotiated.set_compression(compression);
+                return Ok(body);
+            }
+        }
+        decompress_body(Compression::None, body, limit)
     }
 
     /// Learns what an envelope changes for the bytes after it.
@@ -600,6 +624,39 @@ mod tests {
             assert!(
                 matches!(stream.next_item(), Some(StreamItem::Envelope(next)) if &next.body[..] == b"short")
             );
+        }
+    }
+
+    #[test]
+    fn of_an_envelope_with_a_hole_the_header_is_told_and_the_next_one_is_whole() {
+        let wire = bytes_of(&[
+            response(Version::V4, 1, &[7; 100]),
+            response(Version::V4, 2, b"whole"),
+        ]);
+        for (from, to) in [(20, 60), (20, 109), (9, 109)] {
+            let (mut stream, _) = server();
+            stream.feed(wire.slice(..from));
+            assert_eq!(stream.next_item(), None);
+            stream.pass_over(to - from);
+            stream.feed(wire.slice(to..));
+            let items = items(&mut stream);
+            assert!(
+                matches!(items[0], StreamItem::Skipped { header, .. } if header.stream_id == StreamId(1))
+            );
+            assert_eq!(bodies(&items), [b"whole"]);
+        }
+    }
+
+    #[test]
+    fn compression_is_found_out_where_no_startup_was_seen() {
+        for compression in [Compression::Lz4, Compression::Snappy] {
+            let envelope = response(Version::V4, 1, &[b"to be compressed".repeat(20), vec![1]].concat());
+            let mut wire = BytesMut::new();
+            encode_compressed(&envelope, compression, &mut wire).unwrap();
+            let (mut stream, negotiated) = server();
+            stream.feed(wire.freeze());
+            assert_eq!(bodies(&items(&mut stream)), [&envelope.body[..]]);
+            assert_eq!(negotiated.compression(), compression);
         }
     }
 

@@ -354,6 +354,9 @@ impl Side {
             );
             return;
         }
+        if capture.hole > 0 {
+            self.stream.pass_over(capture.hole);
+        }
         if let Some((_, framing @ Framing::Segments(_))) = capture.boundary {
             // The other direction's chunk that said so may have been left out.
             self.stream.learn(framing, compression);

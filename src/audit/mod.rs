@@ -230,6 +230,11 @@ impl Audit {
 
     /// Waits until everything that was captured is counted, ends the auditors, and gives the last window.
     pub fn stop(mut self, now: Timestamp) -> Window {
+        self.end(now)
+    }
+
+    /// The same for those who keep the audit; it counts nothing more.
+    pub fn end(&mut self, now: Timestamp) -> Window {
         self.stop.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
             if thread.join().is_err() {

@@ -6,6 +6,7 @@
 
 mod clock;
 mod connection;
+mod feed;
 mod queue;
 mod refusal;
 mod tap;
@@ -20,7 +21,8 @@ use cqlens_proto::{
 
 pub use clock::{Clock, Moment};
 pub use connection::{Connection, ConnectionId};
-pub use queue::{Backlog, Dropped, Limits, Queue, TlsFailure};
+pub use feed::{Feed, Stray};
+pub use queue::{Backlog, Dropped, Limits, Queue, TlsFailure, opaque_name};
 pub use refusal::Refusal;
 pub use tap::Tap;
 
@@ -33,6 +35,8 @@ pub struct Capture {
     pub direction: Direction,
     /// When they were read.
     pub at: Moment,
+    /// Bytes of the envelope that is passing that nobody has; they come before `bytes`. Only recorded traffic has such holes.
+    pub hole: usize,
     /// The bytes: parts of envelopes, whole ones, or several.
     pub bytes: Bytes,
     /// Where the first envelope (or segment) begins in `bytes`, and how it is framed; none where one goes on

@@ -94,6 +94,14 @@ struct Line {
     taken: AtomicUsize,
 }
 
+impl Line {
+    fn push(&self, weight: usize, capture: Capture) {
+        // Counted first, so that what is taken at once is not taken off what was never added.
+        self.taken.fetch_add(weight, Ordering::Relaxed);
+        self.captures.push(capture);
+    }
+}
+
 /// What a capture counts for in [`Limits::bytes`].
 fn weight(len: usize) -> usize {
     len + size_of::<Capture>()
@@ -155,17 +163,38 @@ impl Queue {
         keeps: bool,
         capture: impl FnOnce() -> Capture,
     ) -> bool {
-        let index = usize::try_from(connection.0).unwrap_or(0) % self.lines.len();
-        let line = &self.lines[index];
+        let line = self.line_of(connection);
         let weight = weight(len);
         let room = if keeps { self.room } else { self.open_room };
         if line.taken.load(Ordering::Relaxed) + weight > room {
             return false;
         }
-        // Counted first, so that what is taken at once is not taken off what was never added.
-        line.taken.fetch_add(weight, Ordering::Relaxed);
-        line.captures.push(capture());
+        line.push(weight, capture());
         true
+    }
+
+    /// Hands a capture over as soon as there is room for it: for those who are in nobody's way.
+    pub(super) fn wait_and_offer(&self, capture: Capture) {
+        let line = self.line_of(capture.connection.id);
+        let weight = weight(capture.bytes.len());
+        let taken = || line.taken.load(Ordering::Relaxed);
+        // What is larger than all the room goes through an empty line.
+        while taken() > 0 && taken() + weight > self.room {
+            std::thread::sleep(FULL);
+        }
+        line.push(weight, capture);
+    }
+
+    fn line_of(&self, connection: ConnectionId) -> &Line {
+        let index = usize::try_from(connection.0).unwrap_or(0) % self.lines.len();
+        &self.lines[index]
+    }
+
+    /// Waits until nothing waits in any line; what was taken last may still be looked at, under the lock of its window.
+    pub fn wait_until_empty(&self) {
+        while self.lines.iter().any(|line| !line.captures.is_empty()) {
+            std::thread::sleep(FULL);
+        }
     }
 
     /// Counts a chunk that was left out.
@@ -212,13 +241,16 @@ impl Queue {
 /// One part in so many is kept for what later requests need to be understood.
 const RESERVED_PART: usize = 8;
 
+/// How long to wait where there is no room: an auditor empties a good part of its line meanwhile.
+const FULL: std::time::Duration = std::time::Duration::from_micros(200);
+
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     // Nothing that holds these locks can panic; a poisoned one would hold whole counts all the same.
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// The reason as reports name it.
-fn opaque_name(reason: Opaque) -> &'static str {
+pub fn opaque_name(reason: Opaque) -> &'static str {
     match reason {
         Opaque::Tls => "tls",
         Opaque::Text => "text",

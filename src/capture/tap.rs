@@ -80,6 +80,7 @@ impl Tap {
             connection: Arc::clone(&self.connection),
             direction: self.direction,
             at: self.clock.now(),
+            hole: 0,
             bytes: chunk.clone(),
             boundary: cut.first_boundary.zip(cut.framing),
             begun: self.begun + u64::from(cut.envelopes_before_boundary.total()),

@@ -14,6 +14,8 @@ mod rules;
 mod schema_file;
 mod settings;
 mod show;
+mod signals;
+mod sniff;
 mod tls;
 mod window_clock;
 
@@ -47,6 +49,8 @@ struct Cli {
 enum Command {
     /// Forward and audit.
     Proxy(Box<proxy::Args>),
+    /// Audit packet captures.
+    Sniff(Box<sniff::Args>),
     /// Merge snapshots and render what they say.
     Report(report::Args),
     /// List the rules, or explain one.
@@ -77,6 +81,7 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
     let log = log::start(&cli.log)?;
     match cli.command {
         Command::Proxy(args) => proxy::run(*args, settings, sources, log),
+        Command::Sniff(args) => sniff::run(&args, &settings),
         Command::Report(args) => report::run(&args, settings.judging()),
         Command::Rules(args) => rules::run(&args, &settings.judging().thresholds),
         Command::Explain(args) => explain::run(&args, settings.judging()),

@@ -101,12 +101,12 @@ impl Outputs {
         self.settle(written);
     }
 
-    /// Writes the first report, which says that nothing has been seen yet.
+    /// Writes the first report, which says that nothing has been seen yet, since `start`.
     ///
     /// # Errors
     /// A report that cannot be written.
-    pub(super) fn begin(&mut self, live: &Live, source: &str) -> anyhow::Result<()> {
-        let nothing = Window::new(Timestamp::now(), source);
+    pub(super) fn begin(&mut self, live: &Live, source: &str, start: Timestamp) -> anyhow::Result<()> {
+        let nothing = Window::new(start, source);
         self.all = Some(nothing);
         self.write_report(live).context("cannot write the report")
     }
@@ -149,7 +149,7 @@ impl Outputs {
             Err(error) => {
                 self.failures += 1;
                 if self.failures == 1 {
-                    tracing::error!("{error:#}: forwarding goes on, further failures are only counted");
+                    tracing::error!("{error:#}: everything else goes on, further failures are only counted");
                 }
             }
         }
@@ -168,12 +168,21 @@ impl Outputs {
         let (Some((path, format)), Some(window)) = (&self.places.report, &self.all) else {
             return Ok(());
         };
+        let report = self.judge(window, live);
+        replace(path, |to| report.render(*format, to))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    /// The report over everything since the start; none before that.
+    pub(super) fn report(&self, live: &Live) -> Option<Report> {
+        self.all.as_ref().map(|window| self.judge(window, live))
+    }
+
+    fn judge(&self, window: &Window, live: &Live) -> Report {
         let schema = live.schema();
         let now = Timestamp::now();
         let judgement = self.judging.judge(window, &schema, today(now));
-        let report = Report::new(window, &cluster(live), &schema, judgement, now);
-        replace(path, |to| report.render(*format, to))
-            .with_context(|| format!("cannot write {}", path.display()))
+        Report::new(window, &cluster(live), &schema, judgement, now)
     }
 
     /// What a reader must know before any number (promise P1: what is not seen must not look clean).

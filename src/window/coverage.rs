@@ -67,8 +67,45 @@ pub struct Coverage {
     pub retries_forgotten: u64,
     /// Token range reads whose sweep was given up half-way, because too many other sweeps went on.
     pub sweeps_forgotten: u64,
+    /// What a packet capture lacked, where that was the source.
+    #[serde(skip_serializing_if = "CaptureCoverage::is_empty")]
+    pub capture: CaptureCoverage,
     /// What the reader must know before any number, in whole sentences (traffic may bypass the proxy, no schema, …).
     pub notices: std::collections::BTreeSet<String>,
+}
+
+/// What packet captures lack. All zero for a proxy, which sees everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CaptureCoverage {
+    /// Bytes of requests and responses whose packets are not in the capture.
+    pub lost_bytes: u64,
+    /// Bytes that the snap length has cut off.
+    pub cut_bytes: u64,
+    /// Bytes that are there, but of which it is not known where an envelope begins: after missing ones, or in mid-connection.
+    pub unplaced_bytes: u64,
+    /// Connections whose beginning is not in the capture.
+    pub begun_before: u64,
+    /// Connections of which only one direction is there.
+    pub one_way: u64,
+    /// Connections that were given up because there were too many at once.
+    pub evicted_connections: u64,
+}
+
+impl CaptureCoverage {
+    /// Whether nothing was missing.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.lost_bytes += other.lost_bytes;
+        self.cut_bytes += other.cut_bytes;
+        self.unplaced_bytes += other.unplaced_bytes;
+        self.begun_before += other.begun_before;
+        self.one_way += other.one_way;
+        self.evicted_connections += other.evicted_connections;
+    }
 }
 
 impl Coverage {
@@ -95,6 +132,7 @@ impl Coverage {
         self.reads_forgotten += other.reads_forgotten;
         self.retries_forgotten += other.retries_forgotten;
         self.sweeps_forgotten += other.sweeps_forgotten;
+        self.capture.merge(&other.capture);
         add_counts(&mut self.dropped_by_opcode, &other.dropped_by_opcode);
         add_counts(&mut self.unknown_reasons, &other.unknown_reasons);
         add_counts(&mut self.opaque_connections, &other.opaque_connections);

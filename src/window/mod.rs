@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use class::{PartitionClass, Reason};
-pub use coverage::Coverage;
+pub use coverage::{CaptureCoverage, Coverage};
 pub use flag::Flag;
 pub use load::{Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
 pub use pattern::{Nulls, Pattern, PatternHead, PatternId, StatementKind, Tombstones};

@@ -73,6 +73,15 @@ impl EnvelopeWalk {
         self.body_left = usize::MAX;
     }
 
+    /// Moves on over bytes that nobody has; false, and nothing changes, where that leads beyond the body.
+    pub(super) fn skip(&mut self, length: usize) -> bool {
+        let is_inside = length <= self.body_left && self.body_left != usize::MAX;
+        if is_inside {
+            self.body_left -= length;
+        }
+        is_inside
+    }
+
     /// Passes over at least one byte of `rest`, which is not empty.
     #[inline]
     pub(super) fn pass(&mut self, direction: Direction, rest: &[u8]) -> Result<Passed, Opaque> {
@@ -150,6 +159,17 @@ impl SegmentWalk {
 
     pub(super) fn is_inside_payload(&self) -> bool {
         self.payload_left > 0
+    }
+
+    /// Moves on over bytes that nobody has; false, and nothing changes, where that leads beyond the segment.
+    pub(super) fn skip(&mut self, length: usize) -> bool {
+        let is_inside = length <= self.payload_left + self.trailer_left;
+        if is_inside {
+            let of_payload = length.min(self.payload_left);
+            self.payload_left -= of_payload;
+            self.trailer_left -= length - of_payload;
+        }
+        is_inside
     }
 
     /// Passes over at least one byte of `rest`, which is not empty.

@@ -55,6 +55,14 @@ impl EnvelopeJoin {
         self.body = Some(Body::Skipping(header, header.body_len as usize - kept));
     }
 
+    /// Moves on over bytes of the body that nobody has; beyond its end that means nothing.
+    pub(super) fn pass_over(&mut self, length: usize) {
+        self.skip();
+        if let Some(Body::Skipping(_, left)) = &mut self.body {
+            *left = left.saturating_sub(length);
+        }
+    }
+
     /// Takes bytes from `source` until an envelope is whole; `None` when `source` is used up.
     ///
     /// # Errors

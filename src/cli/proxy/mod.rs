@@ -14,7 +14,6 @@ mod reach;
 mod reload;
 mod running;
 mod serving;
-mod signals;
 mod supervisor;
 mod topology;
 mod trace_sample;

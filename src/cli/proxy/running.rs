@@ -25,7 +25,6 @@ use super::{
     opening::{self, Opened},
     reach::Reach,
     serving::Serving,
-    signals::{Asked, Signals},
     supervisor,
     topology::{Mode, Pair},
 };
@@ -38,6 +37,7 @@ use crate::{
         log::Log,
         output::Outputs,
         settings::{Settings, Sources},
+        signals::{Asked, Signals},
         tls::Tls,
         window_clock::WindowClock,
     },
@@ -134,7 +134,7 @@ impl Running {
         .context("no auditor")?;
         let control = Control::begin(&args, &tls, &live);
         let asking = Asking::begin(&args, &tls, &live, &audit);
-        outputs.begin(&live, &name)?;
+        outputs.begin(&live, &name, clock.time())?;
 
         let workers = Workers::for_each_processor().context("no threads for connections")?;
         // One more waits for everything else.

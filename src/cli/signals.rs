@@ -1,4 +1,4 @@
-//! The signals that mean something to a proxy.
+//! The signals that mean something to a running audit.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};

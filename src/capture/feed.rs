@@ -1,0 +1,191 @@
+//! One direction of a connection that was recorded: the tap's counterpart where nothing is in the path.
+//!
+//! It waits for room instead of leaving anything out, its times are those of the record, and it copes with bytes that the record
+//! lacks: inside a body they cost one envelope, elsewhere the place, which the caller finds again.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cqlens_proto::{
+    compress::Compression,
+    cutter::{Cut, Cutter, Framing, Opaque, OpcodeCounts, Skipped},
+    envelope::Direction,
+    segment::Encoding,
+};
+
+use super::{Capture, Connection, Moment, Queue};
+
+/// Finds where envelopes begin in recorded bytes and hands them over.
+#[derive(Debug)]
+pub struct Feed {
+    connection: Arc<Connection>,
+    direction: Direction,
+    cutter: Cutter,
+    queue: Arc<Queue>,
+    /// Envelopes that have begun, as far as they are there.
+    opcodes: OpcodeCounts,
+    begun: u64,
+    /// Segments that have begun.
+    segments: u64,
+    /// Since the last boundary that was handed over something is missing.
+    gap: bool,
+}
+
+/// The place at which bytes are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stray {
+    /// Bytes of the chunk that were handed over before it.
+    pub at: usize,
+    /// What is wrong with the next one.
+    pub reason: Opaque,
+}
+
+impl Feed {
+    /// A feed for the first byte of `direction` of `connection`.
+    pub fn new(connection: Arc<Connection>, direction: Direction, queue: Arc<Queue>) -> Self {
+        let cutter = Cutter::new(direction, Arc::clone(&connection.negotiated));
+        Self {
+            connection,
+            direction,
+            cutter,
+            queue,
+            opcodes: OpcodeCounts::default(),
+            begun: 0,
+            segments: 0,
+            gap: false,
+        }
+    }
+
+    /// Hands `chunk` over, which passed at `at`; waits where there is no room.
+    ///
+    /// # Errors
+    /// The place from which on the bytes are no envelopes or segments. They are not handed over; the next call is [`Feed::resume`].
+    pub fn offer(&mut self, chunk: &Bytes, at: Moment) -> Result<(), Stray> {
+        let cut = self.cutter.cut(chunk);
+        let (bytes, stray) = match cut.opaque {
+            Some(reason) => {
+                let at = cut.opaque_at;
+                (chunk.slice(..at), Some(Stray { at, reason }))
+            }
+            None => (chunk.clone(), None),
+        };
+        let boundary = cut
+            .first_boundary
+            .zip(cut.framing)
+            .filter(|(at, _)| *at < bytes.len() || stray.is_none());
+        if !bytes.is_empty() {
+            self.hand_over(bytes, boundary, &cut, at);
+        }
+        self.count(&cut);
+        self.gap &= boundary.is_none();
+        match stray {
+            Some(stray) => {
+                self.lose(0);
+                Err(stray)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Says that `length` bytes, which passed at `at`, are missing, and where that was.
+    pub fn skip(&mut self, length: usize, at: Moment) -> Skipped {
+        let skipped = self.cutter.skip(length);
+        match skipped {
+            Skipped::InBody => {
+                let cut = Cut::default();
+                self.hand_over_hole(length, &cut, at);
+            }
+            Skipped::InSegment => {
+                let hides = self.cutter_framing() == Framing::Segments(Encoding::Lz4);
+                self.lose(u32::from(hides));
+            }
+            Skipped::Lost => self.lose(0),
+        }
+        skipped
+    }
+
+    /// Goes on at a boundary after bytes that are missing or that nobody understands.
+    pub fn resume(&mut self, framing: Framing, compression: Compression) {
+        let negotiated = &self.connection.negotiated;
+        if compression != Compression::None {
+            negotiated.set_compression(compression);
+        }
+        if framing != Framing::Envelopes {
+            negotiated.start_segments();
+        }
+        self.cutter = Cutter::new(self.direction, Arc::clone(negotiated));
+        self.lose(0);
+    }
+
+    /// Envelopes that have begun so far, as far as they can be told apart.
+    pub fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Whether anything of the direction has been understood: envelopes, or segments around them.
+    pub fn has_begun(&self) -> bool {
+        self.begun > 0 || self.segments > 0
+    }
+
+    fn cutter_framing(&self) -> Framing {
+        self.connection.negotiated.framing()
+    }
+
+    fn lose(&mut self, hidden_segments: u32) {
+        self.gap = true;
+        if self.direction == Direction::Request {
+            self.connection.count_gap(hidden_segments);
+        }
+    }
+
+    fn hand_over_hole(&self, hole: usize, cut: &Cut, at: Moment) {
+        let capture = Capture {
+            hole,
+            ..self.capture(Bytes::new(), None, cut, at)
+        };
+        self.queue.wait_and_offer(capture);
+    }
+
+    fn hand_over(&self, bytes: Bytes, boundary: Option<(usize, Framing)>, cut: &Cut, at: Moment) {
+        self.queue.wait_and_offer(self.capture(bytes, boundary, cut, at));
+    }
+
+    fn capture(&self, bytes: Bytes, boundary: Option<(usize, Framing)>, cut: &Cut, at: Moment) -> Capture {
+        let after_gap = self.gap.then(|| {
+            let mut opcodes = Box::new(self.opcodes);
+            opcodes.merge(&cut.envelopes_before_boundary);
+            opcodes
+        });
+        Capture {
+            connection: Arc::clone(&self.connection),
+            direction: self.direction,
+            at,
+            hole: 0,
+            bytes,
+            boundary,
+            begun: self.begun + u64::from(cut.envelopes_before_boundary.total()),
+            after_gap,
+            request_gaps: self.connection.request_gaps(),
+        }
+    }
+
+    fn count(&mut self, cut: &Cut) {
+        self.segments += u64::from(cut.segments);
+        let total = cut.envelopes.total();
+        if total > 0 {
+            self.begun += u64::from(total);
+            self.opcodes.merge(&cut.envelopes);
+            if self.direction == Direction::Request {
+                self.connection.count_requests(total);
+            }
+        }
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        if self.direction == Direction::Request && self.connection.has_gaps() {
+            self.connection.end_requests(self.opcodes);
+        }
+    }
+}

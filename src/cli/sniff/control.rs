@@ -1,0 +1,34 @@
+//! The connection to a node of the cluster, where one was named: its schema, its nodes, what is prepared there.
+
+use std::{
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use tokio::{runtime::Runtime, task::JoinHandle};
+
+use super::Args;
+use crate::catalog::{self, Live, client::ClientOptions};
+
+/// How long the captures wait for the schema: they are not in a hurry.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often it is looked whether it is there.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Begins to follow the node that `args` name, and waits until it has told the schema, or says that it does not.
+pub(super) fn begin(args: &Args, live: &Arc<Live>, runtime: &Runtime) -> Option<JoinHandle<()>> {
+    let contact = args.contact.clone()?;
+    let options = ClientOptions {
+        credentials: args.username.clone().zip(args.password.clone()),
+        application: "cqlens control".to_owned(),
+        ..ClientOptions::default()
+    };
+    let following = runtime.spawn(catalog::follow(Arc::clone(live), contact, options));
+    let begun = Instant::now();
+    while !live.is_in_step() && live.trouble().is_none() && begun.elapsed() < PATIENCE {
+        thread::sleep(LOOK);
+    }
+    Some(following)
+}

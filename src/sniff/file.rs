@@ -1,0 +1,342 @@
+//! Packets out of the bytes of a capture file: pcap in both byte orders, with micro- or nanoseconds, and pcapng.
+//!
+//! Bytes come in chunks of any size; packets are slices of them. Where a file ends in the middle of a packet, everything before it
+//! has been told, and what is left over is counted.
+
+use bytes::{Buf, Bytes, BytesMut};
+use pcap_parser::{
+    Block, Linktype, PcapHeader, nom, parse_block_be, parse_block_le, parse_pcap_frame, parse_pcap_frame_be,
+    parse_pcap_header, traits::PcapNGPacketBlock,
+};
+
+use crate::capture::Moment;
+
+/// A packet as it was captured.
+#[derive(Debug, Clone)]
+pub struct Packet {
+    /// When.
+    pub at: Moment,
+    /// What it begins with, by the number that pcap and pcapng have for it.
+    pub link: i32,
+    /// As much of it as is there.
+    pub bytes: Bytes,
+    /// Bytes that it had on the wire.
+    pub length: usize,
+}
+
+/// Why a file cannot be read (on).
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FileError {
+    /// The first bytes are neither pcap's nor pcapng's.
+    #[error("it is no capture: neither pcap nor pcapng")]
+    NotACapture,
+    /// Nothing.
+    #[error("it is empty")]
+    Empty,
+    /// A record that cannot be one, at that byte of the (uncompressed) file.
+    #[error("it is damaged at byte {0}")]
+    Damaged(u64),
+}
+
+/// Longer records are damage: the largest that tcpdump makes is 256 KiB.
+const MAX_RECORD: usize = 16 << 20;
+
+/// Bytes that are copied together where a packet is in two chunks, at first.
+const JOINT: usize = 16 << 10;
+
+/// Interfaces of one section that are kept apart; packets of further ones are of no use.
+const MAX_INTERFACES: usize = 4_096;
+
+/// Reads one file.
+#[derive(Debug, Default)]
+pub struct Records {
+    format: Option<Format>,
+    buffer: Bytes,
+    coming: Bytes,
+    /// Bytes that have been read.
+    passed: u64,
+}
+
+#[derive(Debug)]
+enum Format {
+    Pcap {
+        is_big_endian: bool,
+        nanoseconds: i64,
+        link: i32,
+    },
+    Pcapng {
+        is_big_endian: bool,
+        interfaces: Vec<Interface>,
+    },
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Interface {
+    link: i32,
+    snap_length: usize,
+    resolution: u8,
+    offset: i64,
+}
+
+/// What a record was.
+enum Record {
+    /// So many bytes, and a packet if it was one.
+    Whole(usize, Option<Packet>),
+    Incomplete,
+}
+
+impl Records {
+    /// Adds the next bytes of the file, once [`Records::next`] has given all that was in those before.
+    pub fn feed(&mut self, bytes: Bytes) {
+        if self.buffer.is_empty() {
+            self.buffer = bytes;
+        } else if self.coming.is_empty() {
+            self.coming = bytes;
+        } else {
+            self.coming = [&self.coming[..], &bytes[..]].concat().into();
+        }
+    }
+
+    /// The next packet; none until more bytes come.
+    ///
+    /// # Errors
+    /// A file that is none of a capture, or damaged: nothing more comes of it.
+    pub fn next(&mut self) -> Result<Option<Packet>, FileError> {
+        loop {
+            let buffer = self.buffer.clone();
+            match self.read(&buffer)? {
+                Record::Whole(length, packet) => {
+                    self.passed += length as u64;
+                    self.buffer.advance(length.min(self.buffer.len()));
+                    if packet.is_some() {
+                        return Ok(packet);
+                    }
+                }
+                Record::Incomplete if self.coming.is_empty() => return Ok(None),
+                Record::Incomplete => match self.read_joint()? {
+                    Some(Some(packet)) => return Ok(Some(packet)),
+                    Some(None) => {}
+                    None => return Ok(None),
+                },
+            }
+        }
+    }
+
+    /// Bytes at the end that are no whole record, once the file has ended.
+    pub fn left_over(&self) -> usize {
+        self.buffer.len() + self.coming.len()
+    }
+
+    /// Whether the header of a capture was there.
+    pub fn has_begun(&self) -> bool {
+        self.format.is_some()
+    }
+
+    /// What is wrong with a file that has ended here, if anything is.
+    ///
+    /// # Errors
+    /// It is empty, or too short for any capture.
+    pub fn check_end(&self) -> Result<(), FileError> {
+        match (self.has_begun(), self.left_over()) {
+            (true, _) => Ok(()),
+            (false, 0) => Err(FileError::Empty),
+            (false, _) => Err(FileError::NotACapture),
+        }
+    }
+
+    /// A record that begins in one chunk and ends in the next one; none if it does not end there either.
+    fn read_joint(&mut self) -> Result<Option<Option<Packet>>, FileError> {
+        let before = self.buffer.len();
+        for part in [JOINT.min(self.coming.len()), self.coming.len()] {
+            let mut joint = BytesMut::with_capacity(before + part);
+            joint.extend_from_slice(&self.buffer);
+            joint.extend_from_slice(&self.coming[..part]);
+            let joint = joint.freeze();
+            if let Record::Whole(length, packet) = self.read(&joint)? {
+                self.passed += length as u64;
+                self.buffer = std::mem::take(&mut self.coming);
+                // Else the record would have been whole before.
+                self.buffer.advance(length.saturating_sub(before));
+                return Ok(Some(packet));
+            }
+            if part == self.coming.len() {
+                self.buffer = joint;
+                self.coming = Bytes::new();
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(&mut self, bytes: &Bytes) -> Result<Record, FileError> {
+        let damaged = FileError::Damaged(self.passed);
+        match &mut self.format {
+            None => self.read_first(bytes),
+            Some(Format::Pcap {
+                is_big_endian,
+                nanoseconds,
+                link,
+            }) => read_pcap(*is_big_endian, *nanoseconds, *link, bytes).ok_or(damaged),
+            Some(Format::Pcapng {
+                is_big_endian,
+                interfaces,
+            }) => read_pcapng(is_big_endian, interfaces, bytes).ok_or(damaged),
+        }
+    }
+
+    fn read_first(&mut self, bytes: &Bytes) -> Result<Record, FileError> {
+        let Some(magic) = bytes.first_chunk::<4>() else {
+            return Ok(Record::Incomplete);
+        };
+        if *magic == SECTION_HEADER {
+            self.format = Some(Format::Pcapng {
+                is_big_endian: false,
+                interfaces: Vec::new(),
+            });
+            return Ok(Record::Whole(0, None));
+        }
+        match parse_pcap_header(bytes) {
+            Ok((_, header)) if !header.is_modified_format() => {
+                self.format = Some(Format::of_pcap(&header));
+                Ok(Record::Whole(header.size(), None))
+            }
+            Err(nom::Err::Incomplete(_)) => Ok(Record::Incomplete),
+            _ => Err(FileError::NotACapture),
+        }
+    }
+}
+
+/// The same in both byte orders.
+const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+impl Format {
+    fn of_pcap(header: &PcapHeader) -> Self {
+        Self::Pcap {
+            is_big_endian: header.is_bigendian(),
+            nanoseconds: if header.is_nanosecond_precision() { 1 } else { 1_000 },
+            // The upper bits are about checksums of frames.
+            link: header.network.0 & 0xffff,
+        }
+    }
+}
+
+/// None where it is damaged.
+fn read_pcap(is_big_endian: bool, nanoseconds: i64, link: i32, bytes: &Bytes) -> Option<Record> {
+    let Some(captured) = bytes.get(8..12).and_then(|four| four.first_chunk::<4>()) else {
+        return Some(Record::Incomplete);
+    };
+    let captured = match is_big_endian {
+        true => u32::from_be_bytes(*captured),
+        false => u32::from_le_bytes(*captured),
+    };
+    if captured as usize > MAX_RECORD {
+        return None;
+    }
+    let parsed = match is_big_endian {
+        true => parse_pcap_frame_be(bytes),
+        false => parse_pcap_frame(bytes),
+    };
+    let (rest, frame) = match parsed {
+        Ok(parsed) => parsed,
+        Err(nom::Err::Incomplete(_)) => return Some(Record::Incomplete),
+        Err(_) => return None,
+    };
+    let at = i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * nanoseconds;
+    let packet = Packet {
+        at: Moment::from_unix_nanoseconds(at),
+        link,
+        bytes: bytes.slice_ref(frame.data),
+        length: frame.origlen as usize,
+    };
+    Some(Record::Whole(bytes.len() - rest.len(), Some(packet)))
+}
+
+/// None where it is damaged.
+fn read_pcapng(is_big_endian: &mut bool, interfaces: &mut Vec<Interface>, bytes: &Bytes) -> Option<Record> {
+    const BYTE_ORDER: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
+    let Some(head) = bytes.first_chunk::<12>() else {
+        return Some(Record::Incomplete);
+    };
+    if head[..4] == SECTION_HEADER {
+        *is_big_endian = head[8..] == BYTE_ORDER;
+    }
+    let length = [head[4], head[5], head[6], head[7]];
+    let length = match *is_big_endian {
+        true => u32::from_be_bytes(length),
+        false => u32::from_le_bytes(length),
+    };
+    let length = length as usize;
+    if !(12..=MAX_RECORD).contains(&length) || !length.is_multiple_of(4) {
+        return None;
+    }
+    let Some(block) = bytes.get(..length) else {
+        return Some(Record::Incomplete);
+    };
+    let parsed = match *is_big_endian {
+        true => parse_block_be(block),
+        false => parse_block_le(block),
+    };
+    let (_, block) = parsed.ok()?;
+    let packet = match block {
+        Block::SectionHeader(_) => {
+            interfaces.clear();
+            None
+        }
+        Block::InterfaceDescription(interface) => {
+            let Linktype(link) = interface.linktype;
+            if interfaces.len() < MAX_INTERFACES {
+                interfaces.push(Interface {
+                    link,
+                    snap_length: interface.snaplen as usize,
+                    resolution: interface.if_tsresol,
+                    offset: interface.if_tsoffset,
+                });
+            }
+            None
+        }
+        Block::EnhancedPacket(packet) => {
+            let interface = interfaces.get(packet.if_id as usize);
+            let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+            interface.map(|interface| Packet {
+                at: interface.time(ticks),
+                link: interface.link,
+                bytes: bytes.slice_ref(packet.packet_data()),
+                length: packet.origlen as usize,
+            })
+        }
+        // It has no time: of no use where latencies and windows are told.
+        Block::SimplePacket(packet) => interfaces.first().map(|interface| {
+            let length = packet.origlen as usize;
+            let captured = match interface.snap_length {
+                0 => length,
+                snap_length => length.min(snap_length),
+            };
+            let data = packet.data.get(..captured).unwrap_or(packet.data);
+            Packet {
+                at: Moment::from_unix_nanoseconds(0),
+                link: interface.link,
+                bytes: bytes.slice_ref(data),
+                length,
+            }
+        }),
+        _ => None,
+    };
+    Some(Record::Whole(length, packet))
+}
+
+impl Interface {
+    /// A time in units of 10^-n seconds, or of 2^-n where the top bit is set.
+    fn time(&self, ticks: u64) -> Moment {
+        let exponent = u32::from(self.resolution & 0x7f);
+        let units = match self.resolution & 0x80 {
+            0 => 10_u128.checked_pow(exponent),
+            _ => 1_u128.checked_shl(exponent),
+        };
+        let nanoseconds = units
+            .filter(|units| *units > 0)
+            .map_or(0, |units| u128::from(ticks) * 1_000_000_000 / units);
+        let offset = i128::from(self.offset) * 1_000_000_000;
+        let nanoseconds = i128::try_from(nanoseconds).unwrap_or(i128::MAX).saturating_add(offset);
+        Moment::from_unix_nanoseconds(i64::try_from(nanoseconds).unwrap_or(0))
+    }
+}

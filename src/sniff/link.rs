@@ -1,0 +1,227 @@
+//! From packets to TCP segments: link layers, IPv4 and IPv6, fragments.
+//!
+//! Nothing is said of packets that are not TCP; what cannot be read is counted.
+
+use std::net::{IpAddr, SocketAddr};
+
+use bytes::Bytes;
+use etherparse::{
+    EtherType, LaxNetSlice, LaxSlicedPacket, SlicedPacket, TcpSlice, TransportSlice, defrag::IpDefragPool,
+    ip_number,
+};
+
+use super::file::Packet;
+use crate::capture::Moment;
+
+/// What a packet says of a TCP connection.
+#[derive(Debug, Clone)]
+pub struct Segment {
+    /// When it was captured.
+    pub at: Moment,
+    /// Who sent it.
+    pub from: SocketAddr,
+    /// To whom.
+    pub to: SocketAddr,
+    /// The number of its first byte.
+    pub sequence: u32,
+    /// The number of the byte that its sender waits for, if it says so.
+    pub acknowledgment: Option<u32>,
+    /// It opens the connection.
+    pub syn: bool,
+    /// Its sender has nothing more to say.
+    pub fin: bool,
+    /// It ends the connection.
+    pub rst: bool,
+    /// What it carries, as far as it was captured.
+    pub payload: Bytes,
+    /// Bytes that followed on the wire and were cut off by the capture's snap length.
+    pub cut: usize,
+}
+
+/// What was passed over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Packets with a link layer that is not known here.
+    pub unknown_link: u64,
+    /// Packets that are cut off before the end of their TCP header, or damaged.
+    pub unreadable: u64,
+    /// Fragments that were given up: the others of their packet did not come.
+    pub fragments: u64,
+}
+
+/// Reads packets.
+#[derive(Default)]
+pub struct Packets {
+    fragments: IpDefragPool<Moment, ()>,
+    /// Fragments that wait for the others.
+    waiting: usize,
+    /// What was passed over.
+    pub passed: Passed,
+}
+
+/// Fragments that may wait. Each keeps 64 KiB at most, of packets that are rarely in fragments at all.
+const MAX_FRAGMENTS: usize = 256;
+
+impl Packets {
+    /// The TCP segment in `packet`; none where there is none, or not all of it yet.
+    pub fn read(&mut self, packet: &Packet) -> Option<Segment> {
+        let bytes = &packet.bytes[..];
+        let Some(sliced) = slice(packet.link, bytes) else {
+            self.passed.unknown_link += 1;
+            return None;
+        };
+        let Some(sliced) = sliced else {
+            self.passed.unreadable += 1;
+            return None;
+        };
+        let (source, destination, ip_at, declared, is_fragment, is_tcp) = addresses(&sliced, bytes)?;
+        if is_fragment {
+            return self.defragment(packet, ip_at, source, destination);
+        }
+        let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else {
+            self.passed.unreadable += u64::from(is_tcp);
+            return None;
+        };
+        let here = bytes.len() - ip_at;
+        // Large packets of the sender's own machine have no length: the network card cuts them.
+        let on_wire = match declared {
+            0 => packet.length.saturating_sub(ip_at),
+            declared => declared,
+        };
+        let payload = packet.bytes.slice_ref(tcp.payload());
+        Some(segment(
+            tcp,
+            packet.at,
+            (source, destination),
+            payload,
+            on_wire.saturating_sub(here),
+        ))
+    }
+
+    fn defragment(
+        &mut self,
+        packet: &Packet,
+        ip_at: usize,
+        source: IpAddr,
+        destination: IpAddr,
+    ) -> Option<Segment> {
+        if self.waiting >= MAX_FRAGMENTS {
+            self.passed.fragments += self.waiting as u64;
+            self.waiting = 0;
+            self.fragments = IpDefragPool::default();
+        }
+        self.waiting += 1;
+        let whole = SlicedPacket::from_ip(packet.bytes.get(ip_at..)?)
+            .ok()
+            .and_then(|sliced| self.fragments.process_sliced_packet(&sliced, packet.at, ()).ok());
+        let Some(whole) = whole else {
+            self.passed.unreadable += 1;
+            return None;
+        };
+        let whole = whole?;
+        self.waiting = self.waiting.saturating_sub(2);
+        if whole.ip_number != ip_number::TCP {
+            return None;
+        }
+        let bytes = Bytes::from(whole.payload);
+        let tcp = TcpSlice::from_slice(&bytes).ok()?;
+        let payload = bytes.slice_ref(tcp.payload());
+        Some(segment(&tcp, packet.at, (source, destination), payload, 0))
+    }
+}
+
+/// None where the link layer is not known; `Some(None)` where the packet is damaged.
+fn slice(link: i32, bytes: &[u8]) -> Option<Option<LaxSlicedPacket<'_>>> {
+    Some(match link {
+        LINK_ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok(),
+        LINK_COOKED => {
+            let kind = bytes.get(14..16).and_then(|two| two.first_chunk::<2>());
+            kind.zip(bytes.get(16..)).map(of_ether_type)
+        }
+        LINK_COOKED_2 => {
+            let kind = bytes.first_chunk::<2>();
+            kind.zip(bytes.get(20..)).map(of_ether_type)
+        }
+        // Four bytes that name the family, in the order of the machine that captured; the version of IP says the same.
+        LINK_NULL | LINK_LOOP => bytes
+            .get(4..)
+            .and_then(|ip| LaxSlicedPacket::from_ip(ip).ok()),
+        LINK_RAW | LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_IPV4 | LINK_IPV6 => {
+            LaxSlicedPacket::from_ip(bytes).ok()
+        }
+        _ => return None,
+    })
+}
+
+fn of_ether_type<'p>((kind, rest): (&[u8; 2], &'p [u8])) -> LaxSlicedPacket<'p> {
+    LaxSlicedPacket::from_ether_type(EtherType(u16::from_be_bytes(*kind)), rest)
+}
+
+/// Source, destination, where the IP header begins, the length that it tells, whether it is a fragment, and whether it holds TCP.
+fn addresses(
+    sliced: &LaxSlicedPacket<'_>,
+    bytes: &[u8],
+) -> Option<(IpAddr, IpAddr, usize, usize, bool, bool)> {
+    let at = |header: &[u8]| (header.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
+    match sliced.net.as_ref()? {
+        LaxNetSlice::Ipv4(ip) => {
+            let header = ip.header();
+            Some((
+                header.source_addr().into(),
+                header.destination_addr().into(),
+                at(header.slice()),
+                usize::from(header.total_len()),
+                ip.payload().fragmented,
+                ip.payload().ip_number == ip_number::TCP,
+            ))
+        }
+        LaxNetSlice::Ipv6(ip) => {
+            let header = ip.header();
+            let length = match header.payload_length() {
+                0 => 0,
+                length => header.slice().len() + usize::from(length),
+            };
+            Some((
+                header.source_addr().into(),
+                header.destination_addr().into(),
+                at(header.slice()),
+                length,
+                ip.payload().fragmented,
+                ip.payload().ip_number == ip_number::TCP,
+            ))
+        }
+        LaxNetSlice::Arp(_) => None,
+    }
+}
+
+fn segment(
+    tcp: &TcpSlice<'_>,
+    at: Moment,
+    (source, destination): (IpAddr, IpAddr),
+    payload: Bytes,
+    cut: usize,
+) -> Segment {
+    Segment {
+        at,
+        from: SocketAddr::new(source, tcp.source_port()),
+        to: SocketAddr::new(destination, tcp.destination_port()),
+        sequence: tcp.sequence_number(),
+        acknowledgment: tcp.ack().then(|| tcp.acknowledgment_number()),
+        syn: tcp.syn(),
+        fin: tcp.fin(),
+        rst: tcp.rst(),
+        payload,
+        cut,
+    }
+}
+
+const LINK_NULL: i32 = 0;
+const LINK_ETHERNET: i32 = 1;
+const LINK_RAW_BSD: i32 = 12;
+const LINK_RAW_OPENBSD: i32 = 14;
+const LINK_RAW: i32 = 101;
+const LINK_LOOP: i32 = 108;
+const LINK_COOKED: i32 = 113;
+const LINK_IPV4: i32 = 228;
+const LINK_IPV6: i32 = 229;
+const LINK_COOKED_2: i32 = 276;

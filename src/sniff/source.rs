@@ -1,0 +1,495 @@
+//! Where captures come from: files, some of them compressed, or standard input; packets of all of them in the order of their times.
+//!
+//! Each capture is read by a thread of its own, which reads ahead a little. Of many files only those are open whose time has come.
+
+use std::{
+    fmt,
+    fs::File,
+    io::{self, Read},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use flate2::read::MultiGzDecoder;
+use ruzstd::decoding::StreamingDecoder;
+
+use super::file::{FileError, Packet, Records};
+use crate::capture::Moment;
+
+/// How captures are read.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Wait for more at the end of a file.
+    pub follow: bool,
+    /// Set by somebody who wants no more: files that are followed end then.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Why a capture cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// It cannot be read.
+    #[error("cannot read {name}")]
+    Read {
+        /// Which one.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is none.
+    #[error("{name}: {source}")]
+    File {
+        /// Which one.
+        name: String,
+        /// Why.
+        source: FileError,
+    },
+}
+
+/// What comes next.
+#[derive(Debug)]
+pub enum Next {
+    /// A packet.
+    Packet(Packet),
+    /// Nothing yet.
+    Nothing,
+    /// The end of all captures.
+    End,
+}
+
+/// How far reading has come, in bytes of the files as they are stored.
+#[derive(Debug, Clone, Default)]
+pub struct Progress {
+    read: Arc<AtomicU64>,
+    /// All that there is; none where that is not known.
+    pub total: Option<u64>,
+}
+
+impl Progress {
+    /// Bytes that have been read.
+    pub fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+}
+
+/// Captures, read as one.
+pub struct Captures {
+    sources: Vec<Source>,
+    /// Files whose time has not come, the last one first.
+    later: Vec<Later>,
+    options: Options,
+    progress: Progress,
+    faults: Vec<String>,
+}
+
+impl fmt::Debug for Captures {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Captures").finish_non_exhaustive()
+    }
+}
+
+struct Later {
+    path: PathBuf,
+    first: Moment,
+}
+
+/// Files that are open at once without need.
+const MOST_OPEN: usize = 8;
+
+/// The name of standard input.
+const STANDARD_INPUT: &str = "-";
+
+impl Captures {
+    /// Opens the captures at `paths`, `-` being standard input, and waits for the first packet of each.
+    ///
+    /// # Errors
+    /// One that cannot be read, or is no capture.
+    pub fn open(paths: &[PathBuf], options: Options) -> Result<Self, OpenError> {
+        let mut captures = Self {
+            sources: Vec::new(),
+            later: Vec::new(),
+            progress: Progress {
+                read: Arc::default(),
+                total: total(paths, &options),
+            },
+            options,
+            faults: Vec::new(),
+        };
+        for path in paths {
+            let read = match paths.len() > MOST_OPEN {
+                // What is read to learn the first time is read again.
+                true => Arc::default(),
+                false => Arc::clone(&captures.progress.read),
+            };
+            let mut source = Source::open(path, &captures.options, read)?;
+            source.wait_for_first(&captures.options)?;
+            match &source.head {
+                Some(first) if paths.len() > MOST_OPEN && path.is_file() => captures.later.push(Later {
+                    path: path.clone(),
+                    first: first.at,
+                }),
+                _ => captures.sources.push(source),
+            }
+        }
+        captures.later.sort_by_key(|later| std::cmp::Reverse(later.first));
+        Ok(captures)
+    }
+
+    /// When the first packet was captured; none where there is none.
+    pub fn first_time(&self) -> Option<Moment> {
+        let heads = self.sources.iter().filter_map(|source| source.head.as_ref());
+        let heads = heads.map(|packet| packet.at);
+        heads.chain(self.later.iter().map(|later| later.first)).min()
+    }
+
+    /// The next packet in time, waiting for one for so long.
+    pub fn next(&mut self, patience: Duration) -> Next {
+        loop {
+            self.open_due();
+            let mut is_waiting = false;
+            for source in &mut self.sources {
+                if !source.fill(patience) {
+                    is_waiting = true;
+                }
+            }
+            if is_waiting {
+                return Next::Nothing;
+            }
+            self.close_ended();
+            let earliest = self
+                .sources
+                .iter_mut()
+                .min_by_key(|source| source.head.as_ref().map(|packet| packet.at));
+            match earliest.and_then(|source| source.head.take()) {
+                Some(packet) => return Next::Packet(packet),
+                None if self.later.is_empty() => return Next::End,
+                None => {}
+            }
+        }
+    }
+
+    /// How far reading has come.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// What was wrong with captures since the last call, in sentences.
+    pub fn take_faults(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.faults)
+    }
+
+    /// Opens the files whose time has come.
+    fn open_due(&mut self) {
+        while let Some(later) = self.later.last() {
+            let heads = self.sources.iter().filter_map(|source| source.head.as_ref());
+            let earliest = heads.map(|packet| packet.at).min();
+            let is_due = match earliest {
+                Some(earliest) => later.first <= earliest,
+                None => self.sources.iter().all(|source| source.has_ended),
+            };
+            if !is_due {
+                return;
+            }
+            let Some(Later { path, .. }) = self.later.pop() else { return };
+            match Source::open(&path, &self.options, Arc::clone(&self.progress.read)) {
+                Ok(mut source) => {
+                    source.fill(Duration::MAX);
+                    self.sources.push(source);
+                }
+                Err(error) => self.faults.push(format!("{error}.")),
+            }
+        }
+    }
+
+    fn close_ended(&mut self) {
+        let faults = &mut self.faults;
+        self.sources.retain_mut(|source| {
+            let is_over = source.has_ended && source.head.is_none();
+            if is_over {
+                faults.extend(source.fault.take());
+            }
+            !is_over
+        });
+    }
+}
+
+/// All bytes of the files; none where one of them grows or is a stream.
+fn total(paths: &[PathBuf], options: &Options) -> Option<u64> {
+    if options.follow {
+        return None;
+    }
+    let lengths = paths.iter().map(|path| {
+        let metadata = path.metadata().ok().filter(std::fs::Metadata::is_file);
+        metadata.map(|metadata| metadata.len())
+    });
+    lengths.sum()
+}
+
+/// One capture.
+struct Source {
+    name: String,
+    bytes: Receiver<io::Result<Bytes>>,
+    records: Records,
+    head: Option<Packet>,
+    has_ended: bool,
+    /// Why it ended before it should have.
+    fault: Option<String>,
+}
+
+impl Source {
+    fn open(path: &Path, options: &Options, read: Arc<AtomicU64>) -> Result<Self, OpenError> {
+        let name = match path.to_str() {
+            Some(STANDARD_INPUT) => "standard input".to_owned(),
+            _ => path.display().to_string(),
+        };
+        let failed = |source| OpenError::Read {
+            name: name.clone(),
+            source,
+        };
+        let from: Box<dyn Read + Send> = if path.as_os_str() == STANDARD_INPUT {
+            Box::new(io::stdin())
+        } else {
+            let file = File::open(path).map_err(failed)?;
+            if file.metadata().map_err(failed)?.is_dir() {
+                return Err(failed(io::ErrorKind::IsADirectory.into()));
+            }
+            match options.follow {
+                true => Box::new(Growing {
+                    file,
+                    stop: Arc::clone(&options.stop),
+                }),
+                false => Box::new(file),
+            }
+        };
+        let from = Counted { from, read };
+        let (give, bytes) = sync_channel(AHEAD);
+        thread::Builder::new()
+            .name("capture".to_owned())
+            .spawn(move || read_all(from, &give))
+            .map_err(failed)?;
+        Ok(Self {
+            name,
+            bytes,
+            records: Records::default(),
+            head: None,
+            has_ended: false,
+            fault: None,
+        })
+    }
+
+    fn wait_for_first(&mut self, options: &Options) -> Result<(), OpenError> {
+        while !self.fill_checked(Duration::from_millis(100))? {
+            if options.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that there is a next packet; false if none has come yet.
+    fn fill(&mut self, patience: Duration) -> bool {
+        match self.fill_checked(patience) {
+            Ok(is_filled) => is_filled,
+            Err(error) => {
+                self.has_ended = true;
+                self.fault = Some(format!("{error}."));
+                true
+            }
+        }
+    }
+
+    fn fill_checked(&mut self, patience: Duration) -> Result<bool, OpenError> {
+        while self.head.is_none() && !self.has_ended {
+            match self.records.next() {
+                Ok(Some(packet)) => {
+                    self.head = Some(packet);
+                    break;
+                }
+                Ok(None) => {}
+                Err(error @ FileError::Damaged(_)) if self.records.has_begun() => {
+                    self.has_ended = true;
+                    self.fault = Some(format!(
+                        "{}: {error}; what comes after that is not in this report.",
+                        self.name
+                    ));
+                    break;
+                }
+                Err(source) => return Err(self.bad(source)),
+            }
+            match self.bytes.recv_timeout(patience) {
+                Ok(Ok(bytes)) => self.records.feed(bytes),
+                Ok(Err(source)) => self.end_by(source)?,
+                Err(RecvTimeoutError::Timeout) => return Ok(false),
+                Err(RecvTimeoutError::Disconnected) => self.end()?,
+            }
+        }
+        Ok(true)
+    }
+
+    fn end_by(&mut self, source: io::Error) -> Result<(), OpenError> {
+        if !self.records.has_begun() {
+            let name = self.name.clone();
+            return Err(OpenError::Read { name, source });
+        }
+        self.has_ended = true;
+        self.fault = Some(format!(
+            "{} cannot be read to its end ({source}): what comes after that is not in this report.",
+            self.name
+        ));
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), OpenError> {
+        self.has_ended = true;
+        self.records.check_end().map_err(|source| self.bad(source))?;
+        let left = self.records.left_over();
+        if left > 0 {
+            self.fault = Some(format!(
+                "{} ends in the middle of a packet: its last {left} bytes are not in this report.",
+                self.name
+            ));
+        }
+        Ok(())
+    }
+
+    fn bad(&self, source: FileError) -> OpenError {
+        let name = self.name.clone();
+        OpenError::File { name, source }
+    }
+}
+
+/// Chunks that a thread reads ahead.
+const AHEAD: usize = 3;
+
+/// Bytes of memory that chunks share.
+const SLAB: usize = 1 << 20;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 << 10;
+
+/// Reads until the end, or until nobody wants more.
+fn read_all(from: Counted, give: &SyncSender<io::Result<Bytes>>) {
+    let mut from = match decompressed(from) {
+        Ok(from) => from,
+        Err(error) => {
+            // Whoever is gone needs no answer.
+            let _ = give.send(Err(error));
+            return;
+        }
+    };
+    let mut buffer = BytesMut::new();
+    loop {
+        if buffer.capacity() < CHUNK / 4 {
+            buffer = BytesMut::with_capacity(SLAB);
+        }
+        let room = buffer.capacity().min(CHUNK);
+        buffer.resize(room, 0);
+        let given = match from.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(length) => {
+                let chunk = buffer.split_to(length.min(room)).freeze();
+                buffer.clear();
+                give.send(Ok(chunk))
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            Err(error) => {
+                let _ = give.send(Err(error));
+                return;
+            }
+        };
+        if given.is_err() {
+            return;
+        }
+    }
+}
+
+/// What a file holds, by its first bytes.
+fn decompressed(mut from: Counted) -> io::Result<Box<dyn Read>> {
+    let mut magic = [0; 4];
+    let mut length = 0;
+    while let Some(rest) = magic.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match from.read(rest) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let first = io::Cursor::new(magic).take(length as u64);
+    let whole = first.chain(from);
+    Ok(match magic {
+        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
+        ZSTD => Box::new(ZstdFrames(Some(Box::new(whole)), None)),
+        _ => Box::new(whole),
+    })
+}
+
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// A file of zstd: one frame after another.
+struct ZstdFrames(Option<Box<dyn Read>>, Option<Box<Frame>>);
+
+type Frame = StreamingDecoder<Box<dyn Read>, ruzstd::decoding::FrameDecoder>;
+
+impl Read for ZstdFrames {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if let Some(frame) = &mut self.1 {
+                let length = frame.read(into)?;
+                if length > 0 {
+                    return Ok(length);
+                }
+                self.0 = self.1.take().map(|frame| frame.into_inner());
+            }
+            let Some(mut rest) = self.0.take() else { return Ok(0) };
+            let mut first = [0];
+            if rest.read(&mut first)? == 0 {
+                return Ok(0);
+            }
+            let rest: Box<dyn Read> = Box::new(io::Cursor::new(first).chain(rest));
+            let frame = StreamingDecoder::new(rest).map_err(io::Error::other)?;
+            self.1 = Some(Box::new(frame));
+        }
+    }
+}
+
+/// Counts bytes as they are stored.
+struct Counted {
+    from: Box<dyn Read + Send>,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.from.read(into)?;
+        self.read.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+/// A file that somebody else writes: its end comes when somebody says so.
+struct Growing {
+    file: File,
+    stop: Arc<AtomicBool>,
+}
+
+impl Read for Growing {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let length = self.file.read(into)?;
+            if length > 0 || self.stop.load(Ordering::Relaxed) {
+                return Ok(length);
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
