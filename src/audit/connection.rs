@@ -39,6 +39,8 @@ pub(super) struct ConnectionState {
     hidden_segments: u64,
     /// Chunks of requests that were left out before what came last.
     request_gaps: u64,
+    /// Requests that were not understood, or are counted as missing, and whose answers may still come.
+    unheard: u64,
     /// Since nothing waited, requests were left out, or answers.
     doubts: Doubts,
     session: Session,
@@ -83,6 +85,7 @@ impl ConnectionState {
             unnamed: 0,
             hidden_segments: 0,
             request_gaps: 0,
+            unheard: 0,
             doubts: Doubts::default(),
             session: Session::new(&connection, shown),
             connection,
@@ -169,16 +172,21 @@ impl ConnectionState {
                 (_, StreamItem::Lost(_)) => {}
                 (Direction::Request, StreamItem::Skipped { header, .. }) => {
                     self.arrived(header.opcode);
+                    self.unheard += 1;
                     each(&mut self.session, Found::UndecodedRequest);
                 }
                 // Only results are long.
                 (Direction::Request, StreamItem::Damaged(_) | StreamItem::Long(_)) => {
                     self.accounted += 1;
                     self.unnamed += 1;
+                    self.unheard += 1;
                     each(&mut self.session, Found::UndecodedRequest);
                 }
                 (Direction::Response, StreamItem::Skipped { header, .. }) => {
                     let waiting = self.waiting.remove(header.stream_id);
+                    if waiting.is_none() && header.opcode != Opcode::EVENT {
+                        self.unasked(&mut each);
+                    }
                     self.unanswered(waiting, false, &mut each);
                     each(&mut self.session, Found::LostResponse);
                 }
@@ -208,6 +216,7 @@ impl ConnectionState {
         let keeps_prepares = !self.connection.misses_prepares();
         let is_doubtful = |request: &Envelope| !(keeps_prepares && request.header.opcode == Opcode::PREPARE);
         for waiting in self.waiting.take(is_doubtful) {
+            self.unheard += 1;
             self.unanswered(Some(waiting), false, each);
         }
     }
@@ -258,6 +267,7 @@ impl ConnectionState {
     }
 
     fn tell_missing(&mut self, missing: Missing, each: &mut impl FnMut(&mut Session, Found)) {
+        self.unheard += missing.requests;
         if missing.requests > 0 || missing.opcodes.total() > 0 {
             each(&mut self.session, Found::Dropped(missing));
         }
@@ -311,7 +321,23 @@ impl ConnectionState {
                 };
                 each(&mut self.session, Found::Pair(pair));
             }
-            None => each(&mut self.session, Found::LostResponse),
+            None => {
+                self.unasked(each);
+                each(&mut self.session, Found::LostResponse);
+            }
+        }
+    }
+
+    /// An answer shows that there was a request: where a record has gaps nothing else may.
+    fn unasked(&mut self, each: &mut impl FnMut(&mut Session, Found)) {
+        if self.unheard > 0 {
+            self.unheard -= 1;
+        } else if self.connection.is_recorded() && self.connection.has_gaps() {
+            let missing = Missing {
+                requests: 1,
+                opcodes: OpcodeCounts::default(),
+            };
+            each(&mut self.session, Found::Dropped(missing));
         }
     }
 

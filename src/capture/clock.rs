@@ -13,7 +13,7 @@ pub struct Moment(i64);
 
 impl Moment {
     /// The moment `nanoseconds` after the Unix epoch.
-    pub fn from_unix_nanoseconds(nanoseconds: i64) -> Self {
+    pub const fn from_unix_nanoseconds(nanoseconds: i64) -> Self {
         Self(nanoseconds)
     }
 

@@ -46,6 +46,7 @@ pub struct Connection {
     ended: OnceLock<Box<OpcodeCounts>>,
     opaque: AtomicBool,
     closed: AtomicBool,
+    is_recorded: bool,
 }
 
 impl Connection {
@@ -66,7 +67,21 @@ impl Connection {
             ended: OnceLock::new(),
             opaque: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            is_recorded: false,
         }
+    }
+
+    /// A connection that is read from a record, which may lack any part of it.
+    pub fn recorded(id: ConnectionId, client: SocketAddr) -> Self {
+        Self {
+            is_recorded: true,
+            ..Self::new(id, client)
+        }
+    }
+
+    /// Whether nobody counted what is missing: see [`Connection::recorded`].
+    pub fn is_recorded(&self) -> bool {
+        self.is_recorded
     }
 
     /// Where its requests go; none where that is not known.

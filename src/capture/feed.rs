@@ -114,7 +114,11 @@ impl Feed {
             negotiated.start_segments();
         }
         self.cutter = Cutter::new(self.direction, Arc::clone(negotiated));
-        self.lose(0);
+        // Before the first boundary nothing is missing that could be counted.
+        if self.has_begun() {
+            self.lose(0);
+        }
+        self.gap = true;
     }
 
     /// Envelopes that have begun so far, as far as they can be told apart.

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::{Coverage, Report, load};
-use crate::{number, window::Reason};
+use crate::{
+    number,
+    window::{CaptureCoverage, Reason},
+};
 
 /// One sentence for each gap; names and CQL stand in backticks. Never empty: it says so where nothing was missed.
 pub(super) fn lines(report: &Report) -> Vec<String> {
@@ -20,6 +23,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     if lines.is_empty() {
         let requests = number::exact(report.coverage.requests);
         lines.push(match report.coverage.requests {
+            0 if report.coverage.capture.is_some() => "There are no requests in the capture.".to_owned(),
             0 => "No requests came this way. Whether there were any elsewhere cannot be seen from here."
                 .to_owned(),
             _ => format!("Nothing is known to be missing: of {requests} requests all were audited."),
@@ -39,6 +43,13 @@ fn counted(report: &Report) -> Vec<String> {
             number::bytes(coverage.dropped_bytes)
         ));
     }
+    if let Some(capture) = &coverage.capture {
+        lines.extend(of_capture(capture, coverage));
+    }
+    let as_it_came = match coverage.capture {
+        Some(_) => "could not be decoded",
+        None => "could not be decoded; forwarded as they came",
+    };
     let mut say = |count: u64, one: &str, many: &str, what: &str| {
         if count > 0 {
             lines.push(format!("{} {what}.", number::plural(count, one, many)));
@@ -48,7 +59,7 @@ fn counted(report: &Report) -> Vec<String> {
         coverage.undecoded,
         "request",
         "requests",
-        "could not be decoded; forwarded as they came",
+        as_it_came,
     );
     say(
         coverage.auditor_failures,
@@ -121,14 +132,65 @@ fn counted(report: &Report) -> Vec<String> {
     lines
 }
 
+/// What a packet capture lacks.
+fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<String> {
+    let mut lines = Vec::new();
+    if coverage.dropped > 0 && coverage.dropped_bytes == 0 {
+        lines.push(format!(
+            "At least {}{} of these connections are missing in the capture, wholly or in part.",
+            number::plural(coverage.dropped, "request", "requests"),
+            opcodes(&coverage.dropped_by_opcode),
+        ));
+    }
+    let bytes = [
+        (capture.lost_bytes, "were sent and are not in the capture: it lacks packets"),
+        (capture.cut_bytes, "were cut off by the snap length of the capture"),
+        (
+            capture.unplaced_bytes,
+            "could not be read: it is not known where a request or response begins, after missing bytes or in mid-connection",
+        ),
+    ];
+    let bytes = bytes.iter().filter(|(bytes, _)| *bytes > 0);
+    lines.extend(bytes.map(|(bytes, what)| format!("{} {what}.", number::bytes(*bytes))));
+    let connections = [
+        (
+            capture.begun_before,
+            "in the capture without its beginning: what was agreed or prepared before is found out as far as it shows",
+            "in the capture without their beginning: what was agreed or prepared before is found out as far as it shows",
+        ),
+        (
+            capture.one_way,
+            "captured in one direction only",
+            "captured in one direction only",
+        ),
+        (
+            capture.evicted_connections,
+            "given up, because there were too many at once",
+            "given up, because there were too many at once",
+        ),
+    ];
+    for (count, one, many) in connections {
+        if count > 0 {
+            let what = if count == 1 { one } else { many };
+            let connections = number::plural(count, "connection is", "connections are");
+            lines.push(format!("{connections} {what}."));
+        }
+    }
+    lines
+}
+
 /// What whole connections are missing.
 fn of_connections(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
+    let not_looked_into = match coverage.capture {
+        Some(_) => "not looked into",
+        None => "forwarded without being looked into",
+    };
     for (reason, &count) in &coverage.opaque_connections {
         say(
             count,
             "connection was",
             "connections were",
-            &format!("forwarded without being looked into: {}", in_words(reason)),
+            &format!("{not_looked_into}: {}", in_words(reason)),
         );
     }
     for (reason, &count) in &coverage.tls_failures {
@@ -252,6 +314,10 @@ const REASONS: &[(&str, &str)] = &[
     (Reason::NotApplicable.name(), "the statement has no partitions"),
     ("tls", "TLS on a port that was thought plain"),
     ("text", "text instead of CQL envelopes, such as an HTTP request"),
+    (
+        "no-place",
+        "in mid-connection, and nothing in it looks like CQL (it may be encrypted)",
+    ),
     ("unknown-version", "a protocol version that is not known"),
     ("wrong-direction", "envelopes of the wrong direction"),
     ("impossible-length", "an envelope of an impossible length"),

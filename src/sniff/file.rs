@@ -340,3 +340,172 @@ impl Interface {
         Moment::from_unix_nanoseconds(i64::try_from(nanoseconds).unwrap_or(0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    const PACKETS: [&[u8]; 3] = [b"first", b"", b"the last one"];
+
+    fn number(value: u32, is_big: bool) -> [u8; 4] {
+        if is_big { value.to_be_bytes() } else { value.to_le_bytes() }
+    }
+
+    /// Packets one second and five ticks apart.
+    fn pcap(is_big: bool, nanoseconds: bool) -> Vec<u8> {
+        let magic = if nanoseconds { 0xa1b2_3c4d } else { 0xa1b2_c3d4 };
+        let mut out = number(magic, is_big).to_vec();
+        let version = if is_big { [0, 2, 0, 4] } else { [2, 0, 4, 0] };
+        out.extend(version);
+        for value in [0, 0, 65_535, 1] {
+            out.extend(number(value, is_big));
+        }
+        for (at, packet) in (1..).zip(PACKETS) {
+            let length = packet.len() as u32;
+            for value in [at, at * 5, length, length + 100] {
+                out.extend(number(value, is_big));
+            }
+            out.extend(packet);
+        }
+        out
+    }
+
+    fn block(kind: u32, is_big: bool, body: &[u8]) -> Vec<u8> {
+        let padded = body.len().next_multiple_of(4);
+        let length = number(padded as u32 + 12, is_big);
+        [&number(kind, is_big), &length, body, &vec![0; padded - body.len()], &length].concat()
+    }
+
+    fn pcapng(is_big: bool) -> Vec<u8> {
+        let short = |value: u16| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
+        let section = [
+            &number(0x1a2b_3c4d, is_big)[..],
+            &short(1),
+            &short(0),
+            &[0xff; 8],
+        ]
+        .concat();
+        // Nanoseconds.
+        let interface = [
+            &short(1)[..],
+            &short(0),
+            &number(0, is_big),
+            &short(9),
+            &short(1),
+            &[9, 0, 0, 0],
+            &[0; 4],
+        ]
+        .concat();
+        let mut out = block(0x0a0d_0d0a, is_big, &section);
+        out.extend(block(1, is_big, &interface));
+        for (at, packet) in (1_u64..).zip(PACKETS) {
+            let ticks = at * 1_000_000_005;
+            let mut body = Vec::new();
+            for value in [0, (ticks >> 32) as u32, ticks as u32, packet.len() as u32, packet.len() as u32 + 100] {
+                body.extend(number(value, is_big));
+            }
+            body.extend(packet);
+            out.extend(block(6, is_big, &body));
+            // Something else that nobody needs.
+            out.extend(block(0x0bad, is_big, b"abc"));
+        }
+        out
+    }
+
+    fn read(bytes: &[u8], size: usize) -> (Vec<Packet>, Records, Option<FileError>) {
+        let mut records = Records::default();
+        let mut packets = Vec::new();
+        for chunk in bytes.chunks(size) {
+            records.feed(Bytes::copy_from_slice(chunk));
+            loop {
+                match records.next() {
+                    Ok(Some(packet)) => packets.push(packet),
+                    Ok(None) => break,
+                    Err(error) => return (packets, records, Some(error)),
+                }
+            }
+        }
+        (packets, records, None)
+    }
+
+    #[test]
+    fn every_format_is_read_in_pieces_of_any_size() {
+        let files = [
+            (pcap(false, false), 1_000),
+            (pcap(true, false), 1_000),
+            (pcap(false, true), 1),
+            (pcap(true, true), 1),
+            (pcapng(false), 1),
+            (pcapng(true), 1),
+        ];
+        for (file, tick) in files {
+            for size in 1..=file.len() {
+                let (packets, records, error) = read(&file, size);
+                assert_eq!(error, None);
+                assert_eq!(records.left_over(), 0);
+                let bytes: Vec<_> = packets.iter().map(|packet| &packet.bytes[..]).collect();
+                assert_eq!(bytes, PACKETS);
+                for (at, packet) in (1_i64..).zip(&packets) {
+                    assert_eq!(packet.at.unix_nanoseconds(), at * 1_000_000_000 + at * 5 * tick);
+                    assert_eq!((packet.link, packet.length), (1, packet.bytes.len() + 100));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_truncated_file_tells_what_was_there() {
+        let file = pcap(false, false);
+        for length in 0..file.len() {
+            let (packets, records, error) = read(&file[..length], 1_000);
+            assert_eq!(error, None);
+            let whole = [45, 61].iter().filter(|end| **end <= length).count();
+            assert_eq!(packets.len(), whole, "{length}");
+            let expected = match length {
+                0 => Err(FileError::Empty),
+                1..24 => Err(FileError::NotACapture),
+                _ => Ok(()),
+            };
+            assert_eq!(records.check_end(), expected, "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_capture_is_said_to_be_none() {
+        for bytes in [&b"PK\x03\x04 and more"[..], b"{\"json\": true}", &[0; 64]] {
+            assert_eq!(read(bytes, 1_000).2, Some(FileError::NotACapture));
+        }
+        let mut file = pcap(false, false);
+        file[24 + 8 + 3] = 0xff;
+        assert_eq!(read(&file, 1_000).2, Some(FileError::Damaged(24)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(
+            kind in 0_u8..6,
+            changed in vec((any::<prop::sample::Index>(), any::<u8>()), 0..8),
+            tail in vec(any::<u8>(), 0..100),
+            size in 1_usize..300,
+        ) {
+            let mut file = match kind {
+                0 => Vec::new(),
+                1 => vec![0x0a, 0x0d, 0x0d, 0x0a],
+                2 => pcap(false, false),
+                3 => pcap(true, true),
+                4 => pcapng(true),
+                _ => pcapng(false),
+            };
+            file.extend(tail);
+            for (at, byte) in changed {
+                if !file.is_empty() {
+                    let at = at.index(file.len());
+                    file[at] = byte;
+                }
+            }
+            read(&file, size);
+        }
+    }
+}

@@ -103,7 +103,7 @@ impl Flows {
             self.evict();
         }
         let (client, server) = ends;
-        let connection = Arc::new(Connection::new(ConnectionId(self.next), client));
+        let connection = Arc::new(Connection::recorded(ConnectionId(self.next), client));
         connection.reaches(server);
         self.next += 1;
         let mut flow = Flow::new(connection, &segment, &self.queue, &mut self.losses);
@@ -219,5 +219,206 @@ impl Flows {
     /// Other ports whose traffic looks like CQL, with how many packets do.
     pub fn ports_like_cql(&self) -> BTreeMap<u16, u64> {
         self.probe.ports()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+    use super::*;
+    use crate::sniff::testing::{Talk, follow, query, void};
+    use cqlens_proto::envelope::Version;
+    use proptest::{collection::vec, prelude::*};
+
+    const CQL: &str = "SELECT name, email FROM users WHERE id = 4711 AND day = '2026-11-22'";
+
+    /// Requests and their answers, one after the other.
+    fn session(talk: &mut Talk, count: i16, size: usize) -> Vec<Segment> {
+        (0..count)
+            .flat_map(|stream| {
+                let mut segments = talk.say(Direction::Request, &query(Version::V4, stream, CQL), size);
+                segments.extend(talk.say(Direction::Response, &void(Version::V4, stream), size));
+                segments
+            })
+            .collect()
+    }
+
+    fn whole(talk: &mut Talk, count: i16, size: usize) -> Vec<Segment> {
+        [talk.open(), session(talk, count, size), talk.close()].concat()
+    }
+
+    #[test]
+    fn a_whole_session_is_told_whole() {
+        for size in [1, 7, 50, 1_448] {
+            let told = follow(whole(&mut Talk::new((u32::MAX - 100, 77)), 20, size));
+            assert_eq!((told.requests.len(), told.responses.len()), (20, 20), "{size}");
+            assert_eq!(told.losses, Losses::default());
+        }
+    }
+
+    #[test]
+    fn an_answer_that_was_captured_before_its_request_comes_after_it() {
+        let mut talk = Talk::new((5, 6));
+        let mut segments = talk.open();
+        let mut exchange = session(&mut talk, 2, 1_448);
+        exchange.swap(0, 1);
+        segments.extend(exchange);
+        let told = follow(segments);
+        let directions: Vec<_> = told.captures.iter().map(|capture| capture.direction).collect();
+        let (request, response) = (Direction::Request, Direction::Response);
+        assert_eq!(directions, [request, response, request, response]);
+        assert_eq!(told.losses, Losses::default());
+    }
+
+    #[test]
+    fn a_request_that_the_capture_lacks_is_missed_by_its_answer() {
+        let mut talk = Talk::new((5, 6));
+        let mut segments = whole(&mut talk, 3, 1_448);
+        let lost = segments.remove(5);
+        let told = follow(segments);
+        assert_eq!(told.losses.lost_bytes, lost.payload.len() as u64);
+        assert_eq!((told.requests.len(), told.responses.len()), (2, 3));
+        assert_eq!(told.losses.unplaced_bytes, 0);
+    }
+
+    #[test]
+    fn a_snap_length_costs_the_envelopes_that_it_cuts_and_no_others() {
+        let mut segments = whole(&mut Talk::new((5, 6)), 10, 1_448);
+        let mut cut = 0;
+        for segment in segments.iter_mut().skip(3).step_by(4) {
+            let keep = segment.payload.len().min(20);
+            segment.cut = segment.payload.len() - keep;
+            segment.payload.truncate(keep);
+            cut += segment.cut;
+        }
+        let told = follow(segments);
+        assert_eq!(told.losses.cut_bytes, cut as u64);
+        assert_eq!((told.requests.len(), told.skipped), (5, 5));
+        assert_eq!(told.responses.len(), 10);
+        assert_eq!(told.losses.unplaced_bytes, 0);
+    }
+
+    #[test]
+    fn a_capture_that_begins_in_mid_connection_finds_its_place() {
+        let segments = whole(&mut Talk::new((5, 6)), 10, 30);
+        for from in 1..segments.len() - 12 {
+            let told = follow(segments[from..].to_vec());
+            assert_eq!(told.losses.begun_before, u64::from(from > 1), "{from}");
+            assert!(told.requests.len() <= 10 && told.requests.len() + from / 4 + 2 >= 10, "{from}");
+            assert!(told.losses.unplaced_bytes < 200, "{from}");
+        }
+    }
+
+    #[test]
+    fn one_direction_alone_is_told() {
+        for direction in [Direction::Request, Direction::Response] {
+            let mut segments = whole(&mut Talk::new((5, 6)), 10, 1_448);
+            segments.retain(|segment| (segment.to.port() == 9042) == (direction == Direction::Request));
+            let told = follow(segments);
+            assert_eq!(told.losses.one_way, 1);
+            assert_eq!(told.losses.missing_bytes(), 0);
+            assert_eq!(told.requests.len() + told.responses.len(), 10);
+        }
+    }
+
+    #[test]
+    fn a_port_that_is_used_again_is_another_connection() {
+        let mut first = whole(&mut Talk::new((5, 6)), 2, 1_448);
+        first.truncate(first.len() - 2);
+        let mut next = Talk::new((90_000, 1_000_000));
+        next.at += 1_000_000_000;
+        let told = follow([first, whole(&mut next, 3, 1_448)].concat());
+        assert_eq!((told.requests.len(), told.losses), (5, Losses::default()));
+    }
+
+    #[test]
+    fn tls_is_said_once_with_its_server() {
+        let mut talk = Talk::new((5, 6));
+        let mut segments = talk.open();
+        segments.extend(talk.say(Direction::Request, &[0x16, 3, 1, 0, 5, 1, 2, 3, 4, 5], 1_448));
+        segments.extend(talk.say(Direction::Response, &[0x16, 3, 3, 0, 1, 9], 1_448));
+        let losses = follow(segments).losses;
+        assert_eq!(losses.opaque, BTreeMap::from([("tls", 1)]));
+        assert_eq!(losses.tls_servers, [talk.server].into());
+    }
+
+    #[test]
+    fn other_ports_that_speak_cql_are_found() {
+        let mut talk = Talk::new((5, 6));
+        talk.server.set_port(9043);
+        let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
+        let mut flows = Flows::new(queue, vec![9042]);
+        for segment in whole(&mut talk, 4, 1_448) {
+            flows.take(segment);
+        }
+        assert_eq!(flows.ports_like_cql(), BTreeMap::from([(9043, 8)]));
+        assert_eq!(flows.segments(), 0);
+    }
+
+    #[test]
+    fn no_more_connections_are_kept_than_there_is_room_for() {
+        let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
+        let mut flows = Flows::new(queue, vec![9042]);
+        for number in 0..MAX_CONNECTIONS + 100 {
+            let mut talk = Talk::new((5, 6));
+            talk.client = SocketAddr::new(
+                std::net::Ipv4Addr::from(number as u32).into(),
+                1_024,
+            );
+            talk.at += number as i64;
+            flows.take(talk.open().remove(0));
+        }
+        assert!(flows.flows.len() <= MAX_CONNECTIONS);
+        assert_eq!(flows.take_losses().evicted_connections, MAX_CONNECTIONS as u64 / 16);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn no_order_and_no_loss_invents_a_request_and_every_lost_byte_is_counted(
+            size in 5_usize..200,
+            lost in vec(any::<prop::sample::Index>(), 0..6),
+            moved in vec((any::<prop::sample::Index>(), 1_usize..4), 0..6),
+            again in vec(any::<prop::sample::Index>(), 0..6),
+            first in any::<(u32, u32)>(),
+        ) {
+            let mut talk = Talk::new(first);
+            let opening = talk.open();
+            let mut data = session(&mut talk, 12, size);
+            // What comes last shows what was lost before.
+            let mut end = session(&mut talk, 2, 1_448);
+            end.extend(talk.close());
+            let mut expected = 0;
+            for index in &lost {
+                let segment = data.remove(index.index(data.len()));
+                expected += segment.payload.len() as u64;
+            }
+            for index in &again {
+                let segment = data[index.index(data.len())].clone();
+                data.push(segment);
+            }
+            for (index, by) in &moved {
+                let from = index.index(data.len());
+                let to = (from + by).min(data.len() - 1);
+                let segment = data.remove(from);
+                data.insert(to, segment);
+            }
+            let told = follow([opening, data, end].concat());
+            let known = query(Version::V4, 0, CQL);
+            prop_assert!(told.requests.len() <= 14);
+            for request in &told.requests {
+                prop_assert_eq!(&request.body[..], &known[9..]);
+            }
+            let mut streams: Vec<_> = told.requests.iter().map(|request| request.header.stream_id.0).collect();
+            streams.sort_unstable();
+            // 0 and 1 come again at the end.
+            prop_assert!(streams.windows(3).all(|three| three[0] != three[2]));
+            prop_assert_eq!(told.losses.lost_bytes, expected);
+            if expected == 0 {
+                prop_assert_eq!(told.requests.len(), 14);
+                prop_assert_eq!(told.losses, Losses::default());
+            }
+        }
     }
 }

@@ -225,3 +225,136 @@ const LINK_COOKED: i32 = 113;
 const LINK_IPV4: i32 = 228;
 const LINK_IPV6: i32 = 229;
 const LINK_COOKED_2: i32 = 276;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use etherparse::{IpFragOffset, Ipv4Header, PacketBuilder, PacketBuilderStep, IpHeaders, TcpHeader};
+    use proptest::{collection::vec, prelude::*};
+
+    fn packet(link: i32, bytes: Vec<u8>) -> Packet {
+        Packet {
+            at: Moment::from_unix_nanoseconds(7),
+            link,
+            length: bytes.len(),
+            bytes: bytes.into(),
+        }
+    }
+
+    fn with_tcp(step: PacketBuilderStep<IpHeaders>) -> Vec<u8> {
+        let mut out = Vec::new();
+        step.tcp(40_000, 9_042, 1_000, 1_024)
+            .ack(2_000)
+            .write(&mut out, b"payload")
+            .unwrap();
+        out
+    }
+
+    fn v4() -> Vec<u8> {
+        with_tcp(PacketBuilder::ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64))
+    }
+
+    fn v6() -> Vec<u8> {
+        with_tcp(PacketBuilder::ipv6([1; 16], [2; 16], 64))
+    }
+
+    fn check(link: i32, bytes: Vec<u8>) {
+        let mut packets = Packets::default();
+        let segment = packets.read(&packet(link, bytes)).unwrap();
+        assert_eq!((segment.from.port(), segment.to.port()), (40_000, 9_042));
+        assert_eq!((segment.sequence, segment.acknowledgment), (1_000, Some(2_000)));
+        assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
+        assert_eq!(packets.passed, Passed::default());
+    }
+
+    #[test]
+    fn link_layers_are_taken_off() {
+        let ethernet = || PacketBuilder::ethernet2([1; 6], [2; 6]);
+        check(LINK_ETHERNET, with_tcp(ethernet().ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)));
+        check(LINK_ETHERNET, with_tcp(ethernet().ipv6([1; 16], [2; 16], 64)));
+        let vlan = ethernet().single_vlan(etherparse::VlanId::try_new(7).unwrap());
+        check(LINK_ETHERNET, with_tcp(vlan.ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64)));
+        for (ip, kind, family) in [(v4(), [8, 0], [2, 0, 0, 0]), (v6(), [0x86, 0xdd], [0, 0, 0, 30])] {
+            check(LINK_RAW, ip.clone());
+            check(LINK_NULL, [&family[..], &ip].concat());
+            check(LINK_LOOP, [&family[..], &ip].concat());
+            check(LINK_COOKED, [&[0; 14][..], &kind, &ip].concat());
+            check(LINK_COOKED_2, [&kind[..], &[0; 18], &ip].concat());
+        }
+    }
+
+    #[test]
+    fn padding_is_no_payload_and_what_was_cut_off_is_told() {
+        let mut packets = Packets::default();
+        let padded = [v4(), vec![0; 20]].concat();
+        let segment = packets.read(&packet(LINK_RAW, padded)).unwrap();
+        assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
+        for (ip, headers) in [(v4(), 40), (v6(), 60)] {
+            let segment = packets.read(&packet(LINK_RAW, ip[..headers + 3].to_vec())).unwrap();
+            assert_eq!((&segment.payload[..], segment.cut), (&b"pay"[..], 4));
+            assert!(packets.read(&packet(LINK_RAW, ip[..headers - 1].to_vec())).is_none());
+        }
+        assert_eq!(packets.passed.unreadable, 2);
+    }
+
+    #[test]
+    fn fragments_are_put_together_in_any_order() {
+        let tcp = {
+            let mut out = Vec::new();
+            TcpHeader::new(40_000, 9_042, 1_000, 1_024).write(&mut out).unwrap();
+            [out, vec![7; 3_000]].concat()
+        };
+        let fragment = |from: usize, to: usize| {
+            let part = &tcp[from..to];
+            let length = u16::try_from(part.len()).unwrap();
+            let mut header = Ipv4Header::new(length, 64, ip_number::TCP, [10, 0, 0, 1], [10, 0, 0, 2]).unwrap();
+            header.identification = 9;
+            header.dont_fragment = false;
+            header.more_fragments = to < tcp.len();
+            header.fragment_offset = IpFragOffset::try_new(u16::try_from(from / 8).unwrap()).unwrap();
+            let mut out = Vec::new();
+            header.write(&mut out).unwrap();
+            packet(LINK_RAW, [&out[..], part].concat())
+        };
+        let mut packets = Packets::default();
+        assert!(packets.read(&fragment(1_600, tcp.len())).is_none());
+        assert!(packets.read(&fragment(0, 800)).is_none());
+        let segment = packets.read(&fragment(800, 1_600)).unwrap();
+        assert_eq!((segment.payload.len(), segment.from.port()), (3_000, 40_000));
+        // Fragments without the others are given up.
+        for number in 0..3 * MAX_FRAGMENTS {
+            let mut alone = fragment(0, 800).bytes.to_vec();
+            let number = u16::try_from(number).unwrap().to_be_bytes();
+            (alone[4], alone[5]) = (number[0], number[1]);
+            assert!(packets.read(&packet(LINK_RAW, alone)).is_none());
+        }
+        assert_eq!(packets.passed.fragments, 2 * MAX_FRAGMENTS as u64);
+    }
+
+    #[test]
+    fn an_unknown_link_layer_is_counted() {
+        let mut packets = Packets::default();
+        assert!(packets.read(&packet(147, v4())).is_none());
+        assert_eq!(packets.passed.unknown_link, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(
+            link in prop_oneof![Just(0), Just(1), Just(12), Just(108), Just(113), Just(276), any::<i32>()],
+            bytes in vec(any::<u8>(), 0..200),
+            begin in any::<bool>(),
+            changed in vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+        ) {
+            let mut bytes = if begin { [v4(), bytes].concat() } else { bytes };
+            for (at, byte) in changed {
+                if !bytes.is_empty() {
+                    let at = at.index(bytes.len());
+                    bytes[at] = byte;
+                }
+            }
+            Packets::default().read(&packet(if begin { LINK_RAW } else { link }, bytes));
+        }
+    }
+}

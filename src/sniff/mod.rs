@@ -16,6 +16,8 @@ mod resync;
 mod side;
 mod source;
 mod tcp;
+#[cfg(test)]
+mod testing;
 
 pub use file::{FileError, Packet, Records};
 pub use flows::{Flows, MAX_CONNECTIONS};

@@ -10,7 +10,7 @@ use cqlens_proto::{
     compress::{Compression, decompress_body},
     cutter::Framing,
     envelope::{Direction, Envelope, Flags, HEADER_LEN, Header, Opcode, StreamId, Version},
-    message::{Extensions, Request, Response},
+    message::{BatchQuery, Extensions, Request, Response},
     segment::{self, Encoding, SegmentHeader, TRAILER_LEN},
 };
 
@@ -370,29 +370,65 @@ fn tells(header: &Header, body: &[u8]) -> Option<(bool, Compression)> {
     } else {
         (Bytes::copy_from_slice(body), Compression::None)
     };
-    let is_empty = body.is_empty();
     let envelope = Envelope {
         header: *header,
         body,
     };
-    let decodes = match header.direction {
-        Direction::Request => request_tells(&envelope),
-        Direction::Response => Response::decode(&envelope, Extensions::NONE).is_ok(),
+    let is_telling = match header.direction {
+        Direction::Request => request_tells(&envelope)?,
+        Direction::Response => response_tells(&envelope)?,
     };
-    decodes.then_some((!is_empty, compression))
+    Some((is_telling, compression))
 }
 
-fn request_tells(envelope: &Envelope) -> bool {
-    let Ok(decoded) = Request::decode(envelope, Extensions::NONE) else {
-        return false;
-    };
+/// None where it is no request. Bodies that are empty, or have hardly any form, tell nothing.
+fn request_tells(envelope: &Envelope) -> Option<bool> {
+    let decoded = Request::decode(envelope, Extensions::NONE).ok()?;
     match decoded.message {
-        Request::Query(query) => is_cql(query.query),
-        Request::Prepare(prepare) => is_cql(prepare.query),
-        // An MD5 of the statement, in all servers.
-        Request::Execute(execute) => execute.id.0.len() == 16,
-        _ => true,
+        Request::Options => envelope.body.is_empty().then_some(false),
+        Request::AuthResponse(_) => Some(false),
+        Request::Startup(startup) => startup.get("CQL_VERSION").map(|_| true),
+        Request::Register(register) => {
+            let names = ["SCHEMA_CHANGE", "TOPOLOGY_CHANGE", "STATUS_CHANGE"];
+            let known = register.event_types.iter().any(|name| names.contains(name));
+            known.then_some(true)
+        }
+        Request::Query(query) => is_cql(query.query).then_some(true),
+        Request::Prepare(prepare) => is_cql(prepare.query).then_some(true),
+        Request::Execute(execute) => is_id(execute.id.0).then_some(true),
+        Request::Batch(batch) => {
+            let fits = batch.statements.iter().all(|statement| match statement.query {
+                BatchQuery::Text(text) => is_cql(text),
+                BatchQuery::Prepared(id) => is_id(id.0),
+            });
+            fits.then_some(!batch.statements.is_empty())
+        }
+        _ => None,
     }
+}
+
+/// None where it is no response.
+fn response_tells(envelope: &Envelope) -> Option<bool> {
+    let decoded = Response::decode(envelope, Extensions::NONE).ok()?;
+    match decoded.message {
+        Response::Ready => envelope.body.is_empty().then_some(false),
+        Response::Error(error) => {
+            let is_text = !error.message.is_empty() && !error.message.contains(char::is_control);
+            Some(is_text)
+        }
+        Response::Result(_) | Response::Event(_) => Some(true),
+        Response::Supported(_) => {
+            let text = b"CQL_VERSION";
+            let found = envelope.body.windows(text.len()).any(|window| window == text);
+            found.then_some(true)
+        }
+        _ => Some(false),
+    }
+}
+
+/// An MD5 of the statement, in all servers.
+fn is_id(id: &[u8]) -> bool {
+    id.len() == 16
 }
 
 fn is_cql(text: &str) -> bool {
@@ -400,4 +436,130 @@ fn is_cql(text: &str) -> bool {
         .chars()
         .next()
         .is_some_and(|first| first.is_ascii_alphabetic() || matches!(first, '-' | '/' | '('))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use bytes::BytesMut;
+    use cqlens_proto::{
+        compress::encode_compressed,
+        message::{Consistency, Dialect, Extras, Query, QueryParameters},
+    };
+    use proptest::{collection::vec, prelude::*};
+
+    const AT: Moment = Moment::from_unix_nanoseconds(0);
+
+    fn query(version: Version, stream: i16, cql: &str, compression: Compression) -> Vec<u8> {
+        let envelope = Request::Query(Query {
+            query: cql,
+            parameters: QueryParameters::new(Consistency::One),
+        })
+        .to_envelope(Dialect::new(version), StreamId(stream), &Extras::default())
+        .unwrap();
+        let mut out = BytesMut::new();
+        encode_compressed(&envelope, compression, &mut out).unwrap();
+        out.to_vec()
+    }
+
+    fn find(bytes: &[u8], direction: Direction, known: Known) -> Option<(usize, Place)> {
+        let (_, found) = Search::default().add(direction, known, bytes, AT);
+        found.map(|found| (found.lost, found.place))
+    }
+
+    #[test]
+    fn the_next_envelope_is_found_from_any_byte_of_the_one_before() {
+        let cql = "SELECT name FROM users WHERE id = 12345";
+        for compression in [Compression::None, Compression::Lz4, Compression::Snappy] {
+            let one = query(Version::V4, 1, cql, compression);
+            let two = query(Version::V4, 2, &cql.repeat(3), compression);
+            let bytes = [one.clone(), two].concat();
+            for from in 1..one.len() {
+                let (lost, place) = find(&bytes[from..], Direction::Request, Known::default()).unwrap();
+                assert_eq!((from, lost), (from, one.len() - from));
+                assert_eq!(place.framing, Framing::Envelopes);
+                assert_eq!(place.version, Some(Version::V4));
+            }
+        }
+    }
+
+    #[test]
+    fn the_next_segment_is_found_with_its_encoding() {
+        for encoding in [Encoding::Plain, Encoding::Lz4] {
+            let payload = query(Version::V5, 1, "SELECT * FROM a.b WHERE id = 1", Compression::None);
+            let mut one = BytesMut::new();
+            segment::encode_envelopes(encoding, &payload.repeat(4), &mut one).unwrap();
+            let bytes = [&one[..], &one[..]].concat();
+            for from in 1..one.len() {
+                let (lost, place) = find(&bytes[from..], Direction::Request, Known::default()).unwrap();
+                assert_eq!(lost, one.len() - from);
+                assert_eq!(place.framing, Framing::Segments(encoding));
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_is_found_wherever_pieces_end() {
+        let one = query(Version::V4, 1, "SELECT name FROM users WHERE id = 12345", Compression::None);
+        let bytes = [&one[20..], &one[..], &one[..]].concat();
+        for size in 1..bytes.len() {
+            let mut search = Search::default();
+            let mut found = None;
+            let mut seen = 0;
+            for piece in bytes.chunks(size) {
+                seen += piece.len();
+                found = search.add(Direction::Request, Known::default(), piece, AT).1;
+                if found.is_some() {
+                    break;
+                }
+            }
+            let found = found.unwrap();
+            assert_eq!(found.lost, one.len() - 20, "pieces of {size}");
+            let pieces: Vec<u8> = found.pieces.iter().flat_map(|(bytes, _)| bytes.to_vec()).collect();
+            assert_eq!(pieces, bytes[found.lost..seen]);
+        }
+    }
+
+    #[test]
+    fn a_bound_int_before_an_empty_value_is_no_options() {
+        let values = [0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 0];
+        assert_eq!(find(&values, Direction::Request, Known::default()), None);
+        assert_eq!(find(&values.repeat(20), Direction::Request, Known::default()), None);
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_and_what_is_given_up_is_counted() {
+        let mut search = Search::default();
+        let (mut forgotten, piece) = (0, vec![0xfe; 10_000]);
+        for _ in 0..1_000 {
+            forgotten += search.add(Direction::Response, Known::default(), &piece, AT).0;
+            assert!(search.kept() <= MAX_KEPT);
+        }
+        assert_eq!(forgotten + search.kept(), 10_000_000);
+        let one = query(Version::V4, 1, "SELECT name FROM users WHERE id = 12345", Compression::None);
+        let (_, found) = search.add(Direction::Request, Known::default(), &one, AT);
+        let found = found.unwrap();
+        assert_eq!(found.pieces, [(Bytes::from(one), AT)]);
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_are_no_place(bytes in vec(any::<u8>(), 0..1_500)) {
+            for direction in [Direction::Request, Direction::Response] {
+                prop_assert_eq!(find(&bytes, direction, Known::default()), None);
+            }
+        }
+
+        /// Bytes as bodies have them: small numbers and lengths.
+        #[test]
+        fn numbers_and_lengths_are_no_place(
+            words in vec(prop_oneof![0_u32..20, Just(0x8400_0000), Just(u32::MAX), any::<u32>()], 0..400),
+        ) {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+            for from in 0..4.min(bytes.len()) {
+                prop_assert_eq!(find(&bytes[from..], Direction::Request, Known::default()), None);
+            }
+        }
+    }
 }

@@ -243,3 +243,122 @@ pub(super) fn distance(from: u32, to: u32) -> i32 {
 fn low(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+    use super::*;
+    use proptest::{collection::vec, prelude::*};
+
+    fn part(sequence: u32, bytes: &[u8]) -> Part {
+        Part {
+            sequence,
+            bytes: Bytes::copy_from_slice(bytes),
+            cut: 0,
+            at: Moment::from_unix_nanoseconds(0),
+            acknowledgment: None,
+        }
+    }
+
+    /// What came out: bytes, and none for each that is missing.
+    #[derive(Debug, Default, PartialEq)]
+    struct Out(Vec<Option<u8>>);
+
+    impl Out {
+        fn add(&mut self, part: &Part) {
+            self.0.extend(part.bytes.iter().copied().map(Some));
+            self.0.extend(std::iter::repeat_n(None, part.cut));
+        }
+
+        fn take(&mut self, order: &mut Order, segment: Part) {
+            if let Some(part) = order.take(segment, true) {
+                self.add(&part);
+            }
+            self.pop(order);
+        }
+
+        fn pop(&mut self, order: &mut Order) {
+            while let Some(part) = order.pop(|_| true) {
+                self.add(&part);
+            }
+        }
+
+        fn end(mut self, order: &mut Order) -> Vec<Option<u8>> {
+            while let Some((missing, _)) = order.give_up() {
+                self.0.extend(std::iter::repeat_n(None, missing));
+                self.pop(order);
+            }
+            self.0
+        }
+    }
+
+    #[test]
+    fn what_comes_twice_in_other_pieces_comes_out_once() {
+        let mut order = Order::default();
+        order.begin(u32::MAX - 2);
+        let mut out = Out::default();
+        for (sequence, bytes) in [(u32::MAX - 2, &b"abc"[..]), (1, b"ef"), (u32::MAX, b"cdef"), (0, b"defg")] {
+            out.take(&mut order, part(sequence, bytes));
+        }
+        let whole: Vec<_> = b"abcdefg".iter().copied().map(Some).collect();
+        assert_eq!(out.end(&mut order), whole);
+        assert_eq!((order.waiting_bytes(), order.since()), (0, None));
+    }
+
+    #[test]
+    fn what_a_snap_length_has_cut_off_is_missing_where_it_was() {
+        let mut order = Order::default();
+        let mut out = Out::default();
+        out.take(&mut order, Part { cut: 2, ..part(7, b"ab") });
+        out.take(&mut order, part(9, b"cdef"));
+        let expected = [Some(b'a'), Some(b'b'), None, None, Some(b'e'), Some(b'f')];
+        assert_eq!(out.end(&mut order), expected);
+    }
+
+    #[test]
+    fn too_much_that_waits_is_noticed() {
+        let mut order = Order::default();
+        order.begin(0);
+        for number in 0..=MAX_WAITING as u32 {
+            assert!(!order.is_full());
+            order.take(part(10 + number, b"x"), true);
+        }
+        assert!(order.is_full());
+    }
+
+    proptest! {
+        #[test]
+        fn any_order_duplicates_and_overlaps_give_the_same_bytes_and_what_never_came_is_missing(
+            start in prop_oneof![Just(0_u32), Just(u32::MAX - 50), any::<u32>()],
+            content in vec(any::<u8>(), 1..400),
+            segments in vec((any::<prop::sample::Index>(), 1_usize..60), 1..60),
+            whole in any::<bool>(),
+        ) {
+            let mut segments: Vec<_> = segments
+                .iter()
+                .map(|(from, length)| {
+                    let from = from.index(content.len());
+                    (from, content.len().min(from + length))
+                })
+                .collect();
+            if whole {
+                segments.extend((0..content.len()).step_by(7).map(|from| (from, content.len().min(from + 7))));
+            }
+            let mut order = Order::default();
+            order.begin(start);
+            let mut out = Out::default();
+            let mut expected = vec![None; content.len()];
+            for (from, to) in &segments {
+                out.take(&mut order, part(start.wrapping_add(*from as u32), &content[*from..*to]));
+                for at in *from..*to {
+                    expected[at] = Some(content[at]);
+                }
+            }
+            // Nothing tells of what would have followed the last bytes that came.
+            let last = expected.iter().rposition(Option::is_some).unwrap();
+            expected.truncate(last + 1);
+            prop_assert_eq!(out.end(&mut order), expected);
+            prop_assert_eq!(order.waiting_bytes(), 0);
+        }
+    }
+}

@@ -16,7 +16,7 @@ pub struct Coverage {
     pub requests: u64,
     /// Requests that were decoded, matched with their answer and counted (answered or not).
     pub audited: u64,
-    /// Requests left out because the audit was behind. Compressed segments of version 5 count as one request each.
+    /// Requests left out because the audit was behind, or missing in a capture. Compressed segments of version 5 count as one request each.
     pub dropped: u64,
     /// Of those, what is known of their opcodes; what was in compressed segments is not.
     pub dropped_by_opcode: BTreeMap<String, u64>,
@@ -68,13 +68,13 @@ pub struct Coverage {
     /// Token range reads whose sweep was given up half-way, because too many other sweeps went on.
     pub sweeps_forgotten: u64,
     /// What a packet capture lacked, where that was the source.
-    #[serde(skip_serializing_if = "CaptureCoverage::is_empty")]
-    pub capture: CaptureCoverage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capture: Option<CaptureCoverage>,
     /// What the reader must know before any number, in whole sentences (traffic may bypass the proxy, no schema, …).
     pub notices: std::collections::BTreeSet<String>,
 }
 
-/// What packet captures lack. All zero for a proxy, which sees everything.
+/// What packet captures lack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CaptureCoverage {
@@ -93,11 +93,6 @@ pub struct CaptureCoverage {
 }
 
 impl CaptureCoverage {
-    /// Whether nothing was missing.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     fn merge(&mut self, other: &Self) {
         self.lost_bytes += other.lost_bytes;
         self.cut_bytes += other.cut_bytes;
@@ -132,7 +127,9 @@ impl Coverage {
         self.reads_forgotten += other.reads_forgotten;
         self.retries_forgotten += other.retries_forgotten;
         self.sweeps_forgotten += other.sweeps_forgotten;
-        self.capture.merge(&other.capture);
+        if let Some(capture) = &other.capture {
+            self.capture.get_or_insert_default().merge(capture);
+        }
         add_counts(&mut self.dropped_by_opcode, &other.dropped_by_opcode);
         add_counts(&mut self.unknown_reasons, &other.unknown_reasons);
         add_counts(&mut self.opaque_connections, &other.opaque_connections);

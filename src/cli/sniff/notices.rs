@@ -9,7 +9,7 @@ use crate::{
 
 /// Adds what was lost to the counts of a window.
 pub(super) fn count(coverage: &mut Coverage, losses: &Losses) {
-    let capture = &mut coverage.capture;
+    let capture = coverage.capture.get_or_insert_default();
     capture.lost_bytes += losses.lost_bytes;
     capture.cut_bytes += losses.cut_bytes;
     capture.unplaced_bytes += losses.unplaced_bytes;

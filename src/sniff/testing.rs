@@ -1,0 +1,184 @@
+//! Conversations to take apart: what client and server said, as segments and packets.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+
+use std::{net::SocketAddr, sync::Arc};
+
+use bytes::{Bytes, BytesMut};
+use cqlens_proto::{
+    cutter::Negotiated,
+    envelope::{Direction, Envelope, Header, Opcode, StreamId, Version},
+    message::{Consistency, Dialect, Extras, Query, QueryParameters, Request},
+    stream::{EnvelopeStream, Gap, StreamItem},
+};
+
+use super::{Flows, Losses, Segment};
+use crate::capture::{Capture, Limits, Moment, Queue};
+
+/// A connection as both sides speak.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) client: SocketAddr,
+    pub(super) server: SocketAddr,
+    /// The next numbers of client and server.
+    pub(super) next: (u32, u32),
+    pub(super) at: i64,
+}
+
+impl Talk {
+    pub(super) fn new(first: (u32, u32)) -> Self {
+        Self {
+            client: "10.0.0.1:40000".parse().unwrap(),
+            server: "10.0.0.2:9042".parse().unwrap(),
+            next: first,
+            at: 1_700_000_000_000_000_000,
+        }
+    }
+
+    /// The three segments that open it.
+    pub(super) fn open(&mut self) -> Vec<Segment> {
+        let mut syn = self.segment(Direction::Request, Bytes::new());
+        (syn.syn, syn.acknowledgment) = (true, None);
+        self.next.0 = self.next.0.wrapping_add(1);
+        let mut answer = self.segment(Direction::Response, Bytes::new());
+        answer.syn = true;
+        self.next.1 = self.next.1.wrapping_add(1);
+        vec![syn, answer, self.segment(Direction::Request, Bytes::new())]
+    }
+
+    /// One side says `bytes`, having heard all that the other has said.
+    pub(super) fn say(&mut self, direction: Direction, bytes: &[u8], size: usize) -> Vec<Segment> {
+        bytes
+            .chunks(size.max(1))
+            .map(|bytes| {
+                let segment = self.segment(direction, Bytes::copy_from_slice(bytes));
+                let next = match direction {
+                    Direction::Request => &mut self.next.0,
+                    Direction::Response => &mut self.next.1,
+                };
+                *next = next.wrapping_add(bytes.len() as u32);
+                segment
+            })
+            .collect()
+    }
+
+    /// Both sides end it.
+    pub(super) fn close(&mut self) -> Vec<Segment> {
+        [Direction::Request, Direction::Response]
+            .map(|direction| {
+                let mut segment = self.segment(direction, Bytes::new());
+                segment.fin = true;
+                segment
+            })
+            .to_vec()
+    }
+
+    fn segment(&mut self, direction: Direction, payload: Bytes) -> Segment {
+        self.at += 100_000;
+        let (from, to, sequence, acknowledgment) = match direction {
+            Direction::Request => (self.client, self.server, self.next.0, self.next.1),
+            Direction::Response => (self.server, self.client, self.next.1, self.next.0),
+        };
+        Segment {
+            at: Moment::from_unix_nanoseconds(self.at),
+            from,
+            to,
+            sequence,
+            acknowledgment: Some(acknowledgment),
+            syn: false,
+            fin: false,
+            rst: false,
+            payload,
+            cut: 0,
+        }
+    }
+}
+
+/// A QUERY.
+pub(super) fn query(version: Version, stream: i16, cql: &str) -> Vec<u8> {
+    let envelope = Request::Query(Query {
+        query: cql,
+        parameters: QueryParameters::new(Consistency::One),
+    })
+    .to_envelope(Dialect::new(version), StreamId(stream), &Extras::default())
+    .unwrap();
+    encoded(&envelope)
+}
+
+/// A RESULT that says that there is nothing.
+pub(super) fn void(version: Version, stream: i16) -> Vec<u8> {
+    let header = Header::response(version, StreamId(stream), Opcode::RESULT);
+    let body = Bytes::from_static(&[0, 0, 0, 1]);
+    encoded(&Envelope { header, body })
+}
+
+fn encoded(envelope: &Envelope) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    envelope.encode(&mut out).unwrap();
+    out.to_vec()
+}
+
+/// What came of segments.
+#[derive(Debug)]
+pub(super) struct Told {
+    pub(super) losses: Losses,
+    /// Whole envelopes of requests and responses.
+    pub(super) requests: Vec<Envelope>,
+    pub(super) responses: Vec<Envelope>,
+    /// Envelopes of which only the header came.
+    pub(super) skipped: usize,
+    pub(super) captures: Vec<Capture>,
+}
+
+/// Follows the segments to their end.
+pub(super) fn follow(segments: impl IntoIterator<Item = Segment>) -> Told {
+    let queue = Arc::new(Queue::new(1, Limits::default()));
+    let mut flows = Flows::new(Arc::clone(&queue), vec![9042]);
+    segments.into_iter().for_each(|segment| flows.take(segment));
+    flows.end();
+    let captures: Vec<_> = std::iter::from_fn(|| queue.pop(0)).collect();
+    let mut told = Told {
+        losses: flows.take_losses(),
+        requests: Vec::new(),
+        responses: Vec::new(),
+        skipped: 0,
+        captures,
+    };
+    let mut streams = std::collections::HashMap::new();
+    for capture in told.captures.clone() {
+        let key = (capture.connection.id, capture.direction);
+        let stream = streams
+            .entry(key)
+            .or_insert_with(|| EnvelopeStream::new(capture.direction, Arc::new(Negotiated::new())));
+        feed(stream, &capture);
+        while let Some(item) = stream.next_item() {
+            match (item, capture.direction) {
+                (StreamItem::Envelope(envelope), Direction::Request) => told.requests.push(envelope),
+                (StreamItem::Envelope(envelope), Direction::Response) => told.responses.push(envelope),
+                _ => told.skipped += 1,
+            }
+        }
+    }
+    told
+}
+
+/// As the audit does.
+fn feed(stream: &mut EnvelopeStream, capture: &Capture) {
+    let compression = capture.connection.negotiated.compression();
+    if capture.after_gap.is_some() {
+        let framing = capture.boundary.map(|(_, framing)| framing);
+        let gap = Gap {
+            boundary: capture.boundary.map(|(at, _)| at),
+            framing: framing.unwrap_or(cqlens_proto::cutter::Framing::Envelopes),
+            compression,
+        };
+        stream.feed_after_gap(capture.bytes.clone(), gap);
+        return;
+    }
+    if capture.hole > 0 {
+        stream.pass_over(capture.hole);
+    }
+    if let Some((_, framing)) = capture.boundary {
+        stream.learn(framing, compression);
+    }
+    stream.feed(capture.bytes.clone());
+}
