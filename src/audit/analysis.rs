@@ -7,7 +7,7 @@ use std::{
 
 use cqlens_proto::{
     cql::{self, Fingerprint, Template, ast},
-    message::{Batch, BatchKind, BatchQuery, Values},
+    message::{Batch, BatchKind, BatchQuery, Rows, Values},
 };
 
 use super::{
@@ -335,6 +335,11 @@ impl Analyses {
     pub(super) fn prepared(&mut self, id: &[u8], statement: PreparedStatement) {
         self.prepared.remove(id);
         self.live.prepared.insert(id, statement);
+    }
+
+    /// Takes note of rows of the schema that a client has read.
+    pub(super) fn see_rows(&self, rows: &Rows<'_>) {
+        self.live.see_rows(rows);
     }
 
     /// The server has accepted a definition.

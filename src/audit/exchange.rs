@@ -213,7 +213,9 @@ impl Interpreter {
         let extensions = session.extensions;
         let request = Request::decode(&pair.request, extensions)?.message;
         let mut execution = self.execution(&request, session);
-        let rows_are_read = execution.as_ref().is_some_and(Execution::is_scan);
+        let shows_schema =
+            session.is_recorded && execution.as_ref().is_some_and(|execution| execution.analysis.head.system);
+        let rows_are_read = shows_schema || execution.as_ref().is_some_and(Execution::is_scan);
         let received = pair.response.as_ref();
         let readable = received.map(|(response, _)| readable(response, extensions, rows_are_read));
         let answer = received
@@ -239,6 +241,9 @@ impl Interpreter {
             Some(Response::Result(QueryResult::Rows(rows))) => Some(rows),
             _ => None,
         };
+        if let Some(rows) = rows.filter(|_| shows_schema) {
+            self.analyses.see_rows(rows);
+        }
         let next_page = identity
             .zip(rows.and_then(|rows| rows.metadata.paging_state))
             .map(|(identity, state)| identity.following(self.key, state));

@@ -30,6 +30,8 @@ pub(super) struct Session {
     /// What was agreed beyond the version.
     pub(super) extensions: Extensions,
     announced: Extensions,
+    /// Nobody asks the cluster, perhaps: what clients read of the schema is looked at.
+    pub(super) is_recorded: bool,
 }
 
 impl Session {
@@ -43,6 +45,7 @@ impl Session {
             coordinator: Coordinator::at(connection.upstream()),
             extensions: Extensions::NONE,
             announced: Extensions::NONE,
+            is_recorded: connection.is_recorded(),
         }
     }
 

@@ -9,10 +9,10 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use cqlens_proto::cql;
+use cqlens_proto::{cql, message::Rows};
 use tokio::sync::Notify;
 
-use super::{Cluster, Placement, PreparedStatements, Replication, Ring, Schema};
+use super::{Cluster, Placement, PreparedStatements, Replication, Ring, Schema, seen::Seen};
 
 /// Schema, cluster and prepared statements, shared by all auditors and the control connection.
 #[derive(Debug, Default)]
@@ -37,6 +37,10 @@ pub struct Live {
     definitions: Mutex<Definitions>,
     /// Tables of which a reading found another partition key than the one that was in force.
     rekeyed: Mutex<BTreeSet<String>>,
+    /// Whether the schema is what others have read of it.
+    is_seen: AtomicBool,
+    /// What others have read of the schema.
+    seen: Mutex<Seen>,
 }
 
 /// The ring, and what was placed on it so far.
@@ -230,6 +234,21 @@ impl Live {
                 self.version.fetch_add(1, Ordering::Release);
             }
             Err(why) => tracing::debug!(why, "a definition seen on the wire was not applied"),
+        }
+    }
+
+    /// Takes over what rows say of the schema that somebody else has asked for. Where the schema is read from a file, or by a control
+    /// connection, that has the say.
+    pub fn see_rows(&self, rows: &Rows<'_>) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_read = self.is_known() && !self.is_seen.load(Ordering::Acquire);
+        if is_read || self.is_followed() || !seen.add(rows) {
+            return;
+        }
+        let reading = self.begin_reading();
+        if let Some(schema) = seen.schema(&self.schema()) {
+            self.is_seen.store(true, Ordering::Release);
+            self.replace_schema(schema, reading);
         }
     }
 

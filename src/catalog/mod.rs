@@ -11,6 +11,7 @@ mod read;
 mod record;
 mod ring;
 pub mod schema;
+mod seen;
 
 pub use cluster::{Cluster, Node};
 pub use contacts::Contacts;

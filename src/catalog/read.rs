@@ -61,7 +61,7 @@ async fn read<T>(
     Ok(records.iter().map(row).collect())
 }
 
-fn keyspace(row: &Record, with_tablets: &[Option<String>]) -> KeyspaceRow {
+pub(super) fn keyspace(row: &Record, with_tablets: &[Option<String>]) -> KeyspaceRow {
     let name = row.text("keyspace_name");
     KeyspaceRow {
         tablets: with_tablets.iter().flatten().any(|other| *other == name),
@@ -71,7 +71,7 @@ fn keyspace(row: &Record, with_tablets: &[Option<String>]) -> KeyspaceRow {
     }
 }
 
-fn table(row: &Record) -> TableRow {
+pub(super) fn table(row: &Record) -> TableRow {
     TableRow {
         keyspace: row.text("keyspace_name"),
         name: row.text("table_name"),
@@ -80,7 +80,7 @@ fn table(row: &Record) -> TableRow {
     }
 }
 
-fn view(row: &Record) -> ViewRow {
+pub(super) fn view(row: &Record) -> ViewRow {
     let own = [
         "keyspace_name",
         "view_name",
@@ -118,7 +118,7 @@ fn option_value(value: &CqlValue) -> Option<OptionValue> {
     })
 }
 
-fn column(row: &Record) -> ColumnRow {
+pub(super) fn column(row: &Record) -> ColumnRow {
     ColumnRow {
         keyspace: row.text("keyspace_name"),
         table: row.text("table_name"),
@@ -130,7 +130,7 @@ fn column(row: &Record) -> ColumnRow {
     }
 }
 
-fn user_type(row: &Record) -> TypeRow {
+pub(super) fn user_type(row: &Record) -> TypeRow {
     TypeRow {
         keyspace: row.text("keyspace_name"),
         name: row.text("type_name"),
@@ -139,7 +139,7 @@ fn user_type(row: &Record) -> TypeRow {
     }
 }
 
-fn index(row: &Record) -> IndexRow {
+pub(super) fn index(row: &Record) -> IndexRow {
     IndexRow {
         keyspace: row.text("keyspace_name"),
         table: row.text("table_name"),

@@ -42,7 +42,11 @@ impl Client {
 }
 
 impl Record {
-    fn of(columns: &[Column], row: &[Option<Bytes>]) -> Result<Self, ClientError> {
+    /// The cells of a row.
+    ///
+    /// # Errors
+    /// One that is no value of its column.
+    pub(super) fn of(columns: &[Column], row: &[Option<Bytes>]) -> Result<Self, ClientError> {
         let cells = columns.iter().zip(row).map(|(column, cell)| {
             Ok((
                 column.name.clone(),
@@ -50,6 +54,16 @@ impl Record {
             ))
         });
         cells.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Whether there is such a column.
+    pub(super) fn has(&self, column: &str) -> bool {
+        self.0.contains_key(column)
+    }
+
+    /// Whether it says all that `other` does.
+    pub(super) fn says(&self, other: &Self) -> bool {
+        other.0.iter().all(|(column, value)| self.0.get(column) == Some(value))
     }
 
     /// A text column; empty where null.

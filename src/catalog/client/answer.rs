@@ -93,7 +93,8 @@ pub(super) fn answer(envelope: &Envelope) -> Result<Answer, ClientError> {
     Ok(answer)
 }
 
-pub(super) fn columns<'a>(specs: impl IntoIterator<Item = ColumnSpec<'a>>) -> Vec<Column> {
+/// The columns that specifications describe.
+pub(in crate::catalog) fn columns<'a>(specs: impl IntoIterator<Item = ColumnSpec<'a>>) -> Vec<Column> {
     specs
         .into_iter()
         .map(|spec| Column {

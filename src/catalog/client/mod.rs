@@ -33,6 +33,7 @@ use tokio::{
     time::timeout,
 };
 
+pub(super) use answer::columns;
 pub use answer::{Answer, Column};
 pub use error::ClientError;
 use error::unexpected;

@@ -1,0 +1,114 @@
+//! The schema as it shows in the answers to what others ask: drivers read `system_schema` when they connect.
+//!
+//! Used where nobody asks by themselves. Rows are kept by their keys, and the schema is put together anew when they change. Tables that
+//! are known otherwise (from their definition on the wire) and are in none of the rows stay.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use cqlens_proto::message::Rows as ResultRows;
+
+use super::{
+    client::columns,
+    read,
+    record::Record,
+    schema::{Schema, rows::Rows},
+};
+
+/// Rows that are kept: of tens of thousands of tables.
+const MAX_ROWS: usize = 500_000;
+
+/// The tables of `system_schema` that are looked at, with their key columns.
+const TABLES: &[(&str, &[&str])] = &[
+    ("keyspaces", &["keyspace_name"]),
+    ("tables", &["keyspace_name", "table_name"]),
+    ("views", &["keyspace_name", "view_name"]),
+    ("columns", &["keyspace_name", "table_name", "column_name"]),
+    ("types", &["keyspace_name", "type_name"]),
+    ("indexes", &["keyspace_name", "table_name", "index_name"]),
+    ("functions", &["keyspace_name", "function_name"]),
+    ("aggregates", &["keyspace_name", "aggregate_name"]),
+];
+
+/// Without these there is no table.
+const NEEDED: [&str; 3] = ["keyspaces", "tables", "columns"];
+
+/// What rows say that a column is.
+const OF_COLUMNS: [&str; 3] = ["kind", "position", "type"];
+
+/// Rows that were seen.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    tables: BTreeMap<&'static str, BTreeMap<Vec<String>, Record>>,
+    count: usize,
+}
+
+impl Seen {
+    /// Keeps rows, if they are of `system_schema`; whether they say anything new.
+    pub(super) fn add(&mut self, rows: &ResultRows<'_>) -> bool {
+        let Some(specs) = rows.metadata.columns else { return false };
+        let Some((keyspace, name)) = specs.into_iter().next().map(|spec| (spec.keyspace, spec.table)) else {
+            return false;
+        };
+        let table = TABLES.iter().find(|(table, _)| keyspace == "system_schema" && *table == name);
+        let Some((table, keys)) = table else { return false };
+        let columns = columns(specs);
+        let mut is_new = false;
+        for row in *rows {
+            let Ok(row) = row else { break };
+            let cells: Vec<_> = row.iter().map(|cell| cell.map(Bytes::copy_from_slice)).collect();
+            let Ok(record) = Record::of(&columns, &cells) else { break };
+            is_new |= self.keep(table, keys, record);
+        }
+        is_new
+    }
+
+    fn keep(&mut self, table: &'static str, keys: &[&str], record: Record) -> bool {
+        let keys: Option<Vec<_>> = keys.iter().map(|key| record.optional_text(key)).collect();
+        let is_whole = table != "columns" || OF_COLUMNS.iter().all(|name| record.has(name));
+        let Some(keys) = keys.filter(|_| is_whole && self.count < MAX_ROWS) else {
+            return false;
+        };
+        let known = self.tables.entry(table).or_default();
+        if known.get(&keys).is_some_and(|known| known.says(&record)) {
+            return false;
+        }
+        self.count += usize::from(known.insert(keys, record).is_none());
+        true
+    }
+
+    /// The schema that the rows describe, with what of `before` they do not mention; none while too little was seen.
+    pub(super) fn schema(&self, before: &Schema) -> Option<Schema> {
+        if NEEDED.iter().any(|table| !self.tables.contains_key(table)) {
+            return None;
+        }
+        let rows = Rows {
+            keyspaces: self.read("keyspaces", |row| read::keyspace(row, &[])),
+            tables: self.read("tables", read::table),
+            views: self.read("views", read::view),
+            columns: self.read("columns", read::column),
+            types: self.read("types", read::user_type),
+            indexes: self.read("indexes", read::index),
+            functions: self.read("functions", |row| (row.text("keyspace_name"), row.text("function_name"))),
+            aggregates: self.read("aggregates", |row| {
+                (row.text("keyspace_name"), row.text("aggregate_name"))
+            }),
+        };
+        let (mut schema, errors) = Schema::from_rows(rows);
+        for error in errors {
+            tracing::debug!(%error, "a part of the schema that was seen is not understood");
+        }
+        for (name, keyspace) in &before.keyspaces {
+            let known = schema.keyspaces.entry(name.clone()).or_insert_with(|| keyspace.clone());
+            for (name, table) in &keyspace.tables {
+                known.tables.entry(name.clone()).or_insert_with(|| table.clone());
+            }
+        }
+        Some(schema)
+    }
+
+    fn read<T>(&self, table: &str, row: impl Fn(&Record) -> T) -> Vec<T> {
+        let rows = self.tables.get(table).into_iter().flat_map(BTreeMap::values);
+        rows.map(row).collect()
+    }
+}
