@@ -213,8 +213,10 @@ impl Interpreter {
         let extensions = session.extensions;
         let request = Request::decode(&pair.request, extensions)?.message;
         let mut execution = self.execution(&request, session);
-        let shows_schema =
-            session.is_recorded && execution.as_ref().is_some_and(|execution| execution.analysis.head.system);
+        let shows_schema = session.is_recorded
+            && execution
+                .as_ref()
+                .is_some_and(|execution| execution.analysis.head.system);
         let rows_are_read = shows_schema || execution.as_ref().is_some_and(Execution::is_scan);
         let received = pair.response.as_ref();
         let readable = received.map(|(response, _)| readable(response, extensions, rows_are_read));

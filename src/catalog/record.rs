@@ -63,7 +63,10 @@ impl Record {
 
     /// Whether it says all that `other` does.
     pub(super) fn says(&self, other: &Self) -> bool {
-        other.0.iter().all(|(column, value)| self.0.get(column) == Some(value))
+        other
+            .0
+            .iter()
+            .all(|(column, value)| self.0.get(column) == Some(value))
     }
 
     /// A text column; empty where null.

@@ -46,18 +46,24 @@ pub(super) struct Seen {
 impl Seen {
     /// Keeps rows, if they are of `system_schema`; whether they say anything new.
     pub(super) fn add(&mut self, rows: &ResultRows<'_>) -> bool {
-        let Some(specs) = rows.metadata.columns else { return false };
+        let Some(specs) = rows.metadata.columns else {
+            return false;
+        };
         let Some((keyspace, name)) = specs.into_iter().next().map(|spec| (spec.keyspace, spec.table)) else {
             return false;
         };
-        let table = TABLES.iter().find(|(table, _)| keyspace == "system_schema" && *table == name);
+        let table = TABLES
+            .iter()
+            .find(|(table, _)| keyspace == "system_schema" && *table == name);
         let Some((table, keys)) = table else { return false };
         let columns = columns(specs);
         let mut is_new = false;
         for row in *rows {
             let Ok(row) = row else { break };
             let cells: Vec<_> = row.iter().map(|cell| cell.map(Bytes::copy_from_slice)).collect();
-            let Ok(record) = Record::of(&columns, &cells) else { break };
+            let Ok(record) = Record::of(&columns, &cells) else {
+                break;
+            };
             is_new |= self.keep(table, keys, record);
         }
         is_new
@@ -89,7 +95,9 @@ impl Seen {
             columns: self.read("columns", read::column),
             types: self.read("types", read::user_type),
             indexes: self.read("indexes", read::index),
-            functions: self.read("functions", |row| (row.text("keyspace_name"), row.text("function_name"))),
+            functions: self.read("functions", |row| {
+                (row.text("keyspace_name"), row.text("function_name"))
+            }),
             aggregates: self.read("aggregates", |row| {
                 (row.text("keyspace_name"), row.text("aggregate_name"))
             }),
@@ -99,7 +107,10 @@ impl Seen {
             tracing::debug!(%error, "a part of the schema that was seen is not understood");
         }
         for (name, keyspace) in &before.keyspaces {
-            let known = schema.keyspaces.entry(name.clone()).or_insert_with(|| keyspace.clone());
+            let known = schema
+                .keyspaces
+                .entry(name.clone())
+                .or_insert_with(|| keyspace.clone());
             for (name, table) in &keyspace.tables {
                 known.tables.entry(name.clone()).or_insert_with(|| table.clone());
             }

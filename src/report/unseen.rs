@@ -55,12 +55,7 @@ fn counted(report: &Report) -> Vec<String> {
             lines.push(format!("{} {what}.", number::plural(count, one, many)));
         }
     };
-    say(
-        coverage.undecoded,
-        "request",
-        "requests",
-        as_it_came,
-    );
+    say(coverage.undecoded, "request", "requests", as_it_came);
     say(
         coverage.auditor_failures,
         "failure",
@@ -143,8 +138,14 @@ fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<String> {
         ));
     }
     let bytes = [
-        (capture.lost_bytes, "were sent and are not in the capture: it lacks packets"),
-        (capture.cut_bytes, "were cut off by the snap length of the capture"),
+        (
+            capture.lost_bytes,
+            "were sent and are not in the capture: it lacks packets",
+        ),
+        (
+            capture.cut_bytes,
+            "were cut off by the snap length of the capture",
+        ),
         (
             capture.unplaced_bytes,
             "could not be read: it is not known where a request or response begins, after missing bytes or in mid-connection",

@@ -86,7 +86,7 @@ enum Record {
 }
 
 impl Records {
-    /// Adds the next bytes of the file, once [`Records::next`] has given all that was in those before.
+    /// Adds the next bytes of the file, once [`Records::next_packet`] has given all that was in those before.
     pub fn feed(&mut self, bytes: Bytes) {
         if self.buffer.is_empty() {
             self.buffer = bytes;
@@ -101,7 +101,7 @@ impl Records {
     ///
     /// # Errors
     /// A file that is none of a capture, or damaged: nothing more comes of it.
-    pub fn next(&mut self) -> Result<Option<Packet>, FileError> {
+    pub fn next_packet(&mut self) -> Result<Option<Packet>, FileError> {
         loop {
             let buffer = self.buffer.clone();
             match self.read(&buffer)? {
@@ -153,10 +153,12 @@ impl Records {
             joint.extend_from_slice(&self.coming[..part]);
             let joint = joint.freeze();
             if let Record::Whole(length, packet) = self.read(&joint)? {
-                self.passed += length as u64;
-                self.buffer = std::mem::take(&mut self.coming);
-                // Else the record would have been whole before.
-                self.buffer.advance(length.saturating_sub(before));
+                // The first bytes of a file only tell what it is.
+                if let Some(of_coming) = length.checked_sub(before) {
+                    self.passed += length as u64;
+                    self.buffer = std::mem::take(&mut self.coming);
+                    self.buffer.advance(of_coming);
+                }
                 return Ok(Some(packet));
             }
             if part == self.coming.len() {
@@ -213,7 +215,11 @@ impl Format {
     fn of_pcap(header: &PcapHeader) -> Self {
         Self::Pcap {
             is_big_endian: header.is_bigendian(),
-            nanoseconds: if header.is_nanosecond_precision() { 1 } else { 1_000 },
+            nanoseconds: if header.is_nanosecond_precision() {
+                1
+            } else {
+                1_000
+            },
             // The upper bits are about checksums of frames.
             link: header.network.0 & 0xffff,
         }
@@ -336,7 +342,9 @@ impl Interface {
             .filter(|units| *units > 0)
             .map_or(0, |units| u128::from(ticks) * 1_000_000_000 / units);
         let offset = i128::from(self.offset) * 1_000_000_000;
-        let nanoseconds = i128::try_from(nanoseconds).unwrap_or(i128::MAX).saturating_add(offset);
+        let nanoseconds = i128::try_from(nanoseconds)
+            .unwrap_or(i128::MAX)
+            .saturating_add(offset);
         Moment::from_unix_nanoseconds(i64::try_from(nanoseconds).unwrap_or(0))
     }
 }
@@ -350,7 +358,11 @@ mod tests {
     const PACKETS: [&[u8]; 3] = [b"first", b"", b"the last one"];
 
     fn number(value: u32, is_big: bool) -> [u8; 4] {
-        if is_big { value.to_be_bytes() } else { value.to_le_bytes() }
+        if is_big {
+            value.to_be_bytes()
+        } else {
+            value.to_le_bytes()
+        }
     }
 
     /// Packets one second and five ticks apart.
@@ -375,18 +387,25 @@ mod tests {
     fn block(kind: u32, is_big: bool, body: &[u8]) -> Vec<u8> {
         let padded = body.len().next_multiple_of(4);
         let length = number(padded as u32 + 12, is_big);
-        [&number(kind, is_big), &length, body, &vec![0; padded - body.len()], &length].concat()
+        [
+            &number(kind, is_big),
+            &length,
+            body,
+            &vec![0; padded - body.len()],
+            &length,
+        ]
+        .concat()
     }
 
     fn pcapng(is_big: bool) -> Vec<u8> {
-        let short = |value: u16| if is_big { value.to_be_bytes() } else { value.to_le_bytes() };
-        let section = [
-            &number(0x1a2b_3c4d, is_big)[..],
-            &short(1),
-            &short(0),
-            &[0xff; 8],
-        ]
-        .concat();
+        let short = |value: u16| {
+            if is_big {
+                value.to_be_bytes()
+            } else {
+                value.to_le_bytes()
+            }
+        };
+        let section = [&number(0x1a2b_3c4d, is_big)[..], &short(1), &short(0), &[0xff; 8]].concat();
         // Nanoseconds.
         let interface = [
             &short(1)[..],
@@ -403,7 +422,13 @@ mod tests {
         for (at, packet) in (1_u64..).zip(PACKETS) {
             let ticks = at * 1_000_000_005;
             let mut body = Vec::new();
-            for value in [0, (ticks >> 32) as u32, ticks as u32, packet.len() as u32, packet.len() as u32 + 100] {
+            for value in [
+                0,
+                (ticks >> 32) as u32,
+                ticks as u32,
+                packet.len() as u32,
+                packet.len() as u32 + 100,
+            ] {
                 body.extend(number(value, is_big));
             }
             body.extend(packet);
@@ -420,7 +445,7 @@ mod tests {
         for chunk in bytes.chunks(size) {
             records.feed(Bytes::copy_from_slice(chunk));
             loop {
-                match records.next() {
+                match records.next_packet() {
                     Ok(Some(packet)) => packets.push(packet),
                     Ok(None) => break,
                     Err(error) => return (packets, records, Some(error)),

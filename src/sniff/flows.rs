@@ -8,12 +8,7 @@ use std::{
 
 use cqlens_proto::envelope::Direction;
 
-use super::{
-    flow::Flow,
-    link::Segment,
-    losses::Losses,
-    probe::Probe,
-};
+use super::{flow::Flow, link::Segment, losses::Losses, probe::Probe};
 use crate::capture::{Connection, ConnectionId, Moment, Queue};
 
 /// How many connections are followed at once; beyond, the one that was silent for longest is given up.
@@ -142,7 +137,9 @@ impl Flows {
         let mut waiting = std::mem::take(&mut self.waiting);
         let mut bytes = 0;
         waiting.retain(|ends| {
-            let Some(flow) = self.flows.get_mut(ends) else { return false };
+            let Some(flow) = self.flows.get_mut(ends) else {
+                return false;
+            };
             flow.give_up(self.now, &mut self.losses);
             bytes += flow.waiting_bytes();
             flow.is_waiting()
@@ -304,7 +301,10 @@ mod tests {
         for from in 1..segments.len() - 12 {
             let told = follow(segments[from..].to_vec());
             assert_eq!(told.losses.begun_before, u64::from(from > 1), "{from}");
-            assert!(told.requests.len() <= 10 && told.requests.len() + from / 4 + 2 >= 10, "{from}");
+            assert!(
+                told.requests.len() <= 10 && told.requests.len() + from / 4 + 2 >= 10,
+                "{from}"
+            );
             assert!(told.losses.unplaced_bytes < 200, "{from}");
         }
     }
@@ -361,15 +361,15 @@ mod tests {
         let mut flows = Flows::new(queue, vec![9042]);
         for number in 0..MAX_CONNECTIONS + 100 {
             let mut talk = Talk::new((5, 6));
-            talk.client = SocketAddr::new(
-                std::net::Ipv4Addr::from(number as u32).into(),
-                1_024,
-            );
+            talk.client = SocketAddr::new(std::net::Ipv4Addr::from(number as u32).into(), 1_024);
             talk.at += number as i64;
             flows.take(talk.open().remove(0));
         }
         assert!(flows.flows.len() <= MAX_CONNECTIONS);
-        assert_eq!(flows.take_losses().evicted_connections, MAX_CONNECTIONS as u64 / 16);
+        assert_eq!(
+            flows.take_losses().evicted_connections,
+            MAX_CONNECTIONS as u64 / 16
+        );
     }
 
     proptest! {

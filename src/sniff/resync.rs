@@ -302,11 +302,17 @@ fn begins_header(bytes: &[u8], direction: Direction, version: Option<Version>) -
 fn is_plausible(header: &Header, direction: Direction, version: Option<Version>) -> bool {
     let (flags, opcodes) = match direction {
         Direction::Request => (
-            Flags::COMPRESSED.with(Flags::TRACING).with(Flags::CUSTOM_PAYLOAD).with(Flags::USE_BETA),
+            Flags::COMPRESSED
+                .with(Flags::TRACING)
+                .with(Flags::CUSTOM_PAYLOAD)
+                .with(Flags::USE_BETA),
             &REQUESTS[..],
         ),
         Direction::Response => (
-            Flags::COMPRESSED.with(Flags::TRACING).with(Flags::CUSTOM_PAYLOAD).with(Flags::WARNING),
+            Flags::COMPRESSED
+                .with(Flags::TRACING)
+                .with(Flags::CUSTOM_PAYLOAD)
+                .with(Flags::WARNING),
             &RESPONSES[..],
         ),
     };
@@ -487,7 +493,12 @@ mod tests {
     #[test]
     fn the_next_segment_is_found_with_its_encoding() {
         for encoding in [Encoding::Plain, Encoding::Lz4] {
-            let payload = query(Version::V5, 1, "SELECT * FROM a.b WHERE id = 1", Compression::None);
+            let payload = query(
+                Version::V5,
+                1,
+                "SELECT * FROM a.b WHERE id = 1",
+                Compression::None,
+            );
             let mut one = BytesMut::new();
             segment::encode_envelopes(encoding, &payload.repeat(4), &mut one).unwrap();
             let bytes = [&one[..], &one[..]].concat();
@@ -501,7 +512,12 @@ mod tests {
 
     #[test]
     fn a_place_is_found_wherever_pieces_end() {
-        let one = query(Version::V4, 1, "SELECT name FROM users WHERE id = 12345", Compression::None);
+        let one = query(
+            Version::V4,
+            1,
+            "SELECT name FROM users WHERE id = 12345",
+            Compression::None,
+        );
         let bytes = [&one[20..], &one[..], &one[..]].concat();
         for size in 1..bytes.len() {
             let mut search = Search::default();
@@ -516,7 +532,11 @@ mod tests {
             }
             let found = found.unwrap();
             assert_eq!(found.lost, one.len() - 20, "pieces of {size}");
-            let pieces: Vec<u8> = found.pieces.iter().flat_map(|(bytes, _)| bytes.to_vec()).collect();
+            let pieces: Vec<u8> = found
+                .pieces
+                .iter()
+                .flat_map(|(bytes, _)| bytes.to_vec())
+                .collect();
             assert_eq!(pieces, bytes[found.lost..seen]);
         }
     }
@@ -525,7 +545,10 @@ mod tests {
     fn a_bound_int_before_an_empty_value_is_no_options() {
         let values = [0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 0];
         assert_eq!(find(&values, Direction::Request, Known::default()), None);
-        assert_eq!(find(&values.repeat(20), Direction::Request, Known::default()), None);
+        assert_eq!(
+            find(&values.repeat(20), Direction::Request, Known::default()),
+            None
+        );
     }
 
     #[test]
@@ -537,7 +560,12 @@ mod tests {
             assert!(search.kept() <= MAX_KEPT);
         }
         assert_eq!(forgotten + search.kept(), 10_000_000);
-        let one = query(Version::V4, 1, "SELECT name FROM users WHERE id = 12345", Compression::None);
+        let one = query(
+            Version::V4,
+            1,
+            "SELECT name FROM users WHERE id = 12345",
+            Compression::None,
+        );
         let (_, found) = search.add(Direction::Request, Known::default(), &one, AT);
         let found = found.unwrap();
         assert_eq!(found.pieces, [(Bytes::from(one), AT)]);

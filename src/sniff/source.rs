@@ -150,7 +150,7 @@ impl Captures {
     }
 
     /// The next packet in time, waiting for one for so long.
-    pub fn next(&mut self, patience: Duration) -> Next {
+    pub fn next_packet(&mut self, patience: Duration) -> Next {
         loop {
             self.open_due();
             let mut is_waiting = false;
@@ -197,7 +197,9 @@ impl Captures {
             if !is_due {
                 return;
             }
-            let Some(Later { path, .. }) = self.later.pop() else { return };
+            let Some(Later { path, .. }) = self.later.pop() else {
+                return;
+            };
             match Source::open(&path, &self.options, Arc::clone(&self.progress.read)) {
                 Ok(mut source) => {
                     source.fill(Duration::MAX);
@@ -307,7 +309,7 @@ impl Source {
 
     fn fill_checked(&mut self, patience: Duration) -> Result<bool, OpenError> {
         while self.head.is_none() && !self.has_ended {
-            match self.records.next() {
+            match self.records.next_packet() {
                 Ok(Some(packet)) => {
                     self.head = Some(packet);
                     break;
@@ -448,7 +450,9 @@ impl Read for ZstdFrames {
                 }
                 self.0 = self.1.take().map(|frame| frame.into_inner());
             }
-            let Some(mut rest) = self.0.take() else { return Ok(0) };
+            let Some(mut rest) = self.0.take() else {
+                return Ok(0);
+            };
             let mut first = [0];
             if rest.read(&mut first)? == 0 {
                 return Ok(0);

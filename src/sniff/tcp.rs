@@ -297,7 +297,12 @@ mod tests {
         let mut order = Order::default();
         order.begin(u32::MAX - 2);
         let mut out = Out::default();
-        for (sequence, bytes) in [(u32::MAX - 2, &b"abc"[..]), (1, b"ef"), (u32::MAX, b"cdef"), (0, b"defg")] {
+        for (sequence, bytes) in [
+            (u32::MAX - 2, &b"abc"[..]),
+            (1, b"ef"),
+            (u32::MAX, b"cdef"),
+            (0, b"defg"),
+        ] {
             out.take(&mut order, part(sequence, bytes));
         }
         let whole: Vec<_> = b"abcdefg".iter().copied().map(Some).collect();
@@ -309,7 +314,13 @@ mod tests {
     fn what_a_snap_length_has_cut_off_is_missing_where_it_was() {
         let mut order = Order::default();
         let mut out = Out::default();
-        out.take(&mut order, Part { cut: 2, ..part(7, b"ab") });
+        out.take(
+            &mut order,
+            Part {
+                cut: 2,
+                ..part(7, b"ab")
+            },
+        );
         out.take(&mut order, part(9, b"cdef"));
         let expected = [Some(b'a'), Some(b'b'), None, None, Some(b'e'), Some(b'f')];
         assert_eq!(out.end(&mut order), expected);

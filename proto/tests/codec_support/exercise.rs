@@ -83,7 +83,11 @@ pub(crate) fn split(
             // Of a single byte it is more often not known.
             prepares: cut.prepares && known.iter().any(|cut| cut.prepares),
             opaque: known.iter().find_map(|cut| cut.opaque),
+            // Where the header begins; of single bytes it is known at the end of it.
+            opaque_at: cut.opaque_at,
         };
+        let known_at = known.iter().position(|cut| cut.opaque.is_some());
+        assert!(cut.opaque_at <= known_at.unwrap_or(0));
         assert_eq!(cut, expected, "the chunk at {start}");
         start += chunk.len();
     }

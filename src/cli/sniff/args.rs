@@ -2,8 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::super::config::{host_and_port, positive_duration};
-use crate::rules::Severity;
+use super::super::{
+    config::{host_and_port, positive_duration},
+    show,
+};
+use crate::{
+    audit::{self, ClientAddresses},
+    rules::Severity,
+};
 
 /// Audit packet captures: production's traffic, with nothing in its path.
 #[derive(Debug, clap::Args)]
@@ -64,6 +70,16 @@ pub(in crate::cli) struct Args {
     /// snapshot folder, or a key of this run alone.
     #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
     pub(super) hash_key_file: Option<PathBuf>,
+    /// How much of clients' addresses stands in reports and snapshots, beside their names: full, network (10.1.2.0/24,
+    /// 2001:db8:7::/48) or none.
+    #[arg(
+        long,
+        env = "CQLENS_CLIENT_ADDRESSES",
+        value_name = "HOW_MUCH",
+        default_value = "full",
+        hide_possible_values = true
+    )]
+    pub(super) client_addresses: ClientAddresses,
     /// Exit with code 1 if a finding that nobody has accepted is of this severity or above.
     #[arg(long, value_name = "SEVERITY")]
     pub(super) fail_on: Option<Severity>,
@@ -73,6 +89,14 @@ pub(in crate::cli) struct Args {
 }
 
 impl Args {
+    /// What auditors do otherwise than by default.
+    pub(super) fn audit_options(&self) -> audit::Options {
+        audit::Options {
+            watch: show::watch(self.show_values),
+            client_addresses: self.client_addresses,
+        }
+    }
+
     /// The source as reports name it.
     pub(super) fn source(&self) -> String {
         if let Some(name) = &self.name {
@@ -88,7 +112,9 @@ impl Args {
         });
         let names: Vec<_> = named.collect();
         match &names[..] {
-            [first, .., last] if names.len() > MOST_NAMED => format!("{first} to {last} ({} captures)", names.len()),
+            [first, .., last] if names.len() > MOST_NAMED => {
+                format!("{first} to {last} ({} captures)", names.len())
+            }
             names => names.join(", "),
         }
     }

@@ -17,7 +17,7 @@ use crate::{
     audit::Audit,
     capture::{Limits, Moment, Queue},
     catalog::Live,
-    cli::{output::Outputs, show},
+    cli::output::Outputs,
     report::Report,
     sniff::{Captures, Flows, Next, Packet, Packets},
     window::Window,
@@ -69,13 +69,13 @@ impl<'a> Running<'a> {
         let source = args.source();
         let queue = Arc::new(Queue::new(1, Limits::default()));
         let control = control::begin(args, &live, runtime);
-        let audit = Audit::start_watched(
+        let audit = Audit::start_with(
             Arc::clone(&queue),
             &live,
             outputs.hash_key(),
             &source,
             start,
-            &show::watch(args.show_values),
+            &args.audit_options(),
         )
         .context("no auditor")?;
         outputs.begin(&live, &source, start)?;
@@ -105,7 +105,7 @@ impl<'a> Running<'a> {
     /// Reads until the captures end or somebody wants no more; the report over all of it.
     pub(super) fn until_end(mut self) -> anyhow::Result<Report> {
         while !self.stop.load(Ordering::Relaxed) {
-            match self.captures.next(SILENCE) {
+            match self.captures.next_packet(SILENCE) {
                 Next::Packet(packet) => self.take(&packet),
                 Next::Nothing => self.wait(),
                 Next::End => break,
@@ -176,9 +176,12 @@ impl<'a> Running<'a> {
         let end = self.now.max(self.window.start);
         let last = self.audit_end(end);
         let mut last = self.told(last, end);
-        last.coverage
-            .notices
-            .extend(notices::of_all(self.args, self.packets_read, &self.packets, &self.flows));
+        last.coverage.notices.extend(notices::of_all(
+            self.args,
+            self.packets_read,
+            &self.packets,
+            &self.flows,
+        ));
         self.outputs.window(last, &self.live, None);
         if let Some(control) = self.control.take() {
             control.abort();
