@@ -1,0 +1,213 @@
+//! What is no capture, or none of CQL: a line that says so and the exit code 2, or a report of what was there.
+
+use std::path::Path;
+
+use crate::{
+    packets::Layout,
+    report::{invented, number},
+    sniff::{Place, Sniffed, recording},
+    tcp::{capture, segments},
+};
+
+fn assert_refused(sniffed: &Sniffed, words: &[&str]) {
+    let said = sniffed.said();
+    assert_eq!(sniffed.code(), Some(2), "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word:?} is not in: {said}");
+    }
+    assert_eq!(said.trim().lines().count(), 1, "{said}");
+}
+
+#[test]
+fn what_is_no_capture_is_refused_in_one_line() {
+    let place = Place::new();
+    let empty = place.write("empty.pcap", b"");
+    assert_refused(&place.sniff(&[&empty], &[]), &["empty.pcap", "empty"]);
+    let text = place.write(
+        "text.pcap",
+        b"BEGIN BATCH; this is no capture at all\n".repeat(30).as_slice(),
+    );
+    assert_refused(&place.sniff(&[&text], &[]), &["text.pcap"]);
+    let zeros = place.write("zeros.pcap", &[0; 4096]);
+    assert_refused(&place.sniff(&[&zeros], &[]), &["zeros.pcap"]);
+    let missing = place.path("missing.pcap");
+    assert_refused(&place.sniff(&[&missing], &[]), &["missing.pcap"]);
+    let folder = place.path("snapshots");
+    assert_refused(&place.sniff(&[&folder], &[]), &["snapshots"]);
+    assert_refused(&place.sniff_stream(b"", &[]), &["standard input"]);
+    assert_refused(&place.sniff_stream(b"hello", &[]), &["standard input"]);
+    let packed = place.write("text.gz", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1, 2, 3]);
+    assert_refused(&place.sniff(&[&packed], &[]), &["text.gz"]);
+}
+
+/// Whoever runs the tests as root can read everything: `setpriv` makes somebody else of it.
+#[test]
+fn a_file_that_may_not_be_read_is_refused_in_one_line() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let file = place.write("secret.pcap", &recording("python-v4-none").capture().plain());
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o000)).unwrap();
+    if std::fs::read(&file).is_err() {
+        assert_refused(&place.sniff(&[&file], &[]), &["secret.pcap", "ermission denied"]);
+        return;
+    }
+    // The program may be where only its owner can go.
+    let open = std::env::temp_dir().join(format!("cqlens-sniff-{}", std::process::id()));
+    std::fs::create_dir(&open).unwrap();
+    std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
+    std::fs::copy(crate::sniff::PROGRAM, open.join("cqlens")).unwrap();
+    std::fs::copy(&file, open.join("secret.pcap")).unwrap();
+    let output = std::process::Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(open.join("cqlens"))
+        .arg("sniff")
+        .arg(open.join("secret.pcap"))
+        .arg("--report")
+        .arg(open.join("report.json"))
+        .output();
+    std::fs::remove_dir_all(&open).unwrap();
+    let Some(output) = crate::support::available(
+        "a file that may not be read",
+        output.map_err(|error| crate::support::Missing(format!("`setpriv` cannot be run: {error}"))),
+    ) else {
+        return;
+    };
+    assert_refused(
+        &Sniffed { output, report: None },
+        &["secret.pcap", "ermission denied"],
+    );
+}
+
+/// A capture that was cut off, by a full disk or a killed tcpdump, is read up to there.
+#[test]
+fn a_file_that_ends_anywhere_is_read_up_to_there() {
+    let place = Place::new();
+    let recorded = recording("java-v4-lz4");
+    let original = recorded.report();
+    let whole = recorded.capture();
+    for layout in [
+        Layout::Pcap {
+            big_endian: false,
+            nanoseconds: false,
+        },
+        Layout::Pcapng {
+            big_endian: false,
+            nanoseconds: true,
+        },
+    ] {
+        let bytes = whole.write(layout);
+        let header = bytes.len() / 40;
+        let ends = (1..40)
+            .step_by(3)
+            .chain((header..bytes.len()).step_by(bytes.len() / 23 + 1));
+        let mut seen = 0;
+        for end in ends.chain([bytes.len() - 1]) {
+            let file = place.write("cut.pcap", &bytes[..end]);
+            let sniffed = place.sniff(&[&file], &[]);
+            let said = sniffed.said();
+            assert!(!said.contains("panicked"), "{layout:?} to {end}: {said}");
+            let Some(report) = &sniffed.report else {
+                assert_eq!(sniffed.code(), Some(2), "{layout:?} to {end}: {said}");
+                continue;
+            };
+            assert_eq!(sniffed.code(), Some(0), "{layout:?} to {end}: {said}");
+            assert!(said.contains("cut.pcap"), "{layout:?} to {end}: {said}");
+            let requests = number(&report["coverage"]["requests"]);
+            assert!(
+                requests >= seen,
+                "{layout:?} to {end}: {requests} requests, and {seen} with less of the file"
+            );
+            seen = requests;
+            let invented = invented(&original, report);
+            assert!(invented.is_empty(), "{layout:?} to {end}: {invented:#?}");
+        }
+        assert!(
+            seen + 2 >= number(&original["coverage"]["requests"]),
+            "{seen} requests"
+        );
+    }
+}
+
+#[test]
+fn a_packed_file_that_ends_early_is_read_up_to_there() {
+    let place = Place::new();
+    let recorded = recording("gocql-v4-lz4");
+    let packed = std::fs::read(&recorded.file).unwrap();
+    let file = place.write("cut.pcap.gz", &packed[..packed.len() * 3 / 4]);
+    let sniffed = place.sniff(&[&file], &[]);
+    assert_eq!(sniffed.code(), Some(0), "{}", sniffed.said());
+    assert!(sniffed.said().contains("cut.pcap.gz"), "{}", sniffed.said());
+    assert!(number(&sniffed.report()["coverage"]["requests"]) > 20);
+    let invented = invented(&recorded.report(), sniffed.report());
+    assert!(invented.is_empty(), "{invented:#?}");
+}
+
+/// Nothing at the port that was asked for; CQL at another one, which is named.
+#[test]
+fn a_wrong_port_is_told_with_the_ports_that_look_like_cql() {
+    let place = Place::new();
+    let mut segments = segments(&recording("python-v4-none").capture());
+    for segment in &mut segments {
+        for end in [&mut segment.from, &mut segment.to] {
+            if end.port() == 9042 {
+                end.set_port(19042);
+            }
+        }
+    }
+    let file = place.write("other.pcap", &capture(&segments).plain());
+    let sniffed = place.sniff(&[&file], &[]);
+    let said = sniffed.said();
+    assert!(said.contains("19042"), "{:?} {said}", sniffed.code());
+    match (sniffed.code(), &sniffed.report) {
+        (Some(2), _) => {}
+        (Some(0), Some(report)) => assert_eq!(number(&report["coverage"]["requests"]), 0),
+        other => panic!("{other:?}: {said}"),
+    }
+    let found = place.sniff(&[&file], &["--port", "9042", "--port", "19042"]);
+    assert_eq!(found.code(), Some(0), "{}", found.said());
+    let original = recording("python-v4-none").report();
+    assert_eq!(
+        found.report()["coverage"]["requests"],
+        original["coverage"]["requests"]
+    );
+}
+
+#[test]
+fn a_capture_without_cql_has_a_report_that_says_so() {
+    let place = Place::new();
+    let mut segments = segments(&recording("python-v4-none").capture());
+    for segment in &mut segments {
+        for (index, byte) in segment.payload.iter_mut().enumerate() {
+            *byte = b"GET / HTTP/1.1\r\n"[index % 16];
+        }
+    }
+    let file = place.write("http.pcap", &capture(&segments).plain());
+    let sniffed = place.sniff(&[&file], &[]);
+    let said = sniffed.said();
+    assert!(matches!(sniffed.code(), Some(0 | 2)), "{said}");
+    assert!(said.contains("CQL"), "{said}");
+    if let Some(report) = &sniffed.report {
+        assert_eq!(
+            number(&report["coverage"]["audited"]),
+            0,
+            "{}",
+            report["coverage"]
+        );
+        assert_eq!(report["patterns"].as_array().map(Vec::len), Some(0));
+    }
+}
+
+#[test]
+fn encrypted_connections_are_told_once_with_what_to_do() {
+    let place = Place::new();
+    let file = crate::sniff::captures().join("python-v4-none-tls.pcap");
+    let sniffed = place.sniff(&[Path::new(&file)], &[]);
+    let said = sniffed.said();
+    assert!(matches!(sniffed.code(), Some(0 | 2)), "{said}");
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("TLS")).collect();
+    assert_eq!(lines.len(), 1, "{said}");
+    assert!(lines[0].contains("9042") && lines[0].contains("proxy"), "{said}");
+    if let Some(report) = &sniffed.report {
+        assert_eq!(number(&report["coverage"]["audited"]), 0);
+    }
+}

@@ -1,0 +1,186 @@
+//! One session in every form in which packets are kept and handed on: the report is always the same.
+
+use serde_json::Value;
+
+use crate::{
+    packets::{Capture, Layout},
+    report::{differences, seen},
+    sniff::{Place, Sniffed, captures, recording, unpacked},
+    tcp::{Link, capture_over, fragmented, segments},
+};
+
+/// What is expected of all forms of this session.
+const NAME: &str = "gocql-v4-none";
+
+fn expected() -> (Value, Capture) {
+    let recorded = recording(NAME);
+    let capture = recorded.capture();
+    let sniffed = Place::new().sniff(&[&recorded.file], &[]);
+    (seen(sniffed.report()), capture)
+}
+
+fn complaints(form: &str, expected: &Value, sniffed: &Sniffed) -> Vec<String> {
+    if sniffed.code() != Some(0) {
+        return vec![format!("{form}: {:?} {}", sniffed.code(), sniffed.said())];
+    }
+    let lines = differences(expected, &seen(sniffed.report()));
+    lines.iter().map(|line| format!("{form}{line}")).collect()
+}
+
+#[test]
+fn captures_that_other_programs_made_of_the_same_session_have_the_same_report() {
+    let (expected, _) = expected();
+    let mut all = Vec::new();
+    for form in [
+        "nanoseconds.pcap.gz",
+        "any.pcap.gz",
+        "any-1.pcap.gz",
+        "dumpcap.pcapng",
+        "dumpcap-any.pcapng",
+    ] {
+        let file = captures().join(format!("{NAME}-{form}"));
+        all.extend(complaints(form, &expected, &Place::new().sniff(&[&file], &[])));
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[test]
+fn every_layout_of_a_file_has_the_same_report() {
+    let (expected, capture) = expected();
+    let place = Place::new();
+    let mut all = Vec::new();
+    for big_endian in [false, true] {
+        for nanoseconds in [false, true] {
+            for layout in [
+                Layout::Pcap {
+                    big_endian,
+                    nanoseconds,
+                },
+                Layout::Pcapng {
+                    big_endian,
+                    nanoseconds,
+                },
+            ] {
+                let bytes = capture.write(layout);
+                let file = place.write("capture", &bytes);
+                let form = format!("{layout:?}");
+                all.extend(complaints(&form, &expected, &place.sniff(&[&file], &[])));
+                all.extend(complaints(
+                    &(form + " as a stream"),
+                    &expected,
+                    &place.sniff_stream(&bytes, &[]),
+                ));
+            }
+        }
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[test]
+fn every_link_layer_has_the_same_report() {
+    let (expected, capture) = expected();
+    let segments = segments(&capture);
+    let place = Place::new();
+    let mut all = Vec::new();
+    for link in Link::ALL {
+        let file = place.write("capture.pcap", &capture_over(link, &segments).plain());
+        all.extend(complaints(
+            &format!("{link:?}"),
+            &expected,
+            &place.sniff(&[&file], &[]),
+        ));
+    }
+    for size in [512, 1024] {
+        let file = place.write("capture.pcap", &fragmented(&segments, size).plain());
+        all.extend(complaints(
+            &format!("fragments of {size}"),
+            &expected,
+            &place.sniff(&[&file], &[]),
+        ));
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[test]
+fn every_link_layer_has_the_same_report_over_ipv6() {
+    let recorded = recording("python-v4-none-ipv6");
+    let place = Place::new();
+    let expected = seen(place.sniff(&[&recorded.file], &[]).report());
+    let segments = segments(&recorded.capture());
+    let mut all = Vec::new();
+    for link in Link::ALL {
+        let file = place.write("capture.pcap", &capture_over(link, &segments).plain());
+        all.extend(complaints(
+            &format!("{link:?}"),
+            &expected,
+            &Place::new().sniff(&[&file], &[]),
+        ));
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[test]
+fn files_are_packed_or_not() {
+    let (expected, capture) = expected();
+    let place = Place::new();
+    let bytes = capture.plain();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, &bytes).unwrap();
+    let gzip = packed.finish().unwrap();
+    let zstd = ruzstd::encoding::compress_to_vec(&bytes[..], ruzstd::encoding::CompressionLevel::Fastest);
+    let mut all = Vec::new();
+    for (form, content) in [("gzip", &gzip), ("zstd", &zstd)] {
+        // Whatever they are called.
+        let file = place.write("capture.pcap", content);
+        all.extend(complaints(form, &expected, &place.sniff(&[&file], &[])));
+        all.extend(complaints(form, &expected, &place.sniff_stream(content, &[])));
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+/// As a ring buffer leaves them, told in any order; and as two programs leave them that look at one direction each.
+#[test]
+fn several_files_are_read_in_the_order_of_time() {
+    let (expected, capture) = expected();
+    let place = Place::new();
+    let write = |name: &str, packets: &[_]| {
+        let part = Capture {
+            packets: packets.to_vec(),
+            ..capture.clone()
+        };
+        place.write(name, &part.plain())
+    };
+    let third = capture.packets.len() / 3;
+    let parts = [
+        write("2.pcap", &capture.packets[2 * third..]),
+        write("0.pcap", &capture.packets[..third]),
+        write("1.pcap", &capture.packets[third..2 * third]),
+    ];
+    let parts: Vec<_> = parts.iter().map(AsRef::as_ref).collect();
+    let mut all = complaints("a ring", &expected, &place.sniff(&parts, &[]));
+    let directions: Vec<Vec<_>> = [true, false]
+        .map(|to_server| {
+            let all = capture.packets.iter().zip(segments(&capture));
+            all.filter(|(_, segment)| (segment.to.port() == 9042) == to_server)
+                .map(|(packet, _)| packet.clone())
+                .collect()
+        })
+        .to_vec();
+    // Twice the same instant is no order: these clocks are fine enough here.
+    let files = [
+        write("in.pcap", &directions[0]),
+        write("out.pcap", &directions[1]),
+    ];
+    let files: Vec<_> = files.iter().map(AsRef::as_ref).collect();
+    all.extend(complaints(
+        "a file for each direction",
+        &expected,
+        &place.sniff(&files, &[]),
+    ));
+    assert!(all.is_empty(), "{}", all.join("\n"));
+    assert_eq!(
+        unpacked(&recording(NAME).file),
+        capture.plain(),
+        "what is written is what was read"
+    );
+}

@@ -1,0 +1,99 @@
+//! Same traffic, same report.
+
+use std::path::Path;
+use std::time::Duration;
+
+use cqlens::catalog::client::ClientOptions;
+use cqlens::node::{self, scenario::Scenario};
+use serde_json::Value;
+
+use crate::{
+    conversation::Relay,
+    report::{differences, seen},
+    sniff::{PROGRAM, Place, Recorded, recorded},
+    support::proxy::Proxy,
+    verdict,
+};
+
+/// What differs between what a capture's report says and what the proxy has said.
+pub(crate) fn complaints(name: &str, proxy: &Value, sniffed: &Value) -> Vec<String> {
+    let lines = differences(&seen(proxy), &seen(sniffed));
+    lines.iter().map(|line| format!("{name}{line}")).collect()
+}
+
+fn of_the_recorded(wanted: impl Fn(&Recorded) -> bool) {
+    let mut all = Vec::new();
+    let mut looked_at = 0;
+    for recorded in recorded().iter().filter(|recorded| wanted(recorded)) {
+        let sniffed = Place::new().sniff(&[&recorded.file], &[]);
+        assert_eq!(sniffed.code(), Some(0), "{}: {}", recorded.name, sniffed.said());
+        all.extend(complaints(&recorded.name, &recorded.report(), sniffed.report()));
+        looked_at += 1;
+    }
+    assert!(looked_at >= 6, "{looked_at} captures");
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+#[test]
+fn a_capture_of_the_python_driver_says_what_the_proxy_has_said() {
+    of_the_recorded(|recorded| recorded.name.starts_with("python"));
+}
+
+#[test]
+fn a_capture_of_the_java_driver_says_what_the_proxy_has_said() {
+    of_the_recorded(|recorded| recorded.name.starts_with("java"));
+}
+
+#[test]
+fn a_capture_of_gocql_says_what_the_proxy_has_said() {
+    of_the_recorded(|recorded| recorded.name.starts_with("gocql"));
+}
+
+/// Every rule has something to say of one of the scenarios, or is to say nothing.
+#[test]
+fn a_capture_of_every_scenario_says_what_the_proxy_has_said() {
+    let place = Place::new();
+    let report_file = place.path("proxy.json");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let node = runtime
+        .block_on(node::Node::start(node::Options::default()))
+        .unwrap();
+    let arguments = [
+        "--window",
+        "3600s",
+        "--report",
+        report_file.to_str().unwrap(),
+        "--hash-key-file",
+        &place.path("snapshots/hash.key").display().to_string(),
+    ];
+    let proxy = Proxy::start(PROGRAM, node.address(), &arguments);
+    let relay = Relay::start(proxy.address);
+    for id in verdict::ids() {
+        let scenario = Scenario::parse(
+            &id,
+            &verdict::text(&id, "schema.cql"),
+            &verdict::text(&id, "traffic.toml"),
+        );
+        let options = ClientOptions {
+            timeout: Duration::from_secs(30),
+            ..ClientOptions::default()
+        };
+        let ran = runtime.block_on(scenario.unwrap().run(relay.address, &options));
+        assert_eq!(ran.unwrap().refused, 0, "{id}");
+    }
+    let capture = relay.capture();
+    let ended = proxy.stop(Duration::from_secs(60));
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    let file = place.write("scenarios.pcap", &capture.plain());
+    let sniffed = place.sniff(&[Path::new(&file)], &[]);
+    assert_eq!(sniffed.code(), Some(0), "{}", sniffed.said());
+    let proxy = serde_json::from_slice(&std::fs::read(&report_file).unwrap()).unwrap();
+    let all = complaints("scenarios", &proxy, sniffed.report());
+    assert!(all.is_empty(), "{}", all.join("\n"));
+    let ids = verdict::ids();
+    let verdicts: Vec<_> = ids
+        .iter()
+        .flat_map(|id| verdict::read(id).complaints(id, sniffed.report()))
+        .collect();
+    assert!(verdicts.is_empty(), "{verdicts:#?}");
+}

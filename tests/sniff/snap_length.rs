@@ -1,0 +1,1 @@
+//! Which snap length still gives exact counts of partitions.

@@ -1,0 +1,1 @@
+//! Many connections, windows, and streams that do not end.
