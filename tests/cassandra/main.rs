@@ -39,6 +39,7 @@ mod prepared_before;
 mod report;
 mod ring;
 mod scenarios;
+mod sniffing;
 mod tls;
 mod trace_sample;
 

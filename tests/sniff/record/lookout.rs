@@ -2,10 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::cache;
 use crate::support::process::Supervised;
+use crate::support::{Missing, cache};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -70,9 +71,17 @@ pub(crate) struct Lookout {
 impl Lookout {
     /// Begins to capture what goes from and to `address`; returns when it does. With `limit` it ends after so many packets.
     ///
-    /// # Panics
-    /// If the program does not run, with what it says.
-    pub(crate) fn start(kind: Kind, file: &Path, address: SocketAddr, limit: Option<u32>) -> Self {
+    /// # Errors
+    /// [`Missing`] where the program is not there, or may not capture, with what it says.
+    pub(crate) fn start(
+        kind: Kind,
+        file: &Path,
+        address: SocketAddr,
+        limit: Option<u32>,
+    ) -> Result<Self, Missing> {
+        let name = kind.command()[0];
+        // They say their version where they may do nothing else.
+        cache::run(Command::new(name).arg("--version"))?;
         let filter = format!("tcp port {} and host {}", address.port(), address.ip());
         let mut command: Vec<String> = kind.command().iter().map(|&word| word.to_owned()).collect();
         let is_tcpdump = command[0] == "tcpdump";
@@ -109,22 +118,20 @@ impl Lookout {
         }
         let process = Supervised::spawn(&command, &[], &cache::log_file("lookout"), None);
         let mut lookout = Self { process, file };
-        lookout.wait_until_it_looks(is_tcpdump);
-        lookout
+        lookout.wait_until_it_looks(is_tcpdump)?;
+        Ok(lookout)
     }
 
-    fn wait_until_it_looks(&mut self, is_tcpdump: bool) {
+    fn wait_until_it_looks(&mut self, is_tcpdump: bool) -> Result<(), Missing> {
         let said = if is_tcpdump { "listening on" } else { "File:" };
         let deadline = Instant::now() + SOON;
         while !self.process.log().contains(said) {
-            let ended = self.process.ended();
-            assert!(
-                ended.is_none() && Instant::now() < deadline,
-                "{ended:?} {}",
-                self.process.log()
-            );
+            if self.process.ended().is_some() || Instant::now() > deadline {
+                return Err(Missing(format!("nobody may look on: {}", self.process.log())));
+            }
             std::thread::sleep(Duration::from_millis(20));
         }
+        Ok(())
     }
 
     /// Ends it; the file is then whole.

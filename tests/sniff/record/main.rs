@@ -186,11 +186,11 @@ fn record(run: &Run, node: SocketAddr) {
     }
     let proxy = Proxy::start_at(listen, &text(&cqlens()), node, &arguments);
     let limit = (run.way == Way::Encrypted).then_some(20);
-    let lookouts: Vec<Lookout> = run
-        .kinds
-        .iter()
-        .map(|&kind| Lookout::start(kind, &scratch.path().join(kind.file(&run.name)), listen, limit))
-        .collect();
+    let look = |&kind: &Kind| {
+        let file = scratch.path().join(kind.file(&run.name));
+        available(&run.name, Lookout::start(kind, &file, listen, limit)).expect("somebody looks on")
+    };
+    let lookouts: Vec<Lookout> = run.kinds.iter().map(look).collect();
     drive(run, listen, Path::new(&tls.0));
     // What a socket still has to say when its process has gone.
     std::thread::sleep(Duration::from_millis(500));
