@@ -19,6 +19,7 @@ mod conversation;
 mod forms;
 mod mutated;
 mod mutator;
+mod oracle;
 mod packets;
 mod report;
 mod same_report;
