@@ -106,7 +106,8 @@ pub(crate) fn cut(packet: &mut Packet, length: usize) {
 /// What is wrong with a report of a part of the original.
 fn faults(original: &Value, sniffed: &Sniffed) -> Vec<String> {
     let said = sniffed.said();
-    if said.contains("panicked") || !matches!(sniffed.code(), Some(0 | 2)) {
+    if said.contains("panicked") || said.contains("internal error") || !matches!(sniffed.code(), Some(0 | 2))
+    {
         return vec![format!("{:?} {said}", sniffed.code())];
     }
     let Some(report) = &sniffed.report else {

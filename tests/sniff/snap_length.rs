@@ -1,1 +1,101 @@
-//! Which snap length still gives exact counts of partitions.
+//! Which snap length still gives exact counts of partitions: what `docs/capturing.md` says.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::{
+    packets::{Capture, Packet},
+    report::number,
+    sniff::{Place, recording},
+    tcp::segments,
+};
+
+/// The whole packet.
+const WHOLE: usize = usize::MAX;
+
+/// The capture with so many bytes of each packet, by direction.
+fn cut(capture: &Capture, request: usize, response: usize) -> Capture {
+    let directions = segments(capture);
+    let packets = capture.packets.iter().zip(&directions).map(|(packet, segment)| {
+        let length = if segment.to.port() == 9042 {
+            request
+        } else {
+            response
+        };
+        Packet {
+            bytes: packet.bytes[..length.min(packet.bytes.len())].to_vec(),
+            ..packet.clone()
+        }
+    });
+    Capture {
+        packets: packets.collect(),
+        ..capture.clone()
+    }
+}
+
+/// Executions and partitions of every pattern, and what is known of the partitions.
+fn partitions(report: &Value) -> Value {
+    let patterns = report["patterns"].as_array().unwrap().iter().map(|pattern| {
+        let partitions = &pattern["partitions"];
+        json!([
+            pattern["cql"],
+            pattern["count"],
+            partitions["class"],
+            partitions["min"],
+            partitions["max"],
+            partitions["total"]
+        ])
+    });
+    let mut patterns: Vec<Value> = patterns.collect();
+    patterns.sort_by_key(ToString::to_string);
+    let coverage = ["exact", "bounded", "scan", "unknown"]
+        .map(|known| number(&report["coverage"][format!("partitions_{known}")]));
+    json!([coverage, patterns])
+}
+
+fn sniffed(place: &Place, capture: &Capture) -> Value {
+    let file = place.write("cut.pcap", &capture.plain());
+    let sniffed = place.sniff(&[Path::new(&file)], &[]);
+    assert!(!sniffed.said().contains("panicked"), "{}", sniffed.said());
+    sniffed.report().clone()
+}
+
+/// Not a test: what each snap length still knows. `cargo test --test sniff -- --ignored --nocapture which_snap`
+#[test]
+#[ignore = "it prints a table"]
+fn which_snap_lengths_are_enough() {
+    let place = Place::new();
+    for name in [
+        "python-v4-none",
+        "gocql-v4-none",
+        "java-v4-none",
+        "java-v5-none",
+        "python-v4-lz4",
+        "java-v5-lz4",
+        "python-v3-none",
+    ] {
+        let capture = recording(name).capture();
+        let whole = sniffed(&place, &capture);
+        let of = |request, response| {
+            let report = sniffed(&place, &cut(&capture, request, response));
+            let counted = if partitions(&report) == partitions(&whole) {
+                "same"
+            } else {
+                "differs"
+            };
+            let coverage = &report["coverage"];
+            format!(
+                "{counted} {} exact of {}, {} audited",
+                coverage["partitions_exact"], whole["coverage"]["partitions_exact"], coverage["audited"]
+            )
+        };
+        for length in [96, 128, 160, 192, 256, 384, 512, 1024, 2048, 4096] {
+            println!(
+                "{name} {length}: both {} | responses only {}",
+                of(length, length),
+                of(WHOLE, length)
+            );
+        }
+    }
+}
