@@ -46,12 +46,13 @@ pub(crate) fn seen(report: &Value) -> Value {
     if let Some(Value::Object(coverage)) = parts.get_mut("coverage") {
         coverage.retain(|key, _| COVERAGE.contains(&key.as_str()));
     }
+    unname_refused(parts);
     // They are ranked by what they cost, which is time.
     for (list, keys) in [
         ("patterns", &["id"][..]),
         ("system_patterns", &["id"]),
         ("tables", &["keyspace", "table"]),
-        ("findings", &["rule", "keyspace", "table", "patterns"]),
+        ("findings", &["rule", "patterns", "keyspace", "table", "title"]),
         ("sequences", &["kind", "from", "to"]),
     ] {
         if let Some(Value::Array(list)) = parts.get_mut(list) {
@@ -59,6 +60,36 @@ pub(crate) fn seen(report: &Value) -> Value {
         }
     }
     seen
+}
+
+/// Whether a table that was asked for in vain is one takes the whole schema, which a capture has not: it is named or not.
+fn unname_refused(parts: &mut Map<String, Value>) {
+    let mut refused = Vec::new();
+    for pattern in parts
+        .get_mut("patterns")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        if pattern["count"] == pattern["errors"] {
+            refused.push(pattern["id"].clone());
+            pattern["keyspace"] = Value::Null;
+            pattern["table"] = Value::Null;
+        }
+    }
+    for finding in parts
+        .get_mut("findings")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        let mut patterns = finding["patterns"].as_array().into_iter().flatten();
+        if patterns.all(|pattern| refused.contains(pattern)) {
+            for name in ["keyspace", "table", "title"] {
+                finding[name] = Value::Null;
+            }
+        }
+    }
 }
 
 /// What both have of the requests.

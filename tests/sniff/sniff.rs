@@ -40,6 +40,17 @@ impl Sniffed {
             .concat()
     }
 
+    /// The same, and what the report says before any number.
+    pub(crate) fn told(&self) -> String {
+        let notices = self
+            .report
+            .iter()
+            .filter_map(|report| report["notices"].as_array())
+            .flatten();
+        let lines = notices.filter_map(|notice| Some(format!("{}\n", notice.as_str()?)));
+        self.said() + &lines.collect::<String>()
+    }
+
     pub(crate) fn code(&self) -> Option<i32> {
         self.output.status.code()
     }
