@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     mutator::{self, Chance, HARMLESS},
+    oracle,
     packets::Packet,
     report::{differences, invented, number, seen},
     same_report::complaints,
@@ -123,6 +124,35 @@ fn faults(original: &Value, sniffed: &Sniffed) -> Vec<String> {
         ));
     }
     faults
+}
+
+/// By another way of counting. The end of a direction that was not seen counts as a byte that was acknowledged.
+#[test]
+fn missing_bytes_are_counted_to_the_byte() {
+    let place = Place::new();
+    let (mut all, mut lost) = (Vec::new(), 0);
+    for (seed, (recorded, segments, _)) in (0..).zip(originals()) {
+        for (name, change) in mutator::LOSING
+            .iter()
+            .filter(|(name, _)| name.contains("packet") && name.ends_with("missing"))
+        {
+            let changed = change(&segments, &mut Chance::new(seed));
+            let expected = oracle::missing(&changed);
+            let file = place.write("changed.pcap", &capture(&changed).plain());
+            let sniffed = place.sniff(&[&file], &[]);
+            let found = number(&sniffed.report()["coverage"]["capture"]["lost_bytes"]);
+            let ends = oracle::streams(&changed).len() as u64;
+            if found > expected || found + ends < expected {
+                all.push(format!(
+                    "{}, {name}: {found} bytes, and {expected} are missing",
+                    recorded.name
+                ));
+            }
+            lost += expected;
+        }
+    }
+    assert!(lost > 10_000, "{lost} bytes are missing in all");
+    assert!(all.is_empty(), "{} complaints\n{}", all.len(), all.join("\n"));
 }
 
 /// The same seed is the same capture, or a failure could not be looked at again.

@@ -99,3 +99,44 @@ fn which_snap_lengths_are_enough() {
         }
     }
 }
+
+/// Of the recorded sessions: their longest statement and the longest answer to a PREPARE fit.
+#[test]
+fn a_snap_length_of_1024_gives_exact_counts_of_partitions() {
+    let place = Place::new();
+    for name in [
+        "python-v3-none",
+        "gocql-v4-none",
+        "java-v5-none",
+        "python-v4-lz4",
+        "java-v5-lz4",
+    ] {
+        let capture = recording(name).capture();
+        let whole = partitions(&sniffed(&place, &capture));
+        for (request, response) in [(1024, 1024), (WHOLE, 1024)] {
+            let cut = sniffed(&place, &cut(&capture, request, response));
+            assert_eq!(partitions(&cut), whole, "{name}, {request} and {response} bytes");
+        }
+    }
+}
+
+/// Whole requests are all audited, whatever is left of the responses: what is not exact then says so.
+#[test]
+fn whole_requests_are_all_audited_with_responses_of_96_bytes() {
+    let place = Place::new();
+    for name in ["python-v3-none", "gocql-v4-none", "java-v5-none", "java-v5-lz4"] {
+        let capture = recording(name).capture();
+        let whole = sniffed(&place, &capture);
+        let cut = sniffed(&place, &cut(&capture, WHOLE, 96));
+        let coverage = &cut["coverage"];
+        assert_eq!(coverage["audited"], whole["coverage"]["audited"], "{name}");
+        assert!(
+            number(&coverage["partitions_exact"]) < number(&whole["coverage"]["partitions_exact"]),
+            "{name}"
+        );
+        assert!(
+            number(&coverage["capture"]["cut_bytes"]) > 5_000,
+            "{name}: {coverage}"
+        );
+    }
+}
