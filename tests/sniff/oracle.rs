@@ -22,6 +22,12 @@ impl Stream {
         self.bytes.iter().filter(|byte| byte.is_none()).count() as u64
     }
 
+    /// The same before the last byte that is there.
+    fn missing_within(&self) -> u64 {
+        let last = self.bytes.iter().rposition(Option::is_some).unwrap_or(0);
+        self.bytes[..last].iter().filter(|byte| byte.is_none()).count() as u64
+    }
+
     /// Bytes that were sent before the first that was seen have no place.
     fn offset(&self, sequence: u32) -> Option<usize> {
         let offset = sequence.wrapping_sub(self.begin);
@@ -83,6 +89,11 @@ pub(crate) fn streams(segments: &[Segment]) -> BTreeMap<Flow, Stream> {
 /// Bytes that are missing, in all connections.
 pub(crate) fn missing(segments: &[Segment]) -> u64 {
     streams(segments).values().map(Stream::missing).sum()
+}
+
+/// The same, but for what is missing at the end of a direction.
+pub(crate) fn missing_within(segments: &[Segment]) -> u64 {
+    streams(segments).values().map(Stream::missing_within).sum()
 }
 
 #[test]
