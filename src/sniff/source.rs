@@ -44,12 +44,12 @@ pub enum OpenError {
         source: io::Error,
     },
     /// It is none.
-    #[error("{name}: {source}")]
+    #[error("{name}: {reason}")]
     File {
         /// Which one.
         name: String,
         /// Why.
-        source: FileError,
+        reason: FileError,
     },
 }
 
@@ -321,7 +321,7 @@ impl Source {
                     ));
                     break;
                 }
-                Err(source) => return Err(self.bad(source)),
+                Err(reason) => return Err(self.bad(reason)),
             }
             match self.bytes.recv_timeout(patience) {
                 Ok(Ok(bytes)) => self.records.feed(bytes),
@@ -348,7 +348,7 @@ impl Source {
 
     fn end(&mut self) -> Result<(), OpenError> {
         self.has_ended = true;
-        self.records.check_end().map_err(|source| self.bad(source))?;
+        self.records.check_end().map_err(|reason| self.bad(reason))?;
         let left = self.records.left_over();
         if left > 0 {
             self.fault = Some(format!(
@@ -359,9 +359,9 @@ impl Source {
         Ok(())
     }
 
-    fn bad(&self, source: FileError) -> OpenError {
+    fn bad(&self, reason: FileError) -> OpenError {
         let name = self.name.clone();
-        OpenError::File { name, source }
+        OpenError::File { name, reason }
     }
 }
 
