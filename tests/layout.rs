@@ -13,8 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink", "node",
-            "number", "proto",
+            "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink",
+            "node", "number", "proto",
         ],
     ),
     // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.

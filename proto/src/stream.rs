@@ -650,7 +650,11 @@ mod tests {
     #[test]
     fn compression_is_found_out_where_no_startup_was_seen() {
         for compression in [Compression::Lz4, Compression::Snappy] {
-            let envelope = response(Version::V4, 1, &[b"to be compressed".repeat(20), vec![1]].concat());
+            let envelope = response(
+                Version::V4,
+                1,
+                &[b"to be compressed".repeat(20), vec![1]].concat(),
+            );
             let mut wire = BytesMut::new();
             encode_compressed(&envelope, compression, &mut wire).unwrap();
             let (mut stream, negotiated) = server();

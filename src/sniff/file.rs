@@ -215,7 +215,11 @@ impl Format {
     fn of_pcap(header: &PcapHeader) -> Self {
         Self::Pcap {
             is_big_endian: header.is_bigendian(),
-            nanoseconds: if header.is_nanosecond_precision() { 1 } else { 1_000 },
+            nanoseconds: if header.is_nanosecond_precision() {
+                1
+            } else {
+                1_000
+            },
             // The upper bits are about checksums of frames.
             link: header.network.0 & 0xffff,
         }
@@ -338,7 +342,9 @@ impl Interface {
             .filter(|units| *units > 0)
             .map_or(0, |units| u128::from(ticks) * 1_000_000_000 / units);
         let offset = i128::from(self.offset) * 1_000_000_000;
-        let nanoseconds = i128::try_from(nanoseconds).unwrap_or(i128::MAX).saturating_add(offset);
+        let nanoseconds = i128::try_from(nanoseconds)
+            .unwrap_or(i128::MAX)
+            .saturating_add(offset);
         Moment::from_unix_nanoseconds(i64::try_from(nanoseconds).unwrap_or(0))
     }
 }

@@ -55,7 +55,12 @@ const SENT_AGAIN: std::time::Duration = std::time::Duration::from_secs(3);
 
 impl Flow {
     /// The connection of which `segment` is the first one that was captured.
-    pub(super) fn new(connection: Arc<Connection>, segment: &Segment, queue: &Arc<Queue>, losses: &mut Losses) -> Self {
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        segment: &Segment,
+        queue: &Arc<Queue>,
+        losses: &mut Losses,
+    ) -> Self {
         let from_start = segment.syn;
         losses.begun_before += u64::from(!from_start);
         let half = |direction| Half {
@@ -247,12 +252,17 @@ impl Flow {
         let is_due = |patience| waited >= patience || own.order.is_full();
         let next = own.order.next().unwrap_or(first);
         if distance(next, first) > 0 {
-            let is_acknowledged = other.order.first_acknowledgment().is_some_and(|has| distance(has, first) <= 0);
+            let is_acknowledged = other
+                .order
+                .first_acknowledgment()
+                .is_some_and(|has| distance(has, first) <= 0);
             let patience = if is_acknowledged { ACKNOWLEDGED } else { SENT_AGAIN };
             if !is_due(patience) {
                 return false;
             }
-            let Some((length, at)) = own.order.give_up() else { return false };
+            let Some((length, at)) = own.order.give_up() else {
+                return false;
+            };
             self.miss(direction, length, at, losses);
             return true;
         }
@@ -299,8 +309,8 @@ impl Flow {
     fn flush(&mut self, losses: &mut Losses) {
         while self.state == State::Open && self.is_waiting() {
             self.tell_waiting(losses);
-            let [requests, responses] =
-                [Direction::Request, Direction::Response].map(|direction| self.give_up_in(direction, None, losses));
+            let [requests, responses] = [Direction::Request, Direction::Response]
+                .map(|direction| self.give_up_in(direction, None, losses));
             if !requests && !responses {
                 return;
             }

@@ -8,12 +8,7 @@ use std::{
 
 use cqlens_proto::envelope::Direction;
 
-use super::{
-    flow::Flow,
-    link::Segment,
-    losses::Losses,
-    probe::Probe,
-};
+use super::{flow::Flow, link::Segment, losses::Losses, probe::Probe};
 use crate::capture::{Connection, ConnectionId, Moment, Queue};
 
 /// How many connections are followed at once; beyond, the one that was silent for longest is given up.
@@ -142,7 +137,9 @@ impl Flows {
         let mut waiting = std::mem::take(&mut self.waiting);
         let mut bytes = 0;
         waiting.retain(|ends| {
-            let Some(flow) = self.flows.get_mut(ends) else { return false };
+            let Some(flow) = self.flows.get_mut(ends) else {
+                return false;
+            };
             flow.give_up(self.now, &mut self.losses);
             bytes += flow.waiting_bytes();
             flow.is_waiting()

@@ -143,9 +143,7 @@ fn slice(link: i32, bytes: &[u8]) -> Option<Option<LaxSlicedPacket<'_>>> {
             kind.zip(bytes.get(20..)).map(of_ether_type)
         }
         // Four bytes that name the family, in the order of the machine that captured; the version of IP says the same.
-        LINK_NULL | LINK_LOOP => bytes
-            .get(4..)
-            .and_then(|ip| LaxSlicedPacket::from_ip(ip).ok()),
+        LINK_NULL | LINK_LOOP => bytes.get(4..).and_then(|ip| LaxSlicedPacket::from_ip(ip).ok()),
         LINK_RAW | LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_IPV4 | LINK_IPV6 => {
             LaxSlicedPacket::from_ip(bytes).ok()
         }

@@ -21,7 +21,9 @@ const ENOUGH: u64 = 2;
 impl Probe {
     /// Looks at a segment of a connection that is not followed.
     pub(super) fn look(&mut self, segment: &Segment) {
-        let Some(direction) = is_envelope(segment) else { return };
+        let Some(direction) = is_envelope(segment) else {
+            return;
+        };
         let port = match direction {
             Direction::Request => segment.to.port(),
             Direction::Response => segment.from.port(),

@@ -302,11 +302,17 @@ fn begins_header(bytes: &[u8], direction: Direction, version: Option<Version>) -
 fn is_plausible(header: &Header, direction: Direction, version: Option<Version>) -> bool {
     let (flags, opcodes) = match direction {
         Direction::Request => (
-            Flags::COMPRESSED.with(Flags::TRACING).with(Flags::CUSTOM_PAYLOAD).with(Flags::USE_BETA),
+            Flags::COMPRESSED
+                .with(Flags::TRACING)
+                .with(Flags::CUSTOM_PAYLOAD)
+                .with(Flags::USE_BETA),
             &REQUESTS[..],
         ),
         Direction::Response => (
-            Flags::COMPRESSED.with(Flags::TRACING).with(Flags::CUSTOM_PAYLOAD).with(Flags::WARNING),
+            Flags::COMPRESSED
+                .with(Flags::TRACING)
+                .with(Flags::CUSTOM_PAYLOAD)
+                .with(Flags::WARNING),
             &RESPONSES[..],
         ),
     };

@@ -44,7 +44,12 @@ pub(super) enum Hopeless {
 
 impl Side {
     /// The direction of a connection: `from_start` if its first byte is in the capture.
-    pub(super) fn new(connection: &Arc<Connection>, direction: Direction, queue: &Arc<Queue>, from_start: bool) -> Self {
+    pub(super) fn new(
+        connection: &Arc<Connection>,
+        direction: Direction,
+        queue: &Arc<Queue>,
+        from_start: bool,
+    ) -> Self {
         Self {
             direction,
             feed: Feed::new(Arc::clone(connection), direction, Arc::clone(queue)),

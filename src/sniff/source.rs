@@ -197,7 +197,9 @@ impl Captures {
             if !is_due {
                 return;
             }
-            let Some(Later { path, .. }) = self.later.pop() else { return };
+            let Some(Later { path, .. }) = self.later.pop() else {
+                return;
+            };
             match Source::open(&path, &self.options, Arc::clone(&self.progress.read)) {
                 Ok(mut source) => {
                     source.fill(Duration::MAX);
@@ -448,7 +450,9 @@ impl Read for ZstdFrames {
                 }
                 self.0 = self.1.take().map(|frame| frame.into_inner());
             }
-            let Some(mut rest) = self.0.take() else { return Ok(0) };
+            let Some(mut rest) = self.0.take() else {
+                return Ok(0);
+            };
             let mut first = [0];
             if rest.read(&mut first)? == 0 {
                 return Ok(0);

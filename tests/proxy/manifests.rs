@@ -1,36 +1,30 @@
 //! The example for Kubernetes, as far as that can be told without a cluster: `kubectl` knows every field and type of it, and cqlens the
 //! arguments.
 
-use std::{
-    fs,
-    io::{self, Write},
-    process::Command,
-};
+use std::{fs, process::Command};
 
 use serde_json::Value;
 
-use crate::settings::printed;
+use crate::{
+    settings::printed,
+    support::{Missing, available},
+};
 
 const SIDECAR: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/examples/deploy/kubernetes-sidecar.yaml"
 );
 
-/// The manifest as `kubectl` understands it; `None`, visibly, where that is missing.
-fn manifest() -> Option<Value> {
+/// The manifest as `kubectl` understands it.
+fn manifest() -> Result<Value, Missing> {
     // Something has to be changed for it to say anything.
     let understood = Command::new("kubectl")
         .args(["set", "image", "--local", "--dry-run=client", "--output=json"])
         .args(["--filename", SIDECAR, "cassandra=another"])
         .output();
-    let Ok(output) = understood else {
-        // What installs the tools for the other tests has no package of it: not even CI insists.
-        let line = "skipped: a manifest for Kubernetes because `kubectl` does not run\n";
-        io::stderr().write_all(line.as_bytes()).unwrap();
-        return None;
-    };
+    let output = understood.map_err(|error| Missing(format!("`kubectl`: {error}")))?;
     assert!(output.status.success(), "{output:?}");
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+    Ok(serde_json::from_slice(&output.stdout).unwrap())
 }
 
 /// The names of all fields in a text of YAML.
@@ -45,7 +39,9 @@ fn fields(text: &str) -> Vec<&str> {
 
 #[test]
 fn the_sidecar_is_understood_by_kubernetes_and_by_cqlens() {
-    let Some(manifest) = manifest() else { return };
+    let Some(manifest) = available("a manifest for Kubernetes", manifest()) else {
+        return;
+    };
     let understood = manifest.to_string();
     let text = fs::read_to_string(SIDECAR).unwrap();
     let fields = fields(&text);

@@ -112,7 +112,9 @@ impl Args {
         });
         let names: Vec<_> = named.collect();
         match &names[..] {
-            [first, .., last] if names.len() > MOST_NAMED => format!("{first} to {last} ({} captures)", names.len()),
+            [first, .., last] if names.len() > MOST_NAMED => {
+                format!("{first} to {last} ({} captures)", names.len())
+            }
             names => names.join(", "),
         }
     }

@@ -93,7 +93,9 @@ fn stop_flag(runtime: &Runtime) -> anyhow::Result<Arc<AtomicBool>> {
                     tracing::warn!(signal, "stopping at once, without a report");
                     std::process::exit(STOPPED_AT_ONCE);
                 }
-                Asked::Stop(signal) => tracing::info!(signal, "stopping: the report is over what was read so far"),
+                Asked::Stop(signal) => {
+                    tracing::info!(signal, "stopping: the report is over what was read so far")
+                }
                 // There is nothing that is read again.
                 Asked::Reload => {}
             }

@@ -17,7 +17,10 @@ pub(super) fn count(coverage: &mut Coverage, losses: &Losses) {
     capture.one_way += losses.one_way;
     capture.evicted_connections += losses.evicted_connections;
     for (reason, connections) in &losses.opaque {
-        *coverage.opaque_connections.entry((*reason).to_owned()).or_default() += connections;
+        *coverage
+            .opaque_connections
+            .entry((*reason).to_owned())
+            .or_default() += connections;
     }
     let servers = losses.tls_servers.iter().map(|server| {
         format!(
@@ -43,7 +46,11 @@ pub(super) fn of_all(args: &Args, packets_read: u64, packets: &Packets, flows: &
         let named = join(likely.keys());
         notices.push(format!(
             "Traffic at port {named} looks like CQL and was not looked into: `--port {}` does.",
-            likely.keys().map(ToString::to_string).collect::<Vec<_>>().join(",")
+            likely
+                .keys()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join(",")
         ));
     }
     let passed = packets.passed;
@@ -56,7 +63,10 @@ pub(super) fn of_all(args: &Args, packets_read: u64, packets: &Packets, flows: &
         passed.unknown_link,
         "could not be read: their link layer is not one of Ethernet, Linux cooked, loopback and raw IP",
     );
-    say(passed.unreadable, "could not be read: damaged, or cut off before the end of their headers");
+    say(
+        passed.unreadable,
+        "could not be read: damaged, or cut off before the end of their headers",
+    );
     say(passed.fragments, "were fragments whose other parts are missing");
     notices
 }

@@ -22,8 +22,14 @@ impl Bar {
             return Self(None);
         }
         let (bar, template) = match progress.total {
-            Some(total) => (ProgressBar::new(total), "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left"),
-            None => (ProgressBar::no_length(), "{spinner} {bytes} read, {bytes_per_sec}"),
+            Some(total) => (
+                ProgressBar::new(total),
+                "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+            ),
+            None => (
+                ProgressBar::no_length(),
+                "{spinner} {bytes} read, {bytes_per_sec}",
+            ),
         };
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
         if let Ok(style) = ProgressStyle::with_template(template) {

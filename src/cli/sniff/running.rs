@@ -176,9 +176,12 @@ impl<'a> Running<'a> {
         let end = self.now.max(self.window.start);
         let last = self.audit_end(end);
         let mut last = self.told(last, end);
-        last.coverage
-            .notices
-            .extend(notices::of_all(self.args, self.packets_read, &self.packets, &self.flows));
+        last.coverage.notices.extend(notices::of_all(
+            self.args,
+            self.packets_read,
+            &self.packets,
+            &self.flows,
+        ));
         self.outputs.window(last, &self.live, None);
         if let Some(control) = self.control.take() {
             control.abort();
