@@ -221,10 +221,15 @@ impl Live {
         self.rekeyed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Applies a definition that the server has just accepted, so that the next statement finds it at once.
     ///
     /// What cannot be applied is left to the control connection, which reads the schema anew after every change.
     pub fn apply(&self, cql: &str, keyspace: Option<&str>) {
+        self.seen().forget_tables();
         let mut definitions = self.definitions();
         definitions.add(cql, keyspace);
         let mut schema = Schema::clone(&self.schema.load());
@@ -240,9 +245,15 @@ impl Live {
     /// Takes over what rows say of the schema that somebody else has asked for. Where the schema is read from a file, or by a control
     /// connection, that has the say.
     pub fn see_rows(&self, rows: &Rows<'_>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         let is_read = self.is_known() && !self.is_seen.load(Ordering::Acquire);
-        if is_read || self.is_followed() || !seen.add(rows) {
+        if is_read || self.is_followed() {
+            return;
+        }
+        seen.add(rows);
+        // A page may end in the middle of a table.
+        let is_last_page = rows.metadata.paging_state.is_none();
+        if !seen.has_news() || !is_last_page {
             return;
         }
         let reading = self.begin_reading();

@@ -1,7 +1,7 @@
 //! The schema as it shows in the answers to what others ask: drivers read `system_schema` when they connect.
 //!
-//! Used where nobody asks by themselves. Rows are kept by their keys, and the schema is put together anew when they change. Tables that
-//! are known otherwise (from their definition on the wire) and are in none of the rows stay.
+//! Used where nobody asks by themselves. Rows are kept by their keys, and the schema is put together anew when they change. What
+//! is known otherwise (from its definition on the wire) and is in none of the rows stays.
 
 use std::collections::BTreeMap;
 
@@ -41,53 +41,66 @@ const OF_COLUMNS: [&str; 3] = ["kind", "position", "type"];
 pub(super) struct Seen {
     tables: BTreeMap<&'static str, BTreeMap<Vec<String>, Record>>,
     count: usize,
+    /// Whether they say anything that the last schema made of them does not have.
+    has_news: bool,
 }
 
 impl Seen {
-    /// Keeps rows, if they are of `system_schema`; whether they say anything new.
-    pub(super) fn add(&mut self, rows: &ResultRows<'_>) -> bool {
+    /// Forgets what rows have said of anything in a keyspace: a definition has made some of it wrong. What the schema in force has of the
+    /// rest stays there.
+    pub(super) fn forget_tables(&mut self) {
+        self.tables.retain(|table, _| *table == "keyspaces");
+        self.count = self.tables.values().map(BTreeMap::len).sum();
+    }
+
+    /// Keeps rows, if they are of `system_schema`.
+    pub(super) fn add(&mut self, rows: &ResultRows<'_>) {
         let Some(specs) = rows.metadata.columns else {
-            return false;
+            return;
         };
         let Some((keyspace, name)) = specs.into_iter().next().map(|spec| (spec.keyspace, spec.table)) else {
-            return false;
+            return;
         };
         let table = TABLES
             .iter()
             .find(|(table, _)| keyspace == "system_schema" && *table == name);
-        let Some((table, keys)) = table else { return false };
+        let Some((table, keys)) = table else { return };
         let columns = columns(specs);
-        let mut is_new = false;
         for row in *rows {
             let Ok(row) = row else { break };
             let cells: Vec<_> = row.iter().map(|cell| cell.map(Bytes::copy_from_slice)).collect();
             let Ok(record) = Record::of(&columns, &cells) else {
                 break;
             };
-            is_new |= self.keep(table, keys, record);
+            self.keep(table, keys, record);
         }
-        is_new
     }
 
-    fn keep(&mut self, table: &'static str, keys: &[&str], record: Record) -> bool {
+    /// Whether anything new was seen since a schema was made of it.
+    pub(super) fn has_news(&self) -> bool {
+        self.has_news
+    }
+
+    fn keep(&mut self, table: &'static str, keys: &[&str], record: Record) {
         let keys: Option<Vec<_>> = keys.iter().map(|key| record.optional_text(key)).collect();
         let is_whole = table != "columns" || OF_COLUMNS.iter().all(|name| record.has(name));
         let Some(keys) = keys.filter(|_| is_whole && self.count < MAX_ROWS) else {
-            return false;
+            return;
         };
         let known = self.tables.entry(table).or_default();
         if known.get(&keys).is_some_and(|known| known.says(&record)) {
-            return false;
+            return;
         }
         self.count += usize::from(known.insert(keys, record).is_none());
-        true
+        self.has_news = true;
     }
 
     /// The schema that the rows describe, with what of `before` they do not mention; none while too little was seen.
-    pub(super) fn schema(&self, before: &Schema) -> Option<Schema> {
+    pub(super) fn schema(&mut self, before: &Schema) -> Option<Schema> {
         if NEEDED.iter().any(|table| !self.tables.contains_key(table)) {
             return None;
         }
+        self.has_news = false;
         let rows = Rows {
             keyspaces: self.read("keyspaces", |row| read::keyspace(row, &[])),
             tables: self.read("tables", read::table),
@@ -106,6 +119,12 @@ impl Seen {
         for error in errors {
             tracing::debug!(%error, "a part of the schema that was seen is not understood");
         }
+        for keyspace in schema.keyspaces.values_mut() {
+            // Drivers ask for tables and columns apart: those of this one are still to come.
+            keyspace
+                .tables
+                .retain(|_, table| !table.partition_key().is_empty());
+        }
         for (name, keyspace) in &before.keyspaces {
             let known = schema
                 .keyspaces
@@ -114,6 +133,14 @@ impl Seen {
             for (name, table) in &keyspace.tables {
                 known.tables.entry(name.clone()).or_insert_with(|| table.clone());
             }
+            for (name, user_type) in &keyspace.types {
+                known
+                    .types
+                    .entry(name.clone())
+                    .or_insert_with(|| user_type.clone());
+            }
+            known.functions.extend(keyspace.functions.iter().cloned());
+            known.aggregates.extend(keyspace.aggregates.iter().cloned());
         }
         Some(schema)
     }

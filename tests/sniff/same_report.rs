@@ -49,6 +49,17 @@ fn a_capture_of_gocql_says_what_the_proxy_has_said() {
     of_the_recorded(|recorded| recorded.name.starts_with("gocql"));
 }
 
+/// Drivers ask for tables and for columns apart, and again after each change: no table has another key meanwhile.
+#[test]
+fn what_drivers_read_of_the_schema_gives_no_table_another_key() {
+    let place = Place::new();
+    for recorded in recorded() {
+        let sniffed = place.sniff(&[&recorded.file], &[]);
+        let notices = sniffed.report()["coverage"]["notices"].to_string();
+        assert!(!notices.contains("created again"), "{}: {notices}", recorded.name);
+    }
+}
+
 /// Every rule has something to say of one of the scenarios, or is to say nothing.
 #[test]
 fn a_capture_of_every_scenario_says_what_the_proxy_has_said() {
