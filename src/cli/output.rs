@@ -194,13 +194,22 @@ impl Outputs {
                 self.failures
             ));
         }
-        if !live.is_known() {
-            notices.push(
-                "The schema could not be read: partitions are counted only where PREPARED results allow it."
-                    .to_owned(),
-            );
-        }
+        notices.extend(schema_notice(live).map(str::to_owned));
         notices
+    }
+}
+
+/// What is not known of the schema, and what that costs.
+fn schema_notice(live: &Live) -> Option<&'static str> {
+    if live.is_known() {
+        None
+    } else if live.schema().keyspaces.is_empty() {
+        Some("The schema could not be read: partitions are counted only where PREPARED results allow it.")
+    } else {
+        Some(
+            "Of the schema only what was seen in the traffic is known: partitions of other tables are counted only where PREPARED results \
+             allow it.",
+        )
     }
 }
 

@@ -1,6 +1,7 @@
 //! Captures being read, from their first packet to the last window.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -46,6 +47,8 @@ pub(super) struct Running<'a> {
     packets_read: u64,
     /// How long nothing has come.
     silent: Duration,
+    /// Notices that were logged.
+    said: BTreeSet<String>,
 }
 
 /// When a window begins and ends, in the time of the capture.
@@ -99,6 +102,7 @@ impl<'a> Running<'a> {
             now,
             packets_read: 0,
             silent: Duration::ZERO,
+            said: BTreeSet::new(),
         })
     }
 
@@ -167,7 +171,17 @@ impl<'a> Running<'a> {
         let losses = self.flows.take_losses();
         notices::count(&mut window.coverage, &losses);
         window.coverage.notices.extend(self.captures.take_faults());
+        self.say(&window.coverage.notices);
         window
+    }
+
+    /// Also to whoever looks on, once.
+    fn say(&mut self, notices: &BTreeSet<String>) {
+        for notice in notices {
+            if self.said.insert(notice.clone()) {
+                tracing::warn!("{notice}");
+            }
+        }
     }
 
     fn end(mut self) -> anyhow::Result<Report> {
@@ -176,12 +190,9 @@ impl<'a> Running<'a> {
         let end = self.now.max(self.window.start);
         let last = self.audit_end(end);
         let mut last = self.told(last, end);
-        last.coverage.notices.extend(notices::of_all(
-            self.args,
-            self.packets_read,
-            &self.packets,
-            &self.flows,
-        ));
+        let of_all = notices::of_all(self.args, self.packets_read, &self.packets, &self.flows);
+        last.coverage.notices.extend(of_all);
+        self.say(&last.coverage.notices);
         self.outputs.window(last, &self.live, None);
         if let Some(control) = self.control.take() {
             control.abort();
