@@ -42,6 +42,8 @@ pub struct Cut {
 pub struct OpcodeCounts {
     counts: [u32; OpcodeCounts::KNOWN],
     other: u32,
+    /// Of all, asked for more often than they are counted.
+    total: u32,
 }
 
 impl OpcodeCounts {
@@ -54,6 +56,7 @@ impl OpcodeCounts {
             Some(count) => *count = count.wrapping_add(1),
             None => self.other = self.other.wrapping_add(1),
         }
+        self.total = self.total.wrapping_add(1);
     }
 
     /// Adds another chunk's counts.
@@ -62,6 +65,7 @@ impl OpcodeCounts {
             *count = count.wrapping_add(more);
         }
         self.other = self.other.wrapping_add(other.other);
+        self.total = self.total.wrapping_add(other.total);
     }
 
     /// What has been counted here and not in `known`, which is behind by less than 2^31 of any opcode.
@@ -75,10 +79,12 @@ impl OpcodeCounts {
         let mut left = OpcodeCounts {
             counts: self.counts,
             other: beyond(self.other, known.other),
+            total: 0,
         };
         for (count, known) in left.counts.iter_mut().zip(known.counts) {
             *count = beyond(*count, known);
         }
+        left.total = left.counts.iter().sum::<u32>() + left.other;
         left
     }
 
@@ -100,7 +106,7 @@ impl OpcodeCounts {
 
     /// All envelopes.
     pub fn total(&self) -> u32 {
-        self.counts.iter().sum::<u32>() + self.other
+        self.total
     }
 }
 
@@ -631,6 +637,7 @@ mod tests {
                 }
             }),
             other: others,
+            total: 0,
         };
         let beyond = counts(3, 7).beyond(&counts(u32::MAX - 1, 9));
         assert_eq!((beyond.of(Opcode::EXECUTE), beyond.total()), (5, 5));

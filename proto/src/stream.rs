@@ -168,7 +168,9 @@ impl EnvelopeStream {
 
     /// The next item, `None` when the next chunk is needed.
     pub fn next_item(&mut self) -> Option<StreamItem> {
-        let item = if self.place == Place::Lost {
+        // Most chunks end with an envelope.
+        let is_done = self.chunk.is_empty() && self.payload.is_empty() && self.envelope.is_at_boundary();
+        let item = if is_done || self.place == Place::Lost {
             None
         } else {
             self.read_on()
