@@ -26,6 +26,7 @@ use super::{
     socket::{self, Halves, NoUpstream, Socket},
     topology::Shared,
     transparent::{self, Own},
+    turns::Turn,
     watched::Watched,
 };
 use crate::{
@@ -166,7 +167,8 @@ impl Link<'_> {
         }
     }
 
-    async fn forward(self, mut client: impl Halves, mut upstream: impl Halves, path: impl Path) -> Ended {
+    async fn forward<C: Halves, U: Halves>(self, mut client: C, mut upstream: U, path: impl Path) -> Ended {
+        let turns = [(); 2].map(|()| Turn::new(C::ARE_APART && U::ARE_APART));
         let ended = {
             let (client_read, client_write) = client.halves();
             let (upstream_read, upstream_write) = upstream.halves();
@@ -175,7 +177,7 @@ impl Link<'_> {
             let client_write = Watched::new(client_write, &stalled);
             let mut responses =
                 pin!(path.responses(upstream_read, client_write, self.tap(Direction::Response)));
-            let forwarded = both(requests, responses.as_mut(), &over);
+            let forwarded = both(requests, responses.as_mut(), &turns, &over);
             let must_ask = || self.idle_timeout.is_some() || self.drain.has_begun();
             match until(forwarded, self.told_to_end(&stalled), must_ask).await {
                 Told::End(ended) => ended,
@@ -281,19 +283,20 @@ async fn until(
 async fn both(
     requests: impl Future<Output = Ended>,
     responses: impl Future<Output = Ended>,
+    [of_requests, of_responses]: &[Turn; 2],
     responses_over: &AtomicBool,
 ) -> Ended {
     let (mut requests, mut responses) = (pin!(requests), pin!(responses));
     let (mut requests_go_on, mut responses_go_on) = (true, true);
     poll_fn(|context| {
-        if requests_go_on && let Poll::Ready(ended) = requests.as_mut().poll(context) {
+        if requests_go_on && let Poll::Ready(ended) = of_requests.poll(context, requests.as_mut()) {
             requests_go_on = false;
             let ended = ended.of_requests();
             if ended.ends_connection() || !responses_go_on {
                 return Poll::Ready(ended);
             }
         }
-        if responses_go_on && let Poll::Ready(ended) = responses.as_mut().poll(context) {
+        if responses_go_on && let Poll::Ready(ended) = of_responses.poll(context, responses.as_mut()) {
             responses_go_on = false;
             responses_over.store(true, Ordering::Relaxed);
             if ended.ends_connection() || !requests_go_on {

@@ -20,6 +20,7 @@ mod socket;
 mod throttle;
 pub mod topology;
 mod transparent;
+mod turns;
 mod watched;
 mod workers;
 

@@ -52,6 +52,9 @@ pub(super) enum NoUpstream {
 
 /// What can be read and written at the same time.
 pub(super) trait Halves: AsyncRead + AsyncWrite + Unpin + Send {
+    /// Whether neither half waits for what the other one waits for.
+    const ARE_APART: bool;
+
     /// The half that reads and the half that writes.
     fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send);
 
@@ -60,6 +63,8 @@ pub(super) trait Halves: AsyncRead + AsyncWrite + Unpin + Send {
 }
 
 impl Halves for TcpStream {
+    const ARE_APART: bool = true;
+
     fn tcp(&self) -> &TcpStream {
         self
     }
@@ -70,6 +75,9 @@ impl Halves for TcpStream {
 }
 
 impl Halves for TlsStream {
+    // Reading may have to write, and writing to read.
+    const ARE_APART: bool = false;
+
     fn tcp(&self) -> &TcpStream {
         self.get_ref().0
     }
