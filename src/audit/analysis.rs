@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
+    hash::BuildHasher,
     sync::Arc,
 };
 
@@ -9,6 +10,9 @@ use cqlens_proto::{
     cql::{self, Fingerprint, Template, ast},
     message::{Batch, BatchKind, BatchQuery, Rows, Values},
 };
+
+use foldhash::fast::RandomState;
+use rustc_hash::FxHashMap;
 
 use super::{
     Cells, Footprint, Keys,
@@ -204,8 +208,6 @@ fn shown(mut template: String) -> String {
     template
 }
 
-type ByText = HashMap<Box<str>, Arc<Analysis>>;
-
 /// The analyses of one auditor.
 ///
 /// Bounded: when a cache is full it is emptied, and what is still in use comes back with its next execution.
@@ -214,11 +216,18 @@ pub(super) struct Analyses {
     live: Arc<Live>,
     /// The version of the schema under which everything here was worked out.
     version: u64,
-    /// By keyspace of unqualified names and text.
-    texts: HashMap<Option<Box<str>>, ByText>,
-    text_count: usize,
-    prepared: HashMap<Box<[u8]>, Arc<Analysis>>,
+    hashing: RandomState,
+    /// By the hash of the keyspace of unqualified names and of the text: they are compared with what is here.
+    texts: FxHashMap<u64, KnownText>,
+    prepared: HashMap<Box<[u8]>, Arc<Analysis>, RandomState>,
     unknown_prepared: Arc<Analysis>,
+}
+
+#[derive(Debug)]
+struct KnownText {
+    keyspace: Option<Box<str>>,
+    text: Box<str>,
+    analysis: Arc<Analysis>,
 }
 
 impl Analyses {
@@ -227,9 +236,9 @@ impl Analyses {
         Self {
             version: live.version(),
             live,
-            texts: HashMap::new(),
-            text_count: 0,
-            prepared: HashMap::new(),
+            hashing: RandomState::default(),
+            texts: FxHashMap::default(),
+            prepared: HashMap::default(),
             unknown_prepared: Arc::new(Analysis::unknown_prepared()),
         }
     }
@@ -237,29 +246,25 @@ impl Analyses {
     /// The analysis of a statement that is sent as text.
     pub(super) fn of_text(&mut self, text: &str, keyspace: Option<&str>) -> Arc<Analysis> {
         self.refresh();
-        // A lookup by borrowed parts needs the two levels.
-        let known = match keyspace {
-            None => self.texts.get(&None),
-            Some(_) => self.texts.get(&keyspace.map(Box::from)),
-        };
-        if let Some(analysis) = known.and_then(|texts| texts.get(text)) {
-            return Arc::clone(analysis);
+        let hash = self.hashing.hash_one((keyspace, text));
+        if let Some(known) = self.texts.get(&hash)
+            && (known.keyspace.as_deref(), &*known.text) == (keyspace, text)
+        {
+            return Arc::clone(&known.analysis);
         }
         let analysis = Arc::new(Analysis::of(text, keyspace, None, &self.live));
         if text.len() <= MAX_TEXT_LEN {
-            self.keep_text(text, keyspace, &analysis);
+            if self.texts.len() >= MAX_TEXTS {
+                self.texts.clear();
+            }
+            let known = KnownText {
+                keyspace: keyspace.map(Box::from),
+                text: text.into(),
+                analysis: Arc::clone(&analysis),
+            };
+            self.texts.insert(hash, known);
         }
         analysis
-    }
-
-    fn keep_text(&mut self, text: &str, keyspace: Option<&str>, analysis: &Arc<Analysis>) {
-        if self.text_count >= MAX_TEXTS {
-            self.texts.clear();
-            self.text_count = 0;
-        }
-        self.text_count += 1;
-        let texts = self.texts.entry(keyspace.map(Box::from)).or_default();
-        texts.insert(text.into(), Arc::clone(analysis));
     }
 
     /// The analysis of a prepared statement.
@@ -360,7 +365,6 @@ impl Analyses {
         if version != self.version {
             self.version = version;
             self.texts.clear();
-            self.text_count = 0;
             self.prepared.clear();
         }
     }

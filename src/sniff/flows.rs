@@ -1,12 +1,9 @@
 //! All connections of a capture, as many as there is room for.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    net::SocketAddr,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use cqlens_proto::envelope::Direction;
+use foldhash::{HashMap, HashMapExt};
 
 use super::{flow::Flow, link::Segment, losses::Losses, probe::Probe};
 use crate::capture::{Connection, ConnectionId, Moment, Queue};
