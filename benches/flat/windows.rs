@@ -113,7 +113,7 @@ fn window(minute: u64, new: u64) -> Window {
                 table.distinct_partitions.insert(partition);
             }
         });
-        window.count_client(&format!("client {place}"));
+        window.count_client(&format!("client {place}"), 1);
     }
     window.coverage.audited = PATTERNS * EXCHANGES;
     window.close(start + SignedDuration::from_mins(1));
@@ -146,8 +146,8 @@ fn see(pattern: &mut Pattern, random: &mut Random, at: Timestamp) {
         pattern.rows.record(random.below(100));
         pattern.request_bytes.record(60 + random.below(8));
         pattern.response_bytes.record(100 * random.below(1 << 10));
-        pattern.count_consistency("LOCAL_QUORUM");
-        pattern.count_client("client");
+        pattern.count_consistency("LOCAL_QUORUM", 1);
+        pattern.count_client("client", 1);
         pattern.see(at);
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Exchange<'a> {
     /// From the request's last byte to the response's first; none without a response.
     pub(super) latency: Option<Duration>,
     /// Who asked.
-    pub(super) client: &'a str,
+    pub(super) client: &'a Arc<str>,
     /// From where: see [`Session::host`].
     pub(super) host: u64,
     /// The node that was asked, by its place in the cluster; none where it is not known.

@@ -46,12 +46,29 @@ impl HashKey {
 
     /// The hash of a routing key of `table`.
     pub(super) fn hash(self, table: &TableName, routing_key: &[u8]) -> u64 {
-        let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
+        self.of_table(table).of(routing_key)
+    }
+
+    /// What the hashes of all keys of `table` begin with.
+    pub(super) fn of_table(self, table: &TableName) -> TableHash {
+        let mut hasher = self.hasher();
         hasher.write(table.keyspace.as_bytes());
         // 0xff is in no name: the three parts cannot run into each other.
         hasher.write(&[0xff]);
         hasher.write(table.table.as_bytes());
         hasher.write(&[0xff]);
+        TableHash(hasher)
+    }
+}
+
+/// The beginning of the hashes of a table's partition keys.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TableHash(SipHasher13);
+
+impl TableHash {
+    /// The hash of a routing key.
+    pub(super) fn of(self, routing_key: &[u8]) -> u64 {
+        let Self(mut hasher) = self;
         hasher.write(routing_key);
         hasher.finish()
     }

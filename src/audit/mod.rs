@@ -7,6 +7,7 @@ mod analysis;
 mod bounded;
 mod budget;
 mod cells;
+mod clients;
 mod connection;
 mod deferred;
 mod exchange;
@@ -43,6 +44,7 @@ use std::{
 use analysis::Analyses;
 use budget::Budget;
 pub use cells::{Cells, Use};
+use clients::ClientCounts;
 use connection::ConnectionState;
 use cqlens_proto::envelope::Envelope;
 use deferred::{Deferred, Waiting};
@@ -275,6 +277,7 @@ fn count_dropped(window: &mut Window, dropped: Dropped) {
 struct Filling {
     window: Window,
     nodes: NodeCounts,
+    clients: ClientCounts,
     /// Requests that are counted in windows that were taken.
     taken: u64,
     /// Where reads are sampled.
@@ -288,6 +291,7 @@ impl Filling {
         Self {
             window: Window::new(now, source),
             nodes: NodeCounts::default(),
+            clients: ClientCounts::default(),
             taken: 0,
             sampler: None,
             node_reads: BTreeMap::new(),
@@ -303,6 +307,7 @@ impl Filling {
     /// The window so far; the next one begins at `now`.
     fn take(&mut self, now: Timestamp, source: &str) -> Window {
         self.nodes.pour(&mut self.window.load);
+        self.clients.pour(&mut self.window);
         // Of tables that nobody reads here there is nothing to say.
         for (name, told) in std::mem::take(&mut self.node_reads) {
             if let Some(table) = self.window.tables.get_mut(&name) {
@@ -552,6 +557,7 @@ impl Counter {
                 let Filling {
                     window,
                     nodes,
+                    clients,
                     sampler,
                     ..
                 } = filling;
@@ -563,6 +569,7 @@ impl Counter {
                     &interpreter.keys,
                     interpreter.row_keys.hashes(),
                 );
+                clients.count(window, &exchange);
                 if !exchange.refused {
                     interpreter.cells.count(window);
                 }

@@ -1,17 +1,18 @@
 //! Folds exchanges into a window.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use cqlens_proto::message::ErrorCode;
 
 use super::{
-    Count, Ending, HashKey, Identity, Keys, Repeat, Repeats,
+    Count, Ending, HashKey, Identity, Key, Keys, Repeat, Repeats,
     exchange::{Exchange, Execution, Outcome},
+    key_hash::TableHash,
     reads::{OpenReads, Page, Progress},
     sweeps::Sweeps,
     warning::TombstoneText,
 };
-use crate::window::{Coverage, Pattern, RetryCause, Tombstones, Window};
+use crate::window::{Coverage, Pattern, RetryCause, TableName, TableTraffic, Tombstones, Window};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///
@@ -19,7 +20,7 @@ use crate::window::{Coverage, Pattern, RetryCause, Tombstones, Window};
 /// something else. Everything in it has a limit; what is forgotten because of it is in the window's coverage.
 #[derive(Debug)]
 pub(super) struct Recorder {
-    key: HashKey,
+    hashing: Hashing,
     repeats: Repeats,
     reads: OpenReads,
     sweeps: Sweeps,
@@ -29,7 +30,7 @@ impl Recorder {
     /// Nothing recorded yet.
     pub(super) fn new(key: HashKey) -> Self {
         Self {
-            key,
+            hashing: Hashing { key, latest: None },
             repeats: Repeats::default(),
             reads: OpenReads::default(),
             sweeps: Sweeps::default(),
@@ -38,7 +39,7 @@ impl Recorder {
 
     /// Adds `exchange` to `window`; `keys` are the partitions that it named, `seen` those in its rows.
     pub(super) fn record(&mut self, window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, seen: &[u64]) {
-        record(window, exchange, keys, self.key);
+        record(window, exchange, keys, &mut self.hashing);
         if let (Some(execution), Some(identity)) = (&exchange.execution, exchange.identity) {
             self.compare(window, exchange, execution, identity);
             self.read_on(window, exchange, execution, identity, seen);
@@ -174,9 +175,8 @@ fn retry_cause(code: u32) -> Option<RetryCause> {
     known.map(|&(_, cause)| cause)
 }
 
-fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKey) {
+fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, hashing: &mut Hashing) {
     window.coverage.audited += 1;
-    window.count_client(exchange.client);
     if matches!(exchange.outcome, Outcome::Unanswered) {
         window.coverage.unanswered += 1;
     }
@@ -197,7 +197,7 @@ fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, key: HashKe
     let pattern = window.pattern_mut(analysis.id, || (analysis.head.clone(), analysis.flags.clone()));
     record_pattern(pattern, exchange, execution);
     if !system && !exchange.refused {
-        record_tables(window, exchange, execution, keys, key);
+        record_tables(window, exchange, execution, keys, hashing);
     }
 }
 
@@ -236,7 +236,6 @@ fn cover(coverage: &mut Coverage, execution: &Execution, refused: bool) {
 fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
     pattern.count += 1;
     pattern.see(exchange.at.timestamp());
-    pattern.count_client(exchange.client);
     pattern.warnings += exchange.warnings;
     pattern.request_bytes.record(exchange.request_bytes);
     if let Some(bytes) = exchange.response_bytes {
@@ -249,9 +248,6 @@ fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
         pattern.prepared += 1;
     } else {
         pattern.unprepared += 1;
-    }
-    if let Some(consistency) = execution.consistency {
-        pattern.count_consistency(consistency.name());
     }
     if let Some(routed) = exchange.routed {
         pattern.routing.count(routed);
@@ -339,33 +335,66 @@ fn record_tables(
     exchange: &Exchange<'_>,
     execution: &Execution,
     keys: &Keys,
-    key: HashKey,
+    hashing: &mut Hashing,
 ) {
-    let head = &execution.analysis.head;
-    let read = head.kind.is_read();
+    let read = execution.analysis.head.kind.is_read();
+    // The table of most statements is the only one: it is looked up once for them and their keys.
+    let is_only = execution.analysis.tables.len() == 1;
     for (name, statements) in &execution.analysis.tables {
         window.count_table(name, |table| {
-            if !read {
+            if read {
+                record_read(table, exchange, execution);
+            } else {
                 table.writes += u64::from(*statements);
-                return;
             }
-            table.reads += 1;
-            if let Some(count) = execution.footprint.number() {
-                table.partitions_per_read.record(count);
+            if is_only {
+                keys.iter()
+                    .for_each(|key| record_key(table, hashing.hash(key), read));
             }
-            record_tombstones(&mut table.tombstones, exchange);
         });
     }
-    for named in keys.iter() {
-        let hash = key.hash(named.table, named.bytes);
-        window.count_table(named.table, |table| {
-            table.distinct_partitions.insert(hash);
-            if read {
-                table.top_partitions.read(hash);
-            } else {
-                table.top_partitions.write(hash);
-            }
-        });
+    if !is_only {
+        for key in keys.iter() {
+            window.count_table(key.table, |table| record_key(table, hashing.hash(key), read));
+        }
+    }
+}
+
+fn record_read(table: &mut TableTraffic, exchange: &Exchange<'_>, execution: &Execution) {
+    table.reads += 1;
+    if let Some(count) = execution.footprint.number() {
+        table.partitions_per_read.record(count);
+    }
+    record_tombstones(&mut table.tombstones, exchange);
+}
+
+fn record_key(table: &mut TableTraffic, hash: u64, read: bool) {
+    table.distinct_partitions.insert(hash);
+    if read {
+        table.top_partitions.read(hash);
+    } else {
+        table.top_partitions.write(hash);
+    }
+}
+
+/// Hashes partition keys, with the beginning that all of a table have in common at hand for the table that came last.
+#[derive(Debug)]
+struct Hashing {
+    key: HashKey,
+    latest: Option<(Arc<TableName>, TableHash)>,
+}
+
+impl Hashing {
+    fn hash(&mut self, key: Key<'_>) -> u64 {
+        if let Some((table, begun)) = &self.latest
+            && Arc::ptr_eq(table, key.table)
+        {
+            return begun.of(key.bytes);
+        }
+        let begun = self.key.of_table(key.table);
+        let hash = begun.of(key.bytes);
+        self.latest = Some((Arc::clone(key.table), begun));
+        hash
     }
 }
 

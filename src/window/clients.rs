@@ -5,11 +5,6 @@ use std::collections::BTreeMap;
 /// The name under which the clients are counted for which there is no room.
 const OTHERS: &str = "(others)";
 
-/// Adds one to the count of `client`, or of the others where `counts` has `limit` clients already.
-pub(super) fn count(counts: &mut BTreeMap<String, u64>, client: &str, limit: usize) {
-    add(counts, client, 1, limit);
-}
-
 /// Adds the counts of `from` in the same way: up to `limit` the order does not matter.
 pub(super) fn merge(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>, limit: usize) {
     for (client, &count) in from {
@@ -17,7 +12,8 @@ pub(super) fn merge(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>
     }
 }
 
-fn add(counts: &mut BTreeMap<String, u64>, client: &str, more: u64, limit: usize) {
+/// Adds to the count of `client`, or of the others where `counts` has `limit` clients already.
+pub(super) fn add(counts: &mut BTreeMap<String, u64>, client: &str, more: u64, limit: usize) {
     if let Some(count) = counts.get_mut(client) {
         *count += more;
         return;
@@ -34,7 +30,7 @@ mod tests {
     fn clients_beyond_the_limit_are_counted_together() {
         let mut counts = BTreeMap::new();
         for client in ["a", "b", "a", "c", "d", "b"] {
-            count(&mut counts, client, 2);
+            add(&mut counts, client, 1, 2);
         }
         let expected = [("a", 2), ("b", 2), (OTHERS, 2)];
         assert_eq!(

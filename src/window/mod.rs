@@ -120,6 +120,16 @@ impl Window {
         })
     }
 
+    /// The pattern in which exchanges of `id` are counted, if it is there.
+    pub fn counted_pattern(&mut self, id: PatternId) -> Option<&mut Pattern> {
+        let id = if self.patterns.contains_key(&id) {
+            id
+        } else {
+            OVERFLOW
+        };
+        self.patterns.get_mut(&id)
+    }
+
     /// Counts something in the traffic of a table.
     pub fn count_table(&mut self, name: &TableName, count: impl FnOnce(&mut TableTraffic)) {
         // The name is copied once, not for every exchange.
@@ -142,9 +152,9 @@ impl Window {
         }
     }
 
-    /// Counts a request of `client`.
-    pub fn count_client(&mut self, client: &str) {
-        clients::count(&mut self.clients, client, MAX_CLIENTS);
+    /// Counts requests of `client`.
+    pub fn count_client(&mut self, client: &str, requests: u64) {
+        clients::add(&mut self.clients, client, requests, MAX_CLIENTS);
     }
 
     /// Adds what `other` has seen.
@@ -249,7 +259,7 @@ mod tests {
                 index(&mut window, id, exchange);
             }
             load(&mut window.load, id, count);
-            window.count_client(&format!("client {id}"));
+            window.count_client(&format!("client {id}"), 1);
         }
         window.coverage.audited = count;
         window.close(at(start + 60));

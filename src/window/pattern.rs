@@ -305,12 +305,12 @@ impl Pattern {
         );
     }
 
-    /// Counts an exchange with a consistency level, as the specification names it.
-    pub fn count_consistency(&mut self, level: &str) {
-        // The name becomes a string once, not for every exchange.
+    /// Counts exchanges with a consistency level, as the specification names it.
+    pub fn count_consistency(&mut self, level: &str, exchanges: u64) {
+        // The name becomes a string once.
         match self.consistency.get_mut(level) {
-            Some(count) => *count += 1,
-            None => drop(self.consistency.insert(level.to_owned(), 1)),
+            Some(count) => *count += exchanges,
+            None => drop(self.consistency.insert(level.to_owned(), exchanges)),
         }
     }
 
@@ -322,9 +322,9 @@ impl Pattern {
         }
     }
 
-    /// Counts an exchange of `client`.
-    pub fn count_client(&mut self, client: &str) {
-        clients::count(&mut self.clients, client, MAX_CLIENTS);
+    /// Counts exchanges of `client`.
+    pub fn count_client(&mut self, client: &str, exchanges: u64) {
+        clients::add(&mut self.clients, client, exchanges, MAX_CLIENTS);
     }
 
     /// Adds the exchanges of `other`, a pattern of the same template.

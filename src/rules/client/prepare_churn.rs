@@ -98,7 +98,7 @@ mod tests {
         let cql = "SELECT name FROM shop.users WHERE id = ?";
         let mut pattern = read(cql, &[], PartitionClass::Single, executions);
         pattern.prepared_again = prepares;
-        (0..clients).for_each(|client| pattern.count_client(&format!("client {client}")));
+        (0..clients).for_each(|client| pattern.count_client(&format!("client {client}"), 1));
         pattern
     }
 

@@ -1,0 +1,159 @@
+//! Who asks for what, and at which consistency level, while a window is filled.
+//!
+//! A name is compared with others when it is counted in a window, which would be among the dearest things that are done for a request.
+//! Here it is known by its address, which belongs to a connection, and gets its name when the window is taken.
+
+use std::sync::Arc;
+
+use cqlens_proto::message::Consistency;
+use rustc_hash::FxHashMap;
+
+use super::exchange::Exchange;
+use crate::window::{PatternId, Window};
+
+/// Exchanges by client, pattern and consistency level, in the order in which they came first.
+#[derive(Debug, Default)]
+pub(super) struct ClientCounts {
+    counts: Vec<Counted>,
+    places: FxHashMap<Asked, usize>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Asked {
+    /// Of the client's name, which is kept with the count.
+    address: usize,
+    /// None for what is no execution.
+    pattern: Option<PatternId>,
+    consistency: Option<Consistency>,
+}
+
+#[derive(Debug)]
+struct Counted {
+    client: Arc<str>,
+    asked: Asked,
+    exchanges: u64,
+}
+
+impl ClientCounts {
+    /// More are poured at once: the names of connections that have ended are not kept for long.
+    const MOST: usize = 4_096;
+
+    /// Counts an exchange of what `window` is filled with.
+    pub(super) fn count(&mut self, window: &mut Window, exchange: &Exchange<'_>) {
+        let execution = exchange.execution.as_ref();
+        let asked = Asked {
+            address: Arc::as_ptr(exchange.client).addr(),
+            pattern: execution.map(|execution| execution.analysis.id),
+            consistency: execution.and_then(|execution| execution.consistency),
+        };
+        let place = self.places.get(&asked);
+        if let Some(counted) = place.and_then(|&place| self.counts.get_mut(place)) {
+            counted.exchanges += 1;
+            return;
+        }
+        if self.counts.len() >= Self::MOST {
+            self.pour(window);
+        }
+        self.places.insert(asked, self.counts.len());
+        self.counts.push(Counted {
+            client: Arc::clone(exchange.client),
+            asked,
+            exchanges: 1,
+        });
+    }
+
+    /// Adds everything to `window`, by name, and begins anew.
+    pub(super) fn pour(&mut self, window: &mut Window) {
+        self.places.clear();
+        for counted in self.counts.drain(..) {
+            window.count_client(&counted.client, counted.exchanges);
+            let pattern = counted.asked.pattern.and_then(|id| window.counted_pattern(id));
+            let Some(pattern) = pattern else { continue };
+            pattern.count_client(&counted.client, counted.exchanges);
+            if let Some(level) = counted.asked.consistency {
+                pattern.count_consistency(level.name(), counted.exchanges);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::{collections::BTreeMap, net::SocketAddr};
+
+    use bytes::{Bytes, BytesMut};
+    use cqlens_proto::{
+        envelope::{Direction, Envelope, Header, Opcode, StreamId, Version},
+        message::{Dialect, Extras, Query, QueryParameters, Request},
+    };
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::{
+        audit::{Audit, HashKey},
+        capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+        catalog::Live,
+    };
+
+    fn request(consistency: Consistency) -> Envelope {
+        let query = Request::Query(Query {
+            query: "SELECT v FROM s.t WHERE k = 1",
+            parameters: QueryParameters::new(consistency),
+        });
+        let dialect = Dialect::new(Version::V4);
+        query
+            .to_envelope(dialect, StreamId(1), &Extras::default())
+            .unwrap()
+    }
+
+    fn done() -> Envelope {
+        Envelope {
+            header: Header::response(Version::V4, StreamId(1), Opcode::RESULT),
+            body: Bytes::from_static(&[0, 0, 0, 1]),
+        }
+    }
+
+    fn bytes(envelope: &Envelope) -> Bytes {
+        let mut bytes = BytesMut::new();
+        envelope.encode(&mut bytes).unwrap();
+        bytes.freeze()
+    }
+
+    #[test]
+    fn connections_of_one_client_are_one_however_many_there_are() {
+        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let now = Timestamp::UNIX_EPOCH;
+        let live = Arc::new(Live::default());
+        let audit = Audit::start(Arc::clone(&queue), &live, HashKey::random(), "test", now).unwrap();
+        let connections = ClientCounts::MOST as u64 + 500;
+        for number in 0..connections {
+            let client = SocketAddr::from(([10, 0, 0, u8::try_from(number % 3).unwrap()], 5));
+            let connection = Arc::new(Connection::new(ConnectionId(number), client));
+            let mut taps = [Direction::Request, Direction::Response].map(|direction| {
+                Tap::new(
+                    Arc::clone(&connection),
+                    direction,
+                    Arc::clone(&queue),
+                    Clock::start(),
+                )
+            });
+            for consistency in [Consistency::One, Consistency::Quorum, Consistency::One] {
+                taps[0].offer(&bytes(&request(consistency)));
+                taps[1].offer(&bytes(&done()));
+            }
+            connection.close();
+        }
+        let window = audit.stop(now);
+        let third = |of: u64| {
+            let names = (0..3).map(|host| (format!("10.0.0.{host}"), (connections - host).div_ceil(3) * of));
+            names.collect::<BTreeMap<_, _>>()
+        };
+        assert_eq!(window.clients, third(3));
+        let pattern = window.patterns.values().next().unwrap();
+        assert_eq!(pattern.clients, third(3));
+        let levels = [("ONE", 2 * connections), ("QUORUM", connections)];
+        let levels = levels.map(|(level, count)| (level.to_owned(), count));
+        assert_eq!(pattern.consistency, BTreeMap::from(levels));
+    }
+}
