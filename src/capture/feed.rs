@@ -131,6 +131,11 @@ impl Feed {
         self.begun > 0 || self.segments > 0
     }
 
+    /// Whether an envelope or segment has begun and its end has not come.
+    pub fn is_in_the_middle(&self) -> bool {
+        self.cutter.is_in_the_middle()
+    }
+
     fn cutter_framing(&self) -> Framing {
         self.connection.negotiated.framing()
     }

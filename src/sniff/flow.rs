@@ -23,8 +23,6 @@ pub(super) struct Flow {
     client: Half,
     server: Half,
     known: Known,
-    /// Number of the client's SYN, if it is in the capture.
-    syn: Option<u32>,
     /// When its last segment was captured.
     pub(super) last: Moment,
     state: State,
@@ -43,8 +41,52 @@ enum State {
 struct Half {
     order: Order,
     side: Option<Side>,
+    /// Number of its SYN, if that is in the capture.
+    syn: Option<u32>,
+    /// The number after the last byte that it is known to have sent, by whatever shows it: an acknowledgment, or the number of a later
+    /// segment without bytes.
+    reached: Option<u32>,
     /// Whether anything was captured of it.
     is_seen: bool,
+    /// Nothing was captured of it, and it has been waited for: the capture has the other direction alone.
+    is_absent: bool,
+}
+
+/// Bytes that a direction may be ahead of what has been told of it. No window is larger in practice (TCP's limit is 1 GiB, systems' own
+/// ones are some MiB): numbers that are further away are those of another connection between the same ports, or damage.
+const WINDOW: i32 = 64 << 20;
+
+impl Half {
+    /// Notes that all bytes before `number` were sent; whether that is so far ahead of what was captured that the rest will not come.
+    fn reach(&mut self, number: u32) -> bool {
+        let Some(next) = self.order.next() else {
+            return false;
+        };
+        let ahead = distance(next, number);
+        let is_news = self.reached.is_none_or(|reached| distance(reached, number) > 0);
+        if is_news && (1..WINDOW).contains(&ahead) {
+            self.reached = Some(number);
+        }
+        ahead > WINDOW / 2 && ahead < WINDOW && self.order.first_waiting().is_none()
+    }
+
+    /// The number after the last byte that was sent, if that is not the next one to be told.
+    fn unseen_end(&self) -> Option<u32> {
+        let (next, reached) = (self.order.next()?, self.reached?);
+        // The end takes a number of its own.
+        let reached = match self.order.end() {
+            Some(end) if distance(end, reached) > 0 => end,
+            _ => reached,
+        };
+        (distance(next, reached) > 0).then_some(reached)
+    }
+
+    /// Whether all that is missing before `to` is the number of the end: no envelope ends with a packet of one byte.
+    fn lacks_only_its_end(&self, to: u32) -> bool {
+        let is_one = self.order.next().is_some_and(|next| distance(next, to) == 1);
+        let is_inside = self.side.as_ref().is_some_and(Side::is_in_the_middle);
+        is_one && !is_inside && self.order.end().is_none() && self.order.first_waiting().is_none()
+    }
 }
 
 /// How long bytes wait that the other side has acknowledged: they have arrived, and are in the capture a little later or not at all.
@@ -66,33 +108,54 @@ impl Flow {
         let half = |direction| Half {
             order: Order::default(),
             side: Some(Side::new(&connection, direction, queue, from_start)),
+            syn: None,
+            reached: None,
             is_seen: false,
+            is_absent: false,
         };
         Self {
             client: half(Direction::Request),
             server: half(Direction::Response),
             connection,
             known: Known::default(),
-            syn: None,
             last: segment.at,
             state: State::Open,
         }
     }
 
-    /// Whether `segment` of the client opens another connection between the same ports.
-    pub(super) fn is_followed_by(&self, segment: &Segment) -> bool {
-        segment.syn
-            && segment.acknowledgment.is_none()
-            && match self.syn {
-                Some(syn) => syn != segment.sequence,
-                // It may be sent again before anything else was captured.
-                None => self.state == State::Closed || self.client.is_seen,
-            }
+    /// Whether `segment` belongs to another connection between the same ports.
+    pub(super) fn is_followed_by(&self, segment: &Segment, direction: Direction) -> bool {
+        let own = match direction {
+            Direction::Request => &self.client,
+            Direction::Response => &self.server,
+        };
+        if !segment.syn {
+            // The capture has a hole that is longer than any connection's window, of hours perhaps.
+            let away = own
+                .order
+                .next()
+                .map_or(0, |next| distance(next, segment.sequence));
+            return !segment.payload.is_empty() && away.unsigned_abs() > WINDOW.unsigned_abs();
+        }
+        if let Some(syn) = own.syn {
+            return syn != segment.sequence;
+        }
+        match (direction, segment.acknowledgment, self.client.syn) {
+            (Direction::Response, Some(acknowledgment), Some(syn)) => syn.wrapping_add(1) != acknowledgment,
+            // It may be sent again before anything else was captured.
+            _ => self.state == State::Closed || own.is_seen,
+        }
+    }
+
+    /// Whether both sides have said that they have nothing more to say.
+    fn is_ending(&self) -> bool {
+        self.client.order.end().is_some() && self.server.order.end().is_some()
     }
 
     /// Whether anything waits for bytes that may still come.
     pub(super) fn is_waiting(&self) -> bool {
-        self.client.order.since().is_some() || self.server.order.since().is_some()
+        let something_waits = self.client.order.since().is_some() || self.server.order.since().is_some();
+        something_waits || (self.state == State::Open && self.is_ending())
     }
 
     /// Bytes that wait.
@@ -120,21 +183,28 @@ impl Flow {
             ..
         } = segment;
         let mut first = sequence;
-        if segment.syn {
-            if direction == Direction::Request {
-                self.syn.get_or_insert(sequence);
-            }
-            first = sequence.wrapping_add(1);
-        }
         let length = u32::try_from(payload.len() + cut).unwrap_or(u32::MAX);
         let (own, other) = self.halves(direction);
+        if segment.syn {
+            own.syn.get_or_insert(sequence);
+            first = sequence.wrapping_add(1);
+        }
         own.is_seen = true;
+        own.is_absent = false;
         own.order.begin(first);
+        own.reach(first);
+        let mut is_far_behind = false;
         if let Some(acknowledgment) = acknowledgment {
             other.order.begin(acknowledgment);
+            is_far_behind = other.reach(acknowledgment);
         }
         if segment.fin {
-            own.order.finish(first.wrapping_add(length));
+            let end = first.wrapping_add(length);
+            own.order.finish(end);
+            own.reach(end);
+        }
+        if other.is_absent || is_far_behind {
+            self.miss_until(opposite(direction), acknowledgment, at, losses);
         }
         if length > 0 {
             let part = Part {
@@ -144,7 +214,8 @@ impl Flow {
                 at,
                 acknowledgment,
             };
-            let may_pass = other.order.has_told(acknowledgment) || !other.is_seen;
+            let (own, other) = self.halves(direction);
+            let may_pass = other.order.has_told(acknowledgment);
             if let Some(part) = own.order.take(part, may_pass) {
                 self.tell(direction, part, losses);
             }
@@ -187,6 +258,7 @@ impl Flow {
             losses.cut_bytes += part.cut as u64;
             side.skip(part.cut, part.at, losses);
         }
+        losses.seen_bytes += part.bytes.len() as u64;
         if let Err(hopeless) = taken {
             self.turn_opaque(hopeless, losses);
         }
@@ -213,11 +285,14 @@ impl Flow {
             let mut has_told = false;
             for direction in [Direction::Request, Direction::Response] {
                 let (own, other) = self.halves(direction);
-                let is_one_way = !other.is_seen;
+                let is_alone = other.is_absent;
                 let popped = own
                     .order
-                    .pop(|acknowledgment| is_one_way || other.order.has_told(acknowledgment));
+                    .pop(|acknowledgment| is_alone || other.order.has_told(acknowledgment));
                 if let Some(part) = popped {
+                    if is_alone {
+                        self.miss_until(opposite(direction), part.acknowledgment, part.at, losses);
+                    }
                     self.tell(direction, part, losses);
                     has_told = true;
                 }
@@ -236,9 +311,12 @@ impl Flow {
                 progress |= self.give_up_in(direction, Some(now), losses);
             }
             if !progress {
-                return;
+                break;
             }
             self.tell_waiting(losses);
+        }
+        if self.is_ending() && now.since(self.last) >= SENT_AGAIN {
+            self.close(losses);
         }
     }
 
@@ -278,12 +356,36 @@ impl Flow {
             Some(first) if distance(first, acknowledgment) > 0 => first,
             _ => acknowledgment,
         };
-        let Some(length) = other.order.advance_to(to) else {
+        other.is_absent = !other.is_seen;
+        if other.lacks_only_its_end(to) {
+            let end = to.wrapping_sub(1);
+            other.order.finish(end);
+            return true;
+        }
+        self.miss_until(opposite(direction), Some(to), since, losses)
+    }
+
+    /// Gives up what was not captured of `direction` before the byte with that number; whether there was anything.
+    fn miss_until(&mut self, direction: Direction, to: Option<u32>, at: Moment, losses: &mut Losses) -> bool {
+        let (own, _) = self.halves(direction);
+        let Some(length) = to.and_then(|to| own.order.advance_to(to)) else {
             return false;
         };
-        let at = since;
-        self.miss(opposite(direction), length, at, losses);
+        self.miss(direction, length, at, losses);
         true
+    }
+
+    /// Gives up what each side is known to have sent last, and that was not captured.
+    fn miss_ends(&mut self, losses: &mut Losses) {
+        let at = self.last;
+        for direction in [Direction::Request, Direction::Response] {
+            let (own, _) = self.halves(direction);
+            if let Some(end) = own.unseen_end()
+                && !own.lacks_only_its_end(end)
+            {
+                self.miss_until(direction, Some(end), at, losses);
+            }
+        }
     }
 
     fn miss(&mut self, direction: Direction, length: usize, at: Moment, losses: &mut Losses) {
@@ -300,6 +402,9 @@ impl Flow {
             return;
         }
         self.flush(losses);
+        if self.state == State::Open {
+            self.miss_ends(losses);
+        }
         losses.one_way += u64::from(self.client.is_seen != self.server.is_seen);
         self.drop_sides(losses);
         self.state = State::Closed;
@@ -318,6 +423,9 @@ impl Flow {
     }
 
     fn drop_sides(&mut self, losses: &mut Losses) {
+        let sides = [&self.client, &self.server].map(|half| half.side.as_ref());
+        let is_understood = sides.into_iter().flatten().any(Side::is_understood);
+        losses.understood += u64::from(is_understood);
         for half in [&mut self.client, &mut self.server] {
             // A side says how many requests there were when it ends: before the connection is closed.
             if let Some(mut side) = half.side.take() {

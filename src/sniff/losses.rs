@@ -8,12 +8,16 @@ use std::{
 /// Counted since somebody last asked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Losses {
+    /// Bytes of connections that are in the capture, each once.
+    pub seen_bytes: u64,
     /// Bytes of connections that are not in the capture: packets that it lacks.
     pub lost_bytes: u64,
     /// Bytes that were cut off by the snap length.
     pub cut_bytes: u64,
     /// Bytes that are there and of which nobody knows where an envelope begins: after missing ones, or in mid-connection.
     pub unplaced_bytes: u64,
+    /// Connections in which anything was understood, and that have ended.
+    pub understood: u64,
     /// Connections that were given up for newer ones, since there were too many at once.
     pub evicted_connections: u64,
     /// Connections that were already open when the capture began, or whose beginning it lacks.

@@ -66,6 +66,11 @@ impl Side {
         self.feed.has_begun()
     }
 
+    /// Whether an envelope or segment has begun and not ended, as far as the place is known.
+    pub(super) fn is_in_the_middle(&self) -> bool {
+        matches!(self.place, Place::Known) && self.feed.is_in_the_middle()
+    }
+
     /// Takes the next bytes.
     ///
     /// # Errors

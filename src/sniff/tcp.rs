@@ -104,6 +104,11 @@ impl Order {
         self.end = Some(end);
     }
 
+    /// The number after the last byte, once the sender has said it.
+    pub(super) fn end(&self) -> Option<u32> {
+        self.end
+    }
+
     /// Whether everything has come out.
     pub(super) fn is_finished(&self) -> bool {
         self.end.is_some() && self.end == self.next

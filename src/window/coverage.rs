@@ -78,6 +78,9 @@ pub struct Coverage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CaptureCoverage {
+    /// Bytes of requests and responses that are in the capture, each once; those of connections that were not looked into are not among
+    /// them. With the lost and the cut ones they are all that was sent, as far as the capture shows it.
+    pub seen_bytes: u64,
     /// Bytes of requests and responses whose packets are not in the capture.
     pub lost_bytes: u64,
     /// Bytes that the snap length has cut off.
@@ -94,6 +97,7 @@ pub struct CaptureCoverage {
 
 impl CaptureCoverage {
     fn merge(&mut self, other: &Self) {
+        self.seen_bytes += other.seen_bytes;
         self.lost_bytes += other.lost_bytes;
         self.cut_bytes += other.cut_bytes;
         self.unplaced_bytes += other.unplaced_bytes;

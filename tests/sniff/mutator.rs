@@ -83,7 +83,7 @@ fn flow(segment: &Segment) -> Flow {
     (segment.from, segment.to)
 }
 
-fn carries_data(segment: &Segment) -> bool {
+pub(crate) fn carries_data(segment: &Segment) -> bool {
     !segment.payload.is_empty()
 }
 
@@ -229,7 +229,10 @@ fn data_only(segments: &[Segment], _: &mut Chance) -> Vec<Segment> {
     changed.collect()
 }
 
-fn without(segments: &[Segment], mut is_missing: impl FnMut(usize, &Segment) -> bool) -> Vec<Segment> {
+pub(crate) fn without(
+    segments: &[Segment],
+    mut is_missing: impl FnMut(usize, &Segment) -> bool,
+) -> Vec<Segment> {
     let kept = segments
         .iter()
         .enumerate()
@@ -263,7 +266,7 @@ fn end_early(segments: &[Segment], chance: &mut Chance) -> Vec<Segment> {
     segments[..1 + chance.below(segments.len())].to_vec()
 }
 
-fn is_request(segment: &Segment) -> bool {
+pub(crate) fn is_request(segment: &Segment) -> bool {
     segment.to.port() == 9042
 }
 

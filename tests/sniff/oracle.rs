@@ -22,10 +22,19 @@ impl Stream {
         self.bytes.iter().filter(|byte| byte.is_none()).count() as u64
     }
 
-    /// The same before the last byte that is there.
-    fn missing_within(&self) -> u64 {
-        let last = self.bytes.iter().rposition(Option::is_some).unwrap_or(0);
-        self.bytes[..last].iter().filter(|byte| byte.is_none()).count() as u64
+    /// Bytes that are there.
+    pub(crate) fn seen(&self) -> u64 {
+        self.bytes.iter().flatten().count() as u64
+    }
+
+    /// What is missing of `whole`, of which this is a part; and whether one more may be counted: where a direction's end is missing
+    /// together with bytes before it, its number looks like one of theirs.
+    fn missing_of(&self, whole: &Self) -> (u64, u64) {
+        let length = whole.offset(self.begin).map_or(0, |at| whole.bytes.len() - at);
+        let known = &self.bytes[..self.bytes.len().min(length)];
+        let missing = known.iter().filter(|byte| byte.is_none()).count() as u64;
+        let ends_with_none = known.last().is_some_and(Option::is_none);
+        (missing, u64::from(self.bytes.len() > length && ends_with_none))
     }
 
     /// Bytes that were sent before the first that was seen have no place.
@@ -86,14 +95,48 @@ pub(crate) fn streams(segments: &[Segment]) -> BTreeMap<Flow, Stream> {
     streams
 }
 
-/// Bytes that are missing, in all connections.
+/// Bytes that are missing, in all connections, as far as anything shows that they were sent.
 pub(crate) fn missing(segments: &[Segment]) -> u64 {
     streams(segments).values().map(Stream::missing).sum()
 }
 
-/// The same, but for what is missing at the end of a direction.
-pub(crate) fn missing_within(segments: &[Segment]) -> u64 {
-    streams(segments).values().map(Stream::missing_within).sum()
+/// The least and the most that can be said to be missing of `whole`.
+pub(crate) fn missing_of(segments: &[Segment], whole: &[Segment]) -> (u64, u64) {
+    let whole = streams(whole);
+    let each = streams(segments)
+        .into_iter()
+        .map(|(flow, stream)| stream.missing_of(&whole[&flow]));
+    each.fold((0, 0), |(least, most), (missing, more)| {
+        (least + missing, most + missing + more)
+    })
+}
+
+/// Bytes that are there, each once.
+pub(crate) fn seen(segments: &[Segment]) -> u64 {
+    streams(segments).values().map(Stream::seen).sum()
+}
+
+/// The lengths of the requests of versions 3 and 4, and whether a byte of each is missing in `segments`.
+pub(crate) fn requests(segments: &[Segment], whole: &[Segment]) -> Vec<(usize, bool)> {
+    let found = streams(segments);
+    let mut requests = Vec::new();
+    for (flow, stream) in streams(whole).iter().filter(|((_, to), _)| to.port() == 9042) {
+        let bytes: Vec<u8> = stream.bytes.iter().map(|byte| byte.unwrap()).collect();
+        let here = found.get(flow);
+        let is_there = |at: usize| {
+            let at = stream.begin.wrapping_add(u32::try_from(at).unwrap());
+            here.and_then(|here| here.bytes.get(here.offset(at)?))
+                .is_some_and(Option::is_some)
+        };
+        let mut at = 0;
+        while at < bytes.len() {
+            let body = u32::from_be_bytes(bytes[at + 5..at + 9].try_into().unwrap());
+            let end = at + 9 + usize::try_from(body).unwrap();
+            requests.push((end - at, !(at..end).all(is_there)));
+            at = end;
+        }
+    }
+    requests
 }
 
 #[test]
