@@ -84,6 +84,9 @@ pub enum StreamItem {
     Skipped {
         /// Its header.
         header: Header,
+        /// The beginning of its body, as far as it had come before the rest was [passed over](EnvelopeStream::pass_over): of errors, which
+        /// [`ErrorCode::of_begun`](crate::message::ErrorCode::of_begun) reads; empty for all others.
+        begun: Bytes,
         /// Why its body is not there.
         reason: DecodeError,
     },
@@ -307,7 +310,13 @@ impl EnvelopeStream {
 
     fn finish(&mut self, joined: Joined) -> StreamItem {
         let (header, body) = match joined {
-            Joined::Skipped(header, reason) => return StreamItem::Skipped { header, reason },
+            Joined::Skipped(header, begun, reason) => {
+                return StreamItem::Skipped {
+                    header,
+                    begun,
+                    reason,
+                };
+            }
             // A result changes nothing for the bytes after it.
             Joined::Long(long) => return StreamItem::Long(long),
             Joined::Whole(header, body) => (header, body),
@@ -324,7 +333,11 @@ impl EnvelopeStream {
                 self.notice(&envelope);
                 StreamItem::Envelope(envelope)
             }
-            Err(reason) => StreamItem::Skipped { header, reason },
+            Err(reason) => StreamItem::Skipped {
+                header,
+                begun: Bytes::new(),
+                reason,
+            },
         }
     }
 

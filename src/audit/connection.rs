@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cqlens_proto::{
     cutter::{Framing, Negotiated, OpcodeCounts},
-    envelope::{Direction, Envelope, Opcode},
+    envelope::{Direction, Envelope, Header, Opcode},
     stream::{EnvelopeStream, Gap, StreamItem},
 };
 
@@ -182,13 +183,13 @@ impl ConnectionState {
                     self.unheard += 1;
                     each(&mut self.session, Found::UndecodedRequest);
                 }
-                (Direction::Response, StreamItem::Skipped { header, .. }) => {
-                    let waiting = self.waiting.remove(header.stream_id);
-                    if waiting.is_none() && header.opcode != Opcode::EVENT {
-                        self.unasked(&mut each);
-                    }
-                    self.unanswered(waiting, false, &mut each);
-                    each(&mut self.session, Found::LostResponse);
+                (
+                    Direction::Response,
+                    StreamItem::Skipped {
+                        header, begun: body, ..
+                    },
+                ) => {
+                    self.cut_response(header, body, begun, &mut each);
                 }
                 (Direction::Response, StreamItem::Damaged(_)) => each(&mut self.session, Found::LostResponse),
             }
@@ -328,6 +329,35 @@ impl ConnectionState {
         }
     }
 
+    /// Takes a response of which only the header and the beginning of the body are there. That it is an error says more than that there was
+    /// an answer.
+    fn cut_response(
+        &mut self,
+        header: Header,
+        body: Bytes,
+        begun: Moment,
+        each: &mut impl FnMut(&mut Session, Found),
+    ) {
+        let waiting = self.waiting.remove(header.stream_id);
+        if waiting.is_none() && header.opcode != Opcode::EVENT {
+            self.unasked(each);
+        }
+        match waiting {
+            Some(waiting) if header.opcode == Opcode::ERROR => {
+                let response = Received::CutError(Envelope { header, body });
+                let pair = Pair {
+                    request: waiting.request,
+                    requested_at: waiting.at,
+                    response: Some((response, begun)),
+                    cut_off: false,
+                };
+                each(&mut self.session, Found::Pair(pair));
+            }
+            waiting => self.unanswered(waiting, false, each),
+        }
+        each(&mut self.session, Found::LostResponse);
+    }
+
     /// An answer shows that there was a request: where a record has gaps nothing else may.
     fn unasked(&mut self, each: &mut impl FnMut(&mut Session, Found)) {
         if self.unheard > 0 {
@@ -412,9 +442,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::capture::{Clock, ConnectionId, Limits, Queue, Tap};
-    use bytes::{Bytes, BytesMut};
+    use bytes::BytesMut;
     use cqlens_proto::{
-        envelope::{Header, StreamId, Version},
+        envelope::{StreamId, Version},
         message::{Consistency, Dialect, Extras, Query, QueryParameters, Request, Startup},
         segment::{self, Encoding},
     };

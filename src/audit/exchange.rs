@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use cqlens_proto::{
-    envelope::{Envelope, HEADER_LEN},
+    envelope::{Envelope, HEADER_LEN, Opcode},
     error::DecodeError,
     message::{
         Consistency, ErrorCode, ErrorDetails, ErrorMessage, Extensions, Extras, Failures, QueryParameters,
@@ -139,6 +139,8 @@ pub(super) enum Outcome {
         /// Whether a replica gave up because of tombstones.
         too_many_tombstones: bool,
     },
+    /// With an error of which nothing is known but that it was one.
+    Failed,
     /// The connection ended first, or the response was lost to the audit.
     Unanswered,
 }
@@ -417,6 +419,9 @@ fn says_not_how_far(outcome: Outcome, footprint: &Footprint) -> Option<Reason> {
     if outcome.is_server_error() {
         return Some(Reason::ServerError);
     }
+    if outcome == Outcome::Failed {
+        return Some(Reason::ErrorUnseen);
+    }
     (outcome.is_turned_away() && footprint.number().is_some()).then_some(Reason::TurnedAway)
 }
 
@@ -453,7 +458,7 @@ fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64
 /// As much of a response as is needed: all of it if its rows are read.
 fn readable(response: &Received, extensions: Extensions, rows_are_read: bool) -> Cow<'_, Envelope> {
     match response {
-        Received::Whole(envelope) => Cow::Borrowed(envelope),
+        Received::Whole(envelope) | Received::CutError(envelope) => Cow::Borrowed(envelope),
         Received::Long(long) => {
             let head = long.head();
             // The head may end before the metadata does.
@@ -469,6 +474,8 @@ struct Answer<'a> {
     bytes: u64,
     extras: Extras<'a>,
     message: Option<Response<'a>>,
+    /// How it ended, where there is no message.
+    without_message: Outcome,
 }
 
 impl<'a> Answer<'a> {
@@ -480,11 +487,16 @@ impl<'a> Answer<'a> {
                 (Extras::default(), None)
             }
         };
+        let without_message = match envelope.header.opcode {
+            Opcode::ERROR => failure(envelope),
+            _ => Outcome::Unanswered,
+        };
         Self {
             at,
             bytes: size(body_len),
             extras,
             message,
+            without_message,
         }
     }
 
@@ -499,7 +511,7 @@ impl<'a> Answer<'a> {
                 more: rows.metadata.paging_state.is_some(),
             },
             Some(_) => Outcome::Done,
-            None => Outcome::Unanswered,
+            None => self.without_message,
         }
     }
 
@@ -515,6 +527,18 @@ impl<'a> Answer<'a> {
             .chain(error)
             .filter_map(warning::tombstones)
             .collect()
+    }
+}
+
+/// What an error says that is not there as a whole: its code, if that is.
+fn failure(error: &Envelope) -> Outcome {
+    let code = ErrorCode::of_begun(&error.header, &error.body);
+    match code.and_then(|code| u32::try_from(code.0).ok()) {
+        Some(code) => Outcome::Error {
+            code,
+            too_many_tombstones: false,
+        },
+        None => Outcome::Failed,
     }
 }
 

@@ -49,6 +49,8 @@ pub(super) struct Pair {
 pub(super) enum Received {
     /// In one piece, or put together.
     Whole(Envelope),
+    /// An error of which only the beginning came.
+    CutError(Envelope),
     /// A long result in parts.
     Long(Box<LongEnvelope>),
 }
@@ -58,7 +60,7 @@ impl Pair {
     pub(super) fn detach(&mut self) {
         detach(&mut self.request);
         match &mut self.response {
-            Some((Received::Whole(envelope), _)) => detach(envelope),
+            Some((Received::Whole(envelope) | Received::CutError(envelope), _)) => detach(envelope),
             Some((long @ Received::Long(_), _)) => {
                 if let Received::Long(parts) = long {
                     *long = Received::Whole(parts.join());
@@ -77,7 +79,7 @@ pub(super) fn detach(envelope: &mut Envelope) {
 impl Received {
     pub(super) fn header(&self) -> &Header {
         match self {
-            Self::Whole(envelope) => &envelope.header,
+            Self::Whole(envelope) | Self::CutError(envelope) => &envelope.header,
             Self::Long(long) => &long.header,
         }
     }
@@ -86,6 +88,7 @@ impl Received {
     pub(super) fn body_len(&self) -> usize {
         match self {
             Self::Whole(envelope) => envelope.body.len(),
+            Self::CutError(envelope) => envelope.header.body_len as usize,
             Self::Long(long) => long.body_len(),
         }
     }

@@ -274,6 +274,7 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
             pattern.rows.record(count);
             pattern.pages += u64::from(more || !execution.first_page);
         }
+        Outcome::Failed => pattern.errors += 1,
         Outcome::Done | Outcome::Unanswered => {}
     }
     if exchange.refused || !execution.analysis.touches_partitions() {

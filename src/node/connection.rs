@@ -101,7 +101,7 @@ impl Connection {
             let sent = match item {
                 StreamItem::Envelope(envelope) => self.answer(&envelope),
                 StreamItem::Long(long) => self.answer(&long.join()),
-                StreamItem::Skipped { header, reason } => self.refuse(&header, &skipped(&header, reason)),
+                StreamItem::Skipped { header, reason, .. } => self.refuse(&header, &skipped(&header, reason)),
                 StreamItem::Damaged(reason) | StreamItem::Lost(reason) => {
                     self.is_broken = true;
                     let header = Header::request(Version::V5, StreamId(0), Opcode::ERROR);

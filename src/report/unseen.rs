@@ -308,6 +308,10 @@ const REASONS: &[(&str, &str)] = &[
          had asked",
     ),
     (
+        Reason::ErrorUnseen.name(),
+        "the server answered with an error that was cut off in the capture: it may have refused the statement",
+    ),
+    (
         Reason::Page.name(),
         "a page of a read of several partitions touches some of them; they are counted with the first page, and one with each \
          later page",

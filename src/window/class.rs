@@ -83,13 +83,15 @@ pub enum Reason {
     ServerError,
     /// The server could not ask the replicas of a partition, and does not say which others it had asked before.
     TurnedAway,
+    /// The server answered with an error of which the capture has no more: it may have refused the statement.
+    ErrorUnseen,
     /// The statement has no partitions (DDL, roles, USE, ...).
     NotApplicable,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::PreparedIdUnknown,
         Self::TableUnknown,
         Self::KeyspaceUnknown,
@@ -106,6 +108,7 @@ impl Reason {
         Self::Page,
         Self::ServerError,
         Self::TurnedAway,
+        Self::ErrorUnseen,
         Self::NotApplicable,
     ];
 
@@ -128,6 +131,7 @@ impl Reason {
             Self::Page => "page",
             Self::ServerError => "server-error",
             Self::TurnedAway => "turned-away",
+            Self::ErrorUnseen => "error-unseen",
             Self::NotApplicable => "not-applicable",
         }
     }

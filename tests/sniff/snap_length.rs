@@ -140,3 +140,47 @@ fn whole_requests_are_all_audited_with_responses_of_96_bytes() {
         );
     }
 }
+
+/// Of an error that is cut the code is there, or at least that it was one: what the server has refused is not counted as if it had run.
+#[test]
+fn a_cut_error_is_still_an_error() {
+    let place = Place::new();
+    let of = |report: &Value, key: &str| number(&report["coverage"][key]);
+    let (mut refused, mut unseen) = (0, 0);
+    for name in [
+        "python-v3-none",
+        "python-v4-none",
+        "gocql-v3-none",
+        "gocql-v4-none",
+        "java-v3-none",
+        "java-v4-none",
+    ] {
+        let capture = recording(name).capture();
+        let whole = sniffed(&place, &capture);
+        // Headers of Ethernet, IP and TCP with its times have 66 bytes; an envelope's has 9, and the code follows.
+        for length in [66 + 9, 66 + 9 + 3, 66 + 9 + 4, 128, 192, 256, 512] {
+            for (request, response) in [(length, length), (WHOLE, length)] {
+                let cut = sniffed(&place, &cut(&capture, request, response));
+                assert!(
+                    of(&cut, "partitions_exact") <= of(&whole, "partitions_exact"),
+                    "{name}, {request} and {response} bytes: {} exact, and there were {}",
+                    of(&cut, "partitions_exact"),
+                    of(&whole, "partitions_exact")
+                );
+                if length >= 66 + 9 + 4 && request == WHOLE {
+                    assert_eq!(
+                        of(&cut, "refused"),
+                        of(&whole, "refused"),
+                        "{name}, {length} bytes"
+                    );
+                    refused += of(&cut, "refused");
+                }
+                unseen += number(&cut["coverage"]["unknown_reasons"]["error-unseen"]);
+            }
+        }
+    }
+    assert!(
+        refused > 0 && unseen > 0,
+        "{refused} refused, {unseen} errors without a code"
+    );
+}

@@ -6,8 +6,9 @@ use std::net::IpAddr;
 use super::Dialect;
 use super::consistency::Consistency;
 use super::execute::PreparedId;
-use super::extras::{string_list, write_string_list};
+use super::extras::{Extras, string_list, write_string_list};
 use crate::cursor::{Cursor, Writer};
+use crate::envelope::Header;
 use crate::error::{DecodeError, EncodeError};
 use crate::notation;
 
@@ -77,6 +78,16 @@ impl ErrorCode {
             ErrorCode::CLIENT_WRITE_FAILURE => "CLIENT_WRITE_FAILURE",
             _ => return None,
         })
+    }
+}
+
+impl ErrorCode {
+    /// The code of an ERROR of which only the beginning of the body is there: of an envelope with that `header`, as
+    /// [`StreamItem::Skipped`](crate::stream::StreamItem::Skipped) has it. None where it was cut off too.
+    pub fn of_begun(header: &Header, begun: &[u8]) -> Option<Self> {
+        let mut cursor = Cursor::new(begun);
+        Extras::decode(&mut cursor, header).ok()?;
+        cursor.read("error code", notation::int).ok().map(Self)
     }
 }
 

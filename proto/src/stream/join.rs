@@ -20,14 +20,15 @@ enum Body {
     /// Grows with the bytes that arrive, not with what the header claims.
     Keeping(Header, BytesMut),
     Collecting(Box<LongEnvelope>),
-    Skipping(Header, usize),
+    /// So many bytes are still to come; with the beginning of an error's body.
+    Skipping(Header, usize, Bytes),
 }
 
 /// An envelope that has passed.
 pub(super) enum Joined {
     Whole(Header, Bytes),
     Long(Box<LongEnvelope>),
-    Skipped(Header, DecodeError),
+    Skipped(Header, Bytes, DecodeError),
 }
 
 impl EnvelopeJoin {
@@ -47,18 +48,18 @@ impl EnvelopeJoin {
     /// Keeps nothing of the body, neither what has come nor the rest.
     pub(super) fn skip(&mut self) {
         let kept = self.kept();
-        let header = match &self.body {
-            Some(Body::Keeping(header, _)) => *header,
-            Some(Body::Collecting(long)) => long.header,
+        let (header, begun) = match &self.body {
+            Some(Body::Keeping(header, kept)) => (*header, begun(header, kept)),
+            Some(Body::Collecting(long)) => (long.header, Bytes::new()),
             Some(Body::Skipping(..)) | None => return,
         };
-        self.body = Some(Body::Skipping(header, header.body_len as usize - kept));
+        self.body = Some(Body::Skipping(header, header.body_len as usize - kept, begun));
     }
 
     /// Moves on over bytes of the body that nobody has; beyond its end that means nothing.
     pub(super) fn pass_over(&mut self, length: usize) {
         self.skip();
-        if let Some(Body::Skipping(_, left)) = &mut self.body {
+        if let Some(Body::Skipping(_, left, _)) = &mut self.body {
             *left = left.saturating_sub(length);
         }
     }
@@ -85,7 +86,7 @@ impl EnvelopeJoin {
                 return Ok(Some(Joined::Whole(header, source.split_to(body_len))));
             }
             self.body = Some(if body_len > max_body {
-                Body::Skipping(header, body_len)
+                Body::Skipping(header, body_len, Bytes::new())
             } else if body_len > limits.join && is_plain_result(&header) {
                 Body::Collecting(Box::new(LongEnvelope::new(header)))
             } else {
@@ -97,11 +98,11 @@ impl EnvelopeJoin {
 
     fn join_body(&mut self, source: &mut Bytes, max_body: usize) -> Option<Joined> {
         match self.body.take()? {
-            Body::Skipping(header, left) => {
+            Body::Skipping(header, left, begun) => {
                 let skipped = left.min(source.len());
                 source.advance(skipped);
                 if skipped < left {
-                    self.body = Some(Body::Skipping(header, left - skipped));
+                    self.body = Some(Body::Skipping(header, left - skipped, begun));
                     return None;
                 }
                 let kind = DecodeErrorKind::TooLarge {
@@ -110,6 +111,7 @@ impl EnvelopeJoin {
                 };
                 Some(Joined::Skipped(
                     header,
+                    begun,
                     DecodeError {
                         what: "body",
                         offset: 0,
@@ -141,6 +143,18 @@ impl EnvelopeJoin {
         }
     }
 }
+
+/// The beginning of an error's body, which has its code: as much as a limited number of warnings and the code take. Of what is
+/// compressed a part says nothing.
+fn begun(header: &Header, kept: &[u8]) -> Bytes {
+    let is_compressed = header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments();
+    if header.opcode != Opcode::ERROR || is_compressed {
+        return Bytes::new();
+    }
+    Bytes::copy_from_slice(kept.get(..MAX_BEGUN).unwrap_or(kept))
+}
+
+const MAX_BEGUN: usize = 4 << 10;
 
 /// Room that a header alone can ask for.
 const MAX_RESERVED: usize = 64 * 1024;
