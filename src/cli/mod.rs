@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod limits;
 mod log;
+mod observer;
 mod output;
 mod proxy;
 mod report;

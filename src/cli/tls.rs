@@ -38,6 +38,14 @@ pub(super) struct TlsArgs {
         requires = "client_tls_cert"
     )]
     client_tls_ca: Option<PathBuf>,
+    #[command(flatten)]
+    upstream: UpstreamTlsArgs,
+}
+
+/// TLS to nodes.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = "TLS")]
+pub(super) struct UpstreamTlsArgs {
     /// Speak TLS to the node, for clients and for the control connection: the authorities whose signature on the node's
     /// certificate is believed, in PEM. No others are; for public ones, name the system's file.
     #[arg(long, env = "CQLENS_UPSTREAM_TLS_CA", value_name = "FILE")]
@@ -53,7 +61,7 @@ pub(super) struct TlsArgs {
         requires = "upstream_tls_cert"
     )]
     upstream_tls_key: Option<PathBuf>,
-    /// The host name or address that the node's certificate must be for; that of --upstream if not set.
+    /// The host name or address that the node's certificate must be for; that of the node that was named if not set.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_NAME",
@@ -83,8 +91,39 @@ impl TlsArgs {
         ))
     }
 
+    fn to_clients(&self) -> Result<Option<(Identity, Option<Authorities>)>, TlsError> {
+        let Some(identity) = identity(self.client_tls_cert.as_deref(), self.client_tls_key.as_deref())?
+        else {
+            return Ok(None);
+        };
+        let authorities = self.client_tls_ca.as_deref().map(Authorities::read).transpose()?;
+        Ok(Some((identity, authorities)))
+    }
+
+    fn files(&self) -> impl Iterator<Item = &Path> {
+        let files = [
+            &self.client_tls_cert,
+            &self.client_tls_key,
+            &self.client_tls_ca,
+            &self.upstream.upstream_tls_ca,
+            &self.upstream.upstream_tls_cert,
+            &self.upstream.upstream_tls_key,
+        ];
+        files.into_iter().flatten().map(PathBuf::as_path)
+    }
+}
+
+impl UpstreamTlsArgs {
+    /// Whether it was asked for.
+    pub(super) fn is_set(&self) -> bool {
+        self.upstream_tls_ca.is_some()
+    }
+
     /// TLS to `upstream` (`host:port`), if it was asked for.
-    fn connector(&self, upstream: &str) -> anyhow::Result<Option<Connector>> {
+    ///
+    /// # Errors
+    /// Files that cannot be used, or a name that is none.
+    pub(super) fn connector(&self, upstream: &str) -> anyhow::Result<Option<Connector>> {
         let Some((authorities, identity)) = self.to_upstream()? else {
             return Ok(None);
         };
@@ -102,15 +141,6 @@ impl TlsArgs {
         Ok(Some(connector))
     }
 
-    fn to_clients(&self) -> Result<Option<(Identity, Option<Authorities>)>, TlsError> {
-        let Some(identity) = identity(self.client_tls_cert.as_deref(), self.client_tls_key.as_deref())?
-        else {
-            return Ok(None);
-        };
-        let authorities = self.client_tls_ca.as_deref().map(Authorities::read).transpose()?;
-        Ok(Some((identity, authorities)))
-    }
-
     fn to_upstream(&self) -> Result<Option<(Authorities, Option<Identity>)>, TlsError> {
         let Some(authorities) = &self.upstream_tls_ca else {
             return Ok(None);
@@ -120,18 +150,6 @@ impl TlsArgs {
             self.upstream_tls_key.as_deref(),
         )?;
         Ok(Some((Authorities::read(authorities)?, identity)))
-    }
-
-    fn files(&self) -> impl Iterator<Item = &Path> {
-        let files = [
-            &self.client_tls_cert,
-            &self.client_tls_key,
-            &self.client_tls_ca,
-            &self.upstream_tls_ca,
-            &self.upstream_tls_cert,
-            &self.upstream_tls_key,
-        ];
-        files.into_iter().flatten().map(PathBuf::as_path)
     }
 }
 
@@ -184,7 +202,7 @@ impl Tls {
 
     /// Whether nodes' certificates must be for a name that was set, whatever their addresses.
     pub(super) fn has_name(&self) -> bool {
-        self.args.upstream_tls_name.is_some()
+        self.args.upstream.upstream_tls_name.is_some()
     }
 
     /// Reads the files.
@@ -192,7 +210,7 @@ impl Tls {
         let seen = stamps(&args);
         Ok(Self {
             clients: args.acceptor()?,
-            upstream: args.connector(upstream)?,
+            upstream: args.upstream.connector(upstream)?,
             args,
             seen,
         })
@@ -224,7 +242,7 @@ impl Tls {
     }
 
     fn replace(&self) -> Result<(), TlsError> {
-        let (to_clients, to_upstream) = (self.args.to_clients()?, self.args.to_upstream()?);
+        let (to_clients, to_upstream) = (self.args.to_clients()?, self.args.upstream.to_upstream()?);
         if let (Some(clients), Some((identity, authorities))) = (&self.clients, to_clients) {
             clients.renew(identity, authorities)?;
         }

@@ -72,7 +72,7 @@ pub(super) fn contacts(args: &Args) -> Contacts {
 pub(super) fn options(args: &Args, tls: &Tls) -> impl Fn(&str) -> ClientOptions + use<> {
     let tls = tls.to_upstreams();
     let options = ClientOptions {
-        credentials: args.username.clone().zip(args.password.clone()),
+        credentials: args.observer.credentials(),
         application: "cqlens control".to_owned(),
         preamble: match args.limits.sends_proxy_protocol() {
             true => PROXY_PROTOCOL_LOCAL,

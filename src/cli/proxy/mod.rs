@@ -60,12 +60,25 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
     }
     let mode = args.mode()?;
     let inherited = Inherited::take()?;
-    let schema = args.schema.as_deref().map(schema_file::read).transpose()?;
+    let schema = args
+        .observer
+        .schema
+        .as_deref()
+        .map(schema_file::read)
+        .transpose()?;
     let live = Arc::new(schema.clone().map_or_else(Live::default, Live::with_schema));
     let tls = Tls::open(args.tls.clone(), &args.first_upstream())?;
-    let key = hash_key(args.hash_key_file.as_deref(), args.snapshot_dir.as_deref())?;
+    let key = hash_key(
+        args.observer.hash_key_file.as_deref(),
+        args.observer.snapshot_dir.as_deref(),
+    )?;
     let judging = settings.judging().clone();
-    let outputs = Outputs::open(args.report.as_deref(), args.snapshot_dir.as_deref(), key, judging)?;
+    let outputs = Outputs::open(
+        args.observer.report.as_deref(),
+        args.observer.snapshot_dir.as_deref(),
+        key,
+        judging,
+    )?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

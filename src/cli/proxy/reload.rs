@@ -110,10 +110,10 @@ impl Running {
             self.leave_key();
         }
         if changes.any_of(&["window"]) {
-            self.windows = every(self.args.window);
+            self.windows = every(self.args.observer.window);
         }
         if changes.any_of(&["name"]) {
-            let name = self.args.name.as_deref();
+            let name = self.args.observer.name.as_deref();
             self.audit.rename(name.unwrap_or(&self.health.listening));
         }
         self.fit_connections();
@@ -204,8 +204,10 @@ impl Running {
 
     /// The key of hashes stays for as long as the process; the folder of snapshots is where the next one looks for it.
     fn leave_key(&self) {
-        if let (None, Some(folder)) = (&self.args.hash_key_file, &self.args.snapshot_dir)
-            && let Err(error) = leave_key(self.outputs.hash_key(), folder)
+        if let (None, Some(folder)) = (
+            &self.args.observer.hash_key_file,
+            &self.args.observer.snapshot_dir,
+        ) && let Err(error) = leave_key(self.outputs.hash_key(), folder)
         {
             tracing::warn!(
                 "snapshots of this process and the next cannot be compared by partition: {error:#}"
@@ -234,16 +236,24 @@ impl News {
             .applied
             .iter()
             .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
-        let to_places = changes
-            .any_of(&["report", "snapshot-dir"])
-            .then(|| Places::open(args.report.as_deref(), args.snapshot_dir.as_deref()));
+        let to_places = changes.any_of(&["report", "snapshot-dir"]).then(|| {
+            Places::open(
+                args.observer.report.as_deref(),
+                args.observer.snapshot_dir.as_deref(),
+            )
+        });
         Ok(Self {
             filter: changes.any_of(&["log"]).then(|| log::parse(filter)).transpose()?,
             tls: of_tls
                 .then(|| Tls::open(args.tls.clone(), &args.first_upstream()))
                 .transpose()?,
             places: to_places.transpose()?,
-            schema: args.schema.as_deref().map(schema_file::read).transpose()?,
+            schema: args
+                .observer
+                .schema
+                .as_deref()
+                .map(schema_file::read)
+                .transpose()?,
             mode,
             sockets,
         })

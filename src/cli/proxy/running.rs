@@ -120,7 +120,7 @@ impl Running {
         control::check(&args, &tls).await?;
         let mut listeners = Listeners::open(&args, &mode, inherited)?;
         let listening = listening(&mode, &listeners)?;
-        let name = args.name.clone().unwrap_or_else(|| listening.clone());
+        let name = args.observer.name.clone().unwrap_or_else(|| listening.clone());
         let queue = Arc::new(Queue::new(1, Limits::default()));
         let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
         let audit = Audit::start_with(
@@ -129,7 +129,7 @@ impl Running {
             outputs.hash_key(),
             &name,
             clock.time(),
-            &args.audit_options(),
+            &args.observer.audit_options(),
         )
         .context("no auditor")?;
         let control = Control::begin(&args, &tls, &live);
@@ -175,7 +175,7 @@ impl Running {
         let admin_of_two = admin.filter(|_| shared);
         supervisor::ready();
         Ok(Self {
-            windows: every(args.window),
+            windows: every(args.observer.window),
             args,
             settings,
             sources,

@@ -18,10 +18,20 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Begins to follow the node that `args` name, and waits until it has told the schema, or says that it does not.
-pub(super) fn begin(args: &Args, live: &Arc<Live>, runtime: &Runtime) -> Option<JoinHandle<()>> {
-    let contact = args.contact.clone()?;
+///
+/// # Errors
+/// Files of TLS that cannot be used.
+pub(super) fn begin(
+    args: &Args,
+    live: &Arc<Live>,
+    runtime: &Runtime,
+) -> anyhow::Result<Option<JoinHandle<()>>> {
+    let Some(contact) = args.contact.clone() else {
+        return Ok(None);
+    };
     let options = ClientOptions {
-        credentials: args.username.clone().zip(args.password.clone()),
+        credentials: args.observer.credentials(),
+        tls: args.tls.connector(&contact)?,
         application: "cqlens control".to_owned(),
         ..ClientOptions::default()
     };
@@ -30,5 +40,5 @@ pub(super) fn begin(args: &Args, live: &Arc<Live>, runtime: &Runtime) -> Option<
     while !live.is_in_step() && live.trouble().is_none() && begun.elapsed() < PATIENCE {
         thread::sleep(LOOK);
     }
-    Some(following)
+    Ok(Some(following))
 }

@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use tokio::runtime::Runtime;
 
 pub(super) use args::Args;
@@ -38,17 +38,17 @@ use crate::{
 /// # Errors
 /// A capture, schema file or output that cannot be used.
 pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> {
-    ensure!(
-        !args.follow || args.captures.len() == 1,
-        "--follow: one capture can be followed, not {}",
-        args.captures.len()
-    );
-    let schema = args.schema.as_deref().map(schema_file::read).transpose()?;
+    args.check()?;
+    let observer = &args.observer;
+    let schema = observer.schema.as_deref().map(schema_file::read).transpose()?;
     let live = Arc::new(schema.map_or_else(Live::default, Live::with_schema));
-    let key = hash_key(args.hash_key_file.as_deref(), args.snapshot_dir.as_deref())?;
+    let key = hash_key(
+        observer.hash_key_file.as_deref(),
+        observer.snapshot_dir.as_deref(),
+    )?;
     let outputs = Outputs::open(
-        args.report.as_deref(),
-        args.snapshot_dir.as_deref(),
+        observer.report.as_deref(),
+        observer.snapshot_dir.as_deref(),
         key,
         settings.judging().clone(),
     )?;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     let report = Running::start(args, captures, live, outputs, &runtime, stop)?.until_end()?;
     // A thread that waits for standard input is not waited for.
     runtime.shutdown_background();
-    if args.report.is_none() && args.snapshot_dir.is_none() {
+    if observer.report.is_none() && observer.snapshot_dir.is_none() {
         print(&report)?;
     }
     let fails = |severity| report.findings.iter().any(|finding| finding.severity >= severity);

@@ -1,0 +1,69 @@
+//! What everything that observes traffic can be told: where its results go and what they show, and who asks the cluster.
+
+use std::{path::PathBuf, time::Duration};
+
+use super::{config::positive_duration, show};
+use crate::audit::{self, ClientAddresses};
+
+/// Of `cqlens proxy` and `cqlens sniff` alike.
+#[derive(Debug, clap::Args)]
+pub(super) struct ObserverArgs {
+    /// Keep a report current: rewritten every window and at the end. The ending tells the format: .html, .md or .json.
+    #[arg(long, env = "CQLENS_REPORT", value_name = "FILE")]
+    pub(super) report: Option<PathBuf>,
+    /// Write a snapshot of every window into this folder, for `cqlens report`.
+    #[arg(long, env = "CQLENS_SNAPSHOT_DIR", value_name = "DIR")]
+    pub(super) snapshot_dir: Option<PathBuf>,
+    /// How long a window is; of a capture, in its own time.
+    #[arg(long, env = "CQLENS_WINDOW", value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
+    pub(super) window: Duration,
+    /// Read the schema from a file of CQL statements, such as `cqlsh -e 'DESCRIBE SCHEMA'` prints.
+    #[arg(long, env = "CQLENS_SCHEMA", value_name = "FILE")]
+    pub(super) schema: Option<PathBuf>,
+    /// User name of the control connection, where the node asks for one.
+    #[arg(long, env = "CQLENS_USERNAME", value_name = "NAME", requires = "password")]
+    username: Option<String>,
+    /// Its password; better given as CQLENS_PASSWORD, since others can read the arguments of a process.
+    #[arg(
+        long,
+        env = "CQLENS_PASSWORD",
+        value_name = "PASSWORD",
+        hide_env_values = true
+    )]
+    password: Option<String>,
+    /// What this source is called in reports; the listening address, or the names of the captures, if not set.
+    #[arg(long, env = "CQLENS_NAME", value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// The key of the hashes that stand for partition keys; made where it is missing. Without it, hash.key in the
+    /// snapshot folder, or a key of this run alone.
+    #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
+    pub(super) hash_key_file: Option<PathBuf>,
+    /// How much of clients' addresses stands in reports and snapshots, beside their names: full, network (10.1.2.0/24,
+    /// 2001:db8:7::/48) or none.
+    #[arg(
+        long,
+        env = "CQLENS_CLIENT_ADDRESSES",
+        value_name = "HOW_MUCH",
+        default_value = "full",
+        hide_possible_values = true
+    )]
+    client_addresses: ClientAddresses,
+    /// Let the log show requests with their values, at the level trace; otherwise no value is shown anywhere.
+    #[arg(long, env = "CQLENS_SHOW_VALUES")]
+    show_values: bool,
+}
+
+impl ObserverArgs {
+    /// What auditors do otherwise than by default.
+    pub(super) fn audit_options(&self) -> audit::Options {
+        audit::Options {
+            watch: show::watch(self.show_values),
+            client_addresses: self.client_addresses,
+        }
+    }
+
+    /// Name and password of the control connection.
+    pub(super) fn credentials(&self) -> Option<(String, String)> {
+        self.username.clone().zip(self.password.clone())
+    }
+}
