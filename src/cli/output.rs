@@ -221,10 +221,11 @@ pub(super) fn today(now: Timestamp) -> Date {
 /// Tables of one window of which it is said; the others of so large a migration are like these.
 const MOST_REKEYED: usize = 20;
 
-/// Says of a table that was re-created past the proxy what was counted wrongly, perhaps.
+/// Says of a table that was re-created by a statement that was not seen (past the proxy, or not in the capture) what was counted wrongly,
+/// perhaps.
 fn rekeyed(table: &str) -> String {
     format!(
-        "{table} was created again with another partition key, past this proxy: what was asked of it in the moment before \
+        "{table} was created again with another partition key, by a statement that was not seen here: what was asked of it in the moment before \
          the new schema was read is counted by the old key."
     )
 }
