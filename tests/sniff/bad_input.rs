@@ -168,6 +168,25 @@ fn a_wrong_port_is_told_with_the_ports_that_look_like_cql() {
         (Some(0), Some(report)) => assert_eq!(number(&report["coverage"]["requests"]), 0),
         other => panic!("{other:?}: {said}"),
     }
+    // Also where only the middle of connections is there, and segments hide envelopes.
+    for name in ["gocql-v3-none", "java-v5-none", "java-v5-lz4"] {
+        let mut segments = segments(&recording(name).capture());
+        segments.drain(..segments.len() / 2);
+        for segment in &mut segments {
+            for end in [&mut segment.from, &mut segment.to] {
+                if end.port() == 9042 {
+                    end.set_port(19042);
+                }
+            }
+        }
+        let file = place.write("middle.pcap", &capture(&segments).plain());
+        let told = place.sniff(&[&file], &[]).told();
+        assert!(
+            told.contains("Traffic at port 19042 looks like CQL"),
+            "{name}: {told}"
+        );
+        assert!(told.contains("`--port 19042`"), "{name}: {told}");
+    }
     let found = place.sniff(&[&file], &["--port", "9042", "--port", "19042"]);
     assert_eq!(found.code(), Some(0), "{}", found.said());
     let original = recording("python-v4-none").report();
@@ -177,28 +196,50 @@ fn a_wrong_port_is_told_with_the_ports_that_look_like_cql() {
     );
 }
 
+/// At the port that was asked for, from the beginning of its connections or from the middle: a line that says so, and no coverage.
 #[test]
-fn of_a_capture_without_cql_nothing_is_audited() {
+fn of_a_capture_without_cql_nothing_is_audited_and_that_is_said() {
     let place = Place::new();
-    let mut segments = segments(&recording("python-v4-none").capture());
-    for segment in &mut segments {
-        for (index, byte) in segment.payload.iter_mut().enumerate() {
-            *byte = b"GET / HTTP/1.1\r\n"[index % 16];
-        }
-    }
-    let file = place.write("http.pcap", &capture(&segments).plain());
-    let sniffed = place.sniff(&[&file], &[]);
-    let said = sniffed.told();
-    assert!(matches!(sniffed.code(), Some(0 | 2)), "{said}");
-    if let Some(report) = &sniffed.report {
-        assert_eq!(
-            number(&report["coverage"]["audited"]),
+    let original = segments(&recording("python-v4-none").capture());
+    let middle = original.len() / 2;
+    for (content, from, said) in [
+        (&b"GET / HTTP/1.1\r\n"[..], 0, "text, such as that of HTTP"),
+        (&b"HTTP/1.1 200 OK\r\n"[..], 0, "text, such as that of HTTP"),
+        (&b"GET / HTTP/1.1\r\n"[..], middle, "something else"),
+        (
+            &b"\x4a\x10\x8f\x02\xee\xd1\x77\x93\x5c\x61\xa8"[..],
             0,
-            "{}",
-            report["coverage"]
-        );
+            "something else",
+        ),
+        (
+            &b"\x4a\x10\x8f\x02\xee\xd1\x77\x93\x5c\x61\xa8"[..],
+            middle,
+            "something else",
+        ),
+    ] {
+        let mut segments = original[from..].to_vec();
+        for segment in &mut segments {
+            for (index, byte) in segment.payload.iter_mut().enumerate() {
+                *byte = content[index % content.len()];
+            }
+        }
+        let file = place.write("other.pcap", &capture(&segments).plain());
+        let sniffed = place.sniff(&[&file], &[]);
+        let told = sniffed.told();
+        assert_eq!(sniffed.code(), Some(0), "{told}");
+        let report = sniffed.report();
+        for key in ["requests", "audited"] {
+            assert_eq!(number(&report["coverage"][key]), 0, "{told}");
+        }
         assert_eq!(report["patterns"].as_array().map(Vec::len), Some(0));
+        let notices = report["notices"].to_string();
+        let line = "Nothing that passes at port 9042 is CQL";
+        assert!(notices.contains(line) && notices.contains(said), "{notices}");
+        assert!(sniffed.said().contains(line), "{told}");
     }
+    let file = recording("python-v4-none").file;
+    let told = place.sniff(&[&file], &[]).told();
+    assert!(!told.contains("is CQL"), "{told}");
 }
 
 #[test]
