@@ -1,9 +1,14 @@
 //! Finds the place again where bytes are missing, or where a capture begins in mid-connection.
 //!
 //! A place counts as found where what follows cannot be anything else: a segment of version 5 whose two checksums hold (56 bits), or
-//! an envelope whose header is one that its direction can have, whose body decodes to its last byte, and that is followed by another
-//! such header, or ends where the bytes end. Nine bytes alone are never enough: a bound `int` of 5 before an empty value looks like
-//! OPTIONS.
+//! an envelope whose header is one that its direction can have, and whose body decodes to its last byte, with all that follows it: each
+//! the same way, up to where a packet ends that is not full. Nine bytes alone are never enough: a bound `int` of 5 before an empty value looks like
+//! OPTIONS. Nor is one envelope after another: a bound value may hold whole envelopes (somebody keeps requests in a table), and then
+//! something else follows.
+//!
+//! What cannot be told: bytes that are joined inside such a value, of which an envelope ends where such a packet does (the value
+//! ends its request, and the client sends neither page size nor time), or that goes on like that for [`ENOUGH_BYTES`]; and the same with
+//! whole segments.
 
 use bytes::Bytes;
 use cqlens_proto::{
@@ -65,13 +70,43 @@ pub(super) struct Search {
     pieces: Vec<(usize, Moment)>,
     /// All before it was looked at.
     looked: usize,
-    candidates: Vec<usize>,
+    candidates: Vec<Candidate>,
+    /// Bytes of the largest packet.
+    largest: usize,
+    /// Whether the latest packet may be the last one of what its sender has written at once.
+    ends_a_write: bool,
 }
+
+/// A packet of fewer bytes is not full, whatever the network.
+const NOT_FULL: usize = 1_000;
+
+/// A place that may be right, and what follows it.
+#[derive(Debug)]
+struct Candidate {
+    start: usize,
+    chain: Chain,
+}
+
+/// Envelopes, one after the other, that were looked at so far.
+#[derive(Debug, Clone, Copy)]
+struct Chain {
+    /// Bytes of them.
+    length: usize,
+    /// Those that cannot be anything else.
+    telling: u32,
+    version: Option<Version>,
+    compression: Compression,
+}
+
+/// How long a chain that ends within no packet must be to be believed all the same: longer than most values.
+const ENOUGH_BYTES: usize = 128 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     No,
     Maybe,
+    /// For so long that it is believed where nothing before it may be right.
+    Long(Place),
     Yes(Place),
 }
 
@@ -89,6 +124,8 @@ impl Search {
         bytes: &[u8],
         at: Moment,
     ) -> (usize, Option<Found>) {
+        self.largest = self.largest.max(bytes.len());
+        self.ends_a_write = bytes.len() < self.largest.max(NOT_FULL);
         self.pieces.push((self.kept.len(), at));
         self.kept.extend_from_slice(bytes);
         let found = self.look(direction, known);
@@ -107,28 +144,40 @@ impl Search {
     fn look(&mut self, direction: Direction, known: Known) -> Option<(usize, Place)> {
         let mut candidates = std::mem::take(&mut self.candidates);
         let mut found = None;
-        candidates.retain(|offset| match self.judge(*offset, direction, known) {
-            Verdict::Yes(place) => {
-                found.get_or_insert((*offset, place));
-                false
+        let mut is_first = true;
+        candidates.retain_mut(|candidate| {
+            if found.is_some() {
+                return false;
             }
-            Verdict::Maybe => true,
-            Verdict::No => false,
+            match self.judge(candidate, direction, known) {
+                Verdict::Yes(place) => found = Some((candidate.start, place)),
+                Verdict::Long(place) if is_first => found = Some((candidate.start, place)),
+                Verdict::Long(_) | Verdict::Maybe => {
+                    is_first = false;
+                    return true;
+                }
+                Verdict::No => {}
+            }
+            false
         });
         self.candidates = candidates;
         while found.is_none() && self.looked < self.kept.len() {
-            let offset = self.looked;
-            match self.judge(offset, direction, known) {
-                Verdict::Yes(place) => found = Some((offset, place)),
-                Verdict::Maybe if self.kept.len() - offset < segment::MAX_HEADER_LEN + 1 => {
+            let mut candidate = Candidate {
+                start: self.looked,
+                chain: Chain::new(known.version),
+            };
+            match self.judge(&mut candidate, direction, known) {
+                Verdict::Yes(place) => found = Some((candidate.start, place)),
+                Verdict::Long(place) if self.candidates.is_empty() => found = Some((candidate.start, place)),
+                Verdict::Maybe if self.kept.len() - candidate.start < segment::MAX_HEADER_LEN + 1 => {
                     // Too few bytes to say anything: they are looked at again.
                     break;
                 }
-                Verdict::Maybe => {
+                Verdict::Long(_) | Verdict::Maybe => {
                     if self.candidates.len() == MAX_CANDIDATES {
                         self.candidates.remove(0);
                     }
-                    self.candidates.push(offset);
+                    self.candidates.push(candidate);
                     self.looked += 1;
                 }
                 Verdict::No => self.looked += 1,
@@ -137,11 +186,11 @@ impl Search {
         found
     }
 
-    fn judge(&self, offset: usize, direction: Direction, known: Known) -> Verdict {
-        let bytes = self.kept.get(offset..).unwrap_or_default();
+    fn judge(&self, candidate: &mut Candidate, direction: Direction, known: Known) -> Verdict {
+        let bytes = self.kept.get(candidate.start..).unwrap_or_default();
         let mut best = Verdict::No;
         let by_version = known.version.map(Version::uses_segments);
-        if by_version != Some(false) {
+        if by_version != Some(false) && candidate.chain.length == 0 {
             for encoding in [Encoding::Plain, Encoding::Lz4] {
                 if known.encoding.is_none_or(|known| known == encoding) {
                     best = best.or(judge_segment(bytes, encoding));
@@ -150,7 +199,7 @@ impl Search {
         }
         // Once segments were seen there is nothing without them.
         if known.encoding.is_none() {
-            best = best.or(judge_envelopes(bytes, direction, known.version));
+            best = best.or(candidate.chain.follow(bytes, direction, self.ends_a_write));
         }
         best
     }
@@ -178,9 +227,9 @@ impl Search {
             *start = start.saturating_sub(forgotten);
         }
         self.looked = self.looked.saturating_sub(forgotten);
-        self.candidates.retain(|offset| *offset >= forgotten);
-        for offset in &mut self.candidates {
-            *offset -= forgotten;
+        self.candidates.retain(|candidate| candidate.start >= forgotten);
+        for candidate in &mut self.candidates {
+            candidate.start -= forgotten;
         }
         forgotten
     }
@@ -189,7 +238,7 @@ impl Search {
 impl Verdict {
     fn or(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Yes(_), _) | (Self::Maybe, Self::No | Self::Maybe) => self,
+            (Self::Yes(_) | Self::Long(_), _) | (Self::Maybe, Self::No | Self::Maybe) => self,
             _ => other,
         }
     }
@@ -233,59 +282,67 @@ fn judge_segment(bytes: &[u8], encoding: Encoding) -> Verdict {
     }
 }
 
-/// Follows a chain of envelopes.
-fn judge_envelopes(bytes: &[u8], direction: Direction, version: Option<Version>) -> Verdict {
-    let mut version = version;
-    let mut compression = Compression::None;
-    let mut rest = bytes;
-    // Envelopes that cannot be anything else.
-    let mut telling = 0;
-    loop {
-        let here = |telling: u32, version| match telling {
-            0 => Verdict::Maybe,
-            _ => Verdict::Yes(Place {
-                framing: Framing::Envelopes,
-                compression,
-                version,
-            }),
-        };
-        if rest.is_empty() {
-            return if bytes.is_empty() {
-                Verdict::Maybe
-            } else {
-                here(telling, version)
-            };
+impl Chain {
+    fn new(version: Option<Version>) -> Self {
+        Self {
+            length: 0,
+            telling: 0,
+            version,
+            compression: Compression::None,
         }
-        let Some(header) = Header::decode_from(rest) else {
-            return match begins_header(rest, direction, version) {
-                true => Verdict::Maybe,
-                false => Verdict::No,
-            };
-        };
-        if !is_plausible(&header, direction, version) {
-            return Verdict::No;
-        }
-        if telling > 0 {
-            return here(telling, version);
-        }
-        version = Some(header.version);
-        let end = HEADER_LEN + header.body_len as usize;
-        let Some(body) = rest.get(HEADER_LEN..end) else {
-            return Verdict::Maybe;
-        };
-        match tells(&header, body) {
-            Some((is_telling, used)) => {
-                telling += u32::from(is_telling);
-                if used != Compression::None {
-                    compression = used;
-                }
+    }
+
+    /// Goes on where it ended, in the bytes from its beginning to the end of the last packet.
+    fn follow(&mut self, bytes: &[u8], direction: Direction, ends_a_write: bool) -> Verdict {
+        loop {
+            let rest = bytes.get(self.length..).unwrap_or_default();
+            if rest.is_empty() {
+                return match self.telling > 0 && ends_a_write {
+                    true => Verdict::Yes(self.place()),
+                    false => self.so_far(),
+                };
             }
-            None => return Verdict::No,
+            let Some(header) = Header::decode_from(rest) else {
+                return match begins_header(rest, direction, self.version) {
+                    true => self.so_far(),
+                    false => Verdict::No,
+                };
+            };
+            if !is_plausible(&header, direction, self.version) {
+                return Verdict::No;
+            }
+            let end = HEADER_LEN + header.body_len as usize;
+            let Some(body) = rest.get(HEADER_LEN..end) else {
+                return self.so_far();
+            };
+            let Some((is_telling, used)) = tells(&header, body) else {
+                return Verdict::No;
+            };
+            self.version = Some(header.version);
+            self.telling += u32::from(is_telling);
+            if used != Compression::None {
+                self.compression = used;
+            }
+            self.length += end;
+            // In version 5 only the envelopes before the segments stand alone, and what comes after the last of them is a segment.
+            if header.version.uses_segments() && rest.len() > end {
+                return Verdict::No;
+            }
         }
-        rest = rest.get(end..).unwrap_or_default();
-        // In version 5 only the envelopes before the segments stand alone, and what comes after the last of them is a segment.
-        if header.version.uses_segments() && !rest.is_empty() {
-            return Verdict::No;
+    }
+
+    fn so_far(&self) -> Verdict {
+        match self.telling > 0 && self.length >= ENOUGH_BYTES {
+            true => Verdict::Long(self.place()),
+            false => Verdict::Maybe,
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            framing: Framing::Envelopes,
+            compression: self.compression,
+            version: self.version,
         }
     }
 }
@@ -549,6 +606,79 @@ mod tests {
             find(&values.repeat(20), Direction::Request, Known::default()),
             None
         );
+    }
+
+    /// A write of a value that holds whole requests, as somebody has who keeps them in a table.
+    fn of_requests(count: i16) -> Vec<u8> {
+        let inner: Vec<u8> = (0..count)
+            .flat_map(|stream| query(Version::V4, stream, "DROP TABLE kept.requests", Compression::None))
+            .collect();
+        let mut body = vec![0, 16];
+        body.extend([7; 16]);
+        // ONE; values, page size, time.
+        body.extend([0, 1, 0x25, 0, 1]);
+        body.extend(u32::try_from(inner.len()).unwrap().to_be_bytes());
+        body.extend(inner);
+        body.extend([0, 0, 0x13, 0x88, 0, 6, 0x12, 0x34, 0x56, 0x78, 0x9a, 0xbc]);
+        let mut envelope = vec![4, 0, 0, 9, 0x0a];
+        envelope.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
+        envelope.extend(body);
+        envelope
+    }
+
+    #[test]
+    fn requests_inside_a_value_are_none() {
+        let next = query(
+            Version::V4,
+            2,
+            "SELECT name FROM users WHERE id = 1",
+            Compression::None,
+        );
+        for (count, size) in [
+            (3, 10_000),
+            (40, 1_448),
+            (200, 1_448),
+            (200, 4_000),
+            (1_000, 16_000),
+        ] {
+            let one = of_requests(count);
+            let bytes = [one.clone(), next.clone()].concat();
+            for from in (1..one.len()).step_by(one.len() / 60 + 1) {
+                let mut search = Search::default();
+                // Where packets end, but for the last one of a request, is not where a request ends inside.
+                let (first, last) = bytes[from..].split_at(one.len() - from);
+                let pieces = first.chunks(size).chain([last]);
+                let found = pieces
+                    .filter_map(|piece| search.add(Direction::Request, Known::default(), piece, AT).1)
+                    .next();
+                let found = found.unwrap();
+                assert_eq!(
+                    found.lost,
+                    one.len() - from,
+                    "{count} in pieces of {size}, from {from}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_stream_whose_requests_end_within_packets_is_found_all_the_same() {
+        let one = query(
+            Version::V4,
+            1,
+            "SELECT name FROM users WHERE id = 1",
+            Compression::None,
+        );
+        let bytes = one.repeat(ENOUGH_BYTES / one.len() + 40);
+        let mut search = Search::default();
+        let mut found = None;
+        let mut pieces = bytes[20..].chunks(1_447);
+        while found.is_none() {
+            found = search
+                .add(Direction::Request, Known::default(), pieces.next().unwrap(), AT)
+                .1;
+        }
+        assert_eq!(found.unwrap().lost, one.len() - 20);
     }
 
     #[test]
