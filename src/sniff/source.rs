@@ -87,6 +87,8 @@ pub struct Captures {
     options: Options,
     progress: Progress,
     faults: Vec<String>,
+    /// Whether the latest packet is the first one of its capture, and no other one goes on across that time.
+    begins_anew: bool,
 }
 
 impl fmt::Debug for Captures {
@@ -121,6 +123,7 @@ impl Captures {
             },
             options,
             faults: Vec::new(),
+            begins_anew: false,
         };
         for path in paths {
             let read = match paths.len() > MOST_OPEN {
@@ -167,12 +170,25 @@ impl Captures {
                 .sources
                 .iter_mut()
                 .min_by_key(|source| source.head.as_ref().map(|packet| packet.at));
-            match earliest.and_then(|source| source.head.take()) {
-                Some(packet) => return Next::Packet(packet),
+            let taken = earliest.and_then(|source| {
+                let is_first = !std::mem::replace(&mut source.has_given, true);
+                Some((source.head.take()?, is_first))
+            });
+            match taken {
+                Some((packet, is_first)) => {
+                    self.begins_anew = is_first && !self.sources.iter().any(Source::is_under_way);
+                    return Next::Packet(packet);
+                }
                 None if self.later.is_empty() => return Next::End,
                 None => {}
             }
         }
+    }
+
+    /// Whether the latest packet is the first one of its capture, and no other capture goes on across its time: before it, perhaps nobody
+    /// has looked.
+    pub fn begins_anew(&self) -> bool {
+        self.begins_anew
     }
 
     /// How far reading has come.
@@ -240,6 +256,8 @@ struct Source {
     bytes: Receiver<io::Result<Bytes>>,
     records: Records,
     head: Option<Packet>,
+    /// Whether a packet of it was taken.
+    has_given: bool,
     has_ended: bool,
     /// Why it ended before it should have.
     fault: Option<String>,
@@ -281,9 +299,15 @@ impl Source {
             bytes,
             records: Records::default(),
             head: None,
+            has_given: false,
             has_ended: false,
             fault: None,
         })
+    }
+
+    /// Whether it has given packets and has more.
+    fn is_under_way(&self) -> bool {
+        self.has_given && self.head.is_some()
     }
 
     fn wait_for_first(&mut self, options: &Options) -> Result<(), OpenError> {

@@ -1,7 +1,10 @@
 //! What a reader must know of a capture before any number.
 
+use cqlens_proto::cutter::Opaque;
+
 use super::Args;
 use crate::{
+    capture::{Moment, opaque_name},
     number,
     sniff::{Flows, Losses, Packets},
     window::Coverage,
@@ -10,6 +13,7 @@ use crate::{
 /// Adds what was lost to the counts of a window.
 pub(super) fn count(coverage: &mut Coverage, losses: &Losses) {
     let capture = coverage.capture.get_or_insert_default();
+    capture.seen_bytes += losses.seen_bytes;
     capture.lost_bytes += losses.lost_bytes;
     capture.cut_bytes += losses.cut_bytes;
     capture.unplaced_bytes += losses.unplaced_bytes;
@@ -22,17 +26,69 @@ pub(super) fn count(coverage: &mut Coverage, losses: &Losses) {
             .entry((*reason).to_owned())
             .or_default() += connections;
     }
-    let servers = losses.tls_servers.iter().map(|server| {
+}
+
+/// What to do about servers that speak TLS, one sentence for each.
+pub(super) fn of_tls(losses: &Losses) -> impl Iterator<Item = String> {
+    losses.tls_servers.iter().map(|server| {
         format!(
             "Clients of {server} speak TLS, which a capture does not show: run `cqlens proxy` in front of it, in staging or beside the \
              application, where it can hold the certificate."
         )
-    });
-    coverage.notices.extend(servers);
+    })
+}
+
+/// Why the node that was named tells nothing.
+pub(super) fn of_contact(trouble: &str) -> String {
+    format!(
+        "The node of --contact was not asked: {trouble}. What is known is what the captures and --schema tell."
+    )
+}
+
+/// That nobody has looked between two captures.
+pub(super) fn of_hole(from: Moment, to: Moment) -> String {
+    let [from_time, to_time] = [from, to].map(|at| at.timestamp().strftime("%F %T UTC").to_string());
+    format!(
+        "Between two captures, from {from_time} to {to_time} ({}), nothing was captured: that time is not in the rates.",
+        number::seconds(to.since(from).as_secs_f64())
+    )
+}
+
+/// What was found in all connections, of which a window knows a part.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    is_understood: bool,
+    is_text: bool,
+    is_encrypted: bool,
+}
+
+impl Content {
+    /// Takes note of what a window has found.
+    pub(super) fn note(&mut self, losses: &Losses) {
+        self.is_understood |= losses.understood > 0;
+        self.is_text |= losses.opaque.contains_key(opaque_name(Opaque::Text));
+        self.is_encrypted |= losses.opaque.contains_key(opaque_name(Opaque::Tls));
+    }
+
+    /// That nothing of it is CQL, if that is so and TLS does not say it already.
+    fn says(&self, ports: &str) -> Option<String> {
+        let what = match self.is_text {
+            true => "text, such as that of HTTP",
+            false => "something else, or encrypted",
+        };
+        let is_told = self.is_understood || (self.is_encrypted && !self.is_text);
+        (!is_told).then(|| format!("Nothing that passes at port {ports} is CQL: it is {what}."))
+    }
 }
 
 /// What there is to say once all is read.
-pub(super) fn of_all(args: &Args, packets_read: u64, packets: &Packets, flows: &Flows) -> Vec<String> {
+pub(super) fn of_all(
+    args: &Args,
+    packets_read: u64,
+    packets: &Packets,
+    flows: &Flows,
+    content: &Content,
+) -> Vec<String> {
     let mut notices = Vec::new();
     let ports = join(args.port.iter());
     let packets_in_all = number::plural(packets_read, "packet", "packets");
@@ -41,6 +97,8 @@ pub(super) fn of_all(args: &Args, packets_read: u64, packets: &Packets, flows: &
         notices.push(format!(
             "{packets_in_all} were read, and none is of a connection to port {ports}."
         ));
+    } else if flows.has_carried() {
+        notices.extend(content.says(&ports));
     }
     if !likely.is_empty() {
         let named = join(likely.keys());

@@ -13,7 +13,11 @@ use anyhow::Context;
 use jiff::Timestamp;
 use tokio::{runtime::Runtime, task::JoinHandle};
 
-use super::{Args, control, notices, progress::Bar};
+use super::{
+    Args, control,
+    notices::{self, Content},
+    progress::Bar,
+};
 use crate::{
     audit::Audit,
     capture::{Limits, Moment, Queue},
@@ -49,6 +53,10 @@ pub(super) struct Running<'a> {
     silent: Duration,
     /// Notices that were logged.
     said: BTreeSet<String>,
+    /// What was found so far.
+    content: Content,
+    /// What is said of the captures in every window from then on: a report over all has the notices of its last window.
+    lasting: BTreeSet<String>,
 }
 
 /// When a window begins and ends, in the time of the capture.
@@ -71,14 +79,14 @@ impl<'a> Running<'a> {
         let start = first.map_or_else(Timestamp::now, Moment::timestamp);
         let source = args.source();
         let queue = Arc::new(Queue::new(1, Limits::default()));
-        let control = control::begin(args, &live, runtime);
+        let control = control::begin(args, &live, runtime)?;
         let audit = Audit::start_with(
             Arc::clone(&queue),
             &live,
             outputs.hash_key(),
             &source,
             start,
-            &args.audit_options(),
+            &args.observer.audit_options(),
         )
         .context("no auditor")?;
         outputs.begin(&live, &source, start)?;
@@ -88,7 +96,7 @@ impl<'a> Running<'a> {
             flows: Flows::new(Arc::clone(&queue), args.port.clone()),
             window: Bounds {
                 start: now,
-                end: now.after(args.window),
+                end: now.after(args.observer.window),
             },
             args,
             captures,
@@ -103,6 +111,8 @@ impl<'a> Running<'a> {
             packets_read: 0,
             silent: Duration::ZERO,
             said: BTreeSet::new(),
+            content: Content::default(),
+            lasting: BTreeSet::new(),
         })
     }
 
@@ -120,7 +130,9 @@ impl<'a> Running<'a> {
 
     fn take(&mut self, packet: &Packet) {
         self.silent = Duration::ZERO;
-        if packet.at >= self.window.end {
+        if self.captures.begins_anew() && packet.at.since(self.now) > self.args.observer.window {
+            self.pass_hole(packet.at);
+        } else if packet.at >= self.window.end {
             self.end_windows_before(packet.at);
         }
         self.now = self.now.max(packet.at);
@@ -134,7 +146,7 @@ impl<'a> Running<'a> {
     fn wait(&mut self) {
         let before = self.silent;
         self.silent += SILENCE;
-        let window = self.args.window;
+        let window = self.args.observer.window;
         if before < window && self.silent >= window {
             let end = self.window.end;
             self.end_window(end);
@@ -146,12 +158,23 @@ impl<'a> Running<'a> {
         let end = self.window.end;
         self.end_window(end);
         let beyond = at.since(self.window.start).as_nanos();
-        let windows = beyond / self.args.window.as_nanos().max(1);
+        let windows = beyond / self.args.observer.window.as_nanos().max(1);
         if windows > 0 {
-            let nanoseconds = windows * self.args.window.as_nanos();
+            let nanoseconds = windows * self.args.observer.window.as_nanos();
             let silence = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
             self.end_window(self.window.start.after(silence));
         }
+    }
+
+    /// Between two captures nobody has looked for longer than a window: what is observed ends with the last packet of the one and goes on
+    /// with the first packet of the other.
+    fn pass_hole(&mut self, at: Moment) {
+        self.lasting.insert(notices::of_hole(self.now, at));
+        self.end_window(self.now);
+        self.window = Bounds {
+            start: at,
+            end: at.after(self.args.observer.window),
+        };
     }
 
     fn end_window(&mut self, end: Moment) {
@@ -161,16 +184,25 @@ impl<'a> Running<'a> {
         self.outputs.window(window, &self.live, None);
         self.window = Bounds {
             start: end,
-            end: end.after(self.args.window),
+            end: end.after(self.args.observer.window),
         };
     }
 
     /// What the capture itself lacks belongs to the window, too.
     fn told(&mut self, mut window: Window, end: Moment) -> Window {
+        window.start = self.window.start.timestamp();
         window.observed_seconds = end.since(self.window.start).as_secs_f64();
         let losses = self.flows.take_losses();
+        self.content.note(&losses);
         notices::count(&mut window.coverage, &losses);
-        window.coverage.notices.extend(self.captures.take_faults());
+        self.lasting.extend(notices::of_tls(&losses));
+        self.lasting.extend(self.captures.take_faults());
+        window.coverage.notices.extend(self.lasting.iter().cloned());
+        let trouble = self.args.contact.as_ref().and_then(|_| self.live.trouble());
+        window
+            .coverage
+            .notices
+            .extend(trouble.map(|trouble| notices::of_contact(&trouble)));
         self.say(&window.coverage.notices);
         window
     }
@@ -190,7 +222,13 @@ impl<'a> Running<'a> {
         let end = self.now.max(self.window.start);
         let last = self.audit_end(end);
         let mut last = self.told(last, end);
-        let of_all = notices::of_all(self.args, self.packets_read, &self.packets, &self.flows);
+        let of_all = notices::of_all(
+            self.args,
+            self.packets_read,
+            &self.packets,
+            &self.flows,
+            &self.content,
+        );
         last.coverage.notices.extend(of_all);
         self.say(&last.coverage.notices);
         self.outputs.window(last, &self.live, None);
