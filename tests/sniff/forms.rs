@@ -120,6 +120,41 @@ fn every_link_layer_has_the_same_report_over_ipv6() {
 }
 
 #[test]
+fn fragments_over_ipv6_have_the_same_report() {
+    let recorded = recording("python-v4-none-ipv6");
+    let place = Place::new();
+    let expected = seen(place.sniff(&[&recorded.file], &[]).report());
+    let segments = segments(&recorded.capture());
+    let mut all = Vec::new();
+    for size in [1_280, 104] {
+        let file = place.write("capture.pcap", &fragmented(&segments, size).plain());
+        let sniffed = Place::new().sniff(&[&file], &[]);
+        all.extend(complaints(&format!("fragments of {size}"), &expected, &sniffed));
+    }
+    assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+/// A fragment that does not come costs its packet, which is counted.
+#[test]
+fn fragments_that_are_missing_are_told() {
+    for name in ["python-v4-none", "python-v4-none-ipv6"] {
+        let place = Place::new();
+        let segments = segments(&recording(name).capture());
+        let mut capture = fragmented(&segments, 104);
+        let first = capture
+            .packets
+            .iter()
+            .position(|packet| packet.length > 14 + 100)
+            .unwrap();
+        capture.packets.remove(first);
+        let file = place.write("capture.pcap", &capture.plain());
+        let sniffed = place.sniff(&[&file], &[]);
+        let lost = sniffed.report()["coverage"]["capture"]["lost_bytes"].as_u64();
+        assert!(lost > Some(0), "{name}: {}", sniffed.told());
+    }
+}
+
+#[test]
 fn files_are_packed_or_not() {
     let (expected, capture) = expected();
     let place = Place::new();

@@ -9,19 +9,27 @@
 )]
 #![allow(clippy::print_stdout, reason = "the test runner shows it with a failing test")]
 
+#[path = "../proxy/certificates.rs"]
+#[allow(dead_code, reason = "the tests of the proxy use the rest of it")]
+mod certificates;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../scenarios/verdict.rs"]
 mod verdict;
 
 mod bad_input;
+mod contact;
 mod conversation;
+mod deploy;
 mod forms;
+mod lost;
 mod mutated;
 mod mutator;
 mod oracle;
 mod packets;
+mod progress;
 mod report;
+mod rotated;
 mod same_report;
 mod snap_length;
 mod sniff;

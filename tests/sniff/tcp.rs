@@ -157,20 +157,22 @@ pub(crate) fn capture_over(link: Link, segments: &[Segment]) -> Capture {
     }
 }
 
-/// The same with IPv4 packets in fragments whose payload has `size` bytes, a multiple of 8, the last one first.
+/// The same with IP packets in fragments whose payload has `size` bytes, a multiple of 8, the last one first.
 pub(crate) fn fragmented(segments: &[Segment], size: usize) -> Capture {
     let mut packets = Vec::new();
     for (number, segment) in (1_u16..).zip(segments) {
+        let is_ipv6 = segment.from.is_ipv6();
         let whole = segment.packet();
-        let (header, payload) = whole.split_at(20);
+        let (header, payload) = whole.split_at(if is_ipv6 { 40 } else { 20 });
         let parts: Vec<&[u8]> = payload.chunks(size).collect();
         for (index, part) in parts.iter().enumerate().rev() {
-            let mut bytes = [&Link::Ethernet.header(false), header, part].concat();
-            let more = if index + 1 < parts.len() { 0x2000 } else { 0 };
-            let place = more | u16::try_from(index * size / 8).unwrap();
-            bytes[16..18].copy_from_slice(&u16::try_from(20 + part.len()).unwrap().to_be_bytes());
-            bytes[18..20].copy_from_slice(&number.to_be_bytes());
-            bytes[20..22].copy_from_slice(&place.to_be_bytes());
+            let has_more = index + 1 < parts.len();
+            let place = u16::try_from(index * size / 8).unwrap();
+            let header = match is_ipv6 {
+                true => ipv6_fragment(header, number, place, has_more, part.len()),
+                false => ipv4_fragment(header, number, place, has_more, part.len()),
+            };
+            let bytes = [&Link::Ethernet.header(is_ipv6), &header[..], part].concat();
             packets.push(Packet {
                 at: segment.at,
                 length: bytes.len(),
@@ -182,6 +184,28 @@ pub(crate) fn fragmented(segments: &[Segment], size: usize) -> Capture {
         link: ETHERNET,
         packets,
     }
+}
+
+/// The place counts in units of 8 bytes.
+fn ipv4_fragment(header: &[u8], number: u16, place: u16, has_more: bool, length: usize) -> Vec<u8> {
+    let mut header = header.to_vec();
+    let more = if has_more { 0x2000 } else { 0 };
+    header[2..4].copy_from_slice(&u16::try_from(20 + length).unwrap().to_be_bytes());
+    header[4..6].copy_from_slice(&number.to_be_bytes());
+    header[6..8].copy_from_slice(&(more | place).to_be_bytes());
+    header
+}
+
+/// With the extension header of fragments (RFC 8200 §4.5).
+fn ipv6_fragment(header: &[u8], number: u16, place: u16, has_more: bool, length: usize) -> Vec<u8> {
+    const FRAGMENT: u8 = 44;
+    let mut header = header.to_vec();
+    header[4..6].copy_from_slice(&u16::try_from(8 + length).unwrap().to_be_bytes());
+    let next = std::mem::replace(&mut header[6], FRAGMENT);
+    header.extend([next, 0]);
+    header.extend((place << 3 | u16::from(has_more)).to_be_bytes());
+    header.extend(u32::from(number).to_be_bytes());
+    header
 }
 
 impl Segment {

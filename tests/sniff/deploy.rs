@@ -1,0 +1,166 @@
+//! What `examples/deploy` says of captures: the scripts and units do what they are there for.
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use cqlens::{
+    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
+    node::{Node, Options},
+};
+
+use crate::{
+    report::number,
+    sniff::Place,
+    support::{Missing, available, cache, process::Supervised},
+};
+
+const SOON: Duration = Duration::from_secs(60);
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("examples/deploy")
+        .join(name)
+}
+
+/// capture-ring.sh on the loopback device, for the node at `port`: files of 1 MB, so many of them.
+fn ring(folder: &Path, port: u16, files: usize) -> Result<Supervised, Missing> {
+    cache::run(Command::new("tcpdump").arg("--version"))?;
+    let environment = [
+        ("CQLENS_RING", folder.display().to_string()),
+        ("CQLENS_RING_FILES", files.to_string()),
+        ("CQLENS_RING_MEGABYTES", "1".to_owned()),
+        ("CQLENS_RING_INTERFACE", "lo".to_owned()),
+        ("CQLENS_RING_FILTER", format!("tcp port {port}")),
+    ]
+    .map(|(name, value)| (name.to_owned(), value));
+    let command = ["sh".to_owned(), example("capture-ring.sh").display().to_string()];
+    let mut ring = Supervised::spawn(&command, &environment, &cache::log_file("ring"), None);
+    let deadline = Instant::now() + SOON;
+    while !ring.log().contains("listening on") {
+        if ring.ended().is_some() || Instant::now() > deadline {
+            return Err(Missing(format!("nobody may look on: {}", ring.log())));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(ring)
+}
+
+fn files_of(ring: &Path) -> BTreeSet<PathBuf> {
+    let files = std::fs::read_dir(ring).unwrap();
+    files.map(|file| file.unwrap().path()).collect()
+}
+
+const VALUE: usize = 40_000;
+const WRITES: i32 = 150;
+
+/// Some megabytes in files of one: the disk has no more than it was told to have, and the last part of the traffic is there.
+#[test]
+fn a_ring_of_captures_is_bounded_and_has_what_passed_last() {
+    let place = Place::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let node = runtime.block_on(Node::start(Options::default())).unwrap();
+    let folder = place.path("ring");
+    let Some(mut ring) = available("a ring of captures", ring(&folder, node.address().port(), 3)) else {
+        return;
+    };
+    runtime.block_on(async {
+        let options = Arc::new(ClientOptions::default());
+        let address = node.address().to_string();
+        let mut client = Client::connect(&address, &options).await.unwrap();
+        for cql in [
+            "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE shop.pictures (id int PRIMARY KEY, bytes blob)",
+        ] {
+            client.query(cql).await.unwrap();
+        }
+        for id in 0..WRITES {
+            let values = [Bind::int(id), Bind::Bytes(vec![b'x'; VALUE].into())];
+            let write = Run::Text("INSERT INTO shop.pictures (id, bytes) VALUES (?, ?)", &values);
+            client.run(write, &RunOptions::default()).await.unwrap();
+        }
+    });
+    // What the kernel still has for it.
+    std::thread::sleep(Duration::from_secs(2));
+    ring.signal("TERM");
+    assert!(ring.wait(SOON).is_some(), "{}", ring.log());
+    assert!(
+        ring.log().contains("\n0 packets dropped by kernel"),
+        "{}",
+        ring.log()
+    );
+    let files = files_of(&folder);
+    assert_eq!(files.len(), 3, "{files:?}");
+    let bytes: u64 = files.iter().map(|file| file.metadata().unwrap().len()).sum();
+    assert!((1_000_000..3_500_000).contains(&bytes), "{bytes} bytes");
+    let port = node.address().port().to_string();
+    let paths: Vec<&Path> = files.iter().map(AsRef::as_ref).collect();
+    let sniffed = place.sniff(&paths, &["--port", &port]);
+    assert_eq!(sniffed.code(), Some(0), "{}", sniffed.told());
+    let coverage = &sniffed.report()["coverage"];
+    let audited = number(&coverage["audited"]);
+    // Two whole files at least, and not all of it: the connection had begun before.
+    let room = 3_500_000 / VALUE as u64;
+    assert!((40..room).contains(&audited), "{}", sniffed.told());
+    assert_eq!(
+        number(&coverage["capture"]["begun_before"]),
+        1,
+        "{}",
+        sniffed.told()
+    );
+    assert!(
+        number(&coverage["capture"]["lost_bytes"]) == 0,
+        "{}",
+        sniffed.told()
+    );
+    runtime.block_on(node.shutdown());
+}
+
+#[test]
+fn systemd_takes_the_units() {
+    let verified = cache::run(
+        Command::new("systemd-analyze")
+            .arg("verify")
+            .args(["cqlens-sniff.timer", "cqlens-sniff.service"].map(example)),
+    );
+    available("systemd's opinion of the units", verified);
+}
+
+/// What a unit runs is a command line of this program.
+#[test]
+fn the_command_of_the_unit_is_understood() {
+    let unit = std::fs::read_to_string(example("cqlens-sniff.service")).unwrap();
+    let joined = unit.replace("\\\n", " ");
+    let (_, command) = joined.split_once("| cqlens sniff - ").unwrap();
+    let (options, _) = command.split_once('\'').unwrap();
+    let place = Place::new();
+    let options: Vec<String> = options
+        .split_whitespace()
+        .map(|word| word.replace("/var/lib/cqlens", place.path("").to_str().unwrap()))
+        .collect();
+    let output = Command::new(crate::sniff::PROGRAM)
+        .args(["sniff", "-"])
+        .args(&options)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    // It has understood everything, and found nothing to read.
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("standard input"), "{said}");
+}
+
+#[test]
+fn shells_take_the_scripts() {
+    for name in ["capture-ring.sh", "kubernetes-ephemeral.sh"] {
+        let output = Command::new("sh").arg("-n").arg(example(name)).output().unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
