@@ -42,6 +42,9 @@ pub(super) struct ConnectionState {
     request_gaps: u64,
     /// Requests that were not understood, or are counted as missing, and whose answers may still come.
     unheard: u64,
+    /// Requests that are counted as missing because their answers came, since it was last known how many have begun: they may be some
+    /// of those.
+    foretold: u64,
     /// Since nothing waited, requests were left out, or answers.
     doubts: Doubts,
     session: Session,
@@ -87,6 +90,7 @@ impl ConnectionState {
             hidden_segments: 0,
             request_gaps: 0,
             unheard: 0,
+            foretold: 0,
             doubts: Doubts::default(),
             session: Session::new(&connection, shown),
             connection,
@@ -268,6 +272,11 @@ impl ConnectionState {
     }
 
     fn tell_missing(&mut self, missing: Missing, each: &mut impl FnMut(&mut Session, Found)) {
+        let foretold = std::mem::take(&mut self.foretold);
+        let missing = Missing {
+            requests: missing.requests.saturating_sub(foretold),
+            ..missing
+        };
         self.unheard += missing.requests;
         if missing.requests > 0 || missing.opcodes.total() > 0 {
             each(&mut self.session, Found::Dropped(missing));
@@ -367,6 +376,7 @@ impl ConnectionState {
                 requests: 1,
                 opcodes: OpcodeCounts::default(),
             };
+            self.foretold += 1;
             each(&mut self.session, Found::Dropped(missing));
         }
     }

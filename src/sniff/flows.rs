@@ -72,7 +72,10 @@ impl Flows {
         self.segments += 1;
         self.has_carried |= !segment.payload.is_empty();
         let is_new = match self.flows.get_mut(&ends) {
-            Some(flow) if flow.is_followed_by(&segment, direction) => {
+            Some(flow)
+                if flow.is_followed_by(&segment, direction)
+                    || (flow.is_closed() && segment.at.since(flow.last) >= REMEMBERED) =>
+            {
                 flow.close(&mut self.losses);
                 true
             }

@@ -162,7 +162,7 @@ fn answering(answer: impl Fn([u8; 9]) -> Vec<u8> + Send + 'static) -> SocketAddr
 }
 
 fn envelope(header: [u8; 9], opcode: u8, body: &[u8]) -> Vec<u8> {
-    let mut envelope = vec![header[0] | 0x80, 0, header[2], header[3], opcode];
+    let mut envelope = vec![header[0].min(4) | 0x80, 0, header[2], header[3], opcode];
     envelope.extend(u32::try_from(body.len()).unwrap().to_be_bytes());
     envelope.extend(body);
     envelope
@@ -173,7 +173,10 @@ fn envelope(header: [u8; 9], opcode: u8, body: &[u8]) -> Vec<u8> {
 fn a_node_that_cannot_be_asked_is_told_with_the_reason() {
     let class = b"\0\x2forg.apache.cassandra.auth.PasswordAuthenticator";
     let asks_for_a_password = answering(move |header| envelope(header, 0x03, class));
+    let other_version = b"\0\0\0\x0a\0\x26unsupported protocol version (5); 4/v4";
     let takes_none = answering(move |header| match header[4] {
+        // From there on version 5 has segments.
+        _ if header[0] == 5 => envelope(header, 0x00, other_version),
         0x0f => envelope(header, 0x00, b"\0\0\x01\0\0\x09not known"),
         _ => envelope(header, 0x03, class),
     });

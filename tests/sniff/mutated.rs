@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::{
     mutator::{self, Chance, HARMLESS},
-    oracle,
     packets::Packet,
     report::{differences, invented, number, seen},
     same_report::complaints,
