@@ -208,12 +208,12 @@ fn of_a_capture_without_cql_nothing_is_audited_and_that_is_said() {
         // Some connections begin in that half.
         (&b"GET / HTTP/1.1\r\n"[..], middle, "it is "),
         (
-            &b"\x4a\x10\x8f\x02\xee\xd1\x77\x93\x5c\x61\xa8"[..],
+            &b"\x9a\x10\x8f\x02\xee\xd1\x77\x93\x5c\x61\xa8"[..],
             0,
             "something else",
         ),
         (
-            &b"\x4a\x10\x8f\x02\xee\xd1\x77\x93\x5c\x61\xa8"[..],
+            &b"\x9a\x10\x8f\x02\xee\xd1\x77\x93\x5c\x61\xa8"[..],
             middle,
             "something else",
         ),
