@@ -25,7 +25,11 @@ fn seconds(report: &Value) -> f64 {
 fn hours_between_captures_are_not_in_the_rates() {
     let place = Place::new();
     let capture = recording("python-v4-none").capture();
-    let span = seconds(place.sniff(&[&recording("python-v4-none").file], &[]).report());
+    let span = seconds(
+        Place::new()
+            .sniff(&[&recording("python-v4-none").file], &[])
+            .report(),
+    );
     let files = [0, 5 * HOUR, 29 * HOUR].map(|by| {
         let name = format!("{by}.pcap");
         place.write(&name, &later(&capture, by).plain())
