@@ -353,7 +353,7 @@ impl ConnectionState {
         }
         match waiting {
             Some(waiting) if header.opcode == Opcode::ERROR => {
-                let response = Received::CutError(Envelope { header, body });
+                let response = Received::CutError(Box::new(Envelope { header, body }));
                 let pair = Pair {
                     request: waiting.request,
                     requested_at: waiting.at,

@@ -458,7 +458,8 @@ fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64
 /// As much of a response as is needed: all of it if its rows are read.
 fn readable(response: &Received, extensions: Extensions, rows_are_read: bool) -> Cow<'_, Envelope> {
     match response {
-        Received::Whole(envelope) | Received::CutError(envelope) => Cow::Borrowed(envelope),
+        Received::Whole(envelope) => Cow::Borrowed(envelope),
+        Received::CutError(envelope) => Cow::Borrowed(envelope.as_ref()),
         Received::Long(long) => {
             let head = long.head();
             // The head may end before the metadata does.

@@ -50,7 +50,7 @@ pub(super) enum Received {
     /// In one piece, or put together.
     Whole(Envelope),
     /// An error of which only the beginning came.
-    CutError(Envelope),
+    CutError(Box<Envelope>),
     /// A long result in parts.
     Long(Box<LongEnvelope>),
 }
@@ -60,7 +60,8 @@ impl Pair {
     pub(super) fn detach(&mut self) {
         detach(&mut self.request);
         match &mut self.response {
-            Some((Received::Whole(envelope) | Received::CutError(envelope), _)) => detach(envelope),
+            Some((Received::Whole(envelope), _)) => detach(envelope),
+            Some((Received::CutError(envelope), _)) => detach(envelope),
             Some((long @ Received::Long(_), _)) => {
                 if let Received::Long(parts) = long {
                     *long = Received::Whole(parts.join());
@@ -79,7 +80,8 @@ pub(super) fn detach(envelope: &mut Envelope) {
 impl Received {
     pub(super) fn header(&self) -> &Header {
         match self {
-            Self::Whole(envelope) | Self::CutError(envelope) => &envelope.header,
+            Self::Whole(envelope) => &envelope.header,
+            Self::CutError(envelope) => &envelope.header,
             Self::Long(long) => &long.header,
         }
     }
