@@ -1,11 +1,11 @@
 //! One connection, as the audit follows it: chunks become envelopes, requests find their responses.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use cqlens_proto::{
     cutter::{Framing, Negotiated, OpcodeCounts},
-    envelope::{Direction, Envelope, Header, Opcode},
+    envelope::{Direction, Envelope, Header, Opcode, StreamId},
     stream::{EnvelopeStream, Gap, StreamItem},
 };
 
@@ -42,13 +42,22 @@ pub(super) struct ConnectionState {
     request_gaps: u64,
     /// Requests that were not understood, or are counted as missing, and whose answers may still come.
     unheard: u64,
-    /// Requests that are counted as missing because their answers came, since it was last known how many have begun: they may be some
-    /// of those.
-    foretold: u64,
+    /// Answers to requests that have not come, of a record that has gaps: the request is missing, or is being looked for.
+    foretold: VecDeque<Foretold>,
     /// Since nothing waited, requests were left out, or answers.
     doubts: Doubts,
     session: Session,
 }
+
+/// An answer whose request has not come.
+#[derive(Debug)]
+struct Foretold {
+    stream_id: StreamId,
+    answered_at: Moment,
+}
+
+/// Answers beyond are taken for those of missing requests at once.
+const MAX_FORETOLD: usize = 4_096;
 
 /// What speaks against taking an answer for that of the request that waits with its stream id.
 #[derive(Debug, Default)]
@@ -90,7 +99,7 @@ impl ConnectionState {
             hidden_segments: 0,
             request_gaps: 0,
             unheard: 0,
-            foretold: 0,
+            foretold: VecDeque::new(),
             doubts: Doubts::default(),
             session: Session::new(&connection, shown),
             connection,
@@ -240,6 +249,10 @@ impl ConnectionState {
     /// Gives up the requests that never got a response; `missing` were left out at the end.
     pub(super) fn end(mut self, missing: Missing, mut each: impl FnMut(&mut Session, Found)) {
         self.tell_missing(missing, &mut each);
+        let foretold = self.foretold.len() as u64;
+        if foretold > 0 {
+            each(&mut self.session, Found::Dropped(Missing::requests(foretold)));
+        }
         for waiting in self.waiting.take(|_| true) {
             self.unanswered(Some(waiting), true, &mut each);
         }
@@ -272,12 +285,11 @@ impl ConnectionState {
     }
 
     fn tell_missing(&mut self, missing: Missing, each: &mut impl FnMut(&mut Session, Found)) {
-        let foretold = std::mem::take(&mut self.foretold);
-        let missing = Missing {
-            requests: missing.requests.saturating_sub(foretold),
-            ..missing
-        };
-        self.unheard += missing.requests;
+        // Of some the answers have come already.
+        let requests = usize::try_from(missing.requests).unwrap_or(usize::MAX);
+        let foretold = self.foretold.len().min(requests);
+        self.foretold.drain(..foretold);
+        self.unheard += missing.requests - foretold as u64;
         if missing.requests > 0 || missing.opcodes.total() > 0 {
             each(&mut self.session, Found::Dropped(missing));
         }
@@ -299,6 +311,9 @@ impl ConnectionState {
             at,
             is_detached: false,
         };
+        if self.has_been_answered(stream_id, at, each) {
+            return self.unanswered(Some(waiting), false, each);
+        }
         // A stream id that comes again belonged to a request whose response was lost.
         let before = match self.waiting.has_room_for(&waiting) {
             true => self.waiting.insert(waiting),
@@ -332,7 +347,7 @@ impl ConnectionState {
                 each(&mut self.session, Found::Pair(pair));
             }
             None => {
-                self.unasked(each);
+                self.unasked(header.stream_id, begun, each);
                 each(&mut self.session, Found::LostResponse);
             }
         }
@@ -349,7 +364,7 @@ impl ConnectionState {
     ) {
         let waiting = self.waiting.remove(header.stream_id);
         if waiting.is_none() && header.opcode != Opcode::EVENT {
-            self.unasked(each);
+            self.unasked(header.stream_id, begun, each);
         }
         match waiting {
             Some(waiting) if header.opcode == Opcode::ERROR => {
@@ -368,17 +383,46 @@ impl ConnectionState {
     }
 
     /// An answer shows that there was a request: where a record has gaps nothing else may.
-    fn unasked(&mut self, each: &mut impl FnMut(&mut Session, Found)) {
+    fn unasked(
+        &mut self,
+        stream_id: StreamId,
+        answered_at: Moment,
+        each: &mut impl FnMut(&mut Session, Found),
+    ) {
         if self.unheard > 0 {
             self.unheard -= 1;
         } else if self.connection.is_recorded() && self.connection.has_gaps() {
-            let missing = Missing {
-                requests: 1,
-                opcodes: OpcodeCounts::default(),
-            };
-            self.foretold += 1;
-            each(&mut self.session, Found::Dropped(missing));
+            if self.foretold.len() >= MAX_FORETOLD {
+                self.foretold.pop_front();
+                each(&mut self.session, Found::Dropped(Missing::requests(1)));
+            }
+            self.foretold.push_back(Foretold {
+                stream_id,
+                answered_at,
+            });
         }
+    }
+
+    /// Whether the answer to a request of `at` has come before it: after a gap, requests are held back until their place is sure. What
+    /// was answered before `at` and has not come by now never comes.
+    fn has_been_answered(
+        &mut self,
+        stream_id: StreamId,
+        at: Moment,
+        each: &mut impl FnMut(&mut Session, Found),
+    ) -> bool {
+        while self
+            .foretold
+            .pop_front_if(|foretold| foretold.answered_at <= at)
+            .is_some()
+        {
+            each(&mut self.session, Found::Dropped(Missing::requests(1)));
+        }
+        let place = self
+            .foretold
+            .iter()
+            .position(|foretold| foretold.stream_id == stream_id);
+        place.is_some_and(|place| self.foretold.remove(place).is_some())
     }
 
     fn unanswered(

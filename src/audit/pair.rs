@@ -31,6 +31,16 @@ pub(super) struct Missing {
     pub(super) opcodes: OpcodeCounts,
 }
 
+impl Missing {
+    /// So many, of which nothing is known.
+    pub(super) fn requests(requests: u64) -> Self {
+        Self {
+            requests,
+            opcodes: OpcodeCounts::default(),
+        }
+    }
+}
+
 /// A request with what came back.
 #[derive(Debug)]
 pub(super) struct Pair {
