@@ -2,10 +2,10 @@
 
 use std::{net::TcpListener, process::Command};
 
-use cqlens::node::{Announcement, Peer};
+use cqlens::node::{Announcement, Node, Options, Peer};
 
 use crate::{
-    ring::{PROGRAM, Ring, Rule, follow, host_id_at, node},
+    ring::{PROGRAM, Ring, Rule, follow, host_id_at, node, own_network},
     wire::LIMIT,
 };
 
@@ -97,6 +97,54 @@ async fn an_address_that_is_taken_when_a_node_joins_is_tried_again() {
     let status = followed.listening(2).await;
     assert_eq!(status.get("problems"), None, "{status:#}");
     assert_eq!(host_id_at(rule.nth(2)).await, id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_joins_where_no_address_is_left_is_named_and_the_others_are_served() {
+    let mut ring = Ring::start(1).await;
+    let first = Rule::new().nth(1);
+    let rule = format!("{first}-{}", first.port());
+    let mut followed = follow(&ring.address(0), &["--listen", &rule]);
+    followed.listening(1).await;
+    let served = ring.nodes[0].host_id().to_string();
+    let new = node().await;
+    let address = new.address();
+    ring.nodes.push(new);
+    ring.tell();
+    ring.announce(&Announcement::Topology("NEW_NODE", address));
+    let status = followed
+        .until("a node without an address", |status| {
+            !status["problems"].is_null()
+        })
+        .await;
+    let problem = status["problems"][0].as_str().unwrap();
+    let says = format!("listen: {rule} has 1 addresses, too few for the node {address}");
+    assert!(problem.contains(&says), "{problem}");
+    assert_eq!(host_id_at(first).await, served);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_contact_point_that_advertises_no_address_is_named_and_waited_for() {
+    let listen = own_network(1);
+    let node = Node::start(Options {
+        listen,
+        advertise: Some(([0, 0, 0, 0], 9042).into()),
+        ..Options::default()
+    });
+    let node = node.await.unwrap();
+    let rule = Rule::new();
+    let mut followed = follow(&node.address().to_string(), &["--listen", &rule.text()]);
+    let status = followed
+        .until("a node that leads nowhere", |status| {
+            !status["problems"].is_null()
+        })
+        .await;
+    let problem = status["problems"][0].as_str().unwrap();
+    assert!(
+        problem.contains(&node.host_id().to_string()) && problem.contains("set broadcast_rpc_address"),
+        "{problem}"
+    );
+    assert_eq!((followed.status().0, &status["state"]), (503, &"waiting".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
