@@ -143,6 +143,57 @@ fn shard_aware_ports_are_not_announced() {
 }
 
 #[test]
+fn client_routes_lead_to_listeners() {
+    // As scylla 1.9 asks, at once and prepared.
+    let text = "SELECT connection_id, host_id, address, port, tls_port FROM system.client_routes WHERE connection_id IN ?";
+    let int = |port: u16| Some(u32::from(port).to_be_bytes().to_vec());
+    let row = |number: u8, address: String, ports: [Option<Vec<u8>>; 2]| {
+        let [port, tls_port] = ports;
+        let host_id = Some(Uuid([number; 16]).0.to_vec());
+        let name = Some(address.into_bytes());
+        vec![Some(b"connection".to_vec()), host_id, name, port, tls_port]
+    };
+    let table = |rows| Table {
+        keyspace: "system",
+        name: "client_routes",
+        columns: vec![
+            ("connection_id", CqlType::Text),
+            ("host_id", CqlType::Uuid),
+            ("address", CqlType::Text),
+            ("port", CqlType::Int),
+            ("tls_port", CqlType::Int),
+        ],
+        rows,
+    };
+    let route = |number| row(number, "a.link.example".to_owned(), [int(9001), None]);
+    let listen = |number| row(number, node(number).listen.ip().to_string(), [int(9142), None]);
+    let of_nodes = table(vec![
+        route(2),
+        row(3, "b.link.example".to_owned(), [int(9001), int(9101)]),
+        // No node is known to have it, so no listener either.
+        route(9),
+    ]);
+    let of_listeners = table(vec![
+        listen(2),
+        row(3, node(3).listen.ip().to_string(), [int(9142), int(9142)]),
+    ]);
+    let link = Link::new(PLAIN, three_nodes());
+    link.send(&[PLAIN.query(1, text)]);
+    assert_eq!(
+        link.answers(&[PLAIN.rows(1, &of_nodes, false)]),
+        [PLAIN.rows(1, &of_listeners, false)]
+    );
+    link.send(&[PLAIN.prepare(1, text)]);
+    let prepared = PLAIN.prepared(1, b"routes", &of_nodes);
+    assert_eq!(link.answers(std::slice::from_ref(&prepared)), [prepared]);
+    link.send(&[PLAIN.execute(1, b"routes")]);
+    assert_eq!(
+        link.answers(&[PLAIN.rows(1, &of_nodes, true)]),
+        [PLAIN.rows(1, &of_listeners, true)]
+    );
+}
+
+#[test]
 fn a_statement_that_was_prepared_elsewhere_is_prepared_again_before_it_names_nodes() {
     let link = Link::new(PLAIN, three_nodes());
     link.send(&[PLAIN.execute(1, b"elsewhere")]);
