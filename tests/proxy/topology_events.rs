@@ -2,8 +2,15 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
-use cqlens::node::Announcement;
-use cqlens_proto::message::{Event, Extensions, Register, Request, Response};
+use cqlens::{
+    catalog::client::{Answer, Client, ClientOptions, Run, RunOptions},
+    node::Announcement,
+};
+use cqlens_proto::{
+    compress::Compression,
+    envelope::Version,
+    message::{Event, Extensions, Register, Request, Response},
+};
 
 use crate::ring::{Ring, Rule, client, follow, host_id_at, node};
 
@@ -40,6 +47,70 @@ async fn clients_learn_listeners_in_place_of_nodes() {
                 .flatten()
                 .all(|address| *address != own.ip().to_string())
         );
+    }
+}
+
+/// Reads one row a page to the end; each page has to be of one row.
+async fn pages(client: &mut Client, run: Run<'_>) -> Vec<Answer> {
+    let mut options = RunOptions {
+        page_size: Some(1),
+        skip_metadata: true,
+        ..RunOptions::default()
+    };
+    let mut pages = Vec::new();
+    loop {
+        let page = client.run(run.clone(), &options).await.unwrap();
+        options.paging_state.clone_from(&page.paging_state);
+        // The last one may be empty.
+        assert!(page.rows.len() == 1 || page.paging_state.is_none(), "{page:?}");
+        pages.push(page);
+        if options.paging_state.is_none() {
+            return pages;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_page_of_the_nodes_leads_to_listeners() {
+    const TEXT: &str = "SELECT native_port AS p, host_id, native_address AS a FROM system.peers_v2";
+    let ring = Ring::start(4).await;
+    let rule = Rule::new();
+    let mut followed = follow(&ring.address(0), &["--listen", &rule.text()]);
+    followed.listening(4).await;
+    let others = (2..).zip(&ring.nodes[1..]).map(|(number, node)| {
+        let at = rule.nth(number);
+        let (ip, port) = (at.ip().to_string(), at.port().to_string());
+        vec![port, node.host_id().to_string(), ip]
+    });
+    let others: BTreeSet<_> = others.collect();
+    for (version, compression) in [
+        (Version::V3, Compression::Snappy),
+        (Version::V4, Compression::None),
+        (Version::V4, Compression::Lz4),
+        (Version::V5, Compression::None),
+        (Version::V5, Compression::Lz4),
+    ] {
+        let options = ClientOptions {
+            version,
+            compression,
+            ..ClientOptions::default()
+        };
+        let mut client = Client::connect(rule.nth(1), &options).await.unwrap();
+        let prepared = client.prepare(TEXT).await.unwrap();
+        for run in [Run::Text(TEXT, &[]), Run::Prepared(&prepared, &[])] {
+            let mut pages = pages(&mut client, run).await;
+            assert!(pages.len() >= 3, "{pages:?}");
+            for page in &mut pages {
+                // Prepared ones leave them out.
+                page.columns.clone_from(&prepared.columns);
+            }
+            let told = pages.iter().flat_map(Answer::shown);
+            assert_eq!(
+                told.collect::<BTreeSet<_>>(),
+                others,
+                "{version:?} {compression:?}"
+            );
+        }
     }
 }
 
