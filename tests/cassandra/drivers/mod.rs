@@ -16,12 +16,13 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use crate::support::cassandra::{Cassandra, Options};
+use crate::support::driver::Compression;
 use crate::support::{available, cache};
 
 use certificates::Certificates;
 use mode::{Front, Mode};
 use place::Place;
-use programs::Program;
+use programs::{Dialect, Program};
 use run::{Job, Running, Seen};
 use table::Table;
 
@@ -37,42 +38,77 @@ enum Scope {
     /// Each driver in its first dialect.
     Bounded,
     /// Each in all of them: `CQLENS_DRIVERS=all`; or some drivers in all of theirs: `CQLENS_DRIVERS=all:python,gocql2`.
-    All(Vec<String>),
+    All(Vec<Choice>),
     /// Some drivers in their first dialect: `CQLENS_DRIVERS=python,gocql2`.
-    Some(Vec<String>),
+    Some(Vec<Choice>),
+}
+
+/// A driver, or what it has of one version: `python@4`; what it negotiates itself is `python@auto`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Choice {
+    name: String,
+    version: Option<String>,
+}
+
+impl Choice {
+    fn of(text: &str) -> Self {
+        let (name, version) = match text.split_once('@') {
+            Some((name, version)) => (name, Some(version.to_owned())),
+            None => (text, None),
+        };
+        Self {
+            name: name.to_owned(),
+            version,
+        }
+    }
+
+    fn has(&self, dialect: Dialect) -> bool {
+        self.version
+            .as_ref()
+            .is_none_or(|version| *version == dialect.version_name())
+    }
 }
 
 impl Scope {
     fn from_environment() -> Self {
-        let names = |text: &str| text.split(',').map(str::to_owned).collect();
+        let choices = |text: &str| text.split(',').map(Choice::of).collect();
         match std::env::var("CQLENS_DRIVERS").as_deref() {
             Err(_) | Ok("") => Self::Bounded,
             Ok("all") => Self::All(Vec::new()),
             Ok(text) => match text.strip_prefix("all:") {
-                Some(text) => Self::All(names(text)),
-                None => Self::Some(names(text)),
+                Some(text) => Self::All(choices(text)),
+                None => Self::Some(choices(text)),
             },
         }
     }
 
     /// # Panics
-    /// If the scope has a name that no driver has.
+    /// If the scope has a name that no driver has, or a version that the driver does not have.
     fn programs(&self) -> Vec<Program> {
-        let names: &[String] = match self {
+        let choices: &[Choice] = match self {
             Self::Bounded => &[],
-            Self::All(names) | Self::Some(names) => names,
+            Self::All(choices) | Self::Some(choices) => choices,
         };
-        let known = |name: &String| programs::ALL.iter().any(|(known, _)| known == name);
+        let known = |choice: &Choice| programs::ALL.iter().any(|(known, _)| *known == choice.name);
         assert!(
-            names.iter().all(known),
-            "CQLENS_DRIVERS names other drivers: {names:?}"
+            choices.iter().all(known),
+            "CQLENS_DRIVERS names other drivers: {choices:?}"
         );
-        let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
-        programs::ALL
+        let wanted = |name: &str| choices.is_empty() || choices.iter().any(|choice| choice.name == name);
+        let mut programs: Vec<Program> = programs::ALL
             .iter()
             .filter(|(name, _)| wanted(name))
             .filter_map(|(name, prepare)| available(format!("the driver {name}"), prepare()))
-            .collect()
+            .collect();
+        for program in programs.iter_mut().filter(|_| !choices.is_empty()) {
+            let mut of_it = choices.iter().filter(|choice| choice.name == program.name);
+            program
+                .dialects
+                .retain(|&dialect| of_it.clone().any(|choice| choice.has(dialect)));
+            let lacks = of_it.find(|choice| !program.dialects.iter().any(|&dialect| choice.has(dialect)));
+            assert!(lacks.is_none(), "{} does not have {lacks:?}", program.name);
+        }
+        programs
     }
 
     fn is_all(&self) -> bool {
@@ -156,6 +192,22 @@ fn no_driver_notices_the_proxy() {
     println!("in {:.0?}", started.elapsed());
     let complaints = table.complaints();
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+#[test]
+fn a_driver_can_be_chosen_in_one_version() {
+    let dialect = |version| Dialect {
+        version,
+        compression: Compression::Lz4,
+    };
+    let chosen = |text: &str| {
+        let of = |version| Choice::of(text).has(dialect(version));
+        [of(Some(3)), of(Some(5)), of(None)]
+    };
+    assert_eq!(chosen("python"), [true; 3]);
+    assert_eq!(chosen("python@5"), [false, true, false]);
+    assert_eq!(chosen("python@auto"), [false, false, true]);
+    assert_eq!(Choice::of("python@5").name, "python");
 }
 
 /// Shows what has come of all runs so far, here and in a file.

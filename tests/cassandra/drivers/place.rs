@@ -47,11 +47,16 @@ impl Place {
         }
     }
 
+    /// Who may do everything, whose password is the name; nobody where no password is asked for.
+    pub(super) fn user(self) -> Option<&'static str> {
+        (self != Self::Ring).then_some(USER)
+    }
+
     /// What the program of a driver is told of it.
     pub(super) fn program_arguments(self, mode: Mode, certificates: &Certificates) -> Vec<String> {
         let mut arguments = vec!["dc=datacenter1".to_owned()];
-        if self != Self::Ring {
-            arguments.extend([format!("user={USER}"), format!("password={USER}")]);
+        if let Some(user) = self.user() {
+            arguments.extend([format!("user={user}"), format!("password={user}")]);
         }
         if matches!(self, Self::Tls | Self::MutualTls) {
             arguments.push(format!("ca={}", certificates.authority()));
@@ -89,11 +94,11 @@ impl Place {
 
     /// The user of the proxy's own connection.
     pub(super) fn proxy_environment(self) -> Vec<(String, String)> {
-        if self == Self::Ring {
+        let Some(user) = self.user() else {
             return Vec::new();
-        }
+        };
         ["CQLENS_USERNAME", "CQLENS_PASSWORD"]
-            .map(|name| (name.to_owned(), USER.to_owned()))
+            .map(|name| (name.to_owned(), user.to_owned()))
             .to_vec()
     }
 

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use cqlens::catalog::client::{Client, ClientError, ClientOptions};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -148,12 +149,19 @@ impl<'a> Running<'a> {
         let output = self.process.log();
         let connected_to = self.watch.finish();
         drop(self.process);
+        if !self.outage {
+            clear_away(&self.keyspace, self.job.place, front.nodes[0]);
+        }
         let mut names = front.names();
         names.push((self.keyspace, "KEYSPACE".to_owned()));
         let mut lines: Vec<Line> = output
             .lines()
             .map(|line| renamed(line, &names))
             .filter_map(|line| serde_json::from_str(&line).ok())
+            .map(|line: Line| Line {
+                detail: in_order(line.detail),
+                ..line
+            })
             .collect();
         if !ended.is_some_and(|status| status.success()) {
             lines.push(failed("end", &format!("{ended:?}, see {}", log.display())));
@@ -173,6 +181,34 @@ impl<'a> Running<'a> {
     }
 }
 
+/// Drops what a run has made: every driver and every proxy reads the whole schema whenever anybody changes it, and hundreds of runs share
+/// it.
+fn clear_away(keyspace: &str, place: Place, node: SocketAddr) {
+    let options = ClientOptions {
+        credentials: place.user().map(|user| (user.to_owned(), user.to_owned())),
+        timeout: DONE_WITHIN,
+        ..ClientOptions::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let dropped = runtime.block_on(async {
+        let mut client = Client::connect(node, &options).await?;
+        // The one that it was given, and the one that it changes to.
+        for keyspace in [keyspace, &format!("{keyspace}_2")] {
+            client
+                .query(&format!("DROP KEYSPACE IF EXISTS {keyspace}"))
+                .await?;
+        }
+        Ok::<_, ClientError>(())
+    });
+    if let Err(error) = dropped {
+        // The others only take longer.
+        println!("{keyspace} stays: {error}");
+    }
+}
+
 fn failed(check: &str, why: &str) -> Line {
     Line {
         check: check.to_owned(),
@@ -185,6 +221,29 @@ fn renamed(line: &str, names: &[(String, String)]) -> String {
     names
         .iter()
         .fold(line.to_owned(), |line, (from, to)| line.replace(from, to))
+}
+
+/// Lists of nodes by their names: programs sort them by addresses, which differ between modes.
+fn in_order(detail: Value) -> Value {
+    let is_of_node = |item: &Value| item.as_str().is_some_and(|text| text.starts_with("node"));
+    match detail {
+        Value::Array(mut items) if items.iter().all(is_of_node) => {
+            items.sort_by_key(Value::to_string);
+            Value::Array(items)
+        }
+        Value::Array(items) => items.into_iter().map(in_order).collect(),
+        other => other,
+    }
+}
+
+#[test]
+fn nodes_have_one_order_whatever_their_addresses() {
+    let sorted = |detail: &str| in_order(serde_json::from_str(detail).unwrap()).to_string();
+    assert_eq!(
+        sorted(r#"[5,["node2:1 dc","node1:1 dc"]]"#),
+        r#"[5,["node1:1 dc","node2:1 dc"]]"#
+    );
+    assert_eq!(sorted(r#"["b","a"]"#), r#"["b","a"]"#);
 }
 
 /// One that no other run has.
