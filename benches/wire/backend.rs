@@ -96,7 +96,8 @@ async fn serve(listener: TcpListener) {
     }
 }
 
-async fn answer_all(mut client: TcpStream) -> Option<()> {
+/// Gives canned answers until the client goes.
+pub(crate) async fn answer_all(mut client: TcpStream) -> Option<()> {
     client.set_nodelay(true).ok()?;
     let negotiated = Arc::new(Negotiated::new());
     let mut requests = EnvelopeStream::new(Direction::Request, Arc::clone(&negotiated));

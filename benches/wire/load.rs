@@ -46,6 +46,9 @@ pub(crate) enum Statement {
     Templates(u64),
 }
 
+/// The longest round trip that is told from a longer one, in nanoseconds: a minute.
+const MAX_ROUND_TRIP: u64 = 60_000_000_000;
+
 /// What came of it.
 #[derive(Debug)]
 pub(crate) struct Done {
@@ -195,7 +198,7 @@ impl Client {
     pub(crate) async fn run(&mut self, end: Instant) -> Done {
         let mut done = Done {
             answers: 0,
-            round_trips: Histogram::new(3).expect("three digits are possible"),
+            round_trips: Histogram::new_with_max(MAX_ROUND_TRIP, 3).expect("three digits are possible"),
         };
         let mut ticks = self.load.rate.map(|rate| {
             let every = Duration::from_secs(1)

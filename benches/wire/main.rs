@@ -12,88 +12,24 @@
 
 mod backend;
 mod figures;
+mod idle;
 #[allow(dead_code, reason = "`flat` sends other statements, too")]
 mod load;
-#[allow(dead_code, reason = "`flat` looks at peaks")]
+mod loads;
+#[allow(dead_code, reason = "`flat` looks at peaks, `cluster` at threads")]
 mod process;
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
-use backend::Table;
-use cqlens_proto::envelope::Version;
 use figures::median;
-use load::{Client, Load, Statement, run};
+use load::{Client, Load, run};
+use loads::LOADS;
 use process::{Running, bind_to_one_processor};
 use tokio::time::Instant;
 
 const ROUNDS: usize = 3;
 const WARM_UP: Duration = Duration::from_millis(500);
 const MEASURED: Duration = Duration::from_millis(1500);
-
-const LOADS: &[Load] = &[
-    load(
-        "1 connection, depth 1",
-        Version::V4,
-        1,
-        1,
-        None,
-        Statement::Read(Table::Small),
-    ),
-    load(
-        "16 connections, 5,000/s",
-        Version::V4,
-        16,
-        1,
-        Some(5_000),
-        Statement::Read(Table::Small),
-    ),
-    load(
-        "16 x 32, prepared, v4",
-        Version::V4,
-        16,
-        32,
-        None,
-        Statement::Read(Table::Small),
-    ),
-    load(
-        "16 x 32, prepared, v5",
-        Version::V5,
-        16,
-        32,
-        None,
-        Statement::Read(Table::Small),
-    ),
-    load("16 x 32, unprepared", Version::V4, 16, 32, None, Statement::Text),
-    load(
-        "8 x 4, 64 KiB rows",
-        Version::V4,
-        8,
-        4,
-        None,
-        Statement::Read(Table::Large),
-    ),
-];
-
-const fn load(
-    name: &'static str,
-    version: Version,
-    connections: usize,
-    depth: i16,
-    rate: Option<u32>,
-    statement: Statement,
-) -> Load {
-    Load {
-        name,
-        version,
-        connections,
-        depth,
-        rate,
-        statement,
-    }
-}
-
-/// Of how many idle connections the memory is measured.
-const IDLE: usize = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
@@ -219,7 +155,10 @@ fn start(target: Target, folder: &Path, backend: SocketAddr) -> Option<Option<Ru
 }
 
 async fn memory(backend: SocketAddr) {
-    println!("memory of {IDLE} idle connections that have prepared and read once");
+    println!(
+        "memory of {} idle connections that have prepared and read once",
+        idle::CONNECTIONS
+    );
     println!("| target | KiB each |");
     println!("| --- | --- |");
     for target in [Target::Haproxy, Target::Cqlens] {
@@ -228,19 +167,6 @@ async fn memory(backend: SocketAddr) {
             println!("| {target:?} | not installed |");
             continue;
         };
-        let load = load("", Version::V4, 1, 1, None, Statement::Read(Table::Small));
-        // What the first ones need, all need once.
-        let mut clients = vec![Client::connect(proxy.address, load, 0).await];
-        let before = proxy.resident_kib();
-        for number in 1..=IDLE {
-            clients.push(Client::connect(proxy.address, load, number).await);
-        }
-        let (clients, _) = run(clients, Duration::from_millis(1)).await;
-        tokio::time::sleep(WARM_UP).await;
-        println!(
-            "| {target:?} | {:.1} |",
-            (proxy.resident_kib() - before) as f64 / IDLE as f64
-        );
-        drop(clients);
+        println!("| {target:?} | {:.1} |", idle::kib_each(&proxy).await);
     }
 }

@@ -18,18 +18,24 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn cqlens(folder: &Path, upstream: SocketAddr) -> Self {
-        let (schema, report) = (folder.join("schema.cql"), folder.join("report.json"));
+        let schema = folder.join("schema.cql");
         fs::write(&schema, crate::backend::schema()).expect("a folder of our own");
         let address = free();
+        let (listen, upstream) = (address.to_string(), upstream.to_string());
+        let schema = schema.to_str().expect("the name of a temporary folder");
+        let arguments = ["--listen", &listen, "--upstream", &upstream, "--schema", schema];
+        Self::cqlens_with(
+            folder,
+            address,
+            &[&arguments[..], &["--no-control-connection"]].concat(),
+        )
+    }
+
+    /// With arguments that make it listen on `address`.
+    pub(crate) fn cqlens_with(folder: &Path, address: SocketAddr, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_cqlens"));
-        command.args(["--log", "error", "proxy", "--no-control-connection"]);
-        command.args([
-            "--listen",
-            &address.to_string(),
-            "--upstream",
-            &upstream.to_string(),
-        ]);
-        command.arg("--schema").arg(schema).arg("--report").arg(report);
+        command.args(["--log", "error", "proxy"]).args(arguments);
+        command.arg("--report").arg(folder.join("report.json"));
         Self::start(command, address)
     }
 
@@ -62,10 +68,18 @@ impl Running {
 
     /// Time on a processor so far, all threads together.
     pub(crate) fn processor_time(&self) -> Duration {
+        self.processor_time_of("")
+    }
+
+    /// Time on a processor so far, of threads whose names begin so: `wire-` of cqlens are those that forward.
+    pub(crate) fn processor_time_of(&self, threads: &str) -> Duration {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the process runs");
         let nanoseconds = tasks.flatten().filter_map(|task| {
-            let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-            text.split_whitespace().next()?.parse::<u64>().ok()
+            let read = |name| fs::read_to_string(task.path().join(name)).ok();
+            if !read("comm")?.starts_with(threads) {
+                return None;
+            }
+            read("schedstat")?.split_whitespace().next()?.parse::<u64>().ok()
         });
         Duration::from_nanos(nanoseconds.sum())
     }
@@ -105,7 +119,7 @@ pub(crate) fn kib(process: &str, name: &str) -> u64 {
 }
 
 /// An address that was free a moment ago.
-fn free() -> SocketAddr {
+pub(crate) fn free() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     listener.local_addr().expect("a bound socket has an address")
 }
