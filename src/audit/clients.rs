@@ -82,43 +82,18 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::{collections::BTreeMap, net::SocketAddr};
 
-    use bytes::{Bytes, BytesMut};
-    use cqlens_proto::{
-        envelope::{Direction, Envelope, Header, Opcode, StreamId, Version},
-        message::{Dialect, Extras, Query, QueryParameters, Request},
-    };
+    use cqlens_proto::envelope::Direction;
     use jiff::Timestamp;
 
     use super::*;
     use crate::{
-        audit::{Audit, HashKey},
+        audit::{
+            Audit, HashKey,
+            testing::{query, void},
+        },
         capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
         catalog::Live,
     };
-
-    fn request(consistency: Consistency) -> Envelope {
-        let query = Request::Query(Query {
-            query: "SELECT v FROM s.t WHERE k = 1",
-            parameters: QueryParameters::new(consistency),
-        });
-        let dialect = Dialect::new(Version::V4);
-        query
-            .to_envelope(dialect, StreamId(1), &Extras::default())
-            .unwrap()
-    }
-
-    fn done() -> Envelope {
-        Envelope {
-            header: Header::response(Version::V4, StreamId(1), Opcode::RESULT),
-            body: Bytes::from_static(&[0, 0, 0, 1]),
-        }
-    }
-
-    fn bytes(envelope: &Envelope) -> Bytes {
-        let mut bytes = BytesMut::new();
-        envelope.encode(&mut bytes).unwrap();
-        bytes.freeze()
-    }
 
     #[test]
     fn connections_of_one_client_are_one_however_many_there_are() {
@@ -139,8 +114,8 @@ mod tests {
                 )
             });
             for consistency in [Consistency::One, Consistency::Quorum, Consistency::One] {
-                taps[0].offer(&bytes(&request(consistency)));
-                taps[1].offer(&bytes(&done()));
+                taps[0].offer(&query("SELECT v FROM s.t WHERE k = 1", consistency));
+                taps[1].offer(&void());
             }
             connection.close();
         }

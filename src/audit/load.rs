@@ -242,16 +242,15 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
     use crate::{
-        audit::{Audit, HashKey},
+        audit::{
+            Audit, HashKey,
+            testing::{query, void},
+        },
         capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
         catalog::Schema,
         window::{Routing, Window},
     };
-    use bytes::{Bytes, BytesMut};
-    use cqlens_proto::{
-        envelope::{Direction, Envelope, Header, Opcode, StreamId, Version},
-        message::{Consistency, Dialect, Extras, Query, QueryParameters, Request},
-    };
+    use cqlens_proto::{envelope::Direction, message::Consistency};
     use jiff::Timestamp;
 
     const SCHEMA: &str = "
@@ -326,8 +325,8 @@ mod tests {
             };
             let (mut requests, mut responses) = (tap(Direction::Request), tap(Direction::Response));
             for cql in statements {
-                requests.offer(&bytes(&request(cql)));
-                responses.offer(&bytes(&done()));
+                requests.offer(&query(cql, Consistency::One));
+                responses.offer(&void());
             }
             connection.close();
         }
@@ -345,29 +344,6 @@ mod tests {
         fn end(self) -> Window {
             self.audit.stop(Timestamp::UNIX_EPOCH)
         }
-    }
-
-    fn request(cql: &str) -> Envelope {
-        let query = Request::Query(Query {
-            query: cql,
-            parameters: QueryParameters::new(Consistency::One),
-        });
-        query
-            .to_envelope(Dialect::new(Version::V4), StreamId(1), &Extras::default())
-            .unwrap()
-    }
-
-    fn done() -> Envelope {
-        Envelope {
-            header: Header::response(Version::V4, StreamId(1), Opcode::RESULT),
-            body: Bytes::from_static(&[0, 0, 0, 1]),
-        }
-    }
-
-    fn bytes(envelope: &Envelope) -> Bytes {
-        let mut bytes = BytesMut::new();
-        envelope.encode(&mut bytes).unwrap();
-        bytes.freeze()
     }
 
     /// What each node coordinated, read and wrote, in the order of their names.

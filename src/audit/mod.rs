@@ -27,6 +27,8 @@ mod row_keys;
 mod sample;
 mod session;
 mod sweeps;
+#[cfg(test)]
+mod testing;
 mod told;
 mod warning;
 
