@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    net::{Shutdown, SocketAddr, TcpStream},
     time::{Duration, Instant},
 };
 
@@ -10,7 +10,7 @@ use cqlens::node::{self, Options};
 use serde_json::Value;
 
 use crate::{
-    support::proxy::Proxy,
+    support::proxy::{Proxy, free_address},
     wire::{LIMIT, Node, connect, proxy},
 };
 
@@ -52,14 +52,6 @@ pub(crate) fn get(admin: SocketAddr, path: &str) -> Answer {
 
 pub(crate) fn post(admin: SocketAddr, path: &str) -> Answer {
     http(admin, "POST", path, "Content-Length: 0\r\n")
-}
-
-/// An address that was free a moment ago.
-pub(crate) fn free_address() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .unwrap()
-        .local_addr()
-        .unwrap()
 }
 
 /// A proxy with an admin listener, before a node that never answers.

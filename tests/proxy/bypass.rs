@@ -5,9 +5,9 @@ use std::{net::SocketAddr, path::Path, time::Instant};
 use cqlens::node::{Node, Options};
 
 use crate::{
-    admin::{free_address, get},
+    admin::get,
     ring::{PROGRAM, Ring},
-    support::proxy::Proxy,
+    support::proxy::{Proxy, free_address},
     wire::LIMIT,
 };
 

@@ -13,10 +13,10 @@ use std::{
 };
 
 use crate::{
-    admin::{free_address, get},
+    admin::get,
     reload::{answering, ask},
     ring::{Ring, Rule, host_id_at},
-    support::proxy::{Ended, Proxy},
+    support::proxy::{Ended, Proxy, free_address},
     wire::{LIMIT, Node, connect, query, void},
 };
 

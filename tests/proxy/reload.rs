@@ -207,7 +207,7 @@ async fn the_control_connection_and_the_schema_follow_the_settings() {
     let (schema, snapshots, admin) = (
         file.below("schema.cql"),
         file.below("snapshots"),
-        crate::admin::free_address(),
+        crate::support::proxy::free_address(),
     );
     let write = |upstream: SocketAddr, more: &str| {
         file.write(&format!(

@@ -9,14 +9,14 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    admin::{free_address, get, post},
+    admin::{get, post},
     limits::refusal,
     procfs::until,
     proxy_protocol::SIGNATURE,
     reload::{answering, ask},
     settings::File,
     silence::{KEEPALIVE, timers},
-    support::proxy::Proxy,
+    support::proxy::{Proxy, free_address},
     wire::{LIMIT, Node, connect, envelope, read_to_end, void},
 };
 

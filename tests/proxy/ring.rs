@@ -13,8 +13,8 @@ use cqlens::{
 use serde_json::Value;
 
 use crate::{
-    admin::{free_address, get},
-    support::proxy::Proxy,
+    admin::get,
+    support::proxy::{Proxy, free_address},
     wire::LIMIT,
 };
 

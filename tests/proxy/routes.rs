@@ -3,11 +3,11 @@
 use std::{net::SocketAddr, process::Command};
 
 use crate::{
-    admin::{free_address, get, post},
+    admin::{get, post},
     reload::{answering, ask},
     ring::PROGRAM,
     settings::File,
-    support::proxy::Proxy,
+    support::proxy::{Proxy, free_address},
     wire::{LIMIT, connect, void},
 };
 

@@ -132,7 +132,7 @@ async fn the_control_connection_goes_on_with_another_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_map_that_changes_moves_one_node_and_disturbs_no_other() {
     let ring = Ring::start(2).await;
-    let (rule, admin) = (Rule::new(), crate::admin::free_address());
+    let (rule, admin) = (Rule::new(), crate::support::proxy::free_address());
     let settings = |second: SocketAddr| {
         let (one, other) = (ring.address(0), ring.nodes[1].host_id());
         format!(

@@ -101,7 +101,7 @@ fn asking() -> wire::Node {
 #[test]
 fn a_node_that_asks_for_a_password_is_forwarded_to_and_the_reason_is_told() {
     let node = asking();
-    let admin = crate::admin::free_address();
+    let admin = crate::support::proxy::free_address();
     let admin_text = admin.to_string();
     let mut proxy = Proxy::start(PROGRAM, node.address, &["--admin", &admin_text]);
     proxy.wait_for_log("the control connection needs a username and password that the node takes");

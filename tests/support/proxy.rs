@@ -1,7 +1,9 @@
 //! The `cqlens proxy` of this build, as a process of its own, the way an operator runs it.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use super::cache;
@@ -201,10 +203,24 @@ impl Proxy {
     }
 }
 
-/// An address that was free a moment ago.
-fn free_address() -> SocketAddr {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .unwrap()
-        .local_addr()
-        .unwrap()
+/// An address that nobody has, and that nobody is given who asks for any: its port is below those that systems choose from, or a node
+/// or client of another test could have it before the proxy does.
+///
+/// # Panics
+/// If there is none.
+pub fn free_address() -> SocketAddr {
+    const PORTS: Range<u32> = 10_000..32_000;
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    // Other processes that run tests begin elsewhere, most of the time.
+    let first = std::process::id().wrapping_mul(997);
+    let of_number = |_| {
+        let number = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+        let port = PORTS.start + number % (PORTS.end - PORTS.start);
+        SocketAddr::from((Ipv4Addr::LOCALHOST, u16::try_from(port).unwrap()))
+    };
+    let mut addresses = PORTS.map(of_number);
+    // Asked, not bound: a process that another test starts at that moment would have the socket, too, and accept for a while.
+    addresses
+        .find(|address| TcpStream::connect(address).is_err())
+        .expect("a port is free")
 }
