@@ -182,6 +182,8 @@ pub(crate) fn same_with_and_without(client: ClientScript, node: NodeScript) -> (
     };
     let direct = run(node.address);
     let proxy = proxy(node.address, &[]);
+    // What tables and the allocator keep is there afterwards.
+    assert_eq!(run(proxy.address), direct, "through the proxy, then without");
     let holds = Holds::of(&proxy);
     let other = Other::start(proxy.address);
     // More than once: some ends are a matter of who comes first.
