@@ -337,15 +337,7 @@ impl ConnectionState {
             self.session.supported(envelope);
         }
         match waiting {
-            Some(waiting) => {
-                let pair = Pair {
-                    request: waiting.request,
-                    requested_at: waiting.at,
-                    response: Some((response, begun)),
-                    cut_off: false,
-                };
-                each(&mut self.session, Found::Pair(pair));
-            }
+            Some(waiting) => self.answered(waiting, response, begun, each),
             None => {
                 self.unasked(header.stream_id, begun, each);
                 each(&mut self.session, Found::LostResponse);
@@ -369,13 +361,7 @@ impl ConnectionState {
         match waiting {
             Some(waiting) if header.opcode == Opcode::ERROR => {
                 let response = Received::CutError(Box::new(Envelope { header, body }));
-                let pair = Pair {
-                    request: waiting.request,
-                    requested_at: waiting.at,
-                    response: Some((response, begun)),
-                    cut_off: false,
-                };
-                each(&mut self.session, Found::Pair(pair));
+                self.answered(waiting, response, begun, each);
             }
             waiting => self.unanswered(waiting, false, each),
         }
@@ -423,6 +409,22 @@ impl ConnectionState {
             .iter()
             .position(|foretold| foretold.stream_id == stream_id);
         place.is_some_and(|place| self.foretold.remove(place).is_some())
+    }
+
+    fn answered(
+        &mut self,
+        waiting: Waiting,
+        response: Received,
+        begun: Moment,
+        each: &mut impl FnMut(&mut Session, Found),
+    ) {
+        let pair = Pair {
+            request: waiting.request,
+            requested_at: waiting.at,
+            response: Some((response, begun)),
+            cut_off: false,
+        };
+        each(&mut self.session, Found::Pair(pair));
     }
 
     fn unanswered(
