@@ -70,7 +70,7 @@ fn a_node_that_is_killed_mid_request_and_started_again() {
     for _ in 0..3 {
         node = killed_mid_request(node, &front);
     }
-    holds.assert_back(8 << 10);
+    holds.assert_back(4 << 10);
     assert_eq!(front.stop(LIMIT).code, 0);
 }
 
@@ -108,7 +108,7 @@ fn a_node_that_stands_still_for_seconds() {
         ask(client, 7);
     }
     drop((clients, late));
-    holds.assert_back(8 << 10);
+    holds.assert_back(4 << 10);
     assert_eq!(front.stop(LIMIT).code, 0);
 }
 
