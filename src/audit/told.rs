@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use rustc_hash::FxHashMap;
 
 use super::{
-    Filling, Sample, lock,
+    Sample,
+    filling::{Filling, lock},
     warning::{self, TombstoneText},
 };
 use crate::{

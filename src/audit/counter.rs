@@ -1,0 +1,152 @@
+//! Adds what is found on connections to windows.
+
+use std::sync::Arc;
+
+use super::{
+    Cells, HashKey, Keys, Watch,
+    analysis::Analyses,
+    deferred::{self, Deferred, Waiting},
+    exchange::{Exchange, Interpreter},
+    filling::Filling,
+    load::Holders,
+    pair::{Found, Missing, Pair},
+    record::Recorder,
+    row_keys::RowKeys,
+    session::Session,
+};
+use crate::{
+    capture::{Clock, Moment},
+    catalog::Live,
+    window::Coverage,
+};
+
+/// Interprets what is found, and records it.
+pub(super) struct Counter {
+    live: Arc<Live>,
+    watch: Watch,
+    /// For what waits; exchanges have the data path's times.
+    pub(super) clock: Clock,
+    interpreter: Interpreter,
+    recorder: Recorder,
+    pub(super) deferred: Deferred,
+}
+
+impl Counter {
+    pub(super) fn new(live: Arc<Live>, key: HashKey, watch: Watch) -> Self {
+        Self {
+            clock: Clock::start(),
+            interpreter: Interpreter {
+                key,
+                analyses: Analyses::new(Arc::clone(&live)),
+                keys: Keys::new(),
+                cells: Cells::new(key),
+                row_keys: RowKeys::new(Arc::clone(&live), key),
+                holders: Holders::new(Arc::clone(&live)),
+            },
+            recorder: Recorder::new(key),
+            deferred: Deferred::default(),
+            live,
+            watch,
+        }
+    }
+
+    /// Forgets everything but the exchanges that wait.
+    pub(super) fn begin_anew(&mut self) {
+        let fresh = Self::new(Arc::clone(&self.live), self.interpreter.key, self.watch.clone());
+        let before = std::mem::replace(self, fresh);
+        self.deferred = before.deferred;
+        // They wait since a moment of that clock.
+        self.clock = before.clock;
+    }
+
+    pub(super) fn count(&mut self, filling: &mut Filling, session: &mut Session, found: Found) {
+        let window = &mut filling.window;
+        match found {
+            Found::Pair(pair) => self.count_pair(filling, session, pair),
+            Found::UndecodedRequest => window.coverage.undecoded += 1,
+            Found::Dropped(missing) => count_missing(&mut window.coverage, &missing),
+            Found::LostResponse => window.coverage.responses_lost += 1,
+        }
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&mut self, filling: &mut Filling) {
+        self.recorder.end(&mut filling.window);
+    }
+
+    /// Counts a pair, or puts it off where the catalog will know more in a moment.
+    fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: Pair) {
+        self.watch.see(&pair.request);
+        let unclear = self.count_if(filling, session, &pair, |exchange, live| {
+            !(live.is_followed() && deferred::may_become_clear(exchange))
+        });
+        if unclear && let Err(pair) = self.deferred.push(session, pair, self.clock.now()) {
+            self.count_if(filling, session, &pair, |_, _| true);
+        }
+    }
+
+    pub(super) fn count_again(&mut self, filling: &mut Filling, mut waiting: Waiting, now: Moment) {
+        let due = waiting.is_due(now);
+        let unclear = self.count_if(filling, &mut waiting.session, &waiting.pair, |exchange, _| {
+            due || !deferred::may_become_clear(exchange)
+        });
+        if unclear {
+            self.deferred.keep(waiting);
+        }
+    }
+
+    /// Counts the exchange if `is_clear` says so, and whether it was not.
+    fn count_if(
+        &mut self,
+        filling: &mut Filling,
+        session: &mut Session,
+        pair: &Pair,
+        is_clear: impl FnOnce(&Exchange<'_>, &Live) -> bool,
+    ) -> bool {
+        let interpreter = &mut self.interpreter;
+        match interpreter.interpret(session, pair) {
+            Ok(mut exchange) if is_clear(&exchange, &self.live) => {
+                let Filling {
+                    window,
+                    nodes,
+                    clients,
+                    sampler,
+                    ..
+                } = filling;
+                let (keys, holders) = (&interpreter.keys, &mut interpreter.holders);
+                exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
+                self.recorder.record(
+                    window,
+                    &exchange,
+                    &interpreter.keys,
+                    interpreter.row_keys.hashes(),
+                );
+                clients.count(window, &exchange);
+                if !exchange.refused {
+                    interpreter.cells.count(window);
+                }
+                if let Some(sampler) = sampler {
+                    let now = exchange.at;
+                    if let Some(analysis) = sampler.prefers(&exchange) {
+                        sampler.take(analysis, &pair.request, session, &self.live);
+                    }
+                    sampler.hand_over(now);
+                }
+            }
+            Ok(_unclear) => return true,
+            Err(error) => {
+                tracing::debug!(%error, "a request could not be decoded");
+                filling.window.coverage.undecoded += 1;
+            }
+        }
+        false
+    }
+}
+
+fn count_missing(coverage: &mut Coverage, missing: &Missing) {
+    coverage.dropped += missing.requests;
+    for (opcode, count) in missing.opcodes.iter().filter(|(_, count)| *count > 0) {
+        let name = opcode.name().unwrap_or("other").to_owned();
+        *coverage.dropped_by_opcode.entry(name).or_default() += u64::from(count);
+    }
+}
