@@ -1,0 +1,313 @@
+#![allow(clippy::unwrap_used)]
+use bytes::BytesMut;
+
+use super::*;
+use crate::compress::encode_compressed;
+use crate::envelope::{HEADER_LEN, StreamId, Version};
+
+fn response(version: Version, stream: i16, body: &[u8]) -> Envelope {
+    let header = Header::response(version, StreamId(stream), Opcode::RESULT);
+    Envelope {
+        header,
+        body: Bytes::copy_from_slice(body),
+    }
+}
+
+fn bytes_of(envelopes: &[Envelope]) -> Bytes {
+    let mut out = BytesMut::new();
+    envelopes
+        .iter()
+        .for_each(|envelope| envelope.encode(&mut out).unwrap());
+    out.freeze()
+}
+
+fn server() -> (EnvelopeStream, Arc<Negotiated>) {
+    let negotiated = Arc::new(Negotiated::new());
+    (
+        EnvelopeStream::new(Direction::Response, negotiated.clone()),
+        negotiated,
+    )
+}
+
+fn items(stream: &mut EnvelopeStream) -> Vec<StreamItem> {
+    std::iter::from_fn(|| stream.next_item()).collect()
+}
+
+fn bodies(items: &[StreamItem]) -> Vec<&[u8]> {
+    fn body(item: &StreamItem) -> Option<&[u8]> {
+        if let StreamItem::Envelope(envelope) = item {
+            Some(&envelope.body)
+        } else {
+            None
+        }
+    }
+    items.iter().filter_map(body).collect()
+}
+
+#[test]
+fn a_body_that_is_not_split_is_a_slice_of_its_chunk() {
+    let (mut stream, _) = server();
+    let chunk = bytes_of(&[response(Version::V4, 1, b"rows")]);
+    stream.feed(chunk.clone());
+    let Some(StreamItem::Envelope(envelope)) = stream.next_item() else {
+        unreachable!()
+    };
+    assert_eq!(envelope.body.as_ptr(), chunk[9..].as_ptr());
+}
+
+#[test]
+fn a_compressed_body_is_decompressed_and_its_header_stays() {
+    for compression in [Compression::Lz4, Compression::Snappy] {
+        let (mut stream, negotiated) = server();
+        negotiated.set_compression(compression);
+        let mut out = BytesMut::new();
+        encode_compressed(&response(Version::V4, 1, &[7; 500]), compression, &mut out).unwrap();
+        stream.feed(out.freeze());
+        let Some(StreamItem::Envelope(envelope)) = stream.next_item() else {
+            unreachable!()
+        };
+        assert_eq!(&envelope.body[..], [7; 500]);
+        assert!(envelope.header.flags.contains(Flags::COMPRESSED));
+        assert!(envelope.header.body_len < 500);
+    }
+}
+
+#[test]
+fn a_long_body_is_skipped_and_the_next_envelope_is_read() {
+    let (stream, _) = server();
+    let mut stream = stream.with_max_body(100);
+    let chunk = bytes_of(&[
+        response(Version::V4, 1, &[0; 101]),
+        response(Version::V4, 2, b"x"),
+    ]);
+    stream.feed(chunk.slice(..50));
+    assert_eq!(items(&mut stream), []);
+    stream.feed(chunk.slice(50..));
+    let items = items(&mut stream);
+    assert!(matches!(&items[0], StreamItem::Skipped { header, .. } if header.body_len == 101));
+    assert_eq!(bodies(&items), [b"x"]);
+}
+
+#[test]
+fn a_lost_stream_finds_its_place_after_a_gap() {
+    let (mut stream, _) = server();
+    stream.feed(Bytes::from_static(&[0x99; 20]));
+    assert!(matches!(items(&mut stream)[..], [StreamItem::Lost(_)]));
+    let chunk = bytes_of(&[response(Version::V4, 1, b"a"), response(Version::V4, 2, b"b")]);
+    stream.feed(chunk.clone());
+    assert_eq!(items(&mut stream), []);
+    let gap = Gap {
+        boundary: Some(10),
+        framing: Framing::Envelopes,
+        compression: Compression::None,
+    };
+    stream.feed_after_gap(chunk, gap);
+    assert_eq!(bodies(&items(&mut stream)), [b"b"]);
+}
+
+#[test]
+fn a_gap_without_a_boundary_waits_for_the_next() {
+    let (mut stream, _) = server();
+    let gap = Gap {
+        boundary: None,
+        framing: Framing::Envelopes,
+        compression: Compression::None,
+    };
+    stream.feed_after_gap(bytes_of(&[response(Version::V4, 1, b"a")]), gap);
+    assert_eq!(items(&mut stream), []);
+    stream.feed_after_gap(
+        bytes_of(&[response(Version::V4, 1, b"b")]),
+        Gap {
+            boundary: Some(0),
+            ..gap
+        },
+    );
+    assert_eq!(bodies(&items(&mut stream)), [b"b"]);
+}
+
+fn segments(encoding: Encoding, envelopes: &[Envelope]) -> Bytes {
+    let mut out = BytesMut::new();
+    for envelope in envelopes {
+        segment::encode_envelopes(encoding, &bytes_of(std::slice::from_ref(envelope)), &mut out).unwrap();
+    }
+    out.freeze()
+}
+
+#[test]
+fn ready_of_version_5_is_followed_by_segments() {
+    let (mut stream, _) = server();
+    let ready = Envelope {
+        header: Header::response(Version::V5, StreamId(0), Opcode::READY),
+        body: Bytes::new(),
+    };
+    let rest = segments(Encoding::Plain, &[response(Version::V5, 1, b"a")]);
+    stream.feed([bytes_of(&[ready]), rest].concat().into());
+    assert_eq!(bodies(&items(&mut stream)), [&b""[..], b"a"]);
+}
+
+#[test]
+fn a_damaged_payload_costs_its_own_envelopes_only() {
+    let (mut stream, negotiated) = server();
+    negotiated.start_segments();
+    let mut chunk = BytesMut::from(&segments(Encoding::Plain, &[response(Version::V5, 1, b"a")])[..]);
+    let end = chunk.len();
+    chunk.extend_from_slice(&segments(Encoding::Plain, &[response(Version::V5, 2, b"b")]));
+    chunk[end - 1] ^= 1;
+    stream.feed(chunk.freeze());
+    let items = items(&mut stream);
+    assert!(matches!(
+        items[0],
+        StreamItem::Damaged(DecodeError {
+            what: "segment payload CRC32",
+            ..
+        })
+    ));
+    assert_eq!(bodies(&items), [b"b"]);
+}
+
+#[test]
+fn after_a_gap_a_large_envelope_is_found_by_its_header() {
+    let large = vec![5; 300_000];
+    let envelopes = [response(Version::V5, 1, &large), response(Version::V5, 2, &large)];
+    for encoding in [Encoding::Plain, Encoding::Lz4] {
+        let (mut stream, _) = server();
+        let chunk = segments(encoding, &envelopes);
+        let first = SegmentHeader::decode(encoding, &chunk[..encoding.header_len()]).unwrap();
+        let boundary = encoding.header_len() + first.payload_len + segment::TRAILER_LEN;
+        let compression = if encoding == Encoding::Lz4 {
+            Compression::Lz4
+        } else {
+            Compression::None
+        };
+        let gap = Gap {
+            boundary: Some(boundary),
+            framing: Framing::Segments(encoding),
+            compression,
+        };
+        stream.feed_after_gap(chunk, gap);
+        assert_eq!(bodies(&items(&mut stream)), [&large[..]]);
+    }
+}
+
+#[test]
+fn a_damaged_segment_header_loses_the_place() {
+    let (mut stream, negotiated) = server();
+    negotiated.start_segments();
+    stream.feed(Bytes::from_static(&[1; 40]));
+    let lost = items(&mut stream);
+    assert!(matches!(
+        lost[..],
+        [StreamItem::Lost(DecodeError {
+            what: "segment header CRC24",
+            ..
+        })]
+    ));
+}
+
+#[test]
+fn a_long_result_in_parts_is_the_same_envelope() {
+    for lengths in [
+        vec![20_000, 20_000],
+        vec![100, 20_000, 1, 1, 17_000, 3],
+        vec![1; 40_000],
+    ] {
+        let body: Vec<u8> = (0..40_000_u32).map(|number| number.to_le_bytes()[0]).collect();
+        let long = response(Version::V4, 7, &body);
+        let mut wire = BytesMut::new();
+        long.encode(&mut wire).unwrap();
+        let next = response(Version::V4, 8, b"short");
+        next.encode(&mut wire).unwrap();
+        let mut stream = EnvelopeStream::new(Direction::Response, Arc::new(Negotiated::new()))
+            .with_long_results(16 * 1024);
+        let mut wire = wire.freeze();
+        let mut items = Vec::new();
+        for length in lengths.into_iter().chain([usize::MAX]) {
+            stream.feed(wire.split_to(length.min(wire.len())));
+            items.extend(std::iter::from_fn(|| stream.next_item()));
+        }
+        let [StreamItem::Long(parts), StreamItem::Envelope(after)] = &items[..] else {
+            unreachable!("{} items", items.len())
+        };
+        assert!(parts.join().body == long.body, "40,000 bytes, in order");
+        assert_eq!(parts.body_len(), long.body.len());
+        let head = parts.head().body;
+        assert!(!head.is_empty() && long.body.starts_with(&head));
+        assert_eq!(after.body, next.body);
+    }
+}
+
+#[test]
+fn a_body_that_is_let_go_of_is_skipped_and_the_next_envelope_is_there() {
+    for opcode in [Opcode::RESULT, Opcode::ERROR] {
+        let mut long = response(Version::V4, 7, &[1; 40_000]);
+        long.header.opcode = opcode;
+        let mut wire = BytesMut::new();
+        long.encode(&mut wire).unwrap();
+        response(Version::V4, 8, b"short").encode(&mut wire).unwrap();
+        let mut stream = EnvelopeStream::new(Direction::Response, Arc::new(Negotiated::new()))
+            .with_long_results(16 * 1024);
+        let mut wire = wire.freeze();
+        stream.feed(wire.split_to(30_000));
+        assert_eq!(stream.next_item(), None);
+        assert_eq!(stream.kept(), 30_000 - HEADER_LEN);
+        stream.skip();
+        assert_eq!(stream.kept(), 0);
+        stream.feed(wire);
+        assert!(
+            matches!(stream.next_item(), Some(StreamItem::Skipped { header, .. }) if header.opcode == opcode)
+        );
+        assert!(matches!(stream.next_item(), Some(StreamItem::Envelope(next)) if &next.body[..] == b"short"));
+    }
+}
+
+#[test]
+fn of_an_envelope_with_a_hole_the_header_is_told_and_the_next_one_is_whole() {
+    let wire = bytes_of(&[
+        response(Version::V4, 1, &[7; 100]),
+        response(Version::V4, 2, b"whole"),
+    ]);
+    for (from, to) in [(20, 60), (20, 109), (9, 109)] {
+        let (mut stream, _) = server();
+        stream.feed(wire.slice(..from));
+        assert_eq!(stream.next_item(), None);
+        stream.pass_over(to - from);
+        stream.feed(wire.slice(to..));
+        let items = items(&mut stream);
+        assert!(matches!(items[0], StreamItem::Skipped { header, .. } if header.stream_id == StreamId(1)));
+        assert_eq!(bodies(&items), [b"whole"]);
+    }
+}
+
+#[test]
+fn compression_is_found_out_where_no_startup_was_seen() {
+    for compression in [Compression::Lz4, Compression::Snappy] {
+        let envelope = response(
+            Version::V4,
+            1,
+            &[b"to be compressed".repeat(20), vec![1]].concat(),
+        );
+        let mut wire = BytesMut::new();
+        encode_compressed(&envelope, compression, &mut wire).unwrap();
+        let (mut stream, negotiated) = server();
+        stream.feed(wire.freeze());
+        assert_eq!(bodies(&items(&mut stream)), [&envelope.body[..]]);
+        assert_eq!(negotiated.compression(), compression);
+    }
+}
+
+#[test]
+fn what_is_no_long_result_comes_whole() {
+    let mut error = response(Version::V4, 1, &[0; 40_000]);
+    error.header.opcode = Opcode::ERROR;
+    let mut wire = BytesMut::new();
+    error.encode(&mut wire).unwrap();
+    let mut stream =
+        EnvelopeStream::new(Direction::Response, Arc::new(Negotiated::new())).with_long_results(16 * 1024);
+    let mut wire = wire.freeze();
+    stream.feed(wire.split_to(30_000));
+    assert_eq!(stream.next_item(), None);
+    stream.feed(wire);
+    assert!(
+        matches!(stream.next_item(), Some(StreamItem::Envelope(envelope)) if envelope.body == error.body)
+    );
+}

@@ -1,0 +1,285 @@
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::capture::{Clock, ConnectionId, Limits, Queue, Tap};
+use bytes::BytesMut;
+use cqlens_proto::{
+    envelope::{StreamId, Version},
+    message::{Consistency, Dialect, Extras, Query, QueryParameters, Request, Startup},
+    segment::{self, Encoding},
+};
+use proptest::{collection::vec, prelude::*};
+
+/// One connection from the data path's tap to the audit's state.
+struct Line {
+    queue: Arc<Queue>,
+    requests: Tap,
+    responses: Tap,
+    state: ConnectionState,
+    seen: Seen,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    answered: u64,
+    unanswered: u64,
+    undecoded: u64,
+    dropped: u64,
+    lost_responses: u64,
+}
+
+impl Seen {
+    fn note(&mut self, found: &Found) {
+        match found {
+            Found::Pair(Pair {
+                response: Some(_), ..
+            }) => self.answered += 1,
+            Found::Pair(_) => self.unanswered += 1,
+            Found::UndecodedRequest => self.undecoded += 1,
+            Found::Dropped(missing) => self.dropped += missing.requests,
+            Found::LostResponse => self.lost_responses += 1,
+        }
+    }
+}
+
+impl Line {
+    fn with_room_for(captures: usize) -> Self {
+        let queue = Arc::new(Queue::new(
+            1,
+            Limits {
+                bytes: captures * (size_of::<Capture>() + 200),
+            },
+        ));
+        let connection = Arc::new(Connection::new(ConnectionId(0), "127.0.0.1:5".parse().unwrap()));
+        let tap = |direction| {
+            Tap::new(
+                Arc::clone(&connection),
+                direction,
+                Arc::clone(&queue),
+                Clock::start(),
+            )
+        };
+        let (requests, responses) = (tap(Direction::Request), tap(Direction::Response));
+        let state = ConnectionState::new(Arc::clone(&connection), Budget::default(), ClientAddresses::Full);
+        Self {
+            requests,
+            responses,
+            queue,
+            state,
+            seen: Seen::default(),
+        }
+    }
+
+    fn audit(&mut self) {
+        while let Some(capture) = self.queue.pop(0) {
+            self.state.take(capture, |_, found| self.seen.note(&found));
+        }
+    }
+
+    fn finish(mut self) -> Seen {
+        self.audit();
+        let mut seen = self.seen;
+        let missing = self.state.missing_at_end();
+        self.state.end(missing, |_, found| seen.note(&found));
+        seen
+    }
+}
+
+fn query(version: Version, stream: i16, cql: &str) -> BytesMut {
+    let query = Query {
+        query: cql,
+        parameters: QueryParameters::new(Consistency::One),
+    };
+    let dialect = Dialect::new(version);
+    let envelope = Request::Query(query)
+        .to_envelope(dialect, StreamId(stream), &Extras::default())
+        .unwrap();
+    let mut bytes = BytesMut::new();
+    envelope.encode(&mut bytes).unwrap();
+    bytes
+}
+
+fn ready(version: Version, stream: i16) -> BytesMut {
+    let header = Header::response(version, StreamId(stream), Opcode::READY);
+    let mut bytes = BytesMut::new();
+    Envelope {
+        header,
+        body: Bytes::new(),
+    }
+    .encode(&mut bytes)
+    .unwrap();
+    bytes
+}
+
+#[test]
+fn a_response_that_there_is_no_room_for_costs_its_own_exchange_only() {
+    let mut line = Line::with_room_for(1_000);
+    line.state = ConnectionState::new(
+        Arc::clone(&line.state.connection),
+        Budget::of(50_000),
+        ClientAddresses::Full,
+    );
+    for stream in [1, 2] {
+        line.requests
+            .offer(&query(Version::V4, stream, "SELECT k FROM s.t").freeze());
+    }
+    let mut wire = BytesMut::new();
+    Envelope {
+        header: Header::response(Version::V4, StreamId(1), Opcode::RESULT),
+        body: Bytes::from(vec![0; 60_000]),
+    }
+    .encode(&mut wire)
+    .unwrap();
+    wire.extend_from_slice(&ready(Version::V4, 2));
+    // More than half of what may be kept comes before the rest.
+    for part in wire.freeze().chunks(30_000) {
+        line.responses.offer(&Bytes::copy_from_slice(part));
+    }
+    let seen = line.finish();
+    assert_eq!((seen.answered, seen.unanswered, seen.lost_responses), (1, 1, 1));
+}
+
+#[test]
+fn a_response_finds_its_request_whatever_the_order() {
+    let mut line = Line::with_room_for(100);
+    for stream in [1, 2, 3] {
+        line.requests
+            .offer(&query(Version::V4, stream, "SELECT k FROM s.t").freeze());
+    }
+    for stream in [3, 1] {
+        line.responses.offer(&ready(Version::V4, stream).freeze());
+    }
+    // A stream id that is used again belonged to a request whose response was lost.
+    line.requests
+        .offer(&query(Version::V4, 2, "SELECT k FROM s.t").freeze());
+    let seen = line.finish();
+    assert_eq!(
+        seen,
+        Seen {
+            answered: 2,
+            unanswered: 2,
+            ..Seen::default()
+        }
+    );
+}
+
+#[test]
+fn the_answer_to_a_request_that_was_left_out_is_nobody_elses() {
+    let mut line = Line::with_room_for(1);
+    line.requests
+        .offer(&query(Version::V4, 1, &"a".repeat(100)).freeze());
+    // Left out: its answer, and the next request with its stream id.
+    line.responses.offer(&ready(Version::V4, 1).freeze());
+    line.requests
+        .offer(&query(Version::V4, 1, &"b".repeat(100)).freeze());
+    line.audit();
+    line.responses.offer(&ready(Version::V4, 1).freeze());
+    let expected = Seen {
+        unanswered: 1,
+        dropped: 1,
+        lost_responses: 1,
+        ..Seen::default()
+    };
+    assert_eq!(line.finish(), expected);
+}
+
+#[test]
+fn the_place_is_found_again_after_a_gap_inside_a_long_envelope() {
+    let mut line = Line::with_room_for(1);
+    let mut wire = query(Version::V4, 1, &"x".repeat(300));
+    wire.extend_from_slice(&query(Version::V4, 2, "SELECT k FROM s.t"));
+    line.requests.offer(&wire.split_to(100).freeze());
+    // Left out; what comes next is the inside of the same envelope still.
+    line.requests.offer(&wire.split_to(100).freeze());
+    line.audit();
+    line.requests.offer(&wire.split_to(100).freeze());
+    line.audit();
+    line.requests.offer(&wire.freeze());
+    line.audit();
+    line.requests
+        .offer(&query(Version::V4, 3, "SELECT k FROM s.t").freeze());
+    let expected = Seen {
+        unanswered: 2,
+        dropped: 1,
+        ..Seen::default()
+    };
+    assert_eq!(line.finish(), expected);
+}
+
+#[test]
+fn what_goes_on_afresh_finds_its_place_and_counts_what_it_missed() {
+    let mut line = Line::with_room_for(100);
+    let select = || query(Version::V4, 1, "SELECT k FROM s.t");
+    line.requests.offer(&select().freeze());
+    let mut two = query(Version::V4, 2, "SELECT k FROM s.t");
+    two.extend_from_slice(&query(Version::V4, 3, "SELECT k FROM s.t"));
+    line.requests.offer(&two.split_to(20).freeze());
+    line.audit();
+    let known = line.state.known();
+    assert_eq!((known, line.state.waiting()), (1, 1));
+    line.state = line.state.afresh();
+    // The rest of one request, and another.
+    line.requests.offer(&two.freeze());
+    line.audit();
+    assert_eq!(line.seen.dropped, 1, "of the second request only a part is there");
+    assert_eq!((line.state.known(), line.state.waiting()), (3, 1));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Requests in any split; the audit looks now and then, and has room for few chunks.
+    #[test]
+    fn what_is_left_out_is_counted_and_nothing_is_invented(
+        lengths in vec(0usize..300, 1..60), cuts in vec(1usize..200, 1..120), looks in vec(any::<bool>(), 120), room in 1usize..6,
+    ) {
+        let mut line = Line::with_room_for(room);
+        let mut wire = BytesMut::new();
+        for (stream, length) in (0i16..).zip(&lengths) {
+            wire.extend_from_slice(&query(Version::V4, stream, &"x".repeat(*length)));
+        }
+        for (cut, look) in cuts.iter().cycle().zip(looks.iter().cycle()) {
+            if wire.is_empty() {
+                break;
+            }
+            line.requests.offer(&wire.split_to((*cut).min(wire.len())).freeze());
+            if *look {
+                line.audit();
+            }
+        }
+        let seen = line.finish();
+        prop_assert_eq!(seen.answered + seen.undecoded, 0);
+        prop_assert_eq!(seen.unanswered + seen.dropped, lengths.len() as u64);
+    }
+
+    /// The same in version 5 segments: what is in plain segments is counted one by one.
+    #[test]
+    fn what_is_left_out_of_segments_is_counted(
+        count in 1i16..60, cuts in vec(1usize..200, 1..120), looks in vec(any::<bool>(), 120), room in 2usize..6,
+    ) {
+        let mut line = Line::with_room_for(room);
+        let mut startup = BytesMut::new();
+        let options = Startup { options: vec![("CQL_VERSION", "3.0.0")] };
+        Request::Startup(options)
+            .to_envelope(Dialect::new(Version::V5), StreamId(0), &Extras::default()).unwrap()
+            .encode(&mut startup).unwrap();
+        line.requests.offer(&startup.freeze());
+        line.responses.offer(&ready(Version::V5, 0).freeze());
+        line.audit();
+        let mut wire = BytesMut::new();
+        for stream in 0..count {
+            segment::encode_envelopes(Encoding::Plain, &query(Version::V5, stream, "SELECT k FROM s.t"), &mut wire).unwrap();
+        }
+        for (cut, look) in cuts.iter().cycle().zip(looks.iter().cycle()) {
+            if wire.is_empty() {
+                break;
+            }
+            line.requests.offer(&wire.split_to((*cut).min(wire.len())).freeze());
+            if *look {
+                line.audit();
+            }
+        }
+        let seen = line.finish();
+        prop_assert_eq!((seen.answered, seen.undecoded), (1, 0));
+        prop_assert_eq!(seen.unanswered + seen.dropped, u64::try_from(count).unwrap());
+    }
+}
