@@ -22,6 +22,7 @@ mod handover;
 mod judging;
 mod limits;
 mod load;
+mod local_users;
 mod manifests;
 mod pace;
 mod procfs;

@@ -21,8 +21,8 @@ const FAR: &str = "10.77.0.2";
 /// A node on this machine at an address that no network device has.
 const LOCAL: &str = "127.20.0.1";
 
-const NFTABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/deploy/redirect.nft");
-const IPTABLES: &str = concat!(
+pub(crate) const NFTABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/deploy/redirect.nft");
+pub(crate) const IPTABLES: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/examples/deploy/redirect-iptables.sh"
 );
@@ -55,6 +55,11 @@ fn the_example_for_iptables_leads_neighbours_through_cqlens() {
 #[test]
 fn tproxy_leads_neighbours_through_cqlens() {
     run_where_there_is(("nft", &["--version"]), "redirections::inside_with_tproxy");
+}
+
+/// What bash does to send OPTIONS there and show all that is answered.
+pub(crate) fn ask(host: &str, port: u16) -> String {
+    format!("exec 3<>/dev/tcp/{host}/{port} && printf '\\4\\0\\0\\0\\5\\0\\0\\0\\0' >&3 && cat <&3")
 }
 
 /// A machine at the other end of a cable, as far as the network goes.
@@ -98,13 +103,11 @@ impl Neighbour {
         neighbour
     }
 
-    /// Sends OPTIONS there and reads to the end; the exit code is that of `timeout` where nobody answers at all.
+    /// The exit code is that of `timeout` where nobody answers at all.
     fn asks(&self, host: &str, port: u16) -> Output {
-        let ask =
-            format!("exec 3<>/dev/tcp/{host}/{port} && printf '\\4\\0\\0\\0\\5\\0\\0\\0\\0' >&3 && cat <&3");
         Command::new("nsenter")
             .args(["--target", &self.0.id().to_string(), "--net"])
-            .args(["timeout", "5", "bash", "-c", &ask])
+            .args(["timeout", "5", "bash", "-c", &ask(host, port)])
             .output()
             .unwrap()
     }

@@ -29,9 +29,17 @@ fn redirected_connections_reach_the_node_that_they_were_going_to() {
 /// # Panics
 /// If it fails, with what it says.
 pub(crate) fn in_a_network_of_its_own(test: &str) {
+    run_inside(&["--user", "--map-root-user", "--net"], test);
+}
+
+/// Runs a test of this binary, which is ignored otherwise, below `unshare` with these flags.
+///
+/// # Panics
+/// If it fails, with what it says.
+pub(crate) fn run_inside(flags: &[&str], test: &str) {
     let program = std::env::current_exe().unwrap();
     let output = Command::new("unshare")
-        .args(["--user", "--map-root-user", "--net"])
+        .args(flags)
         .arg(program)
         .args([test, "--exact", "--ignored", "--nocapture"])
         .output()
