@@ -29,6 +29,9 @@ use table::Table;
 /// Programs that run at a time: most of what they do is wait for the nodes to agree on a schema.
 const AT_A_TIME: usize = 4;
 
+/// Drivers, each in one dialect, that look on at an outage together, in all modes: what all have in one dialect, about.
+const LOOK_ON: usize = 5;
+
 /// Runs that may be done again, on a machine that has other work: so many at least, and of many runs one in so many.
 const AGAIN: (usize, usize) = (3, 20);
 
@@ -41,6 +44,8 @@ enum Scope {
     All(Vec<Choice>),
     /// Some drivers in their first dialect: `CQLENS_DRIVERS=python,gocql2`.
     Some(Vec<Choice>),
+    /// Some drivers in all of theirs, only while nodes are down and come back: `CQLENS_DRIVERS=outages:python,gocql2`.
+    Outages(Vec<Choice>),
 }
 
 /// A driver, or what it has of one version: `python@4`; what it negotiates itself is `python@auto`.
@@ -75,9 +80,10 @@ impl Scope {
         match std::env::var("CQLENS_DRIVERS").as_deref() {
             Err(_) | Ok("") => Self::Bounded,
             Ok("all") => Self::All(Vec::new()),
-            Ok(text) => match text.strip_prefix("all:") {
-                Some(text) => Self::All(choices(text)),
-                None => Self::Some(choices(text)),
+            Ok(text) => match text.split_once(':') {
+                Some(("all", text)) => Self::All(choices(text)),
+                Some(("outages", text)) => Self::Outages(choices(text)),
+                _ => Self::Some(choices(text)),
             },
         }
     }
@@ -87,7 +93,7 @@ impl Scope {
     fn programs(&self) -> Vec<Program> {
         let choices: &[Choice] = match self {
             Self::Bounded => &[],
-            Self::All(choices) | Self::Some(choices) => choices,
+            Self::All(choices) | Self::Some(choices) | Self::Outages(choices) => choices,
         };
         let known = |choice: &Choice| programs::ALL.iter().any(|(known, _)| *known == choice.name);
         assert!(
@@ -111,8 +117,9 @@ impl Scope {
         programs
     }
 
+    /// In all dialects and all places.
     fn is_all(&self) -> bool {
-        matches!(self, Self::All(_))
+        matches!(self, Self::All(_) | Self::Outages(_))
     }
 
     /// Whether it is worth the time: mutual TLS is TLS, and who has three nodes to go to has no need of a proxy that does not change
@@ -126,21 +133,40 @@ impl Scope {
         *self != Self::Bounded
     }
 
-    fn jobs<'a>(&self, programs: &'a [Program], place: Place, mode: Mode) -> Vec<Job<'a>> {
-        programs
-            .iter()
-            .flat_map(|program| {
-                let count = if self.is_all() { program.dialects.len() } else { 1 };
-                program.dialects[..count].iter().map(move |&dialect| Job {
-                    program,
-                    dialect,
-                    place,
-                    mode,
-                })
-            })
-            .filter(|job: &Job<'_>| !job.is_pointless())
-            .collect()
+    fn has_sessions(&self) -> bool {
+        !matches!(self, Self::Outages(_))
     }
+
+    fn spoken<'a>(&self, programs: &'a [Program]) -> Vec<Spoken<'a>> {
+        let of = |program: &'a Program| {
+            let count = if self.is_all() { program.dialects.len() } else { 1 };
+            program.dialects[..count]
+                .iter()
+                .map(move |&dialect| (program, dialect))
+        };
+        programs.iter().flat_map(of).collect()
+    }
+
+    /// Those that can look on while a node is down.
+    fn lookers<'a>(&self, programs: &'a [Program]) -> Vec<Spoken<'a>> {
+        let mut lookers = self.spoken(programs);
+        lookers.retain(|(program, _)| !program.is_short_lived);
+        lookers
+    }
+}
+
+/// A driver in one of its dialects.
+type Spoken<'a> = (&'a Program, Dialect);
+
+fn jobs<'a>(spoken: &[Spoken<'a>], place: Place, mode: Mode) -> Vec<Job<'a>> {
+    let job = |&(program, dialect): &Spoken<'a>| Job {
+        program,
+        dialect,
+        place,
+        mode,
+    };
+    let jobs = spoken.iter().map(job);
+    jobs.filter(|job| !job.is_pointless()).collect()
 }
 
 #[test]
@@ -177,12 +203,17 @@ fn no_driver_notices_the_proxy() {
             (place, fronts(place, cluster))
         })
         .collect();
-    table.add(sessions(&scope, &programs, &placed, &certificates));
-    repeat(&mut table, &placed, &certificates);
+    if scope.has_sessions() {
+        table.add(sessions(&scope, &programs, &placed, &certificates));
+        repeat(&mut table, &placed, &certificates);
+    }
     if scope.has_outages() {
         // Whatever comes of the outages, this is known.
         write(&table);
-        table.add(outages(&programs, &placed, &mut one, &mut ring, &certificates));
+        for lookers in scope.lookers(&programs).chunks(LOOK_ON) {
+            table.add(outages(lookers, &placed, &mut one, &mut ring, &certificates));
+            write(&table);
+        }
     }
     placed
         .into_iter()
@@ -190,6 +221,7 @@ fn no_driver_notices_the_proxy() {
         .for_each(Front::stop);
     write(&table);
     println!("in {:.0?}", started.elapsed());
+    assert!(table.runs() > 0, "nothing was run");
     let complaints = table.complaints();
     assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
 }
@@ -225,7 +257,7 @@ fn write(table: &Table<'_>) {
 
 /// What drivers see while nodes fall silent, end and come back; on one node and on three at the same time.
 fn outages<'a>(
-    programs: &'a [Program],
+    lookers: &[Spoken<'a>],
     placed: &[(Place, Vec<Front>)],
     one: &mut Cassandra,
     ring: &mut Cassandra,
@@ -236,9 +268,8 @@ fn outages<'a>(
         fronts
             .iter()
             .flat_map(|front| {
-                let jobs = Scope::Bounded.jobs(programs, place, front.mode).into_iter();
-                jobs.filter(|job| !job.program.is_short_lived)
-                    .map(move |job| (job, front))
+                let jobs = jobs(lookers, place, front.mode).into_iter();
+                jobs.map(move |job| (job, front))
             })
             .collect()
     };
@@ -281,11 +312,12 @@ fn sessions<'a>(
     placed: &[(Place, Vec<Front>)],
     certificates: &Certificates,
 ) -> Vec<Seen<'a>> {
+    let spoken = scope.spoken(programs);
     let jobs: VecDeque<(Job<'a>, &Front)> = placed
         .iter()
         .flat_map(|(place, fronts)| fronts.iter().map(move |front| (*place, front)))
         .flat_map(|(place, front)| {
-            let jobs = scope.jobs(programs, place, front.mode);
+            let jobs = jobs(&spoken, place, front.mode);
             jobs.into_iter().map(move |job| (job, front))
         })
         .collect();
