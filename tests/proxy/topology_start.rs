@@ -79,7 +79,7 @@ fn a_process_that_is_to_refuse_does_not_start_without_a_cluster() {
     }
 }
 
-/// A node that wants to know who asks, and takes nobody.
+/// A node that wants to know who asks, and takes nobody. It speaks version 4, in which answers stand alone.
 fn asking() -> wire::Node {
     wire::Node::start(|mut connection| {
         let mut header = [0; 9];
@@ -87,16 +87,38 @@ fn asking() -> wire::Node {
             let length = u32::from_be_bytes(header[5..9].try_into().unwrap());
             let mut body = vec![0; usize::try_from(length).unwrap()];
             connection.read_exact(&mut body).unwrap();
-            let class = b"org.apache.cassandra.auth.PasswordAuthenticator";
-            let mut authenticate = u16::try_from(class.len()).unwrap().to_be_bytes().to_vec();
-            authenticate.extend(class);
-            let answer = wire::envelope(header[0] | 0x80, 0, 0x03, &authenticate);
+            let string = |text: &str| {
+                let length = u16::try_from(text.len()).unwrap().to_be_bytes();
+                [&length[..], text.as_bytes()].concat()
+            };
+            let error = |code: u32, why: &str| (ERROR, [&code.to_be_bytes()[..], &string(why)].concat());
+            let (opcode, body) = match (header[0], header[4]) {
+                (5.., _) => error(PROTOCOL_ERROR, "Invalid or unsupported protocol version"),
+                (_, AUTH_RESPONSE) => {
+                    error(BAD_CREDENTIALS, "Provided username and/or password are incorrect")
+                }
+                _ => (
+                    AUTHENTICATE,
+                    string("org.apache.cassandra.auth.PasswordAuthenticator"),
+                ),
+            };
+            let stream = i16::from_be_bytes([header[2], header[3]]);
+            let answer = wire::envelope(0x80 | header[0].min(4), stream, opcode, &body);
             if connection.write_all(&answer).is_err() {
                 return;
             }
         }
     })
 }
+
+const ERROR: u8 = 0x00;
+const AUTHENTICATE: u8 = 0x03;
+const AUTH_RESPONSE: u8 = 0x0f;
+
+const PROTOCOL_ERROR: u32 = 0x000a;
+const BAD_CREDENTIALS: u32 = 0x0100;
+
+const WRONG: [&str; 4] = ["--username", "reader", "--password", "hunter2"];
 
 #[test]
 fn a_node_that_asks_for_a_password_is_forwarded_to_and_the_reason_is_told() {
@@ -117,8 +139,51 @@ fn a_node_that_asks_for_a_password_is_forwarded_to_and_the_reason_is_told() {
     client.write_all(&wire::envelope(4, 0, 0x05, &[])).unwrap();
     let mut answer = [0; 9];
     client.read_exact(&mut answer).unwrap();
-    assert_eq!((answer[0], answer[4]), (0x84, 0x03));
+    assert_eq!((answer[0], answer[4]), (0x84, AUTHENTICATE));
     assert_eq!(proxy.stop(LIMIT).code, 0);
+}
+
+#[test]
+fn a_password_that_the_node_does_not_take_is_told_and_not_shown() {
+    let node = asking();
+    let admin = crate::support::proxy::free_address();
+    let admin_text = admin.to_string();
+    let arguments = [&["--admin", &admin_text], &WRONG[..]].concat();
+    let mut proxy = Proxy::start(PROGRAM, node.address, &arguments);
+    proxy.wait_for_log("the control connection needs a username and password that the node takes");
+    let status = crate::admin::get(admin, "/readyz");
+    assert_eq!(status.code, 200);
+    let why = status.json()["control_connection_error"].to_string();
+    assert!(
+        why.contains("and/or password are incorrect") && why.contains(&node.address.to_string()),
+        "{why}"
+    );
+    // It forwards.
+    let mut client = connect(proxy.address);
+    client.write_all(&wire::envelope(4, 0, 0x05, &[])).unwrap();
+    let mut answer = [0; 9];
+    client.read_exact(&mut answer).unwrap();
+    assert_eq!((answer[0], answer[4]), (0x84, AUTHENTICATE));
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0);
+    assert!(!(ended.log + &status.body).contains("hunter2"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_password_that_the_nodes_take_nobody_knows_the_cluster() {
+    let node = asking();
+    let rule = Rule::new();
+    let rule_text = rule.text();
+    let arguments = [&["--listen", &rule_text], &WRONG[..]].concat();
+    let mut followed = follow(&node.address.to_string(), &arguments);
+    let status = followed
+        .until("the reason", |status| {
+            let why = status["control_connection_error"].as_str().unwrap_or_default();
+            why.contains("needs a username and password that the node takes")
+        })
+        .await;
+    assert_eq!((followed.status().0, &status["state"]), (503, &"waiting".into()));
+    assert!(TcpStream::connect(rule.nth(1)).is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
