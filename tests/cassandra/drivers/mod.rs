@@ -192,7 +192,7 @@ fn no_driver_notices_the_proxy() {
     let fronts = |place: Place, cluster: &Cassandra| -> Vec<Front> {
         Mode::ALL
             .iter()
-            .filter(|&&mode| scope.has(place, mode))
+            .filter(|&&mode| place.is_chosen() && scope.has(place, mode))
             .map(|&mode| Front::start(mode, place, cluster, &certificates))
             .collect()
     };

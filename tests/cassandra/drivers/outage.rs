@@ -17,6 +17,9 @@ pub(super) fn run<'a>(
     certificates: &Certificates,
     jobs: &[(Job<'a>, &Front)],
 ) -> Vec<Seen<'a>> {
+    if jobs.is_empty() {
+        return Vec::new();
+    }
     let folder = tempfile::tempdir().unwrap();
     let stages = Stages(folder.path());
     stages.announce("started");

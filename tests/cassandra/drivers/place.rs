@@ -32,6 +32,19 @@ impl Place {
         }
     }
 
+    /// Whether drivers are to be run here: everywhere, or in the places that `CQLENS_PLACES` names (`one node`, `three nodes`, with
+    /// semicolons between them).
+    ///
+    /// # Panics
+    /// If it names something else.
+    pub(super) fn is_chosen(self) -> bool {
+        let chosen = std::env::var("CQLENS_PLACES").unwrap_or_default();
+        let mut names = chosen.split(';').filter(|name| !name.is_empty());
+        let is_place = |name: &str| Self::ALL.iter().any(|place| place.name() == name);
+        assert!(names.clone().all(is_place), "CQLENS_PLACES names {chosen:?}");
+        chosen.is_empty() || names.any(|name| name == self.name())
+    }
+
     pub(super) fn nodes(self) -> usize {
         match self {
             Self::OneNode | Self::Tls | Self::MutualTls => 1,
