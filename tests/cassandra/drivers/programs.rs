@@ -81,6 +81,7 @@ pub(super) const ALL: &[(&str, Prepare)] = &[
     ("node", node),
     ("rust", rust),
     ("cqlsh", cqlsh),
+    ("cpp", cpp),
 ];
 
 fn python() -> Result<Program, Missing> {
@@ -251,6 +252,21 @@ fn cqlsh() -> Result<Program, Missing> {
         dialects: [vec![NEGOTIATED], dialects(&[(5, &[Plain]), (4, &[Plain])])].concat(),
         connects_to_advertised_address: false,
         is_short_lived: true,
+    })
+}
+
+/// What it does not do itself, a package for Python does that is linked with it.
+fn cpp() -> Result<Program, Missing> {
+    let driver = Driver::python_with("requirements-cpp.txt", "cpp_matrix.py")?;
+    Ok(Program {
+        name: "cpp",
+        title: "C++ scylladb/cpp-driver",
+        version: "2.16.2",
+        command: driver.command().to_vec(),
+        // It compresses nothing and knows no version 5.
+        dialects: dialects(&[(4, &[Plain]), (3, &[Plain])]),
+        connects_to_advertised_address: false,
+        is_short_lived: false,
     })
 }
 
