@@ -10,11 +10,11 @@ use etherparse::{
     ip_number,
 };
 
-use super::file::Packet;
+use super::{file::Packet, plain};
 use crate::capture::Moment;
 
 /// What a packet says of a TCP connection.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     /// When it was captured.
     pub at: Moment,
@@ -64,7 +64,12 @@ const MAX_FRAGMENTS: usize = 256;
 
 impl Packets {
     /// The TCP segment in `packet`; none where there is none, or not all of it yet.
-    pub fn read(&mut self, packet: &Packet) -> Option<Segment> {
+    pub fn read(&mut self, packet: Packet) -> Option<Segment> {
+        plain::read(packet).map_or_else(|packet| self.read_any(&packet), Some)
+    }
+
+    /// The same, of a packet of any kind.
+    pub(super) fn read_any(&mut self, packet: &Packet) -> Option<Segment> {
         let bytes = &packet.bytes[..];
         let Some(sliced) = slice(packet.link, bytes) else {
             self.passed.unknown_link += 1;
@@ -213,16 +218,16 @@ fn segment(
     }
 }
 
-const LINK_NULL: i32 = 0;
-const LINK_ETHERNET: i32 = 1;
-const LINK_RAW_BSD: i32 = 12;
-const LINK_RAW_OPENBSD: i32 = 14;
-const LINK_RAW: i32 = 101;
-const LINK_LOOP: i32 = 108;
-const LINK_COOKED: i32 = 113;
-const LINK_IPV4: i32 = 228;
-const LINK_IPV6: i32 = 229;
-const LINK_COOKED_2: i32 = 276;
+pub(super) const LINK_NULL: i32 = 0;
+pub(super) const LINK_ETHERNET: i32 = 1;
+pub(super) const LINK_RAW_BSD: i32 = 12;
+pub(super) const LINK_RAW_OPENBSD: i32 = 14;
+pub(super) const LINK_RAW: i32 = 101;
+pub(super) const LINK_LOOP: i32 = 108;
+pub(super) const LINK_COOKED: i32 = 113;
+pub(super) const LINK_IPV4: i32 = 228;
+pub(super) const LINK_IPV6: i32 = 229;
+pub(super) const LINK_COOKED_2: i32 = 276;
 
 #[cfg(test)]
 mod tests {
@@ -259,7 +264,7 @@ mod tests {
 
     fn check(link: i32, bytes: Vec<u8>) {
         let mut packets = Packets::default();
-        let segment = packets.read(&packet(link, bytes)).unwrap();
+        let segment = packets.read(packet(link, bytes)).unwrap();
         assert_eq!((segment.from.port(), segment.to.port()), (40_000, 9_042));
         assert_eq!((segment.sequence, segment.acknowledgment), (1_000, Some(2_000)));
         assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
@@ -292,16 +297,16 @@ mod tests {
     fn padding_is_no_payload_and_what_was_cut_off_is_told() {
         let mut packets = Packets::default();
         let padded = [v4(), vec![0; 20]].concat();
-        let segment = packets.read(&packet(LINK_RAW, padded)).unwrap();
+        let segment = packets.read(packet(LINK_RAW, padded)).unwrap();
         assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
         for (ip, headers) in [(v4(), 40), (v6(), 60)] {
             let segment = packets
-                .read(&packet(LINK_RAW, ip[..headers + 3].to_vec()))
+                .read(packet(LINK_RAW, ip[..headers + 3].to_vec()))
                 .unwrap();
             assert_eq!((&segment.payload[..], segment.cut), (&b"pay"[..], 4));
             assert!(
                 packets
-                    .read(&packet(LINK_RAW, ip[..headers - 1].to_vec()))
+                    .read(packet(LINK_RAW, ip[..headers - 1].to_vec()))
                     .is_none()
             );
         }
@@ -331,16 +336,16 @@ mod tests {
             packet(LINK_RAW, [&out[..], part].concat())
         };
         let mut packets = Packets::default();
-        assert!(packets.read(&fragment(1_600, tcp.len())).is_none());
-        assert!(packets.read(&fragment(0, 800)).is_none());
-        let segment = packets.read(&fragment(800, 1_600)).unwrap();
+        assert!(packets.read(fragment(1_600, tcp.len())).is_none());
+        assert!(packets.read(fragment(0, 800)).is_none());
+        let segment = packets.read(fragment(800, 1_600)).unwrap();
         assert_eq!((segment.payload.len(), segment.from.port()), (3_000, 40_000));
         // Fragments without the others are given up.
         for number in 0..3 * MAX_FRAGMENTS {
             let mut alone = fragment(0, 800).bytes.to_vec();
             let number = u16::try_from(number).unwrap().to_be_bytes();
             (alone[4], alone[5]) = (number[0], number[1]);
-            assert!(packets.read(&packet(LINK_RAW, alone)).is_none());
+            assert!(packets.read(packet(LINK_RAW, alone)).is_none());
         }
         assert!(packets.passed.fragments >= 2 * MAX_FRAGMENTS as u64);
         assert!(packets.waiting <= MAX_FRAGMENTS);
@@ -349,7 +354,7 @@ mod tests {
     #[test]
     fn an_unknown_link_layer_is_counted() {
         let mut packets = Packets::default();
-        assert!(packets.read(&packet(147, v4())).is_none());
+        assert!(packets.read(packet(147, v4())).is_none());
         assert_eq!(packets.passed.unknown_link, 1);
     }
 
@@ -368,7 +373,7 @@ mod tests {
                     bytes[at] = byte;
                 }
             }
-            Packets::default().read(&packet(if begin { LINK_RAW } else { link }, bytes));
+            Packets::default().read(packet(if begin { LINK_RAW } else { link }, bytes));
         }
     }
 }

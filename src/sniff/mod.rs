@@ -11,6 +11,7 @@ mod flow;
 mod flows;
 mod link;
 mod losses;
+mod plain;
 mod probe;
 mod resync;
 mod side;

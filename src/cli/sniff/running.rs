@@ -120,7 +120,7 @@ impl<'a> Running<'a> {
     pub(super) fn until_end(mut self) -> anyhow::Result<Report> {
         while !self.stop.load(Ordering::Relaxed) {
             match self.captures.next_packet(SILENCE) {
-                Next::Packet(packet) => self.take(&packet),
+                Next::Packet(packet) => self.take(packet),
                 Next::Nothing => self.wait(),
                 Next::End => break,
             }
@@ -128,7 +128,7 @@ impl<'a> Running<'a> {
         self.end()
     }
 
-    fn take(&mut self, packet: &Packet) {
+    fn take(&mut self, packet: Packet) {
         self.silent = Duration::ZERO;
         if self.captures.begins_anew() && packet.at.since(self.now) > self.args.observer.window {
             self.pass_hole(packet.at);
