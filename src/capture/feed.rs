@@ -32,10 +32,10 @@ pub struct Feed {
 }
 
 /// The place at which bytes are not what they should be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stray {
-    /// Bytes of the chunk that were handed over before it.
-    pub at: usize,
+    /// The bytes from there on.
+    pub rest: Bytes,
     /// What is wrong with the next one.
     pub reason: Opaque,
 }
@@ -56,19 +56,16 @@ impl Feed {
         }
     }
 
-    /// Hands `chunk` over, which passed at `at`; waits where there is no room.
+    /// Hands `bytes` over, which passed at `at`; waits where there is no room.
     ///
     /// # Errors
-    /// The place from which on the bytes are no envelopes or segments. They are not handed over; the next call is [`Feed::resume`].
-    pub fn offer(&mut self, chunk: &Bytes, at: Moment) -> Result<(), Stray> {
-        let cut = self.cutter.cut(chunk);
-        let (bytes, stray) = match cut.opaque {
-            Some(reason) => {
-                let at = cut.opaque_at;
-                (chunk.slice(..at), Some(Stray { at, reason }))
-            }
-            None => (chunk.clone(), None),
-        };
+    /// The bytes that are no envelopes or segments. They are not handed over; the next call is [`Feed::resume`].
+    pub fn offer(&mut self, mut bytes: Bytes, at: Moment) -> Result<(), Stray> {
+        let cut = self.cutter.cut(&bytes);
+        let stray = cut.opaque.map(|reason| Stray {
+            rest: bytes.split_off(cut.opaque_at),
+            reason,
+        });
         let boundary = cut
             .first_boundary
             .zip(cut.framing)

@@ -103,8 +103,11 @@ impl Records {
     /// A file that is none of a capture, or damaged: nothing more comes of it.
     pub fn next_packet(&mut self) -> Result<Option<Packet>, FileError> {
         loop {
-            let buffer = self.buffer.clone();
-            match self.read(&buffer)? {
+            // Another handle of it would be counted, for every packet, in memory that other threads count in, too.
+            let buffer = std::mem::take(&mut self.buffer);
+            let record = self.read(&buffer);
+            self.buffer = buffer;
+            match record? {
                 Record::Whole(length, packet) => {
                     self.passed += length as u64;
                     self.buffer.advance(length.min(self.buffer.len()));

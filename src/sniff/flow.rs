@@ -251,14 +251,14 @@ impl Flow {
         };
         let Some(side) = &mut half.side else { return };
         let mut taken = Ok(());
+        losses.seen_bytes += part.bytes.len() as u64;
         if !part.bytes.is_empty() {
-            taken = side.take(&part.bytes, part.at, known, losses);
+            taken = side.take(part.bytes, part.at, known, losses);
         }
         if part.cut > 0 {
             losses.cut_bytes += part.cut as u64;
             side.skip(part.cut, part.at, losses);
         }
-        losses.seen_bytes += part.bytes.len() as u64;
         if let Err(hopeless) = taken {
             self.turn_opaque(hopeless, losses);
         }

@@ -1,6 +1,11 @@
 //! All connections of a capture, as many as there is room for.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    hash::{Hash, Hasher},
+    net::SocketAddr,
+    sync::Arc,
+};
 
 use cqlens_proto::envelope::Direction;
 use foldhash::{HashMap, HashMapExt};
@@ -40,7 +45,28 @@ pub struct Flows {
 }
 
 /// The client and the server of a connection.
-type Ends = (SocketAddr, SocketAddr);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Ends {
+    client: SocketAddr,
+    server: SocketAddr,
+}
+
+impl Hash for Ends {
+    /// In as few pieces as hold an address: each is a step of the hash, for every packet.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        for end in [self.client, self.server] {
+            match end {
+                SocketAddr::V4(end) => {
+                    state.write_u64(u64::from(end.ip().to_bits()) << 16 | u64::from(end.port()));
+                }
+                SocketAddr::V6(end) => {
+                    state.write_u128(end.ip().to_bits());
+                    state.write_u16(end.port());
+                }
+            }
+        }
+    }
+}
 
 impl Flows {
     /// Follows the connections to servers at any of `ports`.
@@ -101,9 +127,8 @@ impl Flows {
         if self.flows.len() >= MAX_CONNECTIONS {
             self.evict();
         }
-        let (client, server) = ends;
-        let connection = Arc::new(Connection::recorded(ConnectionId(self.next), client));
-        connection.reaches(server);
+        let connection = Arc::new(Connection::recorded(ConnectionId(self.next), ends.client));
+        connection.reaches(ends.server);
         self.next += 1;
         let mut flow = Flow::new(connection, &segment, &self.queue, &mut self.losses);
         flow.take(segment, direction, &mut self.losses);
@@ -115,8 +140,9 @@ impl Flows {
 
     /// Client and server, and which of them has sent the segment; none where neither is at one of the ports.
     fn ends(&self, segment: &Segment) -> Option<(Ends, Direction)> {
-        let of_client = ((segment.from, segment.to), Direction::Request);
-        let of_server = ((segment.to, segment.from), Direction::Response);
+        let between = |client, server| Ends { client, server };
+        let of_client = (between(segment.from, segment.to), Direction::Request);
+        let of_server = (between(segment.to, segment.from), Direction::Response);
         let is_server = |address: SocketAddr| self.ports.contains(&address.port());
         match (is_server(segment.to), is_server(segment.from)) {
             (true, false) => Some(of_client),

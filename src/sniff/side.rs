@@ -77,7 +77,7 @@ impl Side {
     /// It is of no use to go on.
     pub(super) fn take(
         &mut self,
-        bytes: &Bytes,
+        bytes: Bytes,
         at: Moment,
         known: &mut Known,
         losses: &mut Losses,
@@ -90,7 +90,7 @@ impl Side {
 
     fn offer(
         &mut self,
-        bytes: &Bytes,
+        bytes: Bytes,
         at: Moment,
         known: &mut Known,
         losses: &mut Losses,
@@ -102,12 +102,12 @@ impl Side {
             return Err(Hopeless::Opaque(stray.reason));
         }
         self.place = Place::Searching(Search::default());
-        self.search(&bytes.slice(stray.at..), at, known, losses)
+        self.search(stray.rest, at, known, losses)
     }
 
     fn search(
         &mut self,
-        bytes: &Bytes,
+        bytes: Bytes,
         at: Moment,
         known: &mut Known,
         losses: &mut Losses,
@@ -115,11 +115,11 @@ impl Side {
         let Place::Searching(search) = &mut self.place else {
             return Ok(());
         };
-        if search.kept() == 0 && !self.feed.has_begun() && is_tls(bytes) {
+        if search.kept() == 0 && !self.feed.has_begun() && is_tls(&bytes) {
             return Err(Hopeless::Opaque(Opaque::Tls));
         }
         self.searched += bytes.len() as u64;
-        let (forgotten, found) = search.add(self.direction, *known, bytes, at);
+        let (forgotten, found) = search.add(self.direction, *known, &bytes, at);
         losses.unplaced_bytes += forgotten as u64;
         match found {
             Some(found) => self.resume(found, known, losses),
@@ -138,7 +138,7 @@ impl Side {
         known.version = known.version.or(found.place.version);
         self.feed.resume(found.place.framing, found.place.compression);
         for (bytes, at) in found.pieces {
-            self.take(&bytes, at, known, losses)?;
+            self.take(bytes, at, known, losses)?;
         }
         Ok(())
     }
