@@ -1,7 +1,7 @@
 //! The bounded hand-over between the data path and the auditors.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     sync::{
         Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -86,12 +86,65 @@ pub struct Queue {
     refused: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// A list, not a ring: a ring of a size that is never too small goes through all of its memory also where next to nothing waits.
 #[derive(Debug, Default)]
 struct Line {
+    /// A list, not a ring: a ring of a size that is never too small goes through all of its memory also where next to nothing waits.
     captures: SegQueue<Capture>,
     /// Room that is taken up.
     taken: AtomicUsize,
+    /// Captures of those who wait for room.
+    recorded: Recorded,
+}
+
+/// What one thread hands over that waits for room: the auditor takes all of it at once, and while it is looked at the other one fills what
+/// is empty. So neither touches what the other does but once for many captures.
+#[derive(Debug, Default)]
+struct Recorded {
+    coming: Mutex<Coming>,
+    /// What the auditor has taken and not looked at yet: nobody else's but for a glance.
+    opened: Mutex<VecDeque<Capture>>,
+}
+
+#[derive(Debug, Default)]
+struct Coming {
+    captures: VecDeque<Capture>,
+    /// Room that they take up.
+    weight: usize,
+}
+
+impl Recorded {
+    /// Whether there was room for the capture; it is given back where there was none.
+    fn push(&self, capture: Capture, room: usize) -> Result<(), Capture> {
+        let weight = weight(capture.bytes.len());
+        let mut coming = lock(&self.coming);
+        // What is larger than all the room goes through an empty line.
+        if coming.weight > 0 && coming.weight + weight > room {
+            return Err(capture);
+        }
+        coming.weight += weight;
+        coming.captures.push_back(capture);
+        Ok(())
+    }
+
+    fn pop(&self) -> Option<Capture> {
+        let mut opened = lock(&self.opened);
+        if opened.is_empty() {
+            let mut coming = lock(&self.coming);
+            std::mem::swap(&mut *opened, &mut coming.captures);
+            coming.weight = 0;
+        }
+        opened.pop_front()
+    }
+
+    /// What comes is looked at first: it may be opened meanwhile, and is still there then.
+    fn len(&self) -> usize {
+        let coming = lock(&self.coming).captures.len();
+        coming + lock(&self.opened).len()
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        lock(&self.coming).weight
+    }
 }
 
 impl Line {
@@ -99,6 +152,25 @@ impl Line {
         // Counted first, so that what is taken at once is not taken off what was never added.
         self.taken.fetch_add(weight, Ordering::Relaxed);
         self.captures.push(capture);
+    }
+
+    fn pop(&self) -> Option<Capture> {
+        let Some(capture) = self.captures.pop() else {
+            return self.recorded.pop();
+        };
+        self.taken
+            .fetch_sub(weight(capture.bytes.len()), Ordering::Relaxed);
+        Some(capture)
+    }
+
+    /// How many captures wait.
+    fn len(&self) -> usize {
+        self.captures.len() + self.recorded.len()
+    }
+
+    /// Room that is taken up.
+    fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed) + self.recorded.waiting_bytes()
     }
 }
 
@@ -129,29 +201,22 @@ impl Queue {
 
     /// Room that captures take up now, in bytes, in all lines together.
     pub fn taken(&self) -> usize {
-        let taken = self.lines.iter().map(|line| line.taken.load(Ordering::Relaxed));
-        taken.sum()
+        self.lines.iter().map(Line::taken).sum()
     }
 
     /// How many bytes wait for `auditor`, as [`Limits::bytes`] counts them.
     pub fn waiting_bytes(&self, auditor: usize) -> usize {
-        self.lines
-            .get(auditor)
-            .map_or(0, |line| line.taken.load(Ordering::Relaxed))
+        self.lines.get(auditor).map_or(0, Line::taken)
     }
 
     /// How many captures wait for `auditor`.
     pub fn waiting(&self, auditor: usize) -> usize {
-        self.lines.get(auditor).map_or(0, |line| line.captures.len())
+        self.lines.get(auditor).map_or(0, Line::len)
     }
 
     /// Takes the oldest capture that waits for `auditor`.
     pub fn pop(&self, auditor: usize) -> Option<Capture> {
-        let line = self.lines.get(auditor)?;
-        let capture = line.captures.pop()?;
-        line.taken
-            .fetch_sub(weight(capture.bytes.len()), Ordering::Relaxed);
-        Some(capture)
+        self.lines.get(auditor)?.pop()
     }
 
     /// Hands a capture of `len` bytes of `connection` over, or gives it up: false if there was no room. What `keeps` may
@@ -173,16 +238,14 @@ impl Queue {
         true
     }
 
-    /// Hands a capture over as soon as there is room for it: for those who are in nobody's way.
-    pub(super) fn wait_and_offer(&self, capture: Capture) {
+    /// Hands a capture over as soon as there is room for it: for those who are in nobody's way. Of what they hand over as much may wait as
+    /// [`Limits::bytes`] say, and as much again is being looked at.
+    pub(super) fn wait_and_offer(&self, mut capture: Capture) {
         let line = self.line_of(capture.connection.id);
-        let weight = weight(capture.bytes.len());
-        let taken = || line.taken.load(Ordering::Relaxed);
-        // What is larger than all the room goes through an empty line.
-        while taken() > 0 && taken() + weight > self.room {
+        while let Err(refused) = line.recorded.push(capture, self.room) {
+            capture = refused;
             std::thread::sleep(FULL);
         }
-        line.push(weight, capture);
     }
 
     fn line_of(&self, connection: ConnectionId) -> &Line {
@@ -192,7 +255,7 @@ impl Queue {
 
     /// Waits until nothing waits in any line; what was taken last may still be looked at, under the lock of its window.
     pub fn wait_until_empty(&self) {
-        while self.lines.iter().any(|line| !line.captures.is_empty()) {
+        while self.lines.iter().any(|line| line.len() > 0) {
             std::thread::sleep(FULL);
         }
     }
@@ -220,7 +283,7 @@ impl Queue {
     /// How much waits now.
     pub fn backlog(&self) -> Backlog {
         Backlog {
-            chunks: self.lines.iter().map(|line| line.captures.len()).sum(),
+            chunks: self.lines.iter().map(Line::len).sum(),
             bytes: self.taken(),
             dropped_bytes: self.dropped_bytes.load(Ordering::Relaxed),
         }
@@ -269,5 +332,74 @@ impl TlsFailure {
             Self::Client => "client",
             Self::Upstream => "upstream",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::sync::Arc;
+
+    use cqlens_proto::envelope::Direction;
+
+    use super::*;
+    use crate::capture::{Connection, Moment};
+
+    fn capture(number: u64, length: usize) -> Capture {
+        Capture {
+            connection: Arc::new(Connection::recorded(
+                ConnectionId(0),
+                "10.0.0.1:40000".parse().unwrap(),
+            )),
+            direction: Direction::Request,
+            at: Moment::from_unix_nanoseconds(0),
+            hole: 0,
+            bytes: vec![0; length].into(),
+            boundary: None,
+            begun: number,
+            after_gap: None,
+            request_gaps: 0,
+        }
+    }
+
+    #[test]
+    fn what_waits_for_room_comes_out_in_order_and_is_counted_until_then() {
+        let queue = Queue::new(1, Limits { bytes: 1 << 20 });
+        let (mut given, mut taken) = (0, 0);
+        for _ in 0..10 {
+            for _ in 0..10 {
+                queue.wait_and_offer(capture(given, 100));
+                given += 1;
+            }
+            // Some stay that were taken together with these.
+            for _ in 0..7 {
+                assert_eq!(queue.pop(0).unwrap().begun, taken);
+                taken += 1;
+            }
+            let there = usize::try_from(given - taken).unwrap();
+            assert_eq!((queue.waiting(0), queue.backlog().chunks), (there, there));
+        }
+        while let Some(capture) = queue.pop(0) {
+            assert_eq!(capture.begun, taken);
+            taken += 1;
+        }
+        assert_eq!((taken, queue.taken(), queue.waiting(0)), (given, 0, 0));
+        queue.wait_until_empty();
+    }
+
+    #[test]
+    fn no_more_comes_than_there_is_room_for_until_somebody_takes_it() {
+        let recorded = Recorded::default();
+        let room = 10 * weight(100);
+        for number in 0..10 {
+            assert!(recorded.push(capture(number, 100), room).is_ok());
+        }
+        assert_eq!(recorded.push(capture(10, 0), room).unwrap_err().begun, 10);
+        assert_eq!(recorded.waiting_bytes(), room);
+        assert_eq!(recorded.pop().unwrap().begun, 0);
+        // Alone it has room, however large it is.
+        assert!(recorded.push(capture(10, 2 * room), room).is_ok());
+        assert!(recorded.push(capture(11, 0), room).is_err());
+        assert_eq!(recorded.len(), 10);
     }
 }

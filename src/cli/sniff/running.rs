@@ -31,6 +31,10 @@ use crate::{
 /// How long a stream may say nothing before it is looked at what else there is to do.
 const SILENCE: Duration = Duration::from_millis(100);
 
+/// Bytes that may wait for the audit, which reading waits for: some tens of milliseconds of its work, so that it has enough to do while a
+/// thread that waits for room sleeps, and few enough to stay in a large cache.
+const AHEAD_OF_THE_AUDIT: usize = 16 << 20;
+
 /// All that is at work.
 pub(super) struct Running<'a> {
     args: &'a Args,
@@ -78,7 +82,12 @@ impl<'a> Running<'a> {
         let first = captures.first_time();
         let start = first.map_or_else(Timestamp::now, Moment::timestamp);
         let source = args.source();
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(Queue::new(
+            1,
+            Limits {
+                bytes: AHEAD_OF_THE_AUDIT,
+            },
+        ));
         let control = control::begin(args, &live, runtime)?;
         let audit = Audit::start_with(
             Arc::clone(&queue),
