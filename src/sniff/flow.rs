@@ -46,10 +46,22 @@ struct Half {
     /// The number after the last byte that it is known to have sent, by whatever shows it: an acknowledgment, or the number of a later
     /// segment without bytes.
     reached: Option<u32>,
+    /// The latest number that somebody has waited for and that is not near what is known of it.
+    strange: Option<u32>,
     /// Whether anything was captured of it.
     is_seen: bool,
     /// Nothing was captured of it, and it has been waited for: the capture has the other direction alone.
     is_absent: bool,
+}
+
+/// Where a number is that somebody waits for.
+enum Place {
+    /// Within a window of what is known of the direction.
+    Near,
+    /// Far away, as the one before it was: nothing of the direction is captured, and it has moved on by more than anybody can count.
+    MovedOn,
+    /// Far away: another connection's, or damage.
+    Strange,
 }
 
 /// Bytes that a direction may be ahead of what has been told of it. No window is larger in practice (TCP's limit is 1 GiB, systems' own
@@ -68,6 +80,22 @@ impl Half {
             self.reached = Some(number);
         }
         ahead > WINDOW / 2 && ahead < WINDOW && self.order.first_waiting().is_none()
+    }
+
+    /// What `number`, which the other side waits for, says of this direction.
+    fn place(&mut self, number: u32) -> Place {
+        let is_near = |next| distance(next, number).unsigned_abs() < WINDOW.unsigned_abs();
+        if self.order.next().is_none_or(is_near) {
+            self.strange = None;
+            return Place::Near;
+        }
+        let before = self.strange.replace(number);
+        let agree = before.is_some_and(|before| (1..WINDOW).contains(&distance(before, number)));
+        if agree && !self.is_seen {
+            Place::MovedOn
+        } else {
+            Place::Strange
+        }
     }
 
     /// The number after the last byte that was sent, if that is not the next one to be told.
@@ -110,6 +138,7 @@ impl Flow {
             side: Some(Side::new(&connection, direction, queue, from_start)),
             syn: None,
             reached: None,
+            strange: None,
             is_seen: false,
             is_absent: false,
         };
@@ -184,6 +213,8 @@ impl Flow {
         } = segment;
         let mut first = sequence;
         let length = u32::try_from(payload.len() + cut).unwrap_or(u32::MAX);
+        let acknowledgment =
+            acknowledgment.filter(|number| self.believes(opposite(direction), *number, losses));
         let (own, other) = self.halves(direction);
         if segment.syn {
             own.syn.get_or_insert(sequence);
@@ -227,6 +258,23 @@ impl Flow {
         let both_have_ended = self.client.order.is_finished() && self.server.order.is_finished();
         if segment.rst || both_have_ended {
             self.close(losses);
+        }
+    }
+
+    /// Whether bytes of `direction` up to the one with that number can have been received. What lies before a number from which it goes on
+    /// unseen is not counted: nobody knows how often numbers have come round since.
+    fn believes(&mut self, direction: Direction, number: u32, losses: &mut Losses) -> bool {
+        let (own, _) = self.halves(direction);
+        match own.place(number) {
+            Place::Near => true,
+            Place::Strange => false,
+            Place::MovedOn => {
+                self.flush(losses);
+                let (own, _) = self.halves(direction);
+                own.order = Order::default();
+                own.reached = None;
+                true
+            }
         }
     }
 

@@ -372,6 +372,43 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_acknowledgment_of_a_direction_that_is_not_there_counts_nothing_as_lost() {
+        let mut talk = Talk::new((5, 6));
+        let mut segments = whole(&mut talk, 10, 1_448);
+        segments.retain(|segment| segment.to.port() == 9042);
+        let lost = follow(segments.clone()).losses.lost_bytes;
+        for damaged in 2..segments.len() - 1 {
+            for by in [1 << 26, 1 << 29, (1 << 30) + 7, 1 << 31, 3 << 30] {
+                let mut segments = segments.clone();
+                let number = &mut segments[damaged].acknowledgment;
+                *number = number.map(|number| number.wrapping_add(by));
+                let told = follow(segments);
+                assert_eq!(told.losses.lost_bytes, lost, "{damaged}, {by}");
+                assert_eq!(told.requests.len(), 10);
+            }
+        }
+    }
+
+    #[test]
+    fn a_direction_that_is_not_there_may_move_on_by_more_than_anybody_can_count() {
+        let mut talk = Talk::new((5, 6));
+        let mut segments = [talk.open(), session(&mut talk, 5, 1_448)].concat();
+        for jump in [1 << 27, 1 << 31] {
+            talk.next.1 = talk.next.1.wrapping_add(jump);
+            segments.extend(session(&mut talk, 5, 1_448));
+        }
+        segments.extend(talk.close());
+        segments.retain(|segment| segment.to.port() == 9042);
+        let told = follow(segments);
+        let one = void(Version::V4, 0).len() as u64;
+        // The answer before each jump is acknowledged together with it, and the one after it is what the next number is believed by.
+        assert_eq!(
+            (told.requests.len(), told.losses.lost_bytes),
+            (15, (4 + 3 + 4) * one)
+        );
+    }
+
+    #[test]
     fn what_is_missing_at_the_end_shows_by_what_comes_after_it() {
         // The last answer, whose end the client acknowledges; the last request, which is answered; both, where both close.
         for (lost, of_all) in [(vec![1], 0), (vec![0], 1), (vec![0, 1], 1)] {
