@@ -483,6 +483,67 @@ mod tests {
         }
     }
 
+    /// An interface of pcapng with this link layer and these options.
+    fn interface(link: u8, options: &[u8]) -> Vec<u8> {
+        let body = [&[link, 0, 0, 0, 0, 0, 0, 0][..], options].concat();
+        block(1, false, &body)
+    }
+
+    /// A packet of the interface with this number, captured after so many of its ticks.
+    fn enhanced(interface: u32, ticks: u64) -> Vec<u8> {
+        let words = [interface, (ticks >> 32) as u32, ticks as u32, 4, 4];
+        let words = words.iter().flat_map(|word| word.to_le_bytes());
+        block(6, false, &words.chain(*b"four").collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn interfaces_have_link_layers_and_clocks_of_their_own() {
+        let section = |is_big: bool| pcapng(is_big)[..28].to_vec();
+        let resolution = |value: u8| [9, 0, 1, 0, value, 0, 0, 0];
+        let offset = [&[14, 0, 8, 0][..], &3_600_i64.to_le_bytes()].concat();
+        let file = [
+            section(false),
+            // Microseconds where nothing is said; milliseconds; 2^-10 seconds; nanoseconds since an hour after 1970, behind a name.
+            interface(1, &[]),
+            interface(113, &resolution(3)),
+            interface(101, &resolution(0x8a)),
+            interface(
+                12,
+                &[
+                    &[2, 0, 3, 0, b'e', b't', b'h', 0][..],
+                    &resolution(9),
+                    &offset,
+                    &[0; 4],
+                ]
+                .concat(),
+            ),
+            enhanced(0, 5_000_001),
+            enhanced(1, 5_002),
+            enhanced(2, 5 * 1024 + 512),
+            enhanced(3, 7),
+            // There is none of that number.
+            enhanced(4, 1),
+            // Another machine's, whose only interface has the number of one before.
+            pcapng(true),
+        ];
+        let (packets, _, error) = read(&file.concat(), 50);
+        assert_eq!(error, None);
+        let told: Vec<_> = packets
+            .iter()
+            .map(|packet| (packet.link, packet.at.unix_nanoseconds()))
+            .collect();
+        let expected = [
+            (1, 5_000_001_000),
+            (113, 5_002_000_000),
+            (101, 5_500_000_000),
+            (12, 3_600_000_000_007),
+            (1, 1_000_000_005),
+            (1, 2_000_000_010),
+            (1, 3_000_000_015),
+        ];
+        assert_eq!(told, expected);
+    }
+
     #[test]
     fn a_truncated_file_tells_what_was_there() {
         let file = pcap(false, false);
