@@ -86,7 +86,7 @@ fn both_see_the_same(driver: &Driver, node: SocketAddr, session: &Session, kind:
     assert_eq!(ended.code, 0, "{}", ended.log);
     let proxy_said = read(&report);
     let sniffed = sniff(&capture, &port, &snapshots, &file("sniffed.json"));
-    let lines = seen::differences(&seen::seen(&proxy_said), &seen::seen(&sniffed));
+    let lines = seen::contradictions(&proxy_said, &sniffed);
     assert!(lines.is_empty(), "{session:?}\n{}", lines.join("\n"));
 }
 

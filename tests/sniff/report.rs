@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Parts of a report that speak of how and when it was made, or of what only a control connection knows.
 const OF_THE_OBSERVER: &[&str] = &[
@@ -11,20 +11,15 @@ const OF_THE_OBSERVER: &[&str] = &[
     "notices",
     "tool",
     "cluster",
-    "load",
     "summary",
     "accepted",
     "idle_acceptances",
     "acceptance_mistakes",
-    // What nobody can see is another thing for each.
-    "blind_spots",
 ];
 
 /// Numbers that are times, or made of times, wherever they are.
 fn is_timed(key: &str) -> bool {
     const TIMED: &[&str] = &[
-        // Who holds which token is on no driver's wire if it does not ask for it.
-        "routing",
         "cost",
         "cost_share",
         "executions_per_second",
@@ -33,7 +28,64 @@ fn is_timed(key: &str) -> bool {
         "first",
         "last",
     ];
-    key.ends_with("_us") || key.contains("latency") || key.ends_with("_seconds") || TIMED.contains(&key)
+    key.ends_with("_seconds") || TIMED.contains(&key)
+}
+
+/// Durations: how long they are depends on where the clock is read, but not whether there are any.
+fn is_duration(key: &str) -> bool {
+    key.ends_with("_us") || key.contains("latency")
+}
+
+/// Of durations whether there are any.
+fn any_duration(value: &Value) -> Value {
+    match value {
+        Value::Object(entries) => entries.values().any(|entry| any_duration(entry) == true).into(),
+        Value::Number(number) => (number.as_f64() > Some(0.0)).into(),
+        other => other.clone(),
+    }
+}
+
+/// Where the traffic went, as far as keys tell it: who holds which token is on no driver's wire if it does not ask for it, and an
+/// execution whose coordinator or replica one observer knows is one that the other counts as not known. What takes the partitioner (the
+/// ring) is compared where a capture is read with `--contact`.
+fn load(load: &Value) -> Value {
+    let nodes = || load["nodes"].as_array().into_iter().flatten();
+    let of_nodes = |key: &str| nodes().map(|node| number(&node[key])).sum::<u64>();
+    // With more nodes each partition is on several of them, or on nobody knows how many.
+    let unplaced = load["unplaced"].as_object().into_iter().flatten();
+    let unplaced = unplaced.map(|(_, partitions)| number(partitions)).sum::<u64>();
+    let partitions = (nodes().count() <= 1).then(|| of_nodes("reads") + of_nodes("writes") + unplaced);
+    json!({
+        "without_keys": load["without_keys"],
+        "routing": routed(&load["routing"]),
+        "coordinated": of_nodes("coordinated") + number(&load["coordinator_unknown"]),
+        "partitions": partitions,
+    })
+}
+
+/// What rules cannot see: but for what takes the ring, and without how long the observer has looked.
+fn blind_spots(spots: &Value) -> Value {
+    let spots = spots.as_array().into_iter().flatten();
+    let seen = spots.filter(|spot| spot["rule"] != "not-token-aware");
+    let untimed = seen.map(|spot| {
+        let rule = spot["rule"].as_str().unwrap_or("");
+        let text = spot["text"].as_str().unwrap_or("");
+        let (said, _) = text
+            .split_once(" in ")
+            .filter(|_| rule.starts_with("unused-"))
+            .unwrap_or((text, ""));
+        json!([rule, said])
+    });
+    untimed.collect()
+}
+
+/// Executions that touch one partition, by whomever they were coordinated.
+fn routed(routing: &Value) -> Value {
+    ["replica", "other", "unknown"]
+        .map(|key| number(&routing[key]))
+        .iter()
+        .sum::<u64>()
+        .into()
 }
 
 /// The report as it would be from any other observer of the same traffic.
@@ -116,8 +168,12 @@ fn stripped(value: &Value) -> Value {
             let kept = entries.iter().filter(|(key, _)| !is_timed(key));
             let stripped = kept.filter_map(|(key, value)| {
                 let value = match (key.as_str(), value) {
+                    (key, value) if is_duration(key) => any_duration(value),
+                    ("load", value) => load(value),
+                    ("blind_spots", value) => blind_spots(value),
+                    ("routing", value) => routed(value),
                     ("title", Value::String(title)) => Value::from(untimed(title)),
-                    // Closer to the client, a request is in flight for longer: more of the same ones meet.
+                    // Those that meet in flight are compared on their own.
                     ("repeats", repeats) => repeats["retries"]
                         .as_object()
                         .filter(|all| !all.is_empty())?
@@ -151,6 +207,32 @@ fn untimed(title: &str) -> String {
     };
     let parts = title.split([',', ';']).filter(|part| !is_timed(part));
     parts.collect::<Vec<_>>().join(",")
+}
+
+/// What speaks against the claim that a capture of what clients send to a proxy says what the proxy says, a line for each place.
+pub(crate) fn contradictions(proxy: &Value, sniffed: &Value) -> Vec<String> {
+    let mut lines = differences(&seen(proxy), &seen(sniffed));
+    let (fewer, more) = (met_in_flight(proxy), met_in_flight(sniffed));
+    for (pattern, met) in fewer {
+        let found = more.get(&pattern).copied().unwrap_or(0);
+        if found < met {
+            lines.push(format!(
+                "{pattern}: {found} met the same one in flight, and {met} at the proxy"
+            ));
+        }
+    }
+    lines
+}
+
+/// How often an execution came while the same one was in flight, by pattern. Closer to the client a request begins earlier and its answer
+/// comes later: what meets at the proxy meets there too, and more of them do.
+fn met_in_flight(report: &Value) -> BTreeMap<String, u64> {
+    let patterns = report["patterns"].as_array().into_iter().flatten();
+    let counts = patterns.map(|pattern| {
+        let id = pattern["id"].as_str().unwrap_or("");
+        (id.to_owned(), number(&pattern["repeats"]["in_flight"]))
+    });
+    counts.collect()
 }
 
 /// What differs, a line for each place.

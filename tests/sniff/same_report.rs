@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use cqlens::catalog::client::ClientOptions;
 use cqlens::node::{self, scenario::Scenario};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     conversation::Relay,
-    report::{differences, seen},
+    report::contradictions,
     sniff::{PROGRAM, Place, Recorded, recorded},
     support::proxy::Proxy,
     verdict,
@@ -17,7 +17,7 @@ use crate::{
 
 /// What differs between what a capture's report says and what the proxy has said.
 pub(crate) fn complaints(name: &str, proxy: &Value, sniffed: &Value) -> Vec<String> {
-    let lines = differences(&seen(proxy), &seen(sniffed));
+    let lines = contradictions(proxy, sniffed);
     lines.iter().map(|line| format!("{name}{line}")).collect()
 }
 
@@ -58,6 +58,19 @@ fn what_drivers_read_of_the_schema_gives_no_table_another_key() {
         let notices = sniffed.report()["coverage"]["notices"].to_string();
         assert!(!notices.contains("created again"), "{}: {notices}", recorded.name);
     }
+}
+
+/// Which partitions were read and written, by token and by node: what takes a node that tells who holds which.
+fn placed(report: &Value) -> Value {
+    let load = &report["load"];
+    let nodes = load["nodes"].as_array().into_iter().flatten();
+    let nodes = nodes.map(|node| json!([node["id"], node["reads"], node["writes"]]));
+    json!({
+        "ring": load["ring"],
+        "nodes": nodes.collect::<Vec<_>>(),
+        "unplaced": load["unplaced"],
+        "without_keys": load["without_keys"],
+    })
 }
 
 /// Every rule has something to say of one of the scenarios, or is to say nothing.
@@ -101,6 +114,14 @@ fn a_capture_of_every_scenario_says_what_the_proxy_has_said() {
     let proxy = serde_json::from_slice(&std::fs::read(&report_file).unwrap()).unwrap();
     let all = complaints("scenarios", &proxy, sniffed.report());
     assert!(all.is_empty(), "{}", all.join("\n"));
+    let contact = node.address().to_string();
+    let asked = Place::new().sniff(&[Path::new(&file)], &["--contact", &contact]);
+    let placed = placed(asked.report());
+    assert_eq!(placed, self::placed(&proxy));
+    assert!(
+        placed["ring"]["loads"].as_array().unwrap().len() > 100,
+        "{placed}"
+    );
     let ids = verdict::ids();
     let verdicts: Vec<_> = ids
         .iter()
