@@ -243,6 +243,40 @@ fn of_a_capture_without_cql_nothing_is_audited_and_that_is_said() {
     assert!(!told.contains("is CQL"), "{told}");
 }
 
+/// However many connections there are: a line for each server.
+#[test]
+fn each_server_that_speaks_tls_is_told_once() {
+    let place = Place::new();
+    let tls = crate::packets::Capture::read(&crate::sniff::unpacked(
+        &crate::sniff::captures().join("python-v4-none-tls.pcap"),
+    ));
+    let once = segments(&tls);
+    let mut all = Vec::new();
+    for (host, client) in [(1, 0), (1, 1), (2, 0), (2, 1)] {
+        let mut again = once.clone();
+        for segment in &mut again {
+            for end in [&mut segment.from, &mut segment.to] {
+                if end.port() == 9042 {
+                    end.set_ip(std::net::Ipv4Addr::new(10, 0, 0, host).into());
+                } else {
+                    end.set_port(end.port() ^ client);
+                }
+            }
+        }
+        all.extend(again);
+    }
+    let file = place.write("tls.pcap", &capture(&all).plain());
+    let sniffed = place.sniff(&[&file], &["--window", "1s"]);
+    let notices = sniffed.report()["notices"].as_array().unwrap();
+    for server in ["10.0.0.1:9042", "10.0.0.2:9042"] {
+        let told = notices
+            .iter()
+            .filter(|notice| notice.to_string().contains(server));
+        assert_eq!(told.count(), 1, "{server}: {notices:?}");
+        assert_eq!(sniffed.said().matches(server).count(), 1, "{}", sniffed.said());
+    }
+}
+
 #[test]
 fn encrypted_connections_are_told_once_with_what_to_do() {
     let place = Place::new();

@@ -153,6 +153,84 @@ fn the_command_of_the_unit_is_understood() {
     assert!(said.contains("standard input"), "{said}");
 }
 
+/// What the script asks of Kubernetes, with a kubectl that has one pod and hands a recorded capture on.
+#[test]
+fn an_ephemeral_container_looks_on_from_within_a_pod() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let place = Place::new();
+    let recorded = crate::sniff::recording("python-v4-none");
+    let programs = place.path("bin");
+    std::fs::create_dir(&programs).unwrap();
+    symlink(crate::sniff::PROGRAM, programs.join("cqlens")).unwrap();
+    let kubectl = format!(
+        "#!/bin/sh\necho \"$*\" >> '{}'\ncase $* in *tcpdump*) cat '{}' ;; esac\n",
+        place.path("asked").display(),
+        recorded.file.display()
+    );
+    std::fs::write(programs.join("kubectl"), kubectl).unwrap();
+    std::fs::set_permissions(programs.join("kubectl"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let report = place.path("report.json");
+    let output = Command::new("sh")
+        .arg(example("kubernetes-ephemeral.sh"))
+        .args(["db/cassandra-0", "5", "--report"])
+        .arg(&report)
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let found: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    assert_eq!(
+        found["coverage"]["requests"],
+        recorded.report()["coverage"]["requests"]
+    );
+    let asked = std::fs::read_to_string(place.path("asked")).unwrap();
+    let asked: Vec<&str> = asked.lines().collect();
+    let [debug, ready, capture] = asked[..] else {
+        panic!("{asked:?}")
+    };
+    let container = debug
+        .split_whitespace()
+        .find(|word| word.starts_with("cqlens-"))
+        .unwrap();
+    let exec = format!("--namespace db exec cassandra-0 --container {container} --");
+    assert!(debug.starts_with("--namespace db debug cassandra-0 "), "{debug}");
+    assert!(debug.ends_with(" -- sleep 125"), "{debug}");
+    assert_eq!(ready, format!("{exec} true"));
+    assert!(
+        capture.starts_with(&format!("{exec} timeout 5 tcpdump ")),
+        "{capture}"
+    );
+}
+
+/// The real kubectl knows what the script says to it, as far as it says so without a cluster.
+#[test]
+fn kubectl_knows_the_options_of_the_script() {
+    let script = std::fs::read_to_string(example("kubernetes-ephemeral.sh")).unwrap();
+    let joined = script.replace("\\\n", " ");
+    for (command, marker) in [
+        ("debug", "kubectl --namespace \"$namespace\" debug "),
+        ("exec", "kubectl --namespace \"$namespace\" exec "),
+    ] {
+        let help = cache::run(Command::new("kubectl").args([command, "--help"]));
+        let Some(help) = available("what kubectl knows", help) else {
+            return;
+        };
+        let (_, line) = joined.split_once(marker).unwrap();
+        let (options, _) = line.split_once(" -- ").unwrap();
+        let options: Vec<&str> = options
+            .split_whitespace()
+            .filter(|word| word.starts_with("--"))
+            .collect();
+        assert!(!options.is_empty());
+        for option in options {
+            let name = option.split('=').next().unwrap();
+            assert!(help.contains(&format!("{name}=")), "{command} {name}: {help}");
+        }
+    }
+}
+
 #[test]
 fn shells_take_the_scripts() {
     for name in ["capture-ring.sh", "kubernetes-ephemeral.sh"] {

@@ -229,6 +229,60 @@ fn a_stream_is_told_of_while_it_comes() {
     assert!(lines.is_empty(), "{}", lines.join("\n"));
 }
 
+/// A file that tcpdump still writes: reports come while it grows, and the end comes when somebody says so.
+#[test]
+fn a_file_that_grows_is_followed_until_somebody_stops_it() {
+    let recorded = recording("python-v4-none");
+    let bytes = recorded.capture().plain();
+    let place = Place::new();
+    let (first, second) = bytes.split_at(bytes.len() * 3 / 4 + 7);
+    let growing = place.write("growing.pcap", first);
+    let report = place.path("report.json");
+    let mut child = Command::new(PROGRAM)
+        .args(["sniff", "--follow", "--window", "1s", "--report"])
+        .arg(&report)
+        .arg("--snapshot-dir")
+        .arg(place.path("snapshots"))
+        .arg(&growing)
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let audited = || {
+        let report = serde_json::from_slice::<Value>(&std::fs::read(&report).ok()?).ok()?;
+        Some(number(&report["coverage"]["audited"]))
+    };
+    let wait_for = |requests: u64| {
+        let deadline = Instant::now() + SOON;
+        while audited().unwrap_or(0) < requests {
+            assert!(
+                Instant::now() < deadline,
+                "{:?} of {requests} requests",
+                audited()
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    wait_for(20);
+    let all = number(&recorded.report()["coverage"]["requests"]);
+    assert!(audited().unwrap() < all);
+    let mut file = std::fs::OpenOptions::new().append(true).open(&growing).unwrap();
+    file.write_all(second).unwrap();
+    wait_for(all);
+    assert!(child.try_wait().unwrap().is_none(), "it goes on waiting");
+    let stopped = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(stopped.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let followed = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let whole = Place::new().sniff(&[&recorded.file], &[]);
+    let lines = differences(&seen(whole.report()), &seen(&followed));
+    assert!(lines.is_empty(), "{}", lines.join("\n"));
+}
+
 /// More at once than are followed: the oldest are let go, and what was seen of them is counted all the same.
 #[test]
 fn more_connections_than_there_is_room_for_are_all_counted() {
