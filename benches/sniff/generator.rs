@@ -21,10 +21,15 @@ pub(crate) struct Generated {
     pub(crate) packets: u64,
 }
 
-/// Writes a capture of about `bytes` bytes.
+/// Writes a file of about `bytes` bytes.
 pub(crate) fn generate(path: &Path, bytes: u64) -> io::Result<Generated> {
+    write(File::create(path)?, bytes)
+}
+
+/// Writes a capture of about `bytes` bytes.
+pub(crate) fn write(out: impl Write, bytes: u64) -> io::Result<Generated> {
     let mut writer = Writer {
-        out: BufWriter::with_capacity(1 << 20, File::create(path)?),
+        out: BufWriter::with_capacity(1 << 20, out),
         written: Generated {
             bytes: 0,
             requests: 0,
@@ -62,8 +67,8 @@ fn header() -> Vec<u8> {
     words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-struct Writer {
-    out: BufWriter<File>,
+struct Writer<W: Write> {
+    out: BufWriter<W>,
     written: Generated,
     /// Microseconds since the Unix epoch.
     at: u64,
@@ -71,7 +76,7 @@ struct Writer {
     sides: Vec<[u32; 2]>,
 }
 
-impl Writer {
+impl<W: Write> Writer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.written.bytes += bytes.len() as u64;
         self.out.write_all(bytes)
@@ -80,8 +85,10 @@ impl Writer {
     /// The handshakes, the schema and the statement.
     fn open(&mut self, connection: u16) -> io::Result<()> {
         self.packet(connection, true, 0x02, &[])?;
+        // A SYN takes a number of its own.
+        self.sides[usize::from(connection)][0] = 2;
         self.packet(connection, false, 0x12, &[])?;
-        self.sides[usize::from(connection)] = [2, 2];
+        self.sides[usize::from(connection)][1] = 2;
         self.request(
             connection,
             &envelope(0x04, 0, 0x01, b"\x00\x01\x00\x0bCQL_VERSION\x00\x053.0.0"),

@@ -1,13 +1,15 @@
 //! How fast is a capture read? Gigabytes a second and core of `cqlens sniff` over a capture of point reads in version 4, beside reading
 //! the file alone and beside `tshark -T fields`; and how much memory it takes for a file and for one four times as large.
 //!
-//! `CQLENS_SNIFF_BYTES=1000000000` says how large the file is (250 MB if not set). tshark, where it is installed, gets the first twentieth of it:
+//! `CQLENS_SNIFF_BYTES=1000000000` says how large the file is (250 MB if not set); `CQLENS_SNIFF_STREAM=50000000000` reads so much from a pipe
+//! instead, and shows what is in memory meanwhile. tshark, where it is installed, gets the first twentieth of it:
 //! it keeps what it has seen. Linux only: processor time and memory are what the kernel says of the processes. Nothing is asserted but
 //! that all requests were seen: machines are noisy.
 #![allow(clippy::print_stdout, reason = "the table is what this prints")]
 
 mod generator;
 mod process;
+mod stream;
 
 use std::{
     fs::File,
@@ -26,10 +28,10 @@ const SLICE: u64 = 20;
 const ROUNDS: usize = 3;
 
 fn main() -> io::Result<()> {
-    let bytes = match std::env::var("CQLENS_SNIFF_BYTES") {
-        Ok(bytes) => bytes.parse().map_err(io::Error::other)?,
-        Err(_) => DEFAULT_BYTES,
-    };
+    if let Some(bytes) = bytes_in("CQLENS_SNIFF_STREAM")? {
+        return stream::run(bytes);
+    }
+    let bytes = bytes_in("CQLENS_SNIFF_BYTES")?.unwrap_or(DEFAULT_BYTES);
     let folder = tempfile::tempdir()?;
     let file = |name: &str| folder.path().join(name);
     let (quarter, whole, slice) = (file("quarter.pcap"), file("whole.pcap"), file("slice.pcap"));
@@ -57,6 +59,13 @@ fn main() -> io::Result<()> {
         None => println!("\ntshark is not installed"),
     }
     Ok(())
+}
+
+fn bytes_in(variable: &str) -> io::Result<Option<u64>> {
+    let bytes = std::env::var(variable).ok();
+    bytes
+        .map(|bytes| bytes.parse().map_err(io::Error::other))
+        .transpose()
 }
 
 fn print(what: &str, row: &Row) {
@@ -116,11 +125,17 @@ fn sniff(folder: &Path, path: &Path, generated: &Generated) -> io::Result<Row> {
     command.args(["--log", "error", "sniff"]).arg(path);
     command.args(["--window", "3600s", "--report"]).arg(&report);
     let cost = measure(command)?;
+    check(&report, generated)?;
+    Ok(Row::new(generated, cost))
+}
+
+/// Everything was seen.
+fn check(report: &Path, generated: &Generated) -> io::Result<()> {
     let report: serde_json::Value = serde_json::from_reader(File::open(report)?)?;
     let coverage = &report["coverage"];
     assert_eq!(coverage["audited"], generated.requests, "{coverage}");
     assert_eq!(coverage["partitions_exact"], generated.reads, "{coverage}");
-    Ok(Row::new(generated, cost))
+    Ok(())
 }
 
 /// The dissector of CQL, and the least that tells a point read from another.

@@ -38,10 +38,19 @@ pub(crate) fn measure(mut command: Command) -> io::Result<Cost> {
     })
 }
 
-/// Kibibytes; 0 once it has ended.
+/// The most that it had, in kibibytes; 0 once it has ended.
 fn most_memory(id: u32) -> u64 {
+    memory(id, "VmHWM:")
+}
+
+/// What a process has in memory now, in kibibytes; 0 once it has ended.
+pub(crate) fn resident(id: u32) -> u64 {
+    memory(id, "VmRSS:")
+}
+
+fn memory(id: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok())
         .unwrap_or(0)
 }
@@ -52,7 +61,7 @@ pub(crate) fn own_time() -> io::Result<Duration> {
 }
 
 /// Processor time of children that have ended.
-fn children_time() -> io::Result<Duration> {
+pub(crate) fn children_time() -> io::Result<Duration> {
     ticks(13)
 }
 
