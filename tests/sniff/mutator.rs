@@ -110,10 +110,12 @@ fn twice(segments: &[Segment], chance: &mut Chance) -> Vec<Segment> {
                 .len()
                 .saturating_sub(1 + chance.below(5.min(earlier.len())))]]
             .clone();
-            changed.push(again);
+            // Those that come once keep their times, and so their latencies.
+            let at = segment.at;
+            changed.push(Segment { at, ..again });
         }
     }
-    in_order_of_coming(changed)
+    changed
 }
 
 /// Within a direction of a connection: between directions the order says what answers what.
