@@ -147,7 +147,7 @@ impl Auditor {
     /// Looks again at what was not clear before.
     fn count_deferred(&mut self) {
         let now = self.counter.clock.now();
-        for waiting in self.counter.deferred.take(now) {
+        for waiting in self.counter.take_deferred(now) {
             self.counter.count_again(&mut lock(&self.window), waiting, now);
         }
     }

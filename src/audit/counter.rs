@@ -1,6 +1,6 @@
 //! Adds what is found on connections to windows.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use super::{
     Cells, HashKey, Keys, Watch,
@@ -83,6 +83,11 @@ impl Counter {
         if unclear && let Err(pair) = self.deferred.push(session, pair, self.clock.now()) {
             self.count_if(filling, session, &pair, |_, _| true);
         }
+    }
+
+    /// What was put off and may be clear by now.
+    pub(super) fn take_deferred(&mut self, now: Moment) -> VecDeque<Waiting> {
+        self.deferred.take(now, self.live.learned())
     }
 
     pub(super) fn count_again(&mut self, filling: &mut Filling, mut waiting: Waiting, now: Moment) {

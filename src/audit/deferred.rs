@@ -32,7 +32,15 @@ const MAX_BYTES: usize = 8 << 20;
 pub(super) struct Deferred {
     waiting: VecDeque<Waiting>,
     bytes: usize,
-    looked: Option<Moment>,
+    looked: Option<Look>,
+}
+
+/// A look at all that waits.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    at: Moment,
+    /// What the catalog had learned by then: see [`Live::learned`](crate::catalog::Live::learned).
+    learned: u64,
 }
 
 /// An exchange that waits.
@@ -113,19 +121,90 @@ impl Deferred {
         self.waiting.len()
     }
 
-    /// All that waits, a few times a second; what is still not clear goes back with [`Deferred::keep`].
-    pub(super) fn take(&mut self, now: Moment) -> VecDeque<Waiting> {
-        if self.looked.is_some_and(|looked| now.since(looked) < EVERY) {
+    /// What is to be looked at again, a few times a second: all that waits where the catalog has `learned` something since it was looked
+    /// at last, else what is due. What is still not clear goes back with [`Deferred::keep`].
+    pub(super) fn take(&mut self, now: Moment, learned: u64) -> VecDeque<Waiting> {
+        let before = self.looked;
+        if before.is_some_and(|look| now.since(look.at) < EVERY) {
             return VecDeque::new();
         }
-        self.looked = Some(now);
-        self.bytes = 0;
-        std::mem::take(&mut self.waiting)
+        self.looked = Some(Look { at: now, learned });
+        let taken = if before.is_some_and(|look| look.learned == learned) {
+            // The first ones have waited longest.
+            let due = self.waiting.iter().take_while(|waiting| waiting.is_due(now));
+            let due = due.count();
+            self.waiting.drain(..due).collect()
+        } else {
+            std::mem::take(&mut self.waiting)
+        };
+        self.bytes -= taken.iter().map(Waiting::bytes).sum::<usize>();
+        taken
     }
 
     /// Keeps an exchange that has been looked at again.
     pub(super) fn keep(&mut self, waiting: Waiting) {
         self.bytes += waiting.bytes();
         self.waiting.push_back(waiting);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use bytes::Bytes;
+    use cqlens_proto::envelope::{Envelope, Header, Opcode, StreamId, Version};
+
+    use super::*;
+    use crate::{
+        audit::ClientAddresses,
+        capture::{Connection, ConnectionId},
+    };
+
+    /// A moment so many milliseconds after the first one.
+    fn after(milliseconds: i64) -> Moment {
+        Moment::from_unix_nanoseconds(milliseconds * 1_000_000)
+    }
+
+    fn push(deferred: &mut Deferred, stream: i16, now: Moment) {
+        let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
+        let session = Session::new(&connection, ClientAddresses::default());
+        let request = Envelope {
+            header: Header::request(Version::V4, StreamId(stream), Opcode::QUERY),
+            body: Bytes::from_static(b"0123456789"),
+        };
+        let pair = Pair {
+            request,
+            requested_at: now,
+            response: None,
+            cut_off: false,
+        };
+        assert!(deferred.push(&session, pair, now).is_ok());
+    }
+
+    fn streams(taken: &VecDeque<Waiting>) -> Vec<i16> {
+        taken
+            .iter()
+            .map(|waiting| waiting.pair.request.header.stream_id.0)
+            .collect()
+    }
+
+    #[test]
+    fn what_waits_is_looked_at_again_when_something_was_learned_and_when_it_is_due() {
+        let mut deferred = Deferred::default();
+        push(&mut deferred, 1, after(0));
+        push(&mut deferred, 2, after(3_000));
+        let first = deferred.take(after(3_100), 7);
+        assert_eq!(streams(&first), [1, 2], "nobody knows what was learned meanwhile");
+        first.into_iter().for_each(|waiting| deferred.keep(waiting));
+        assert_eq!(streams(&deferred.take(after(3_300), 7)), [0; 0], "nothing new");
+        assert_eq!(streams(&deferred.take(after(3_350), 8)), [0; 0], "too early");
+        let learned = deferred.take(after(3_500), 8);
+        assert_eq!(streams(&learned), [1, 2]);
+        learned.into_iter().for_each(|waiting| deferred.keep(waiting));
+        push(&mut deferred, 3, after(4_000));
+        assert_eq!(streams(&deferred.take(after(5_000), 8)), [1], "its time is over");
+        assert_eq!((deferred.len(), deferred.bytes), (2, 20));
+        assert_eq!(streams(&deferred.take(after(9_000), 8)), [2, 3]);
+        assert_eq!((deferred.is_empty(), deferred.bytes), (true, 0));
     }
 }

@@ -117,6 +117,12 @@ impl Live {
         self.version.load(Ordering::Acquire)
     }
 
+    /// A number that grows with all that may make a statement clear which was not: the schema, and prepared statements. Read it before
+    /// either.
+    pub fn learned(&self) -> u64 {
+        self.version() + self.prepared.learned()
+    }
+
     /// Whether a whole schema has been read, from a node or a file.
     pub fn is_known(&self) -> bool {
         self.known.load(Ordering::Acquire)

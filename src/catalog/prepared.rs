@@ -85,6 +85,8 @@ pub struct PreparedStatements {
     by_id: DashMap<Box<[u8]>, Arc<PreparedStatement>>,
     bytes: AtomicUsize,
     evicted: AtomicU64,
+    /// Statements that were kept, also those that were there already.
+    learned: AtomicU64,
     /// Ids that were executed and are not known. An id stays here until somebody prepares it, so that it is looked
     /// up once.
     wanted: Mutex<BTreeSet<Box<[u8]>>>,
@@ -111,6 +113,13 @@ impl PreparedStatements {
             self.bytes.fetch_sub(weight(id, &before), Ordering::Relaxed);
         }
         self.wanted().remove(id);
+        // After the statement is there: who sees the number finds it.
+        self.learned.fetch_add(1, Ordering::Release);
+    }
+
+    /// How many statements were kept so far.
+    pub(super) fn learned(&self) -> u64 {
+        self.learned.load(Ordering::Acquire)
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {
