@@ -77,11 +77,12 @@ impl Counter {
     /// Counts a pair, or puts it off where the catalog will know more in a moment.
     fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: Pair) {
         self.watch.see(&pair.request);
+        let may_wait = self.deferred.has_room_for(&pair);
         let unclear = self.count_if(filling, session, &pair, |exchange, live| {
-            !(live.is_followed() && deferred::may_become_clear(exchange))
+            !(may_wait && live.is_followed() && deferred::may_become_clear(exchange))
         });
-        if unclear && let Err(pair) = self.deferred.push(session, pair, self.clock.now()) {
-            self.count_if(filling, session, &pair, |_, _| true);
+        if unclear {
+            self.deferred.push(session, pair, self.clock.now());
         }
     }
 

@@ -61,9 +61,13 @@ impl Waiting {
     }
 
     fn bytes(&self) -> usize {
-        let response = self.pair.response.as_ref();
-        self.pair.request.body.len() + response.map_or(0, |(response, _)| response.body_len())
+        bytes(&self.pair)
     }
+}
+
+fn bytes(pair: &Pair) -> usize {
+    let response = pair.response.as_ref();
+    pair.request.body.len() + response.map_or(0, |(response, _)| response.body_len())
 }
 
 /// Whether a later look may find out more of an exchange than this one did.
@@ -91,24 +95,19 @@ pub(super) fn may_become_clear(exchange: &Exchange<'_>) -> bool {
 }
 
 impl Deferred {
-    /// Keeps an exchange for later, if there is room.
-    ///
-    /// # Errors
-    /// The exchange, where there is none.
-    pub(super) fn push(&mut self, session: &Session, pair: Pair, now: Moment) -> Result<(), Pair> {
-        let mut waiting = Waiting {
+    /// Whether an exchange may wait, too.
+    pub(super) fn has_room_for(&self, pair: &Pair) -> bool {
+        self.waiting.len() < MAX_EXCHANGES && self.bytes + bytes(pair) <= MAX_BYTES
+    }
+
+    /// Keeps an exchange for later, for which there is room.
+    pub(super) fn push(&mut self, session: &Session, mut pair: Pair, now: Moment) {
+        pair.detach();
+        self.keep(Waiting {
             session: session.clone(),
             pair,
             since: now,
-        };
-        let bytes = self.bytes + waiting.bytes();
-        if self.waiting.len() >= MAX_EXCHANGES || bytes > MAX_BYTES {
-            return Err(waiting.pair);
-        }
-        self.bytes = bytes;
-        waiting.pair.detach();
-        self.waiting.push_back(waiting);
-        Ok(())
+        });
     }
 
     /// Whether nothing waits.
@@ -165,20 +164,43 @@ mod tests {
         Moment::from_unix_nanoseconds(milliseconds * 1_000_000)
     }
 
-    fn push(deferred: &mut Deferred, stream: i16, now: Moment) {
-        let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
-        let session = Session::new(&connection, ClientAddresses::default());
-        let request = Envelope {
-            header: Header::request(Version::V4, StreamId(stream), Opcode::QUERY),
-            body: Bytes::from_static(b"0123456789"),
-        };
-        let pair = Pair {
-            request,
-            requested_at: now,
+    fn pair(stream: i16, body: &'static [u8]) -> Pair {
+        Pair {
+            request: Envelope {
+                header: Header::request(Version::V4, StreamId(stream), Opcode::QUERY),
+                body: Bytes::from_static(body),
+            },
+            requested_at: after(0),
             response: None,
             cut_off: false,
-        };
-        assert!(deferred.push(&session, pair, now).is_ok());
+        }
+    }
+
+    fn session() -> Session {
+        let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
+        Session::new(&connection, ClientAddresses::default())
+    }
+
+    fn push(deferred: &mut Deferred, stream: i16, now: Moment) {
+        deferred.push(&session(), pair(stream, b"0123456789"), now);
+    }
+
+    static HALF: [u8; MAX_BYTES / 2] = [0; MAX_BYTES / 2];
+
+    #[test]
+    fn only_so_many_wait_and_so_many_bytes() {
+        let mut many = Deferred::default();
+        for _ in 0..MAX_EXCHANGES {
+            assert!(many.has_room_for(&pair(1, b"")));
+            push(&mut many, 1, after(0));
+        }
+        assert!(!many.has_room_for(&pair(1, b"")));
+        let mut large = Deferred::default();
+        for _ in 0..2 {
+            assert!(large.has_room_for(&pair(1, &HALF)));
+            large.push(&session(), pair(1, &HALF), after(0));
+        }
+        assert!(!large.has_room_for(&pair(1, b"1")));
     }
 
     fn streams(taken: &VecDeque<Waiting>) -> Vec<i16> {
