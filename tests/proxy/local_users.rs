@@ -15,7 +15,7 @@ use std::{
 use tempfile::TempDir;
 
 use crate::{
-    redirections::{IPTABLES, NFTABLES, ask},
+    redirections::{IPTABLES, NFTABLES, ask, transparent},
     ring::PROGRAM,
     support::{Missing, available, proxy::Proxy},
     transparent::{run, run_all, run_inside},
@@ -130,17 +130,8 @@ impl Scene {
         fs::write(&users, text).unwrap();
         run(&format!("mount --bind {} /etc/passwd", users.display()));
         let program = program_of_cqlens(folder.path());
-        let upstream = format!("{}:9042", NODES[0]);
-        let arguments = [
-            "--transparent",
-            "--listen",
-            "[::]:9142",
-            "--upstream",
-            &upstream,
-            "--no-control-connection",
-        ];
         let scene = Self {
-            proxy: Proxy::launch(program.to_str().unwrap(), &arguments, &[], None),
+            proxy: transparent(program.to_str().unwrap(), NODES[0]),
             _folder: folder,
         };
         scene.assert_not_redirected();

@@ -124,6 +124,20 @@ impl Drop for Neighbour {
     }
 }
 
+/// A transparent cqlens at the port that the examples redirect to, for nodes like the one at `host`.
+pub(crate) fn transparent(program: &str, host: &str) -> Proxy {
+    let upstream = format!("{host}:9042");
+    let arguments = [
+        "--transparent",
+        "--listen",
+        "[::]:9142",
+        "--upstream",
+        &upstream,
+        "--no-control-connection",
+    ];
+    Proxy::launch(program, &arguments, &[], None)
+}
+
 /// A neighbour, nodes, and a transparent cqlens.
 struct Scene {
     neighbour: Neighbour,
@@ -136,17 +150,8 @@ impl Scene {
         for address in [NEAR, LOCAL, "[fd77::1]"] {
             node(&format!("{address}:9042"));
         }
-        let upstream = format!("{LOCAL}:9042");
-        let arguments = [
-            "--transparent",
-            "--listen",
-            "[::]:9142",
-            "--upstream",
-            &upstream,
-            "--no-control-connection",
-        ];
         let scene = Self {
-            proxy: Proxy::launch(PROGRAM, &arguments, &[], None),
+            proxy: transparent(PROGRAM, LOCAL),
             neighbour,
         };
         scene.assert_not_redirected();
