@@ -34,8 +34,9 @@ pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&s
             let mut opened = false;
             let Err(error) = session(&live, &address, &options(&address), &mut opened).await;
             let trouble = trouble(&address, &error);
+            // Whoever reads of it in the log finds it in the status, too.
+            live.troubled_by(Some(trouble.clone()));
             patience.say(&trouble, opened, live.cluster().nodes.is_empty());
-            live.troubled_by(Some(trouble));
             last = Some(address);
             if opened {
                 patience = Patience::default();
