@@ -285,6 +285,7 @@ fn table_report(
                 share: entry.at_least() as f64 / all.max(1) as f64,
                 reads: entry.reads,
                 writes: entry.writes,
+                error: (entry.error > 0).then_some(entry.error),
             })
             .collect(),
         distinct_partitions: traffic.distinct_partitions.estimate(),

@@ -198,6 +198,9 @@ pub struct TopPartition {
     pub reads: u64,
     /// Writes, at least.
     pub writes: u64,
+    /// Reads and writes that it may have had beside these, at most; absent where those are all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<u64>,
 }
 
 /// One template.

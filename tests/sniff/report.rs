@@ -88,6 +88,19 @@ fn routed(routing: &Value) -> Value {
         .into()
 }
 
+/// The busiest partitions: not of tables with more partitions than are followed at a time (`cqlens::window::Heavy`), since which ones stay
+/// is told by their order, and requests of several clients are in no order.
+fn busiest(table: &Value) -> Value {
+    const FOLLOWED: u64 = 512;
+    // An estimate, with a standard error of 2.3 %.
+    let all_are_followed = number(&table["distinct_partitions"]) < FOLLOWED * 9 / 10;
+    if all_are_followed {
+        table["top_partitions"].clone()
+    } else {
+        Value::Null
+    }
+}
+
 /// The report as it would be from any other observer of the same traffic.
 pub(crate) fn seen(report: &Value) -> Value {
     let mut seen = stripped(report);
@@ -99,6 +112,14 @@ pub(crate) fn seen(report: &Value) -> Value {
         coverage.retain(|key, _| COVERAGE.contains(&key.as_str()));
     }
     unname_refused(parts);
+    for table in parts
+        .get_mut("tables")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        table["top_partitions"] = busiest(table);
+    }
     // They are ranked by what they cost, which is time.
     for (list, keys) in [
         ("patterns", &["id"][..]),

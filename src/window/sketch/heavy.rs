@@ -119,9 +119,13 @@ impl Heavy {
         self.total
     }
 
-    /// The heaviest `n` keys, heaviest first.
+    /// The heaviest `n` keys, heaviest first, as far as they are known: of keys that came no more often than one that is not here may
+    /// have, it depends on the order of the stream which are here.
     pub fn top(&self, n: usize) -> Vec<(u64, HeavyEntry)> {
-        let mut entries: Vec<_> = self.entries.iter().map(|(&key, &entry)| (key, entry)).collect();
+        let entries = self.entries.iter().map(|(&key, &entry)| (key, entry));
+        let mut entries: Vec<_> = entries
+            .filter(|(_, entry)| entry.at_least() > self.absent_at_most)
+            .collect();
         entries.sort_unstable_by_key(|&(key, entry)| (std::cmp::Reverse(entry.at_least()), key));
         entries.truncate(n);
         entries
@@ -155,6 +159,16 @@ mod tests {
             entry.at_least() <= 30_000 && entry.at_most() >= 30_000,
             "{entry:?}"
         );
+    }
+
+    #[test]
+    fn of_many_keys_that_come_equally_often_none_is_the_heaviest() {
+        let mut heavy = Heavy::default();
+        (0..3_000).for_each(|key| heavy.read(key));
+        assert!(heavy.top(10).len() < 10, "{:?}", heavy.top(10));
+        (0..600).for_each(|_| heavy.read(7));
+        let (key, entry) = heavy.top(10)[0];
+        assert!(key == 7 && entry.at_least() >= 600, "{entry:?}");
     }
 
     #[test]
