@@ -113,9 +113,9 @@ impl OpcodeCounts {
 /// Where missing bytes were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skipped {
-    /// In the body of one envelope: all others are whole.
+    /// In the body of one envelope, or behind the last one of a segment: all others are whole.
     InBody,
-    /// In one segment, which cannot be read now: the place among segments is known.
+    /// In one segment, of which the rest cannot be read: the place among segments is known.
     InSegment,
     /// Anywhere: the cutter does not know its place any more.
     Lost,
@@ -210,13 +210,22 @@ impl Cutter {
                 self.startup = None;
                 Skipped::InBody
             }
-            Framing::Segments(_) if self.segment.skip(length) => {
-                // What the rest of it holds is not known.
-                self.envelope.give_up();
-                Skipped::InSegment
-            }
-            _ => Skipped::Lost,
+            Framing::Segments(encoding) => self.skip_in_segment(encoding, length),
+            Framing::Envelopes => Skipped::Lost,
         }
+    }
+
+    fn skip_in_segment(&mut self, encoding: Encoding, length: usize) -> Skipped {
+        let of_payload = length.min(self.segment.payload_left());
+        if !self.segment.skip(length) {
+            return Skipped::Lost;
+        }
+        if encoding == Encoding::Plain && (of_payload == 0 || self.envelope.skip(of_payload)) {
+            return Skipped::InBody;
+        }
+        // What the rest of it holds is not known.
+        self.envelope.give_up();
+        Skipped::InSegment
     }
 
     /// Whether bytes have passed that tell nothing yet of what follows them.
@@ -225,7 +234,7 @@ impl Cutter {
             Framing::Envelopes => self.envelope.is_inside_header(),
             Framing::Segments(Encoding::Plain) => {
                 self.segment.is_inside_header()
-                    || (self.segment.is_inside_payload() && !self.envelope.is_inside_body())
+                    || (self.segment.payload_left() > 0 && !self.envelope.is_inside_body())
             }
             Framing::Segments(Encoding::Lz4) => false,
         }

@@ -6,13 +6,15 @@
 
 mod join;
 mod long;
+mod torn;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use self::join::{BodyLimits, EnvelopeJoin, Joined, SegmentJoin};
+use self::join::{BodyLimits, EnvelopeJoin, Joined, JoinedSegment, Proof, SegmentJoin};
 pub use self::long::LongEnvelope;
+use self::torn::TornPart;
 use crate::compress::{Compression, decompress_body};
 use crate::cutter::{Framing, Negotiated};
 use crate::envelope::{Direction, Envelope, Flags, Header, Opcode};
@@ -172,7 +174,10 @@ impl EnvelopeStream {
     /// The next item, `None` when the next chunk is needed.
     pub fn next_item(&mut self) -> Option<StreamItem> {
         // Most chunks end with an envelope.
-        let is_done = self.chunk.is_empty() && self.payload.is_empty() && self.envelope.is_at_boundary();
+        let is_done = self.chunk.is_empty()
+            && self.payload.is_empty()
+            && self.envelope.is_at_boundary()
+            && self.segment.proof() == Proof::Usual;
         let item = if is_done || self.place == Place::Lost {
             None
         } else {
@@ -192,7 +197,10 @@ impl EnvelopeStream {
             }
             match self.framing {
                 Framing::Envelopes => {
-                    return match self.envelope.join(self.direction, &mut self.chunk, self.limits) {
+                    let joined =
+                        self.envelope
+                            .join(self.direction, &mut self.chunk, self.limits, Proof::Usual);
+                    return match joined {
                         Ok(joined) => joined.map(|joined| self.finish(joined)),
                         Err(error) => Some(self.lose(error)),
                     };
@@ -227,11 +235,20 @@ impl EnvelopeStream {
         self.envelope.skip();
     }
 
-    /// Moves on over `length` bytes that nobody has, in the body of the envelope that is being joined, as
-    /// [`Skipped::InBody`](crate::cutter::Skipped::InBody) tells: it will be [`StreamItem::Skipped`]. Once the items of what came before
-    /// were taken.
+    /// Moves on over `length` bytes that nobody has, once the items of what came before were taken. The envelope that is being joined will be
+    /// [`StreamItem::Skipped`], at the end of its body or of the hole.
+    ///
+    /// Without segments the place is lost where the hole goes beyond that body: the next chunk comes
+    /// [after a gap](EnvelopeStream::feed_after_gap). In a segment that is not compressed, envelopes before the hole come as they are, without its
+    /// checksum, and those behind it where it ends in the body in which it began. Others are hidden by it, which is one
+    /// [`StreamItem::Damaged`]; as is a compressed segment with a hole.
     pub fn pass_over(&mut self, length: usize) {
-        self.envelope.pass_over(length);
+        match self.framing {
+            Framing::Envelopes => {
+                self.envelope.pass_over(length);
+            }
+            Framing::Segments(_) => self.segment.pass_over(length),
+        }
     }
 
     fn is_at_boundary(&self) -> bool {
@@ -258,7 +275,11 @@ impl EnvelopeStream {
 
     /// The next envelope in the payload of a segment.
     fn next_of_payload(&mut self) -> Option<StreamItem> {
-        match self.envelope.join(self.direction, &mut self.payload, self.limits) {
+        let proof = self.segment.proof();
+        match self
+            .envelope
+            .join(self.direction, &mut self.payload, self.limits, proof)
+        {
             Ok(joined) => joined.map(|joined| self.finish(joined)),
             Err(error) => {
                 self.drop_payload();
@@ -273,17 +294,22 @@ impl EnvelopeStream {
         self.place = Place::BetweenSegments;
     }
 
-    /// Opens the next segment. An error loses the place on the wire.
+    /// Opens the next segment, or the next part of one. An error loses the place on the wire.
     fn next_segment(&mut self, encoding: Encoding) -> Result<Option<Opened>, DecodeError> {
-        let Some((header, payload, trailer)) = self.segment.join(encoding, &mut self.chunk)? else {
+        let Some(joined) = self.segment.join(encoding, &mut self.chunk)? else {
             return Ok(None);
         };
-        Ok(Some(match segment::open_payload(&header, payload, trailer) {
-            Ok(payload) => self.open(&header, payload),
-            Err(error) => {
-                self.drop_payload();
-                Opened::Damaged(error)
+        Ok(Some(match joined {
+            JoinedSegment::Whole(header, payload, trailer) => {
+                match segment::open_payload(&header, payload, trailer) {
+                    Ok(payload) => self.open(&header, payload),
+                    Err(error) => {
+                        self.drop_payload();
+                        Opened::Damaged(error)
+                    }
+                }
             }
+            JoinedSegment::Torn(part) => self.open_torn(encoding, part),
         }))
     }
 
@@ -294,16 +320,38 @@ impl EnvelopeStream {
             self.payload = payload;
             self.place = Place::Known;
             if is_cut_off {
-                let kind = DecodeErrorKind::Truncated;
-                return Opened::Damaged(DecodeError {
-                    what: "envelope in several segments",
-                    offset: 0,
-                    kind,
-                });
+                return cut_off("envelope in several segments");
             }
         } else if self.place == Place::Known || join::begins_envelope(&payload, self.direction) {
             self.payload = payload;
             self.place = Place::Known;
+        }
+        Opened::Payload
+    }
+
+    /// Reads on in a segment that has a hole, as long as the place among its envelopes is known.
+    fn open_torn(&mut self, encoding: Encoding, part: TornPart) -> Opened {
+        match part {
+            TornPart::Begun(..) if encoding == Encoding::Lz4 => {
+                self.drop_payload();
+                return cut_off("compressed segment");
+            }
+            TornPart::Begun(header, payload) if header.is_self_contained || self.place == Place::Known => {
+                return self.open(&header, payload);
+            }
+            TornPart::Payload(payload) if self.place == Place::Known => self.payload = payload,
+            TornPart::Hole(length) if self.place == Place::Known => {
+                let hidden = self.envelope.pass_over(length);
+                if hidden > 0 {
+                    self.place = Place::BetweenSegments;
+                    return cut_off("segment");
+                }
+            }
+            TornPart::End(header) if header.is_self_contained && !self.envelope.is_at_boundary() => {
+                self.drop_payload();
+                return cut_off("envelope in a segment");
+            }
+            TornPart::Begun(..) | TornPart::Payload(_) | TornPart::Hole(_) | TornPart::End(_) => {}
         }
         Opened::Payload
     }
@@ -374,6 +422,14 @@ enum Opened {
     Payload,
     /// It, or an envelope before it, cannot be read.
     Damaged(DecodeError),
+}
+
+fn cut_off(what: &'static str) -> Opened {
+    Opened::Damaged(DecodeError {
+        what,
+        offset: 0,
+        kind: DecodeErrorKind::Truncated,
+    })
 }
 
 #[cfg(test)]

@@ -199,6 +199,47 @@ fn a_hole_in_a_segment_costs_no_place_among_segments() {
     assert_eq!(cut.envelopes.total(), 1);
 }
 
+#[test]
+fn a_hole_in_a_body_inside_a_segment_costs_no_other_envelope_of_it() {
+    let of = |opcode| envelope(Version::V5, Direction::Request, opcode, &[0; 100]);
+    let payload = [of(Opcode::PREPARE), of(Opcode::QUERY)].concat();
+    let opened = |encoding| {
+        let (client, negotiated) = client();
+        negotiated.set_compression(match encoding {
+            Encoding::Plain => Compression::None,
+            Encoding::Lz4 => Compression::Lz4,
+        });
+        negotiated.start_segments();
+        let mut bytes = BytesMut::new();
+        segment::encode(encoding, true, &payload, &mut bytes).unwrap();
+        (client, bytes.freeze())
+    };
+    let end_of_first = Encoding::Plain.header_len() + 9 + 100;
+    for (from, to) in [(15, 16), (15, end_of_first), (100, end_of_first)] {
+        let (mut client, bytes) = opened(Encoding::Plain);
+        client.cut(&bytes[..from]);
+        assert_eq!(client.skip(to - from), Skipped::InBody);
+        assert_eq!(client.cut(&bytes[to..]).envelopes.of(Opcode::QUERY), 1);
+        assert!(!client.is_in_the_middle());
+    }
+    // The end of the last body, with all or a part of the checksum, or that alone.
+    let (_, bytes) = opened(Encoding::Plain);
+    for (from, to) in [
+        (200, bytes.len()),
+        (200, bytes.len() - 1),
+        (bytes.len() - 3, bytes.len()),
+    ] {
+        let (mut client, bytes) = opened(Encoding::Plain);
+        client.cut(&bytes[..from]);
+        assert_eq!(client.skip(to - from), Skipped::InBody);
+        client.cut(&bytes[to..]);
+        assert!(!client.is_in_the_middle());
+    }
+    let (mut client, bytes) = opened(Encoding::Lz4);
+    client.cut(&bytes[..bytes.len() - 4]);
+    assert_eq!(client.skip(4), Skipped::InSegment, "nobody knows what is inside");
+}
+
 /// Bytes of one direction; both share what is negotiated.
 fn prepares(cutter: &mut Cutter, parts: &[&[u8]]) -> Vec<bool> {
     parts.iter().map(|part| cutter.cut(part).prepares).collect()

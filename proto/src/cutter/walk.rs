@@ -157,8 +157,9 @@ impl SegmentWalk {
         !self.header.is_empty()
     }
 
-    pub(super) fn is_inside_payload(&self) -> bool {
-        self.payload_left > 0
+    /// Bytes of the payload that have not passed yet.
+    pub(super) fn payload_left(&self) -> usize {
+        self.payload_left
     }
 
     /// Moves on over bytes that nobody has; false, and nothing changes, where that leads beyond the segment.

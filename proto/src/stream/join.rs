@@ -3,6 +3,7 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::long::LongEnvelope;
+use super::torn::{TornPart, TornSegment};
 use crate::envelope::{Direction, Flags, HEADER_LEN, Header, MAX_BODY_LEN, Opcode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::partial::Partial;
@@ -56,12 +57,16 @@ impl EnvelopeJoin {
         self.body = Some(Body::Skipping(header, header.body_len as usize - kept, begun));
     }
 
-    /// Moves on over bytes of the body that nobody has; beyond its end that means nothing.
-    pub(super) fn pass_over(&mut self, length: usize) {
+    /// Moves on over bytes that nobody has, at most to the end of the body; how many lie beyond it. A header with a hole is none.
+    pub(super) fn pass_over(&mut self, length: usize) -> usize {
         self.skip();
-        if let Some(Body::Skipping(_, left, _)) = &mut self.body {
-            *left = left.saturating_sub(length);
-        }
+        self.header = Partial::default();
+        let Some(Body::Skipping(_, left, _)) = &mut self.body else {
+            return length;
+        };
+        let of_body = length.min(*left);
+        *left -= of_body;
+        length - of_body
     }
 
     /// Takes bytes from `source` until an envelope is whole; `None` when `source` is used up.
@@ -73,6 +78,7 @@ impl EnvelopeJoin {
         direction: Direction,
         source: &mut Bytes,
         limits: BodyLimits,
+        proof: Proof,
     ) -> Result<Option<Joined>, DecodeError> {
         let max_body = limits.max;
         if self.body.is_none() {
@@ -81,6 +87,9 @@ impl EnvelopeJoin {
             let Some(header) = header else { return Ok(None) };
             let header = Header::decode(&header);
             check(&header, direction)?;
+            if proof == Proof::Missing {
+                check_inside_segment(&header)?;
+            }
             let body_len = header.body_len as usize;
             if body_len <= max_body && body_len <= source.len() {
                 return Ok(Some(Joined::Whole(header, source.split_to(body_len))));
@@ -168,6 +177,15 @@ pub(super) struct BodyLimits {
     pub(super) join: usize,
 }
 
+/// What speaks for a header, beside its own bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// All that its version has: the checksum of its segment, or where it stands.
+    Usual,
+    /// Its segment is torn: there is no checksum.
+    Missing,
+}
+
 /// Whether the beginning of a body can be read without the rest of it.
 fn is_plain_result(header: &Header) -> bool {
     let is_compressed = header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments();
@@ -199,6 +217,34 @@ fn check(header: &Header, direction: Direction) -> Result<(), DecodeError> {
     Ok(())
 }
 
+/// Whether a header is one that a client or server sends in a segment.
+fn check_inside_segment(header: &Header) -> Result<(), DecodeError> {
+    let error = |what, found: u8| {
+        Err(DecodeError {
+            what,
+            offset: 0,
+            kind: DecodeErrorKind::Invalid(found.into()),
+        })
+    };
+    if !header.version.uses_segments() {
+        return error("protocol version in a segment", header.version.number());
+    }
+    if header.opcode.name().is_none() {
+        return error("opcode", header.opcode.0);
+    }
+    if header.flags.without(KNOWN_FLAGS) != Flags::NONE {
+        return error("flags", header.flags.0);
+    }
+    Ok(())
+}
+
+/// Those of the specifications.
+const KNOWN_FLAGS: Flags = Flags::COMPRESSED
+    .with(Flags::TRACING)
+    .with(Flags::CUSTOM_PAYLOAD)
+    .with(Flags::WARNING)
+    .with(Flags::USE_BETA);
+
 /// Whether a part of an envelope is likely its first: it has a header of a version with segments and of a known opcode,
 /// and a body that does not fit. Bytes from inside a body pass this about once in 2^30.
 pub(super) fn begins_envelope(part: &[u8], direction: Direction) -> bool {
@@ -214,8 +260,22 @@ pub(super) fn begins_envelope(part: &[u8], direction: Direction) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct SegmentJoin {
     header: Partial<MAX_HEADER_LEN>,
-    /// The payload and its CRC32; at most 128 KiB.
-    rest: Option<(SegmentHeader, BytesMut)>,
+    rest: Option<Rest>,
+}
+
+#[derive(Debug)]
+enum Rest {
+    /// The payload and its CRC32, as far as they have come; at most 128 KiB.
+    Keeping(SegmentHeader, BytesMut),
+    Torn(TornSegment),
+}
+
+/// What has come of a segment.
+pub(super) enum JoinedSegment {
+    /// All of it: the payload and its CRC32.
+    Whole(SegmentHeader, Bytes, [u8; TRAILER_LEN]),
+    /// The next part of one that has a hole.
+    Torn(TornPart),
 }
 
 impl SegmentJoin {
@@ -223,7 +283,26 @@ impl SegmentJoin {
         self.rest.is_none() && self.header.is_empty()
     }
 
-    /// Takes bytes from `source` until a segment is whole; `None` when `source` is used up.
+    /// How far what it gives can be trusted.
+    pub(super) fn proof(&self) -> Proof {
+        match self.rest {
+            Some(Rest::Torn(_)) => Proof::Missing,
+            Some(Rest::Keeping(..)) | None => Proof::Usual,
+        }
+    }
+
+    /// Moves on over bytes that nobody has; beyond the end of the segment, and where none has begun, that means nothing.
+    pub(super) fn pass_over(&mut self, length: usize) {
+        let mut torn = match self.rest.take() {
+            Some(Rest::Keeping(header, kept)) => TornSegment::new(header, kept.freeze()),
+            Some(Rest::Torn(torn)) => torn,
+            None => return,
+        };
+        torn.pass_over(length);
+        self.rest = Some(Rest::Torn(torn));
+    }
+
+    /// Takes bytes from `source` until a segment is whole, or the next part of a torn one is there; `None` when `source` is used up.
     ///
     /// # Errors
     /// A header whose checksum does not match.
@@ -231,9 +310,10 @@ impl SegmentJoin {
         &mut self,
         encoding: Encoding,
         source: &mut Bytes,
-    ) -> Result<Option<(SegmentHeader, Bytes, [u8; TRAILER_LEN])>, DecodeError> {
+    ) -> Result<Option<JoinedSegment>, DecodeError> {
         let (header, mut kept) = match self.rest.take() {
-            Some(rest) => rest,
+            Some(Rest::Keeping(header, kept)) => (header, kept),
+            Some(Rest::Torn(torn)) => return Ok(self.join_torn(torn, source)),
             None => {
                 let header_len = encoding.header_len();
                 let (taken, header) = self.header.fill(header_len, source);
@@ -251,15 +331,23 @@ impl SegmentJoin {
         let part = source.split_to(missing.min(source.len()));
         kept.extend_from_slice(&part);
         if part.len() < missing {
-            self.rest = Some((header, kept));
+            self.rest = Some(Rest::Keeping(header, kept));
             return Ok(None);
         }
         Ok(Some(split_trailer(header, kept.freeze())))
     }
+
+    fn join_torn(&mut self, mut torn: TornSegment, source: &mut Bytes) -> Option<JoinedSegment> {
+        let part = torn.next(source);
+        if !matches!(part, Some(TornPart::End(_))) {
+            self.rest = Some(Rest::Torn(torn));
+        }
+        part.map(JoinedSegment::Torn)
+    }
 }
 
-fn split_trailer(header: SegmentHeader, mut payload: Bytes) -> (SegmentHeader, Bytes, [u8; TRAILER_LEN]) {
+fn split_trailer(header: SegmentHeader, mut payload: Bytes) -> JoinedSegment {
     let mut trailer = [0; TRAILER_LEN];
     trailer.copy_from_slice(&payload.split_off(header.payload_len));
-    (header, payload, trailer)
+    JoinedSegment::Whole(header, payload, trailer)
 }

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use bytes::BytesMut;
+use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::compress::encode_compressed;
@@ -310,4 +311,224 @@ fn what_is_no_long_result_comes_whole() {
     assert!(
         matches!(stream.next_item(), Some(StreamItem::Envelope(envelope)) if envelope.body == error.body)
     );
+}
+
+fn error(stream: i16, code: u32) -> Envelope {
+    Envelope {
+        header: Header::response(Version::V5, StreamId(stream), Opcode::ERROR),
+        body: [&code.to_be_bytes()[..], &[0, 30], &[b'x'; 30]].concat().into(),
+    }
+}
+
+/// A segment that holds all of these.
+fn segment_of(encoding: Encoding, envelopes: &[Envelope]) -> Bytes {
+    let mut out = BytesMut::new();
+    segment::encode(encoding, true, &bytes_of(envelopes), &mut out).unwrap();
+    out.freeze()
+}
+
+fn server_of_segments() -> EnvelopeStream {
+    let (stream, negotiated) = server();
+    negotiated.start_segments();
+    stream
+}
+
+/// What comes of bytes of which those of `hole` are missing.
+fn read_with_hole(
+    stream: &mut EnvelopeStream,
+    wire: &Bytes,
+    hole: std::ops::Range<usize>,
+) -> Vec<StreamItem> {
+    stream.feed(wire.slice(..hole.start));
+    let mut all = items(stream);
+    stream.pass_over(hole.len());
+    all.extend(items(stream));
+    stream.feed(wire.slice(hole.end..));
+    all.extend(items(stream));
+    all
+}
+
+#[test]
+fn of_a_segment_that_is_cut_off_an_error_is_told_with_its_code() {
+    let cut = segment_of(
+        Encoding::Plain,
+        &[
+            response(Version::V5, 1, b"before it"),
+            error(2, 0x1200),
+            response(Version::V5, 3, b"behind it"),
+        ],
+    );
+    let next = segment_of(Encoding::Plain, &[response(Version::V5, 4, b"next")]);
+    let wire = Bytes::from([&cut[..], &next[..]].concat());
+    let code_ends = 6 + (9 + 9) + (9 + 4);
+    let items = read_with_hole(&mut server_of_segments(), &wire, code_ends..cut.len());
+    assert_eq!(bodies(&items), [&b"before it"[..], b"next"]);
+    let told = items.iter().find_map(|item| match item {
+        StreamItem::Skipped { header, begun, .. } => Some((header.opcode, header.stream_id, begun.clone())),
+        _ => None,
+    });
+    let code = Bytes::from_static(&[0, 0, 0x12, 0]);
+    assert_eq!(told, Some((Opcode::ERROR, StreamId(2), code)));
+    let damaged = items
+        .iter()
+        .filter(|item| matches!(item, StreamItem::Damaged(_)))
+        .count();
+    assert_eq!(damaged, 1, "what is behind it cannot be told");
+}
+
+#[test]
+fn a_hole_inside_one_body_costs_no_other_envelope_of_its_segment() {
+    let envelopes = [
+        response(Version::V5, 1, &[1; 50]),
+        response(Version::V5, 2, &[2; 50]),
+        response(Version::V5, 3, &[3; 50]),
+    ];
+    let wire = segment_of(Encoding::Plain, &envelopes);
+    let second = 6 + 59 + 9;
+    for hole in [second..second + 1, second + 20..second + 50, second..second + 50] {
+        let items = read_with_hole(&mut server_of_segments(), &wire, hole);
+        assert_eq!(bodies(&items), [&[1; 50][..], &[3; 50]]);
+        assert_eq!(items.len(), 3);
+        assert!(matches!(&items[1], StreamItem::Skipped { header, .. } if header.stream_id == StreamId(2)));
+    }
+    // The checksum alone, or a part of it: all envelopes are there, and nothing speaks against them.
+    for hole in [wire.len() - 4..wire.len(), wire.len() - 2..wire.len() - 1] {
+        let items = read_with_hole(&mut server_of_segments(), &wire, hole);
+        assert_eq!(bodies(&items), [&[1; 50][..], &[2; 50], &[3; 50]]);
+        assert_eq!(items.len(), 3);
+    }
+}
+
+#[test]
+fn an_envelope_in_several_segments_with_a_hole_is_skipped() {
+    let large = response(Version::V5, 1, &vec![5; 300_000]);
+    let wire = segments(Encoding::Plain, &[large, response(Version::V5, 2, b"next")]);
+    for hole in [
+        50..1_000,
+        131_071 + 10 + 500..131_071 + 10 + 501,
+        280_000..290_000,
+    ] {
+        let items = read_with_hole(&mut server_of_segments(), &wire, hole);
+        assert_eq!(bodies(&items), [b"next"]);
+        assert_eq!(items.len(), 2);
+        assert!(matches!(&items[0], StreamItem::Skipped { header, .. } if header.body_len == 300_000));
+    }
+}
+
+#[test]
+fn what_is_no_envelope_is_not_read_out_of_a_torn_segment() {
+    let changes: [fn(&mut Header); 4] = [
+        |header| header.version = Version::V4,
+        |header| header.direction = Direction::Request,
+        |header| header.opcode = Opcode(0x77),
+        |header| header.flags = Flags(0x80),
+    ];
+    for change in changes {
+        let mut no_envelope = response(Version::V5, 2, b"no envelope");
+        change(&mut no_envelope.header);
+        let envelopes = [
+            response(Version::V5, 1, &[1; 50]),
+            no_envelope,
+            response(Version::V5, 3, b"behind it"),
+        ];
+        let wire = segment_of(Encoding::Plain, &envelopes);
+        let items = read_with_hole(&mut server_of_segments(), &wire, 30..40);
+        assert!(
+            matches!(items[..], [StreamItem::Skipped { .. }, StreamItem::Damaged(_)]),
+            "{items:?}"
+        );
+    }
+    // A body that would end behind its segment.
+    let mut long = response(Version::V5, 2, b"long").header.encode().to_vec();
+    long[8] = 200;
+    let mut wire = BytesMut::new();
+    segment::encode(Encoding::Plain, true, &long, &mut wire).unwrap();
+    let end = wire.len();
+    wire.extend_from_slice(&segment_of(
+        Encoding::Plain,
+        &[response(Version::V5, 4, &[4; 300])],
+    ));
+    let items = read_with_hole(&mut server_of_segments(), &wire.freeze(), end - 4..end);
+    assert!(matches!(items[0], StreamItem::Damaged(_)), "{items:?}");
+    assert_eq!(bodies(&items), [&[4; 300][..]]);
+    assert_eq!(items.len(), 2);
+}
+
+#[test]
+fn of_a_compressed_segment_with_a_hole_nothing_is_told() {
+    let cut = segment_of(Encoding::Lz4, &[response(Version::V5, 1, &[1; 400])]);
+    let next = segment_of(Encoding::Lz4, &[response(Version::V5, 2, b"next")]);
+    let (mut stream, negotiated) = server();
+    negotiated.set_compression(Compression::Lz4);
+    negotiated.start_segments();
+    let wire = [&cut[..], &next[..]].concat().into();
+    let items = read_with_hole(&mut stream, &wire, 20..cut.len());
+    assert!(matches!(items[0], StreamItem::Damaged(_)));
+    assert_eq!(bodies(&items), [b"next"]);
+    assert_eq!(items.len(), 2);
+}
+
+proptest! {
+    /// Whatever is missing inside a segment: what is told was there, in its order, all that lies before the hole and the segments behind it
+    /// included; wherever chunks end.
+    #[test]
+    fn a_hole_in_a_segment_invents_nothing(
+        lengths in vec(0_usize..60, 1..6), from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>(),
+        size in 1_usize..80,
+    ) {
+        let of = |(stream, length): (i16, &usize)| response(Version::V5, stream, &vec![stream.to_le_bytes()[0]; *length]);
+        let envelopes: Vec<_> = (1_i16..).zip(&lengths).map(of).collect();
+        let torn = segment_of(Encoding::Plain, &envelopes);
+        let last = response(Version::V5, 99, b"next segment");
+        let wire = Bytes::from([&torn[..], &segment_of(Encoding::Plain, std::slice::from_ref(&last))].concat());
+        let (from, to) = (6 + from.index(torn.len() - 6), 6 + to.index(torn.len() - 6));
+        let hole = from.min(to)..from.max(to) + 1;
+
+        let mut stream = server_of_segments();
+        let mut told = Vec::new();
+        let before = wire.slice(..hole.start);
+        for chunk in before.chunks(size) {
+            stream.feed(Bytes::copy_from_slice(chunk));
+            told.extend(items(&mut stream));
+        }
+        stream.pass_over(hole.len());
+        told.extend(items(&mut stream));
+        for chunk in wire.slice(hole.end..).chunks(size) {
+            stream.feed(Bytes::copy_from_slice(chunk));
+            told.extend(items(&mut stream));
+        }
+
+        let mut start = 6;
+        let mut hidden = false;
+        let mut expected = Vec::new();
+        for envelope in &envelopes {
+            let (body, end) = (start + 9, start + 9 + envelope.body.len());
+            let is_whole = hole.end <= start || end <= hole.start;
+            let has_header = hole.start >= body;
+            match (hidden, is_whole, has_header) {
+                (false, true, _) => expected.push((envelope.header.stream_id, true)),
+                (false, false, true) => {
+                    expected.push((envelope.header.stream_id, false));
+                    hidden = hole.end > end && end < torn.len() - 4;
+                }
+                _ => hidden = true,
+            }
+            start = end;
+        }
+        expected.push((last.header.stream_id, true));
+        let found: Vec<_> = told.iter().filter_map(|item| match item {
+            StreamItem::Envelope(envelope) => Some((envelope.header.stream_id, true)),
+            StreamItem::Skipped { header, .. } => Some((header.stream_id, false)),
+            _ => None,
+        }).collect();
+        prop_assert_eq!(found, expected);
+        for item in &told {
+            if let StreamItem::Envelope(envelope) = item {
+                let original = envelopes.iter().chain([&last]).find(|original| original.header.stream_id == envelope.header.stream_id);
+                prop_assert_eq!(original.map(|original| &original.body), Some(&envelope.body));
+            }
+        }
+        let damaged = told.iter().filter(|item| matches!(item, StreamItem::Damaged(_))).count();
+        prop_assert_eq!(damaged, usize::from(hidden));
+    }
 }
