@@ -1,7 +1,8 @@
 //! One direction of a connection that was recorded: the tap's counterpart where nothing is in the path.
 //!
 //! It waits for room instead of leaving anything out, its times are those of the record, and it copes with bytes that the record
-//! lacks: inside a body they cost one envelope, elsewhere the place, which the caller finds again.
+//! lacks: inside a body they cost one envelope, elsewhere the place, which the caller finds again. The envelope in which they begin is told
+//! by its header all the same.
 
 use std::sync::Arc;
 
@@ -86,16 +87,16 @@ impl Feed {
 
     /// Says that `length` bytes, which passed at `at`, are missing, and where that was.
     pub fn skip(&mut self, length: usize, at: Moment) -> Skipped {
+        let has_begun = self.cutter.is_in_the_middle();
         let skipped = self.cutter.skip(length);
+        let hides = self.cutter_framing() == Framing::Segments(Encoding::Lz4);
+        // What has come of an envelope tells what it was, wherever the hole ends; of a compressed segment it tells nothing.
+        if skipped == Skipped::InBody || (has_begun && !hides && !self.gap) {
+            self.hand_over_hole(length, &Cut::default(), at);
+        }
         match skipped {
-            Skipped::InBody => {
-                let cut = Cut::default();
-                self.hand_over_hole(length, &cut, at);
-            }
-            Skipped::InSegment => {
-                let hides = self.cutter_framing() == Framing::Segments(Encoding::Lz4);
-                self.lose(u32::from(hides));
-            }
+            Skipped::InBody => {}
+            Skipped::InSegment => self.lose(u32::from(hides)),
             Skipped::Lost => self.lose(0),
         }
         skipped
