@@ -366,6 +366,7 @@ fn quantiles(distribution: &Distribution) -> Quantiles {
 
 fn latency(distribution: &Distribution) -> Latency {
     Latency {
+        count: distribution.count(),
         p50: distribution.quantile(0.5),
         p90: distribution.quantile(0.9),
         p99: distribution.quantile(0.99),

@@ -390,11 +390,7 @@ fn facts(pattern: &PatternReport, several_nodes: bool) -> Vec<(&'static str, Str
     [
         (
             "Latency p999 · slowest",
-            format!(
-                "{} · {}",
-                number::micros(latency.p999),
-                number::micros(latency.max)
-            ),
+            latency.shown([latency.p999, latency.max]),
         ),
         (
             "Partitions, all together",

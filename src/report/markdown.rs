@@ -213,14 +213,15 @@ fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         };
         writeln!(
             to,
-            "| {} | {} | {} | {} | {} | {} · {} |{routing}",
+            "| {} | {} | {} | {} | {} | {} |{routing}",
             code_cell(&pattern.cql),
             number::percent(pattern.cost_share),
             number::count(pattern.count),
             pattern.partitions.shown(),
             rows(pattern),
-            number::micros(pattern.latency_us.p50),
-            number::micros(pattern.latency_us.p99),
+            pattern
+                .latency_us
+                .shown([pattern.latency_us.p50, pattern.latency_us.p99]),
         )?;
     }
     more(report.patterns.len(), MOST_PATTERNS, "patterns", to)

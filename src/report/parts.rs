@@ -93,6 +93,8 @@ pub struct Quantiles {
 /// From a request's last byte to its answer's first, in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Latency {
+    /// How many it is made of: requests of which both ends were seen, and when. Where it is 0 the others are, too, and say nothing.
+    pub count: u64,
     /// The median.
     pub p50: u64,
     /// 90 of 100 are not above this.
@@ -108,6 +110,16 @@ pub struct Latency {
     /// For drawings: (highest value of the step, how often).
     #[serde(skip)]
     pub steps: Vec<(u64, u64)>,
+}
+
+impl Latency {
+    /// Two of its numbers as people read them; a dash where there are none.
+    pub fn shown(&self, numbers: [u64; 2]) -> String {
+        match self.count {
+            0 => "–".to_owned(),
+            _ => numbers.map(number::micros).join(" · "),
+        }
+    }
 }
 
 /// One table or view.

@@ -31,18 +31,48 @@ fn is_timed(key: &str) -> bool {
     key.ends_with("_seconds") || TIMED.contains(&key)
 }
 
-/// Durations: how long they are depends on where the clock is read, but not whether there are any.
+/// Durations: how long they are depends on where the clock is read, but not whether there are any, and how many.
 fn is_duration(key: &str) -> bool {
     key.ends_with("_us") || key.contains("latency")
 }
 
-/// Of durations whether there are any.
-fn any_duration(value: &Value) -> Value {
+/// Of durations whether there are any, and how many where that is said.
+fn durations(value: &Value) -> Value {
     match value {
-        Value::Object(entries) => entries.values().any(|entry| any_duration(entry) == true).into(),
-        Value::Number(number) => (number.as_f64() > Some(0.0)).into(),
+        Value::Object(entries) => {
+            let durations = entries.iter().filter(|(key, _)| *key != "count");
+            let any = durations.into_iter().any(|(_, value)| is_some_time(value));
+            json!({ "any": any, "count": entries.get("count") })
+        }
+        Value::Number(_) => is_some_time(value).into(),
         other => other.clone(),
     }
+}
+
+fn is_some_time(duration: &Value) -> bool {
+    duration.as_f64() > Some(0.0)
+}
+
+/// Says how many latencies there are, where a report is older than that: each of what was executed, if all of it was answered.
+fn count_latencies(report: &mut Value) {
+    if number(&report["coverage"]["unanswered"]) > 0 {
+        return;
+    }
+    let say = |latency: &mut Value, count: u64| {
+        if latency["count"].is_null() {
+            latency["count"] = count.into();
+        }
+    };
+    for list in ["patterns", "system_patterns"] {
+        for pattern in report[list].as_array_mut().into_iter().flatten() {
+            let count = number(&pattern["count"]);
+            say(&mut pattern["latency_us"], count);
+        }
+    }
+    let totals = &mut report["totals"];
+    let [reads, writes, batches] = ["reads", "writes", "batches"].map(|key| number(&totals[key]));
+    say(&mut totals["read_latency_us"], reads);
+    say(&mut totals["write_latency_us"], writes + batches);
 }
 
 /// Where the traffic went, as far as keys tell it: who holds which token is on no driver's wire if it does not ask for it, and an
@@ -103,7 +133,9 @@ fn busiest(table: &Value) -> Value {
 
 /// The report as it would be from any other observer of the same traffic.
 pub(crate) fn seen(report: &Value) -> Value {
-    let mut seen = stripped(report);
+    let mut report = report.clone();
+    count_latencies(&mut report);
+    let mut seen = stripped(&report);
     let Some(parts) = seen.as_object_mut() else {
         panic!("no report: {report}")
     };
@@ -189,7 +221,7 @@ fn stripped(value: &Value) -> Value {
             let kept = entries.iter().filter(|(key, _)| !is_timed(key));
             let stripped = kept.filter_map(|(key, value)| {
                 let value = match (key.as_str(), value) {
-                    (key, value) if is_duration(key) => any_duration(value),
+                    (key, value) if is_duration(key) => durations(value),
                     ("load", value) => load(value),
                     ("blind_spots", value) => blind_spots(value),
                     ("routing", value) => routed(value),
