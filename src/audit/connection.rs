@@ -418,6 +418,7 @@ impl ConnectionState {
         begun: Moment,
         each: &mut impl FnMut(&mut Session, Found),
     ) {
+        let begun = self.connection.is_timed().then_some(begun);
         let pair = Pair {
             request: waiting.request,
             requested_at: waiting.at,

@@ -32,7 +32,7 @@ use crate::{
 pub(super) struct Exchange<'a> {
     /// When the request's last byte came.
     pub(super) at: Moment,
-    /// From the request's last byte to the response's first; none without a response.
+    /// From the request's last byte to the response's first; none without a response, or where their times are not known.
     pub(super) latency: Option<Duration>,
     /// Who asked.
     pub(super) client: &'a Arc<str>,
@@ -272,7 +272,9 @@ impl Interpreter {
         };
         Ok(Exchange {
             at: pair.requested_at,
-            latency: answer.as_ref().map(|answer| answer.at.since(pair.requested_at)),
+            latency: answer
+                .as_ref()
+                .and_then(|answer| Some(answer.at?.since(pair.requested_at))),
             client: &session.client,
             host: session.host,
             coordinator,
@@ -471,7 +473,7 @@ fn readable(response: &Received, extensions: Extensions, rows_are_read: bool) ->
 
 /// A response, decoded as far as it could be.
 struct Answer<'a> {
-    at: Moment,
+    at: Option<Moment>,
     bytes: u64,
     extras: Extras<'a>,
     message: Option<Response<'a>>,
@@ -480,7 +482,7 @@ struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    fn of(envelope: &'a Envelope, body_len: usize, at: Moment, extensions: Extensions) -> Self {
+    fn of(envelope: &'a Envelope, body_len: usize, at: Option<Moment>, extensions: Extensions) -> Self {
         let (extras, message) = match Response::decode(envelope, extensions) {
             Ok(decoded) => (decoded.extras, Some(decoded.message)),
             Err(error) => {

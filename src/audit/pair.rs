@@ -48,8 +48,8 @@ pub(super) struct Pair {
     pub(super) request: Envelope,
     /// When its last byte came.
     pub(super) requested_at: Moment,
-    /// The response and when its first byte came; none if it never did, or was lost.
-    pub(super) response: Option<(Received, Moment)>,
+    /// The response; none if it never came, or was lost. With the time at which its first byte came, if that is known.
+    pub(super) response: Option<(Received, Option<Moment>)>,
     /// There is no response because the connection has ended: nobody has received one.
     pub(super) cut_off: bool,
 }

@@ -47,6 +47,8 @@ pub struct Connection {
     opaque: AtomicBool,
     closed: AtomicBool,
     is_recorded: bool,
+    /// Some of what passed has no time.
+    untimed: AtomicBool,
 }
 
 impl Connection {
@@ -68,6 +70,7 @@ impl Connection {
             opaque: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             is_recorded: false,
+            untimed: AtomicBool::new(false),
         }
     }
 
@@ -82,6 +85,16 @@ impl Connection {
     /// Whether nobody counted what is missing: see [`Connection::recorded`].
     pub fn is_recorded(&self) -> bool {
         self.is_recorded
+    }
+
+    /// Whether it is known when its bytes passed: from then on that they do not say, it is not.
+    pub fn is_timed(&self) -> bool {
+        !self.untimed.load(Ordering::Relaxed)
+    }
+
+    /// Says that the record does not tell when bytes passed.
+    pub fn lack_times(&self) {
+        self.untimed.store(true, Ordering::Relaxed);
     }
 
     /// Where its requests go; none where that is not known.

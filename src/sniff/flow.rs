@@ -192,6 +192,11 @@ impl Flow {
         self.client.order.waiting_bytes() + self.server.order.waiting_bytes()
     }
 
+    /// Says that it is not known when its segments were captured.
+    pub(super) fn lack_times(&self) {
+        self.connection.lack_times();
+    }
+
     /// Whether it has ended.
     pub(super) fn is_closed(&self) -> bool {
         self.state == State::Closed

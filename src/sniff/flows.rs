@@ -42,6 +42,8 @@ pub struct Flows {
     segments: u64,
     /// Whether any segment had bytes.
     has_carried: bool,
+    /// Whether any packet had no time.
+    lacks_times: bool,
 }
 
 /// The client and the server of a connection.
@@ -85,6 +87,7 @@ impl Flows {
             probe: Probe::default(),
             segments: 0,
             has_carried: false,
+            lacks_times: false,
         }
     }
 
@@ -129,6 +132,9 @@ impl Flows {
         }
         let connection = Arc::new(Connection::recorded(ConnectionId(self.next), ends.client));
         connection.reaches(ends.server);
+        if self.lacks_times {
+            connection.lack_times();
+        }
         self.next += 1;
         let mut flow = Flow::new(connection, &segment, &self.queue, &mut self.losses);
         flow.take(segment, direction, &mut self.losses);
@@ -221,6 +227,14 @@ impl Flows {
         }
         self.flows.clear();
         self.waiting.clear();
+    }
+
+    /// Says that a packet has no time: which connections others belong to that have none is not known before they are read, so from then on
+    /// no latency is told of any.
+    pub fn lack_times(&mut self) {
+        if !std::mem::replace(&mut self.lacks_times, true) {
+            self.flows.values().for_each(Flow::lack_times);
+        }
     }
 
     /// The time of the latest segment.
