@@ -5,8 +5,8 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 use pcap_parser::{
-    Block, Linktype, PcapHeader, nom, parse_block_be, parse_block_le, parse_pcap_frame, parse_pcap_frame_be,
-    parse_pcap_header, traits::PcapNGPacketBlock,
+    Block, Linktype, PcapHeader, SimplePacketBlock, nom, parse_block_be, parse_block_le, parse_pcap_frame,
+    parse_pcap_frame_be, parse_pcap_header, traits::PcapNGPacketBlock,
 };
 
 use crate::capture::Moment;
@@ -14,8 +14,10 @@ use crate::capture::Moment;
 /// A packet as it was captured.
 #[derive(Debug, Clone)]
 pub struct Packet {
-    /// When.
+    /// When; where the capture does not say, when the packet before it was captured.
     pub at: Moment,
+    /// Whether the capture says when.
+    pub is_timed: bool,
     /// What it begins with, by the number that pcap and pcapng have for it.
     pub link: i32,
     /// As much of it as is there.
@@ -64,10 +66,16 @@ enum Format {
         nanoseconds: i64,
         link: i32,
     },
-    Pcapng {
-        is_big_endian: bool,
-        interfaces: Vec<Interface>,
-    },
+    Pcapng(Section),
+}
+
+/// A section of a pcapng file, as far as it has been read.
+#[derive(Debug)]
+struct Section {
+    is_big_endian: bool,
+    interfaces: Vec<Interface>,
+    /// Of the latest packet that had a time; 0 before there was one.
+    latest: Moment,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -182,10 +190,7 @@ impl Records {
                 nanoseconds,
                 link,
             }) => read_pcap(*is_big_endian, *nanoseconds, *link, bytes).ok_or(damaged),
-            Some(Format::Pcapng {
-                is_big_endian,
-                interfaces,
-            }) => read_pcapng(is_big_endian, interfaces, bytes).ok_or(damaged),
+            Some(Format::Pcapng(section)) => section.read(bytes).ok_or(damaged),
         }
     }
 
@@ -194,10 +199,11 @@ impl Records {
             return Ok(Record::Incomplete);
         };
         if *magic == SECTION_HEADER {
-            self.format = Some(Format::Pcapng {
+            self.format = Some(Format::Pcapng(Section {
                 is_big_endian: false,
                 interfaces: Vec::new(),
-            });
+                latest: Moment::from_unix_nanoseconds(0),
+            }));
             return Ok(Record::Whole(0, None));
         }
         match parse_pcap_header(bytes) {
@@ -253,6 +259,7 @@ fn read_pcap(is_big_endian: bool, nanoseconds: i64, link: i32, bytes: &Bytes) ->
     let at = i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * nanoseconds;
     let packet = Packet {
         at: Moment::from_unix_nanoseconds(at),
+        is_timed: true,
         link,
         bytes: bytes.slice_ref(frame.data),
         length: frame.origlen as usize,
@@ -260,78 +267,119 @@ fn read_pcap(is_big_endian: bool, nanoseconds: i64, link: i32, bytes: &Bytes) ->
     Some(Record::Whole(bytes.len() - rest.len(), Some(packet)))
 }
 
-/// None where it is damaged.
-fn read_pcapng(is_big_endian: &mut bool, interfaces: &mut Vec<Interface>, bytes: &Bytes) -> Option<Record> {
-    const BYTE_ORDER: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
-    let Some(head) = bytes.first_chunk::<12>() else {
-        return Some(Record::Incomplete);
-    };
-    if head[..4] == SECTION_HEADER {
-        *is_big_endian = head[8..] == BYTE_ORDER;
+impl Section {
+    /// The next block; none where it is damaged.
+    fn read(&mut self, bytes: &Bytes) -> Option<Record> {
+        const BYTE_ORDER: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
+        let Some(head) = bytes.first_chunk::<12>() else {
+            return Some(Record::Incomplete);
+        };
+        if head[..4] == SECTION_HEADER {
+            self.is_big_endian = head[8..] == BYTE_ORDER;
+        }
+        let length = self.number([head[4], head[5], head[6], head[7]]) as usize;
+        if !(12..=MAX_RECORD).contains(&length) || !length.is_multiple_of(4) {
+            return None;
+        }
+        let Some(block) = bytes.get(..length) else {
+            return Some(Record::Incomplete);
+        };
+        let parsed = match self.is_big_endian {
+            true => parse_block_be(block),
+            false => parse_block_le(block),
+        };
+        let (_, block) = parsed.ok()?;
+        Some(Record::Whole(length, self.take(block, bytes)))
     }
-    let length = [head[4], head[5], head[6], head[7]];
-    let length = match *is_big_endian {
-        true => u32::from_be_bytes(length),
-        false => u32::from_le_bytes(length),
-    };
-    let length = length as usize;
-    if !(12..=MAX_RECORD).contains(&length) || !length.is_multiple_of(4) {
-        return None;
+
+    /// The packet of a block, if it has one.
+    fn take(&mut self, block: Block<'_>, bytes: &Bytes) -> Option<Packet> {
+        match block {
+            Block::SectionHeader(_) => {
+                self.interfaces.clear();
+                None
+            }
+            Block::InterfaceDescription(interface) => {
+                let Linktype(link) = interface.linktype;
+                if self.interfaces.len() < MAX_INTERFACES {
+                    self.interfaces.push(Interface {
+                        link,
+                        snap_length: interface.snaplen as usize,
+                        resolution: interface.if_tsresol,
+                        offset: interface.if_tsoffset,
+                    });
+                }
+                None
+            }
+            Block::EnhancedPacket(packet) => self.timed(
+                packet.if_id,
+                (packet.ts_high, packet.ts_low),
+                bytes.slice_ref(packet.packet_data()),
+                packet.origlen,
+            ),
+            Block::SimplePacket(packet) => self.untimed(&packet, bytes),
+            Block::Unknown(block) if self.number(block.block_type.to_le_bytes()) == OBSOLETE_PACKET => {
+                self.obsolete(block.data, bytes)
+            }
+            _ => None,
+        }
     }
-    let Some(block) = bytes.get(..length) else {
-        return Some(Record::Incomplete);
-    };
-    let parsed = match *is_big_endian {
-        true => parse_block_be(block),
-        false => parse_block_le(block),
-    };
-    let (_, block) = parsed.ok()?;
-    let packet = match block {
-        Block::SectionHeader(_) => {
-            interfaces.clear();
-            None
+
+    fn timed(&mut self, interface: u32, time: (u32, u32), bytes: Bytes, length: u32) -> Option<Packet> {
+        let interface = self.interfaces.get(interface as usize)?;
+        let (high, low) = time;
+        self.latest = interface.time(u64::from(high) << 32 | u64::from(low));
+        Some(Packet {
+            at: self.latest,
+            is_timed: true,
+            link: interface.link,
+            bytes,
+            length: length as usize,
+        })
+    }
+
+    /// A packet that says neither when it was captured nor how much of it, but for the snap length.
+    fn untimed(&self, packet: &SimplePacketBlock<'_>, bytes: &Bytes) -> Option<Packet> {
+        let interface = self.interfaces.first()?;
+        let length = packet.origlen as usize;
+        let captured = match interface.snap_length {
+            0 => length,
+            snap_length => length.min(snap_length),
+        };
+        let data = packet.data.get(..captured).unwrap_or(packet.data);
+        Some(Packet {
+            at: self.latest,
+            is_timed: false,
+            link: interface.link,
+            bytes: bytes.slice_ref(data),
+            length,
+        })
+    }
+
+    /// The packet of a block that older programs wrote: an interface's number and a number of drops of 16 bits each, the time, two lengths,
+    /// then the packet.
+    fn obsolete(&mut self, block: &[u8], bytes: &Bytes) -> Option<Packet> {
+        let (head, data) = block.split_first_chunk::<20>()?;
+        let word = |at: usize| self.number([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let interface = match self.is_big_endian {
+            true => u16::from_be_bytes([head[0], head[1]]),
+            false => u16::from_le_bytes([head[0], head[1]]),
+        };
+        let captured = data.get(..word(12) as usize)?;
+        let (time, length) = ((word(4), word(8)), word(16));
+        self.timed(interface.into(), time, bytes.slice_ref(captured), length)
+    }
+
+    fn number(&self, bytes: [u8; 4]) -> u32 {
+        match self.is_big_endian {
+            true => u32::from_be_bytes(bytes),
+            false => u32::from_le_bytes(bytes),
         }
-        Block::InterfaceDescription(interface) => {
-            let Linktype(link) = interface.linktype;
-            if interfaces.len() < MAX_INTERFACES {
-                interfaces.push(Interface {
-                    link,
-                    snap_length: interface.snaplen as usize,
-                    resolution: interface.if_tsresol,
-                    offset: interface.if_tsoffset,
-                });
-            }
-            None
-        }
-        Block::EnhancedPacket(packet) => {
-            let interface = interfaces.get(packet.if_id as usize);
-            let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
-            interface.map(|interface| Packet {
-                at: interface.time(ticks),
-                link: interface.link,
-                bytes: bytes.slice_ref(packet.packet_data()),
-                length: packet.origlen as usize,
-            })
-        }
-        // It has no time: of no use where latencies and windows are told.
-        Block::SimplePacket(packet) => interfaces.first().map(|interface| {
-            let length = packet.origlen as usize;
-            let captured = match interface.snap_length {
-                0 => length,
-                snap_length => length.min(snap_length),
-            };
-            let data = packet.data.get(..captured).unwrap_or(packet.data);
-            Packet {
-                at: Moment::from_unix_nanoseconds(0),
-                link: interface.link,
-                bytes: bytes.slice_ref(data),
-                length,
-            }
-        }),
-        _ => None,
-    };
-    Some(Record::Whole(length, packet))
+    }
 }
+
+/// The type of the packet block, which the enhanced one has replaced.
+const OBSOLETE_PACKET: u32 = 2;
 
 impl Interface {
     /// A time in units of 10^-n seconds, or of 2^-n where the top bit is set.
@@ -542,6 +590,64 @@ mod tests {
             (1, 3_000_000_015),
         ];
         assert_eq!(told, expected);
+    }
+
+    /// What a file says of its packets: whether they have a time, and which, with what is there of them.
+    type Said = (bool, i64, Vec<u8>, usize);
+
+    fn said(file: &[u8]) -> Vec<Said> {
+        let (packets, _, error) = read(file, 50);
+        assert_eq!(error, None);
+        let said = packets.iter().map(|packet| {
+            let at = packet.at.unix_nanoseconds();
+            (packet.is_timed, at, packet.bytes.to_vec(), packet.length)
+        });
+        said.collect()
+    }
+
+    #[test]
+    fn obsolete_packets_have_all_that_enhanced_ones_have() {
+        for is_big in [false, true] {
+            let mut file = pcapng(is_big)[..60].to_vec();
+            let interface_and_drops: [u16; 2] = [0, 3];
+            let mut body: Vec<u8> = interface_and_drops
+                .iter()
+                .flat_map(|number| {
+                    if is_big {
+                        number.to_be_bytes()
+                    } else {
+                        number.to_le_bytes()
+                    }
+                })
+                .collect();
+            for value in [1, 2, 5, 100] {
+                body.extend(number(value, is_big));
+            }
+            body.extend(b"first");
+            file.extend(block(2, is_big, &body));
+            // One that is shorter than it says, and one that is no packet.
+            file.extend(block(2, is_big, &body[..20]));
+            file.extend(block(2, is_big, &body[..12]));
+            let expected = (true, (1 << 32) + 2, b"first".to_vec(), 100);
+            assert_eq!(said(&file), [expected]);
+        }
+    }
+
+    #[test]
+    fn simple_packets_have_the_time_of_the_one_before_and_say_so() {
+        for is_big in [false, true] {
+            let mut file = pcapng(is_big)[..60].to_vec();
+            let simple = block(3, is_big, &[&number(5, is_big)[..], b"first"].concat());
+            file.extend(&simple);
+            file.extend(&pcapng(is_big)[60..]);
+            file.extend(&simple);
+            let said = said(&file);
+            let first = b"first".to_vec();
+            assert_eq!(said[0], (false, 0, first.clone(), 5));
+            assert_eq!(said.len(), 5);
+            assert_eq!(said[4], (false, 3_000_000_015, first, 5));
+            assert!(said[1..4].iter().all(|(is_timed, ..)| *is_timed));
+        }
     }
 
     #[test]

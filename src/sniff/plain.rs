@@ -181,6 +181,7 @@ mod tests {
     fn packet(link: i32, bytes: Vec<u8>) -> Packet {
         Packet {
             at: Moment::from_unix_nanoseconds(7),
+            is_timed: true,
             link,
             length: bytes.len() + 3,
             bytes: bytes.into(),

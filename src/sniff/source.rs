@@ -99,7 +99,8 @@ impl fmt::Debug for Captures {
 
 struct Later {
     path: PathBuf,
-    first: Moment,
+    /// Of its first packet; none where that has none.
+    first: Option<Moment>,
 }
 
 /// Files that are open at once without need.
@@ -136,7 +137,7 @@ impl Captures {
             match &source.head {
                 Some(first) if paths.len() > MOST_OPEN && path.is_file() => captures.later.push(Later {
                     path: path.clone(),
-                    first: first.at,
+                    first: time(first),
                 }),
                 _ => captures.sources.push(source),
             }
@@ -145,11 +146,11 @@ impl Captures {
         Ok(captures)
     }
 
-    /// When the first packet was captured; none where there is none.
+    /// When the first packet was captured; none where there is none, or none of them says so.
     pub fn first_time(&self) -> Option<Moment> {
         let heads = self.sources.iter().filter_map(|source| source.head.as_ref());
-        let heads = heads.map(|packet| packet.at);
-        heads.chain(self.later.iter().map(|later| later.first)).min()
+        let later = self.later.iter().filter_map(|later| later.first);
+        heads.filter_map(time).chain(later).min()
     }
 
     /// The next packet in time, waiting for one for so long.
@@ -225,7 +226,7 @@ impl Captures {
             let heads = self.sources.iter().filter_map(|source| source.head.as_ref());
             let earliest = heads.map(|packet| packet.at).min();
             let is_due = match earliest {
-                Some(earliest) => later.first <= earliest,
+                Some(earliest) => later.first.is_none_or(|first| first <= earliest),
                 None => self.sources.iter().all(|source| source.has_ended),
             };
             if !is_due {
@@ -254,6 +255,11 @@ impl Captures {
             !is_over
         });
     }
+}
+
+/// When a packet was captured, if the capture says so.
+fn time(packet: &Packet) -> Option<Moment> {
+    packet.is_timed.then_some(packet.at)
 }
 
 /// All bytes of the files; none where one of them grows or is a stream.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{
     packets::{Capture, Layout},
-    report::{differences, seen},
+    report::{differences, number, seen},
     sniff::{Place, Sniffed, captures, recording, unpacked},
     tcp::{Link, capture_over, fragmented, segments},
 };
@@ -60,6 +60,10 @@ fn every_layout_of_a_file_has_the_same_report() {
                     big_endian,
                     nanoseconds,
                 },
+                Layout::PcapngObsolete {
+                    big_endian,
+                    nanoseconds,
+                },
             ] {
                 let bytes = capture.write(layout);
                 let file = place.write("capture", &bytes);
@@ -74,6 +78,94 @@ fn every_layout_of_a_file_has_the_same_report() {
         }
     }
     assert!(all.is_empty(), "{}", all.join("\n"));
+}
+
+/// What a report says without the times of packets: all but how long answers took, and what is found out by that.
+fn untimed(report: &Value) -> Value {
+    let mut seen = seen(report);
+    let Some(parts) = seen.as_object_mut() else {
+        panic!("no report: {report}")
+    };
+    parts.retain(|key, _| ["coverage", "patterns", "tables"].contains(&key.as_str()));
+    for pattern in parts["patterns"].as_array_mut().unwrap() {
+        let pattern = pattern.as_object_mut().unwrap();
+        pattern.retain(|key, _| !["latency_us", "repeats"].contains(&key.as_str()));
+    }
+    seen
+}
+
+fn latencies(report: &Value) -> u64 {
+    let patterns = report["patterns"].as_array().unwrap().iter();
+    patterns
+        .map(|pattern| number(&pattern["latency_us"]["count"]))
+        .sum()
+}
+
+const NO_TIME: &str = "have no time (simple packet blocks of pcapng)";
+
+#[test]
+fn packets_without_a_time_count_and_tell_no_latency() {
+    let capture = recording(NAME).capture();
+    let place = Place::new();
+    let file = place.write("timed.pcap", &capture.plain());
+    let timed = place.sniff(&[&file], &[]);
+    assert!(latencies(timed.report()) > 0 && !timed.told().contains(NO_TIME));
+    for big_endian in [false, true] {
+        let file = place.write(
+            "untimed.pcapng",
+            &capture.write(Layout::PcapngSimple { big_endian }),
+        );
+        let before = jiff::Timestamp::now();
+        let sniffed = place.sniff(&[&file], &[]);
+        let report = sniffed.report();
+        let lines = differences(&untimed(timed.report()), &untimed(report));
+        assert!(lines.is_empty(), "{}", lines.join("\n"));
+        assert_eq!(latencies(report), 0);
+        assert!(sniffed.told().contains(NO_TIME), "{}", sniffed.told());
+        for end in ["start", "end"] {
+            let time: jiff::Timestamp = report["window"][end].as_str().unwrap().parse().unwrap();
+            assert!(time >= before, "the {end} of the window is {time}");
+        }
+    }
+}
+
+/// Packets that have none are told at the time of those before them: a window begins with the first one that is known.
+#[test]
+fn a_window_begins_with_the_first_time_that_is_known() {
+    let capture = recording(NAME).capture();
+    let place = Place::new();
+    let half = capture.packets.len() / 2;
+    let part = |packets: &[_], layout| {
+        let part = Capture {
+            packets: packets.to_vec(),
+            ..capture.clone()
+        };
+        part.write(layout)
+    };
+    let untimed = part(
+        &capture.packets[..half],
+        Layout::PcapngSimple { big_endian: false },
+    );
+    let timed = part(&capture.packets[half..], crate::packets::PLAIN);
+    let files = [place.write("0.pcapng", &untimed), place.write("1.pcap", &timed)];
+    let files: Vec<_> = files.iter().map(AsRef::as_ref).collect();
+    let sniffed = place.sniff(&files, &[]);
+    let whole = place.sniff(&[&place.write("whole.pcap", &capture.plain())], &[]);
+    let of = |report: &Value| ["requests", "audited"].map(|key| number(&report["coverage"][key]));
+    assert_eq!(of(sniffed.report()), of(whole.report()));
+    let start: jiff::Timestamp = sniffed.report()["window"]["start"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    let first = capture.packets[half].at / 1_000 * 1_000;
+    assert_eq!(start.as_nanosecond(), i128::from(first));
+    assert_eq!(
+        latencies(sniffed.report()),
+        0,
+        "of connections that had packets without a time"
+    );
+    assert!(sniffed.told().contains(NO_TIME), "{}", sniffed.told());
 }
 
 #[test]

@@ -25,8 +25,31 @@ pub(crate) struct Capture {
 /// How a file is laid out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Layout {
-    Pcap { big_endian: bool, nanoseconds: bool },
-    Pcapng { big_endian: bool, nanoseconds: bool },
+    Pcap {
+        big_endian: bool,
+        nanoseconds: bool,
+    },
+    Pcapng {
+        big_endian: bool,
+        nanoseconds: bool,
+    },
+    /// With the packet blocks of programs from before there were enhanced ones.
+    PcapngObsolete {
+        big_endian: bool,
+        nanoseconds: bool,
+    },
+    /// With simple packet blocks, which have no time; packets are whole.
+    PcapngSimple {
+        big_endian: bool,
+    },
+}
+
+/// What packets stand in.
+#[derive(Clone, Copy, PartialEq)]
+enum Block {
+    Obsolete = 2,
+    Simple = 3,
+    Enhanced = 6,
 }
 
 /// What tcpdump writes.
@@ -74,7 +97,14 @@ impl Capture {
             Layout::Pcapng {
                 big_endian,
                 nanoseconds,
-            } => self.pcapng(&mut Numbers::new(big_endian), nanoseconds),
+            } => self.pcapng(&mut Numbers::new(big_endian), nanoseconds, Block::Enhanced),
+            Layout::PcapngObsolete {
+                big_endian,
+                nanoseconds,
+            } => self.pcapng(&mut Numbers::new(big_endian), nanoseconds, Block::Obsolete),
+            Layout::PcapngSimple { big_endian } => {
+                self.pcapng(&mut Numbers::new(big_endian), false, Block::Simple)
+            }
         }
     }
 
@@ -106,8 +136,8 @@ impl Capture {
         std::mem::take(&mut out.bytes)
     }
 
-    /// A section, one interface that says how fine its clock is, and enhanced packet blocks.
-    fn pcapng(&self, out: &mut Numbers, nanoseconds: bool) -> Vec<u8> {
+    /// A section, one interface that says how fine its clock is, and blocks of packets.
+    fn pcapng(&self, out: &mut Numbers, nanoseconds: bool, kind: Block) -> Vec<u8> {
         out.u32(0x0a0d_0d0a)
             .u32(28)
             .u32(0x1a2b_3c4d)
@@ -130,16 +160,21 @@ impl Capture {
             .u32(32);
         for packet in &self.packets {
             let padding = packet.bytes.len().next_multiple_of(4) - packet.bytes.len();
-            let block = 32 + packet.bytes.len() + padding;
-            let time = packet.at / unit;
-            out.u32(6)
-                .len(block)
-                .u32(0)
-                .u32(short(time >> 32))
-                .u32(short(time & 0xffff_ffff));
-            out.len(packet.bytes.len())
-                .len(packet.length)
-                .bytes(&packet.bytes);
+            let head = if kind == Block::Simple { 16 } else { 32 };
+            let block = head + packet.bytes.len() + padding;
+            out.u32(kind as u32).len(block);
+            match kind {
+                Block::Enhanced => _ = out.u32(0),
+                // The interface, and how many packets were dropped.
+                Block::Obsolete => _ = out.u16(0).u16(u16::MAX),
+                Block::Simple => {}
+            }
+            if kind != Block::Simple {
+                let time = packet.at / unit;
+                out.u32(short(time >> 32)).u32(short(time & 0xffff_ffff));
+                out.len(packet.bytes.len());
+            }
+            out.len(packet.length).bytes(&packet.bytes);
             out.bytes(&[0; 4][..padding]).len(block);
         }
         std::mem::take(&mut out.bytes)

@@ -38,6 +38,10 @@ pub(super) fn of_tls(losses: &Losses) -> impl Iterator<Item = String> {
     })
 }
 
+/// What packets without a time keep from being known.
+pub(super) const OF_UNTIMED: &str = "Packets of these captures have no time (simple packet blocks of pcapng): they are counted at the time \
+    of the packet before them, or of reading where none has one; how long answers took is not known, and rates mean nothing.";
+
 /// Why the node that was named tells nothing.
 pub(super) fn of_contact(trouble: &str) -> String {
     format!(

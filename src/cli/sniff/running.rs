@@ -50,7 +50,7 @@ pub(super) struct Running<'a> {
     bar: Bar,
     /// The window that is being filled.
     window: Bounds,
-    /// The latest time of a packet.
+    /// The latest time of a packet; before there is one, when reading began.
     now: Moment,
     packets_read: u64,
     /// How long nothing has come.
@@ -137,8 +137,14 @@ impl<'a> Running<'a> {
         self.end()
     }
 
-    fn take(&mut self, packet: Packet) {
+    fn take(&mut self, mut packet: Packet) {
         self.silent = Duration::ZERO;
+        if !packet.is_timed {
+            // None of its own: that of the latest one that has one.
+            packet.at = self.now;
+            self.flows.lack_times();
+            self.lasting.insert(notices::OF_UNTIMED.to_owned());
+        }
         if self.captures.begins_anew() && packet.at.since(self.now) > self.args.observer.window {
             self.pass_hole(packet.at);
         } else if packet.at >= self.window.end {
