@@ -10,7 +10,7 @@ use etherparse::{
     ip_number,
 };
 
-use super::{file::Packet, plain};
+use super::{file::Packet, plain::Headers};
 use crate::capture::Moment;
 
 /// What a packet says of a TCP connection.
@@ -64,8 +64,12 @@ const MAX_FRAGMENTS: usize = 256;
 
 impl Packets {
     /// The TCP segment in `packet`; none where there is none, or not all of it yet.
+    #[inline]
     pub fn read(&mut self, packet: Packet) -> Option<Segment> {
-        plain::read(packet).map_or_else(|packet| self.read_any(&packet), Some)
+        match Headers::read(&packet) {
+            Some(headers) => Some(headers.segment(packet)),
+            None => self.read_any(&packet),
+        }
     }
 
     /// The same, of a packet of any kind.

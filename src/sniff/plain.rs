@@ -13,31 +13,6 @@ use super::{
     },
 };
 
-/// The segment of a plain packet; the packet as it is where it is none.
-pub(super) fn read(packet: Packet) -> Result<Segment, Packet> {
-    let bytes = &packet.bytes[..];
-    let network = network(packet.link, bytes).and_then(|at| Network::read(at, bytes));
-    let parts = network.and_then(|network| Some((Transport::read(&network, bytes)?, network)));
-    let Some((transport, network)) = parts else {
-        return Err(packet);
-    };
-    let mut payload = packet.bytes;
-    payload.truncate(network.end);
-    payload.advance(transport.end);
-    Ok(Segment {
-        at: packet.at,
-        from: SocketAddr::new(network.source, transport.ports[0]),
-        to: SocketAddr::new(network.destination, transport.ports[1]),
-        sequence: transport.sequence,
-        acknowledgment: (transport.flags & ACK != 0).then_some(transport.acknowledgment),
-        syn: transport.flags & SYN != 0,
-        fin: transport.flags & FIN != 0,
-        rst: transport.flags & RST != 0,
-        payload,
-        cut: network.cut,
-    })
-}
-
 /// Where the IP header begins, if the link layer says that there is one and has no more to say.
 fn network(link: i32, bytes: &[u8]) -> Option<usize> {
     match link {
@@ -62,24 +37,51 @@ fn is_ip(ether_type: u16) -> bool {
     matches!(ether_type, IPV4 | IPV6)
 }
 
-/// What an IP header says.
-struct Network {
-    source: IpAddr,
-    destination: IpAddr,
-    /// Where what it carries begins and ends, as far as that was captured.
+/// What the headers of IP and TCP say.
+pub(super) struct Headers {
+    from: SocketAddr,
+    to: SocketAddr,
+    sequence: u32,
+    acknowledgment: u32,
+    flags: u8,
+    /// Where the payload begins and ends, as far as it was captured.
     begin: usize,
     end: usize,
     /// Bytes of it that were not captured.
     cut: usize,
 }
 
-impl Network {
-    fn read(at: usize, bytes: &[u8]) -> Option<Self> {
+impl Headers {
+    /// Those of a plain packet; none where it is anything else.
+    #[inline]
+    pub(super) fn read(packet: &Packet) -> Option<Self> {
+        let bytes = &packet.bytes[..];
+        let at = network(packet.link, bytes)?;
         let here = bytes.get(at..)?;
         match here.first()? >> 4 {
             4 => Self::read_v4(at, here),
             6 => Self::read_v6(at, here),
             _ => None,
+        }
+    }
+
+    /// The segment of the packet that they are of.
+    #[inline]
+    pub(super) fn segment(self, packet: Packet) -> Segment {
+        let mut payload = packet.bytes;
+        payload.truncate(self.end);
+        payload.advance(self.begin);
+        Segment {
+            at: packet.at,
+            from: self.from,
+            to: self.to,
+            sequence: self.sequence,
+            acknowledgment: (self.flags & ACK != 0).then_some(self.acknowledgment),
+            syn: self.flags & SYN != 0,
+            fin: self.flags & FIN != 0,
+            rst: self.flags & RST != 0,
+            payload,
+            cut: self.cut,
         }
     }
 
@@ -92,7 +94,7 @@ impl Network {
         }
         let address = |at: usize| Some(Ipv4Addr::from(*header.get(at..)?.first_chunk::<4>()?));
         let total = usize::from(two(header, 2)?);
-        Self::between(address(12)?.into(), address(16)?.into(), at, length, total, here)
+        Self::behind([address(12)?, address(16)?], at, length, total, here)
     }
 
     fn read_v6(at: usize, here: &[u8]) -> Option<Self> {
@@ -102,58 +104,40 @@ impl Network {
         }
         let address = |at: usize| Some(Ipv6Addr::from(*header.get(at..)?.first_chunk::<16>()?));
         let total = 40 + usize::from(two(header, 4)?);
-        Self::between(address(8)?.into(), address(24)?.into(), at, 40, total, here)
+        Self::behind([address(8)?, address(24)?], at, 40, total, here)
     }
 
-    /// None where the lengths leave no room for a header of TCP: large packets of the sender's own machine have none at all.
-    fn between(
-        source: IpAddr,
-        destination: IpAddr,
+    /// The header of TCP behind one of IP of `length` bytes that tells a `total` length. None where the lengths leave no room for it:
+    /// large packets of the sender's own machine have none at all.
+    fn behind<A: Into<IpAddr>>(
+        [source, destination]: [A; 2],
         at: usize,
         length: usize,
         total: usize,
         here: &[u8],
     ) -> Option<Self> {
-        (total >= length + 20).then(|| Self {
-            source,
-            destination,
-            begin: at + length,
-            end: at + total.min(here.len()),
+        let end = total.min(here.len());
+        let tcp = here.get(length..end)?;
+        let header = tcp.first_chunk::<20>()?;
+        let tcp_length = usize::from(header[12] >> 4) * 4;
+        if tcp_length < 20 || tcp_length > tcp.len() {
+            return None;
+        }
+        let four = |at: usize| Some(u32::from_be_bytes(*header.get(at..)?.first_chunk()?));
+        Some(Self {
+            from: SocketAddr::new(source.into(), two(header, 0)?),
+            to: SocketAddr::new(destination.into(), two(header, 2)?),
+            sequence: four(4)?,
+            acknowledgment: four(8)?,
+            flags: header[13],
+            begin: at + length + tcp_length,
+            end: at + end,
             cut: total.saturating_sub(here.len()),
         })
     }
 }
 
 const TCP: u8 = 6;
-
-/// What a TCP header says.
-struct Transport {
-    ports: [u16; 2],
-    sequence: u32,
-    acknowledgment: u32,
-    flags: u8,
-    /// Where it ends.
-    end: usize,
-}
-
-impl Transport {
-    fn read(network: &Network, bytes: &[u8]) -> Option<Self> {
-        let here = bytes.get(network.begin..network.end)?;
-        let header = here.first_chunk::<20>()?;
-        let length = usize::from(header[12] >> 4) * 4;
-        if length < 20 || length > here.len() {
-            return None;
-        }
-        let four = |at: usize| Some(u32::from_be_bytes(*header.get(at..)?.first_chunk()?));
-        Some(Self {
-            ports: [two(header, 0)?, two(header, 2)?],
-            sequence: four(4)?,
-            acknowledgment: four(8)?,
-            flags: header[13],
-            end: network.begin + length,
-        })
-    }
-}
 
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
@@ -233,7 +217,7 @@ mod tests {
                 let [quick, slow] = both(&packet);
                 assert_eq!(quick, slow);
                 all += u32::from(slow.0.is_some());
-                plain += u32::from(read(packet).is_ok());
+                plain += u32::from(Headers::read(&packet).is_some());
             }
         }
         assert!(plain == all && all > 10_000, "{plain} of {all}");
@@ -241,17 +225,18 @@ mod tests {
 
     #[test]
     fn what_is_not_plain_is_left_to_others() {
-        assert!(read(packet(LINK_ETHERNET, ethernet(2, false, b"payload"))).is_err());
+        let is_plain = |bytes: &[u8]| Headers::read(&packet(LINK_ETHERNET, bytes.to_vec())).is_some();
+        assert!(!is_plain(&ethernet(2, false, b"payload")));
         // The first fragment, a later one, UDP, no version of IP that there is.
         for (at, value) in [(20, 0x20), (21, 1), (23, 17), (14, 0x55)] {
             let mut bytes = ethernet(0, false, b"payload");
-            assert!(read(packet(LINK_ETHERNET, bytes.clone())).is_ok());
+            assert!(is_plain(&bytes));
             bytes[at] = value;
-            assert!(read(packet(LINK_ETHERNET, bytes)).is_err(), "{at}");
+            assert!(!is_plain(&bytes), "{at}");
         }
         let mut without_length = ethernet(0, false, b"payload");
         without_length[16..18].fill(0);
-        assert!(read(packet(LINK_ETHERNET, without_length)).is_err());
+        assert!(!is_plain(&without_length));
     }
 
     proptest! {
