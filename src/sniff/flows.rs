@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     hash::{Hash, Hasher},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr, SocketAddrV4},
     sync::Arc,
 };
 
@@ -35,7 +35,8 @@ pub struct Flows {
     /// Connections in which something waits, perhaps.
     waiting: Vec<Ends>,
     now: Moment,
-    looked: Moment,
+    /// When connections are looked at next: told as a time, since every packet asks.
+    next_look: Moment,
     swept: Moment,
     losses: Losses,
     probe: Probe,
@@ -46,25 +47,44 @@ pub struct Flows {
     lacks_times: bool,
 }
 
-/// The client and the server of a connection.
+/// The client and the server of a connection, in as few words as hold them: they are built, hashed and compared for every packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Ends {
-    client: SocketAddr,
-    server: SocketAddr,
+enum Ends {
+    V4(u128),
+    V6([u128; 2], u32),
+}
+
+impl Ends {
+    fn new(client: SocketAddr, server: SocketAddr) -> Self {
+        if let (SocketAddr::V4(client), SocketAddr::V4(server)) = (client, server) {
+            let word = |end: SocketAddrV4| u128::from(end.ip().to_bits()) << 16 | u128::from(end.port());
+            return Self::V4(word(client) << 48 | word(server));
+        }
+        let word = |end: SocketAddr| match end.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+            IpAddr::V6(ip) => ip.to_bits(),
+        };
+        let ports = u32::from(client.port()) << 16 | u32::from(server.port());
+        Self::V6([word(client), word(server)], ports)
+    }
+
+    /// Those of the connection to which `segment` belongs, if its sender is the client (of a request) or the server.
+    fn of(segment: &Segment, direction: Direction) -> Self {
+        match direction {
+            Direction::Request => Self::new(segment.from, segment.to),
+            Direction::Response => Self::new(segment.to, segment.from),
+        }
+    }
 }
 
 impl Hash for Ends {
-    /// In as few pieces as hold an address: each is a step of the hash, for every packet.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        for end in [self.client, self.server] {
-            match end {
-                SocketAddr::V4(end) => {
-                    state.write_u64(u64::from(end.ip().to_bits()) << 16 | u64::from(end.port()));
-                }
-                SocketAddr::V6(end) => {
-                    state.write_u128(end.ip().to_bits());
-                    state.write_u16(end.port());
-                }
+        match self {
+            Self::V4(ends) => state.write_u128(*ends),
+            Self::V6(ends, ports) => {
+                state.write_u128(ends[0]);
+                state.write_u128(ends[1]);
+                state.write_u32(*ports);
             }
         }
     }
@@ -81,7 +101,7 @@ impl Flows {
             next: 0,
             waiting: Vec::new(),
             now: beginning,
-            looked: beginning,
+            next_look: beginning,
             swept: beginning,
             losses: Losses::default(),
             probe: Probe::default(),
@@ -100,13 +120,13 @@ impl Flows {
         };
         self.segments += 1;
         self.has_carried |= !segment.payload.is_empty();
-        let is_new = match self.flows.get_mut(&ends) {
+        match self.flows.get_mut(&ends) {
             Some(flow)
                 if flow.is_followed_by(&segment, direction)
                     || (flow.is_closed() && segment.at.since(flow.last) >= REMEMBERED) =>
             {
                 flow.close(&mut self.losses);
-                true
+                self.open(ends, segment, direction);
             }
             Some(flow) => {
                 let waited = flow.is_waiting();
@@ -114,24 +134,26 @@ impl Flows {
                 if !waited && flow.is_waiting() {
                     self.waiting.push(ends);
                 }
-                self.look();
-                return;
             }
-            None => true,
-        };
-        // Nothing of a connection that ends is of use.
-        if is_new && !segment.rst {
-            self.open(ends, segment, direction);
+            None => self.open(ends, segment, direction),
         }
         self.look();
     }
 
     fn open(&mut self, ends: Ends, segment: Segment, direction: Direction) {
+        // Nothing of a connection that ends is of use.
+        if segment.rst {
+            return;
+        }
         if self.flows.len() >= MAX_CONNECTIONS {
             self.evict();
         }
-        let connection = Arc::new(Connection::recorded(ConnectionId(self.next), ends.client));
-        connection.reaches(ends.server);
+        let (client, server) = match direction {
+            Direction::Request => (segment.from, segment.to),
+            Direction::Response => (segment.to, segment.from),
+        };
+        let connection = Arc::new(Connection::recorded(ConnectionId(self.next), client));
+        connection.reaches(server);
         if self.lacks_times {
             connection.lack_times();
         }
@@ -146,30 +168,28 @@ impl Flows {
 
     /// Client and server, and which of them has sent the segment; none where neither is at one of the ports.
     fn ends(&self, segment: &Segment) -> Option<(Ends, Direction)> {
-        let between = |client, server| Ends { client, server };
-        let of_client = (between(segment.from, segment.to), Direction::Request);
-        let of_server = (between(segment.to, segment.from), Direction::Response);
         let is_server = |address: SocketAddr| self.ports.contains(&address.port());
-        match (is_server(segment.to), is_server(segment.from)) {
-            (true, false) => Some(of_client),
-            (false, true) => Some(of_server),
-            (false, false) => None,
+        let direction = match (is_server(segment.to), is_server(segment.from)) {
+            (true, false) => Direction::Request,
+            (false, true) => Direction::Response,
+            (false, false) => return None,
             // Both: whoever was called first, else whoever is not known as a client.
-            (true, true) => Some(match (segment.syn, segment.acknowledgment) {
-                (true, None) => of_client,
-                (true, Some(_)) => of_server,
-                _ if self.flows.contains_key(&of_server.0) => of_server,
-                _ => of_client,
-            }),
-        }
+            (true, true) => match (segment.syn, segment.acknowledgment) {
+                (true, None) => Direction::Request,
+                (true, Some(_)) => Direction::Response,
+                _ if self.flows.contains_key(&Ends::of(segment, Direction::Response)) => Direction::Response,
+                _ => Direction::Request,
+            },
+        };
+        Some((Ends::of(segment, direction), direction))
     }
 
     /// Gives up what has been waited for long enough, and forgets what has ended long ago.
     fn look(&mut self) {
-        if self.now.since(self.looked) < LOOK {
+        if self.now < self.next_look {
             return;
         }
-        self.looked = self.now;
+        self.next_look = self.now.after(LOOK);
         let mut waiting = std::mem::take(&mut self.waiting);
         let mut bytes = 0;
         waiting.retain(|ends| {
