@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cqlens_proto::{cutter::Framing, envelope::Direction};
 
 use super::{
@@ -96,6 +97,11 @@ impl Half {
         } else {
             Place::Strange
         }
+    }
+
+    /// Whether nothing waits, nothing has ended, and nobody has waited for what was not captured.
+    fn is_quiet(&self) -> bool {
+        self.order.is_quiet() && self.strange.is_none() && !self.is_absent
     }
 
     /// The number after the last byte that was sent, if that is not the next one to be told.
@@ -202,6 +208,39 @@ impl Flow {
         self.state == State::Closed
     }
 
+    /// Whether `segment` is what nearly all are: its bytes, if it has any, are the next ones, what it answers has been told, and nothing waits.
+    #[inline]
+    pub(super) fn goes_on_with(&self, segment: &Segment, direction: Direction) -> bool {
+        let (own, other) = match direction {
+            Direction::Request => (&self.client, &self.server),
+            Direction::Response => (&self.server, &self.client),
+        };
+        let is_answered = |(next, acknowledgment)| (1 - WINDOW..=0).contains(&distance(next, acknowledgment));
+        !(segment.syn || segment.fin || segment.rst)
+            && self.state == State::Open
+            && own.is_seen
+            && own.is_quiet()
+            && other.is_quiet()
+            && own.order.next() == Some(segment.sequence)
+            && other
+                .order
+                .next()
+                .zip(segment.acknowledgment)
+                .is_some_and(is_answered)
+    }
+
+    /// Takes a segment with which it [goes on](Flow::goes_on_with): the same as [`Flow::take`], in fewer steps.
+    #[inline]
+    pub(super) fn go_on(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
+        self.last = self.last.max(segment.at);
+        let length = segment.payload.len() + segment.cut;
+        if length > 0 {
+            let (own, _) = self.halves(direction);
+            own.order.pass(length);
+            self.tell(direction, segment.payload, segment.cut, segment.at, losses);
+        }
+    }
+
     /// Takes a segment of one of its directions.
     pub(super) fn take(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
         self.last = self.last.max(segment.at);
@@ -253,7 +292,7 @@ impl Flow {
             let (own, other) = self.halves(direction);
             let may_pass = other.order.has_told(acknowledgment);
             if let Some(part) = own.order.take(part, may_pass) {
-                self.tell(direction, part, losses);
+                self.tell(direction, part.bytes, part.cut, part.at, losses);
             }
         }
         if self.is_waiting() {
@@ -290,8 +329,9 @@ impl Flow {
         }
     }
 
-    /// Hands on bytes that are in order.
-    fn tell(&mut self, direction: Direction, part: Part, losses: &mut Losses) {
+    /// Hands on bytes that are in order, and `cut` that follow them and are not there.
+    #[inline]
+    fn tell(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
         let known = &mut self.known;
         if known.encoding.is_none()
             && let Framing::Segments(encoding) = self.connection.negotiated.framing()
@@ -304,13 +344,13 @@ impl Flow {
         };
         let Some(side) = &mut half.side else { return };
         let mut taken = Ok(());
-        losses.seen_bytes += part.bytes.len() as u64;
-        if !part.bytes.is_empty() {
-            taken = side.take(part.bytes, part.at, known, losses);
+        losses.seen_bytes += bytes.len() as u64;
+        if !bytes.is_empty() {
+            taken = side.take(bytes, at, known, losses);
         }
-        if part.cut > 0 {
-            losses.cut_bytes += part.cut as u64;
-            side.skip(part.cut, part.at, losses);
+        if cut > 0 {
+            losses.cut_bytes += cut as u64;
+            side.skip(cut, at, losses);
         }
         if let Err(hopeless) = taken {
             self.turn_opaque(hopeless, losses);
@@ -346,7 +386,7 @@ impl Flow {
                     if is_alone {
                         self.miss_until(opposite(direction), part.acknowledgment, part.at, losses);
                     }
-                    self.tell(direction, part, losses);
+                    self.tell(direction, part.bytes, part.cut, part.at, losses);
                     has_told = true;
                 }
             }
@@ -496,3 +536,6 @@ fn opposite(direction: Direction) -> Direction {
         Direction::Response => Direction::Request,
     }
 }
+
+#[cfg(test)]
+mod tests;

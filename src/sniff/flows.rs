@@ -121,6 +121,9 @@ impl Flows {
         self.segments += 1;
         self.has_carried |= !segment.payload.is_empty();
         match self.flows.get_mut(&ends) {
+            Some(flow) if flow.goes_on_with(&segment, direction) => {
+                flow.go_on(segment, direction, &mut self.losses);
+            }
             Some(flow)
                 if flow.is_followed_by(&segment, direction)
                     || (flow.is_closed() && segment.at.since(flow.last) >= REMEMBERED) =>

@@ -75,6 +75,7 @@ impl Side {
     ///
     /// # Errors
     /// It is of no use to go on.
+    #[inline]
     pub(super) fn take(
         &mut self,
         bytes: Bytes,
@@ -88,6 +89,7 @@ impl Side {
         }
     }
 
+    #[inline]
     fn offer(
         &mut self,
         bytes: Bytes,

@@ -126,6 +126,16 @@ impl Order {
         }
     }
 
+    /// Whether nothing waits, and the sender has not said where its last byte is.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.waiting.is_empty() && self.end.is_none()
+    }
+
+    /// Moves on over `length` bytes that come out as they came in: the next ones, while nothing waits.
+    pub(super) fn pass(&mut self, length: usize) {
+        self.next = self.next.map(|next| next.wrapping_add(low(length)));
+    }
+
     /// The bytes of `part`, if they are the next ones; else they wait, as far as they are new.
     pub(super) fn take(&mut self, part: Part, may_pass: bool) -> Option<Part> {
         let mut part = part;
