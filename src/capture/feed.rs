@@ -10,7 +10,7 @@ use bytes::Bytes;
 use cqlens_proto::{
     compress::Compression,
     cutter::{Cut, Cutter, Framing, Opaque, OpcodeCounts, Skipped},
-    envelope::Direction,
+    envelope::{Direction, Opcode},
     segment::Encoding,
 };
 
@@ -61,7 +61,41 @@ impl Feed {
     ///
     /// # Errors
     /// The bytes that are no envelopes or segments. They are not handed over; the next call is [`Feed::resume`].
-    pub fn offer(&mut self, mut bytes: Bytes, at: Moment) -> Result<(), Stray> {
+    #[inline]
+    pub fn offer(&mut self, bytes: Bytes, at: Moment) -> Result<(), Stray> {
+        match self.cutter.cut_whole(&bytes) {
+            Some(opcode) => {
+                self.offer_whole(bytes, opcode, at);
+                Ok(())
+            }
+            None => self.offer_any(bytes, at),
+        }
+    }
+
+    /// Hands one whole envelope over.
+    #[inline]
+    fn offer_whole(&mut self, bytes: Bytes, opcode: Opcode, at: Moment) {
+        let after_gap = std::mem::take(&mut self.gap).then(|| Box::new(self.opcodes));
+        self.queue.wait_and_offer(Capture {
+            connection: Arc::clone(&self.connection),
+            direction: self.direction,
+            at,
+            hole: 0,
+            bytes,
+            boundary: Some((0, Framing::Envelopes)),
+            begun: self.begun,
+            after_gap,
+            request_gaps: self.connection.request_gaps(),
+        });
+        self.begun += 1;
+        self.opcodes.add(opcode);
+        if self.direction == Direction::Request {
+            self.connection.count_requests(1);
+        }
+    }
+
+    /// Hands bytes of any kind over.
+    fn offer_any(&mut self, mut bytes: Bytes, at: Moment) -> Result<(), Stray> {
         let cut = self.cutter.cut(&bytes);
         let stray = cut.opaque.map(|reason| Stray {
             rest: bytes.split_off(cut.opaque_at),

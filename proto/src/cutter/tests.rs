@@ -344,3 +344,64 @@ fn a_startup_that_claims_megabytes_is_not_kept() {
     cutter.cut(&[0; 100_000]);
     assert!(cutter.startup.is_none());
 }
+
+/// A cutter that has passed `before` and, where the other direction matters, knows of a PREPARE.
+fn after(direction: Direction, before: &[u8], expects_prepared: bool) -> Cutter {
+    let negotiated = Arc::new(Negotiated::new());
+    if expects_prepared {
+        negotiated.expect_prepared(StreamId(1));
+    }
+    let mut cutter = Cutter::new(direction, negotiated);
+    cutter.cut(before);
+    cutter
+}
+
+#[test]
+fn a_whole_envelope_is_cut_as_any_chunk_is_or_not_at_all() {
+    let mut whole = OpcodeCounts::default();
+    let versions = [3, 4, 5, 6, 65, 66, 7].map(Version::from_number);
+    let chunks = versions.into_iter().flat_map(|version| {
+        (0..20).flat_map(move |opcode| {
+            [Direction::Request, Direction::Response].map(|to| envelope(version, to, Opcode(opcode), b"body"))
+        })
+    });
+    for chunk in chunks {
+        let mut longer = chunk.clone();
+        longer.push(4);
+        let parts = [
+            &chunk[..],
+            &longer,
+            &chunk.repeat(2),
+            &chunk[..chunk.len() - 1],
+            &chunk[..8],
+            &[],
+        ];
+        for direction in [Direction::Request, Direction::Response] {
+            let other = envelope(Version::V4, direction, Opcode::EVENT, b"other");
+            for (before, expects_prepared) in [(0, false), (0, true), (5, false), (11, true), (14, false)] {
+                for part in parts {
+                    let mut one = after(direction, &other[..before], expects_prepared);
+                    let mut any = after(direction, &other[..before], expects_prepared);
+                    let cut = match one.cut_whole(part) {
+                        None => one.cut(part),
+                        Some(opcode) => {
+                            whole.add(opcode);
+                            let mut cut = Cut {
+                                first_boundary: Some(0),
+                                framing: Some(Framing::Envelopes),
+                                ..Cut::default()
+                            };
+                            cut.envelopes.add(opcode);
+                            cut
+                        }
+                    };
+                    assert_eq!(cut, any.cut(part), "{direction:?}: {part:?}");
+                    assert_eq!(format!("{one:?}"), format!("{any:?}"), "{direction:?}: {part:?}");
+                }
+            }
+        }
+    }
+    // Six known versions; at the beginning and behind an envelope, and requests also where an answer to a PREPARE is expected.
+    assert_eq!((whole.of(Opcode::EXECUTE), whole.of(Opcode::RESULT)), (30, 30));
+    assert_eq!((whole.of(Opcode::STARTUP), whole.of(Opcode::PREPARE)), (12, 12));
+}
