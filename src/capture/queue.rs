@@ -3,7 +3,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -113,17 +113,11 @@ struct Coming {
 }
 
 impl Recorded {
-    /// Whether there was room for the capture; it is given back where there was none.
-    fn push(&self, capture: Capture, room: usize) -> Result<(), Capture> {
-        let weight = weight(capture.bytes.len());
-        let mut coming = lock(&self.coming);
+    /// What comes, if there is room in it for as much as `weight`.
+    fn with_room_for(&self, weight: usize, room: usize) -> Option<MutexGuard<'_, Coming>> {
+        let coming = lock(&self.coming);
         // What is larger than all the room goes through an empty line.
-        if coming.weight > 0 && coming.weight + weight > room {
-            return Err(capture);
-        }
-        coming.weight += weight;
-        coming.captures.push_back(capture);
-        Ok(())
+        (coming.weight == 0 || coming.weight + weight <= room).then_some(coming)
     }
 
     fn pop(&self) -> Option<Capture> {
@@ -144,6 +138,13 @@ impl Recorded {
 
     fn waiting_bytes(&self) -> usize {
         lock(&self.coming).weight
+    }
+}
+
+impl Coming {
+    fn push(&mut self, weight: usize, capture: Capture) {
+        self.weight += weight;
+        self.captures.push_back(capture);
     }
 }
 
@@ -240,10 +241,13 @@ impl Queue {
 
     /// Hands a capture over as soon as there is room for it: for those who are in nobody's way. Of what they hand over as much may wait as
     /// [`Limits::bytes`] say, and as much again is being looked at.
-    pub(super) fn wait_and_offer(&self, mut capture: Capture) {
+    pub(super) fn wait_and_offer(&self, capture: Capture) {
         let line = self.line_of(capture.connection.id);
-        while let Err(refused) = line.recorded.push(capture, self.room) {
-            capture = refused;
+        let weight = weight(capture.bytes.len());
+        loop {
+            if let Some(mut coming) = line.recorded.with_room_for(weight, self.room) {
+                return coming.push(weight, capture);
+            }
             std::thread::sleep(FULL);
         }
     }
@@ -307,7 +311,7 @@ const RESERVED_PART: usize = 8;
 /// How long to wait where there is no room: an auditor empties a good part of its line meanwhile.
 const FULL: std::time::Duration = std::time::Duration::from_micros(200);
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing that holds these locks can panic; a poisoned one would hold whole counts all the same.
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
@@ -391,15 +395,23 @@ mod tests {
     fn no_more_comes_than_there_is_room_for_until_somebody_takes_it() {
         let recorded = Recorded::default();
         let room = 10 * weight(100);
+        let push = |number: u64, length: usize| {
+            let coming = recorded.with_room_for(weight(length), room);
+            let is_room = coming.is_some();
+            if let Some(mut coming) = coming {
+                coming.push(weight(length), capture(number, length));
+            }
+            is_room
+        };
         for number in 0..10 {
-            assert!(recorded.push(capture(number, 100), room).is_ok());
+            assert!(push(number, 100));
         }
-        assert_eq!(recorded.push(capture(10, 0), room).unwrap_err().begun, 10);
+        assert!(!push(10, 0));
         assert_eq!(recorded.waiting_bytes(), room);
         assert_eq!(recorded.pop().unwrap().begun, 0);
         // Alone it has room, however large it is.
-        assert!(recorded.push(capture(10, 2 * room), room).is_ok());
-        assert!(recorded.push(capture(11, 0), room).is_err());
+        assert!(push(10, 2 * room));
+        assert!(!push(11, 0));
         assert_eq!(recorded.len(), 10);
     }
 }
