@@ -159,14 +159,10 @@ impl Captures {
         if let [only] = &mut self.sources[..]
             && self.later.is_empty()
             && only.has_given
+            && let Some(packet) = only.at_hand()
         {
-            if !only.fill(patience) {
-                return Next::Nothing;
-            }
-            if let Some(packet) = only.head.take() {
-                self.begins_anew = false;
-                return Next::Packet(packet);
-            }
+            self.begins_anew = false;
+            return Next::Packet(packet);
         }
         self.next_of_all(patience)
     }
@@ -332,6 +328,14 @@ impl Source {
     /// Whether it has given packets and has more.
     fn is_under_way(&self) -> bool {
         self.has_given && self.head.is_some()
+    }
+
+    /// The next packet, if it has been read. What is wrong with it is found again by whoever [fills](Source::fill).
+    fn at_hand(&mut self) -> Option<Packet> {
+        if self.head.is_none() && !self.has_ended {
+            return self.records.next_packet().ok().flatten();
+        }
+        self.head.take()
     }
 
     fn wait_for_first(&mut self, options: &Options) -> Result<(), OpenError> {
