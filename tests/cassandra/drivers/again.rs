@@ -1,4 +1,4 @@
-//! What a second attempt changes about a verdict, and what it does not.
+//! What a second attempt, or a way past the proxy, changes about a verdict, and what it does not.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::support::driver::Compression;
 
 use super::mode::Mode;
 use super::place::Place;
-use super::programs::{Dialect, Program};
+use super::programs::{Dialect, Leaves, Program};
 use super::run::{Job, Line, Outcome, Seen};
 use super::table::Table;
 
@@ -17,7 +17,7 @@ fn program() -> Program {
         version: "1",
         command: Vec::new(),
         dialects: Vec::new(),
-        connects_to_advertised_address: false,
+        leaves: Leaves::Never,
         is_short_lived: false,
     }
 }
@@ -111,4 +111,30 @@ fn what_differs_is_done_again_once_and_the_baseline_first() {
     assert!(table.doubtful().is_some_and(|job| job.is_same(&cluster)));
     table.add([seen(cluster, true, None)]);
     assert!(table.differs(&cluster) && table.doubtful().is_none());
+}
+
+#[test]
+fn a_driver_may_leave_a_proxy_that_changes_nothing_where_it_believes_the_node() {
+    let may = |leaves, mode, outage| {
+        let program = Program { leaves, ..program() };
+        let place = Place::OneNode;
+        let run = seen(
+            Job {
+                place,
+                ..job(&program, mode)
+            },
+            false,
+            None,
+        );
+        Seen { outage, ..run }.may_go_around()
+    };
+    for (leaves, in_session, in_outage) in [
+        (Leaves::Never, false, false),
+        (Leaves::AfterOutage, false, true),
+        (Leaves::AtOnce, true, true),
+    ] {
+        assert_eq!(may(leaves, Mode::Passthrough, false), in_session, "{leaves:?}");
+        assert_eq!(may(leaves, Mode::Passthrough, true), in_outage, "{leaves:?}");
+        assert!(!may(leaves, Mode::Cluster, false) && !may(leaves, Mode::Cluster, true));
+    }
 }

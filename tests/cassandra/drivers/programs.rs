@@ -19,11 +19,19 @@ pub(super) struct Program {
     pub(super) command: Vec<String>,
     /// The ways to speak that it has, the most telling first.
     pub(super) dialects: Vec<Dialect>,
-    /// It leaves its contact point for the `rpc_address` in that node's `system.local`, also where there is only one node: only who
-    /// rewrites that address stays in between.
-    pub(super) connects_to_advertised_address: bool,
+    pub(super) leaves: Leaves,
     /// It is no long-lived client: it cannot look on while a node is down.
     pub(super) is_short_lived: bool,
+}
+
+/// When it leaves its contact point for the `rpc_address` in that node's `system.local`, also where there is only one node: only who
+/// rewrites that address stays in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaves {
+    Never,
+    /// Once its control connection was lost and is there again.
+    AfterOutage,
+    AtOnce,
 }
 
 /// Version and compression.
@@ -96,7 +104,7 @@ fn python() -> Result<Program, Missing> {
         version: "3.30.1",
         command: Driver::python("matrix.py")?.command().to_vec(),
         dialects: [dialects(spoken), vec![NEGOTIATED]].concat(),
-        connects_to_advertised_address: false,
+        leaves: Leaves::Never,
         is_short_lived: false,
     })
 }
@@ -108,7 +116,9 @@ fn gocql_1() -> Result<Program, Missing> {
         version: "1.7.0",
         command: Driver::go_tagged("matrix", "gocql1")?.command().to_vec(),
         dialects: dialects(&[(4, &[Snappy, Plain]), (3, &[Snappy, Plain])]),
-        connects_to_advertised_address: false,
+        // It then reads the ring anew, takes the address that it finds for a new one of the node's, and drops the one that it was
+        // told (`refreshRing`). gocql 2 keeps that.
+        leaves: Leaves::AfterOutage,
         is_short_lived: false,
     })
 }
@@ -125,7 +135,7 @@ fn gocql_2() -> Result<Program, Missing> {
         version: "2.1.2",
         command: Driver::go("matrix")?.command().to_vec(),
         dialects: [dialects(spoken), vec![NEGOTIATED]].concat(),
-        connects_to_advertised_address: false,
+        leaves: Leaves::Never,
         is_short_lived: false,
     })
 }
@@ -173,7 +183,7 @@ fn java() -> Result<Program, Missing> {
             vec![NEGOTIATED],
         ]
         .concat(),
-        connects_to_advertised_address: false,
+        leaves: Leaves::Never,
         is_short_lived: false,
     })
 }
@@ -199,7 +209,7 @@ fn node() -> Result<Program, Missing> {
         command: vec!["env".to_owned(), modules, "node".to_owned(), program],
         // It compresses nothing and knows no version 5; what it negotiates begins at 66.
         dialects: [dialects(&[(4, &[Plain]), (3, &[Plain])]), vec![NEGOTIATED]].concat(),
-        connects_to_advertised_address: false,
+        leaves: Leaves::Never,
         is_short_lived: false,
     })
 }
@@ -236,7 +246,7 @@ fn rust() -> Result<Program, Missing> {
         version: "1.9.0",
         command: vec![text(&folder.join("matrix"))],
         dialects: dialects(&[(4, &[Lz4, Plain, Snappy])]),
-        connects_to_advertised_address: true,
+        leaves: Leaves::AtOnce,
         is_short_lived: false,
     })
 }
@@ -250,7 +260,7 @@ fn cqlsh() -> Result<Program, Missing> {
         command: driver.command().to_vec(),
         // It compresses where it finds the package for it.
         dialects: [vec![NEGOTIATED], dialects(&[(5, &[Plain]), (4, &[Plain])])].concat(),
-        connects_to_advertised_address: false,
+        leaves: Leaves::Never,
         is_short_lived: true,
     })
 }
@@ -265,7 +275,7 @@ fn cpp() -> Result<Program, Missing> {
         command: driver.command().to_vec(),
         // It compresses nothing and knows no version 5.
         dialects: dialects(&[(4, &[Plain]), (3, &[Plain])]),
-        connects_to_advertised_address: false,
+        leaves: Leaves::Never,
         is_short_lived: false,
     })
 }

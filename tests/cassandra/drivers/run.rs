@@ -15,7 +15,7 @@ use crate::support::process::Supervised;
 use super::certificates::Certificates;
 use super::mode::{Front, Mode};
 use super::place::Place;
-use super::programs::{Dialect, Program};
+use super::programs::{Dialect, Leaves, Program};
 use super::sockets::Watch;
 
 /// Far beyond what a run takes on a busy machine (about 20 s).
@@ -81,15 +81,24 @@ impl Job<'_> {
 
     /// A driver that goes to the node's own address, without the certificate that only the node asks for, gets nowhere.
     pub(super) fn is_pointless(&self) -> bool {
-        let believes_the_node = self.program.connects_to_advertised_address;
-        believes_the_node && (self.mode, self.place) == (Mode::Passthrough, Place::Tls)
+        let leaves = self.program.leaves == Leaves::AtOnce;
+        leaves && (self.mode, self.place) == (Mode::Passthrough, Place::Tls)
     }
+}
 
+impl Seen<'_> {
     /// Where a proxy that changes nothing cannot help it: other nodes, and a node's own idea of its address, lead past it.
     pub(super) fn may_go_around(&self) -> bool {
-        let believes_the_node = self.program.connects_to_advertised_address;
-        self.mode == Mode::Direct
-            || self.mode == Mode::Passthrough && (self.place == Place::Ring || believes_the_node)
+        let leaves = match self.job.program.leaves {
+            Leaves::Never => false,
+            Leaves::AfterOutage => self.outage,
+            Leaves::AtOnce => true,
+        };
+        match self.job.mode {
+            Mode::Direct => true,
+            Mode::Passthrough => self.job.place == Place::Ring || leaves,
+            Mode::Cluster => false,
+        }
     }
 }
 

@@ -86,7 +86,7 @@ impl<'a> Table<'a> {
             ),
             (
                 runs.iter()
-                    .filter(|run| !run.gone_around.is_empty() && !run.job.may_go_around())
+                    .filter(|run| !run.gone_around.is_empty() && !run.may_go_around())
                     .count(),
                 "runs around cqlens",
             ),
@@ -99,7 +99,7 @@ impl<'a> Table<'a> {
         );
         if runs
             .iter()
-            .any(|run| !run.gone_around.is_empty() && run.job.may_go_around())
+            .any(|run| !run.gone_around.is_empty() && run.may_go_around())
         {
             words.push("around cqlens".to_owned());
         }
@@ -197,7 +197,7 @@ impl<'a> Table<'a> {
             } else {
                 self.differences(run)
             };
-            if !run.gone_around.is_empty() && !run.job.may_go_around() {
+            if !run.gone_around.is_empty() && !run.may_go_around() {
                 of_run.push(format!("connected to {:?} past cqlens", run.gone_around));
             }
             complaints.extend(of_run.into_iter().map(|what| {
