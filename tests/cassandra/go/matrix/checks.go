@@ -501,6 +501,8 @@ func reconnect(app *application) interface{} {
 	reached("ready")
 	app.stage("restarted")
 	eventually("reads", func() bool { return app.session.Query("SELECT name FROM t WHERE id = 1").Exec() == nil })
+	// It comes back on its own, and only then does the driver ask where the nodes are.
+	eventually("the control connection", func() bool { return agree(app.session) == nil })
 	passed("reconnected", app.rows("SELECT name FROM t WHERE id = 1"))
 	reached("restarted")
 	return nil
