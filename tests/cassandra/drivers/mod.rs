@@ -294,8 +294,12 @@ fn repeat<'a>(table: &mut Table<'a>, placed: &[(Place, Vec<Front>)], certificate
         }
     };
     let (at_least, one_in) = AGAIN;
-    for _ in 0..at_least.max(table.runs() / one_in) {
-        let Some(job) = table.doubtful() else { return };
+    let mut left = at_least.max(table.runs() / one_in);
+    while let Some(job) = table.doubtful() {
+        if !job.may_hurry() {
+            let Some(fewer) = left.checked_sub(1) else { return };
+            left = fewer;
+        }
         println!("again, because of\n{}", table.complaints().join("\n"));
         table.add([run(job)]);
         if table.differs(&job) && job.mode != Mode::Direct {
