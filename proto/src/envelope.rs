@@ -252,6 +252,28 @@ impl Flags {
     }
 }
 
+const REQUESTS: [Opcode; 8] = [
+    Opcode::STARTUP,
+    Opcode::OPTIONS,
+    Opcode::QUERY,
+    Opcode::PREPARE,
+    Opcode::EXECUTE,
+    Opcode::REGISTER,
+    Opcode::BATCH,
+    Opcode::AUTH_RESPONSE,
+];
+
+const RESPONSES: [Opcode; 8] = [
+    Opcode::ERROR,
+    Opcode::READY,
+    Opcode::AUTHENTICATE,
+    Opcode::SUPPORTED,
+    Opcode::RESULT,
+    Opcode::EVENT,
+    Opcode::AUTH_CHALLENGE,
+    Opcode::AUTH_SUCCESS,
+];
+
 /// The 9 bytes before a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
@@ -270,6 +292,24 @@ pub struct Header {
 }
 
 impl Header {
+    /// Whether versions 3 to 5 of the specification have it: an opcode and flags that its direction sends, and a stream id that goes with
+    /// them. For bytes that nothing else speaks for.
+    pub fn is_specified(&self) -> bool {
+        let (flag, has_opcode) = match self.direction {
+            Direction::Request => (Flags::USE_BETA, REQUESTS.contains(&self.opcode)),
+            Direction::Response => (Flags::WARNING, RESPONSES.contains(&self.opcode)),
+        };
+        let flags = flag
+            .with(Flags::COMPRESSED)
+            .with(Flags::TRACING)
+            .with(Flags::CUSTOM_PAYLOAD);
+        let has_stream = match self.opcode {
+            Opcode::EVENT => self.stream_id == StreamId::EVENT,
+            _ => self.stream_id.0 >= 0,
+        };
+        self.version.is_known() && self.flags.without(flags) == Flags::NONE && has_opcode && has_stream
+    }
+
     /// The header of a request, without flags; the length is filled in when an envelope is encoded.
     pub const fn request(version: Version, stream_id: StreamId, opcode: Opcode) -> Header {
         Header {

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use cqlens_proto::{
     compress::{Compression, decompress_body},
     cutter::Framing,
-    envelope::{Direction, Envelope, Flags, HEADER_LEN, Header, Opcode, StreamId, Version},
+    envelope::{Direction, Envelope, Flags, HEADER_LEN, Header, Opcode, Version},
     message::{BatchQuery, Extensions, Request, Response},
     segment::{self, Encoding, SegmentHeader, TRAILER_LEN},
 };
@@ -377,59 +377,12 @@ fn begins_header(bytes: &[u8], direction: Direction, version: Option<Version>) -
 
 /// Whether it can be the header of an envelope of that direction.
 fn is_plausible(header: &Header, direction: Direction, version: Option<Version>) -> bool {
-    let (flags, opcodes) = match direction {
-        Direction::Request => (
-            Flags::COMPRESSED
-                .with(Flags::TRACING)
-                .with(Flags::CUSTOM_PAYLOAD)
-                .with(Flags::USE_BETA),
-            &REQUESTS[..],
-        ),
-        Direction::Response => (
-            Flags::COMPRESSED
-                .with(Flags::TRACING)
-                .with(Flags::CUSTOM_PAYLOAD)
-                .with(Flags::WARNING),
-            &RESPONSES[..],
-        ),
-    };
-    let is_event = header.opcode == Opcode::EVENT;
-    let stream_fits = if is_event {
-        header.stream_id == StreamId::EVENT
-    } else {
-        header.stream_id.0 >= 0
-    };
-    header.version.is_known()
+    header.is_specified()
         && version.is_none_or(|version| version == header.version)
         && header.direction == direction
-        && header.flags.without(flags) == Flags::NONE
-        && stream_fits
-        && opcodes.contains(&header.opcode)
         && header.body_len <= MAX_BODY
         && (!header.version.uses_segments() || BEFORE_SEGMENTS.contains(&header.opcode))
 }
-
-const REQUESTS: [Opcode; 8] = [
-    Opcode::STARTUP,
-    Opcode::OPTIONS,
-    Opcode::QUERY,
-    Opcode::PREPARE,
-    Opcode::EXECUTE,
-    Opcode::REGISTER,
-    Opcode::BATCH,
-    Opcode::AUTH_RESPONSE,
-];
-
-const RESPONSES: [Opcode; 8] = [
-    Opcode::ERROR,
-    Opcode::READY,
-    Opcode::AUTHENTICATE,
-    Opcode::SUPPORTED,
-    Opcode::RESULT,
-    Opcode::EVENT,
-    Opcode::AUTH_CHALLENGE,
-    Opcode::AUTH_SUCCESS,
-];
 
 /// In version 5, what is said before there are segments.
 const BEFORE_SEGMENTS: [Opcode; 6] = [
@@ -528,6 +481,7 @@ mod tests {
     use bytes::BytesMut;
     use cqlens_proto::{
         compress::encode_compressed,
+        envelope::StreamId,
         message::{Consistency, Dialect, Extras, Query, QueryParameters},
     };
     use proptest::{collection::vec, prelude::*};

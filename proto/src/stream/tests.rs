@@ -417,11 +417,13 @@ fn an_envelope_in_several_segments_with_a_hole_is_skipped() {
 
 #[test]
 fn what_is_no_envelope_is_not_read_out_of_a_torn_segment() {
-    let changes: [fn(&mut Header); 4] = [
+    let changes: [fn(&mut Header); 6] = [
         |header| header.version = Version::V4,
         |header| header.direction = Direction::Request,
         |header| header.opcode = Opcode(0x77),
+        |header| header.opcode = Opcode::QUERY,
         |header| header.flags = Flags(0x80),
+        |header| header.stream_id = StreamId(-2),
     ];
     for change in changes {
         let mut no_envelope = response(Version::V5, 2, b"no envelope");
