@@ -75,18 +75,9 @@ impl Feed {
     /// Hands one whole envelope over.
     #[inline]
     fn offer_whole(&mut self, bytes: Bytes, opcode: Opcode, at: Moment) {
-        let after_gap = std::mem::take(&mut self.gap).then(|| Box::new(self.opcodes));
-        self.queue.wait_and_offer(Capture {
-            connection: Arc::clone(&self.connection),
-            direction: self.direction,
-            at,
-            hole: 0,
-            bytes,
-            boundary: Some((0, Framing::Envelopes)),
-            begun: self.begun,
-            after_gap,
-            request_gaps: self.connection.request_gaps(),
-        });
+        let boundary = Some((0, Framing::Envelopes));
+        self.queue.wait_and_offer(self.capture(bytes, boundary, None, at));
+        self.gap = false;
         self.begun += 1;
         self.opcodes.add(opcode);
         if self.direction == Direction::Request {
@@ -106,7 +97,8 @@ impl Feed {
             .zip(cut.framing)
             .filter(|(at, _)| *at < bytes.len() || stray.is_none());
         if !bytes.is_empty() {
-            self.hand_over(bytes, boundary, &cut, at);
+            let capture = self.capture(bytes, boundary, Some(&cut.envelopes_before_boundary), at);
+            self.queue.wait_and_offer(capture);
         }
         self.count(&cut);
         self.gap &= boundary.is_none();
@@ -126,7 +118,10 @@ impl Feed {
         let hides = self.cutter_framing() == Framing::Segments(Encoding::Lz4);
         // What has come of an envelope tells what it was, wherever the hole ends; of a compressed segment it tells nothing.
         if skipped == Skipped::InBody || (has_begun && !hides && !self.gap) {
-            self.hand_over_hole(length, &Cut::default(), at);
+            self.queue.wait_and_offer(Capture {
+                hole: length,
+                ..self.capture(Bytes::new(), None, None, at)
+            });
         }
         match skipped {
             Skipped::InBody => {}
@@ -179,22 +174,19 @@ impl Feed {
         }
     }
 
-    fn hand_over_hole(&self, hole: usize, cut: &Cut, at: Moment) {
-        let capture = Capture {
-            hole,
-            ..self.capture(Bytes::new(), None, cut, at)
-        };
-        self.queue.wait_and_offer(capture);
-    }
-
-    fn hand_over(&self, bytes: Bytes, boundary: Option<(usize, Framing)>, cut: &Cut, at: Moment) {
-        self.queue.wait_and_offer(self.capture(bytes, boundary, cut, at));
-    }
-
-    fn capture(&self, bytes: Bytes, boundary: Option<(usize, Framing)>, cut: &Cut, at: Moment) -> Capture {
+    /// What is handed over of `bytes`: with envelopes that begin in them `before` the boundary, if there are any.
+    fn capture(
+        &self,
+        bytes: Bytes,
+        boundary: Option<(usize, Framing)>,
+        before: Option<&OpcodeCounts>,
+        at: Moment,
+    ) -> Capture {
         let after_gap = self.gap.then(|| {
             let mut opcodes = Box::new(self.opcodes);
-            opcodes.merge(&cut.envelopes_before_boundary);
+            if let Some(before) = before {
+                opcodes.merge(before);
+            }
             opcodes
         });
         Capture {
@@ -204,7 +196,7 @@ impl Feed {
             hole: 0,
             bytes,
             boundary,
-            begun: self.begun + u64::from(cut.envelopes_before_boundary.total()),
+            begun: self.begun + before.map_or(0, |before| before.total().into()),
             after_gap,
             request_gaps: self.connection.request_gaps(),
         }
