@@ -30,8 +30,9 @@ use crate::{
 /// they all need at hand.
 const LONGEST_NAP: Duration = Duration::from_millis(50);
 
-/// How long it sleeps at least, where much comes: the queue does not fill meanwhile.
-const SHORTEST_NAP: Duration = Duration::from_millis(5);
+/// How long it sleeps at least, where much comes: the queue does not fill meanwhile, and long rows, of which some megabytes pass in this time,
+/// are read into memory that is still in a processor's cache.
+const SHORTEST_NAP: Duration = Duration::from_millis(1);
 
 /// Bytes after a nap that are so many that the next one is shorter, and so few that it is longer: as much as stays in a processor's cache.
 const MANY: usize = 1 << 20;
