@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::long::LongEnvelope;
 use super::torn::{TornPart, TornSegment};
-use crate::envelope::{Direction, Flags, HEADER_LEN, Header, MAX_BODY_LEN, Opcode};
+use crate::envelope::{Direction, Envelope, Flags, HEADER_LEN, Header, MAX_BODY_LEN, Opcode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::partial::Partial;
 use crate::segment::{Encoding, MAX_HEADER_LEN, SegmentHeader, TRAILER_LEN};
@@ -153,11 +153,33 @@ impl EnvelopeJoin {
     }
 }
 
+/// The envelope at the beginning of `source`, where all of it is there and its body is taken as it is; none where more has to be looked at.
+#[inline]
+pub(super) fn take_whole(source: &mut Bytes, direction: Direction, limits: BodyLimits) -> Option<Envelope> {
+    let header = Header::decode_from(source)?;
+    let body_len = header.body_len as usize;
+    let is_whole = body_len <= limits.max.min(source.len() - HEADER_LEN);
+    if !is_whole || is_compressed(&header) || check(&header, direction).is_err() {
+        return None;
+    }
+    // Most come alone: what has nothing behind it need not be cut off.
+    let mut body = match HEADER_LEN + body_len {
+        length if length == source.len() => std::mem::take(source),
+        length => source.split_to(length),
+    };
+    body.advance(HEADER_LEN);
+    Some(Envelope { header, body })
+}
+
+/// Whether the body is compressed. In version 5 segments are, and the flag of the envelope means nothing.
+pub(super) fn is_compressed(header: &Header) -> bool {
+    header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments()
+}
+
 /// The beginning of an error's body, which has its code: as much as a limited number of warnings and the code take. Of what is
 /// compressed a part says nothing.
 fn begun(header: &Header, kept: &[u8]) -> Bytes {
-    let is_compressed = header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments();
-    if header.opcode != Opcode::ERROR || is_compressed {
+    if header.opcode != Opcode::ERROR || is_compressed(header) {
         return Bytes::new();
     }
     Bytes::copy_from_slice(kept.get(..MAX_BEGUN).unwrap_or(kept))
@@ -188,8 +210,7 @@ pub(super) enum Proof {
 
 /// Whether the beginning of a body can be read without the rest of it.
 fn is_plain_result(header: &Header) -> bool {
-    let is_compressed = header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments();
-    header.opcode == Opcode::RESULT && !is_compressed
+    header.opcode == Opcode::RESULT && !is_compressed(header)
 }
 
 /// Whether a header can be one at all.

@@ -4,7 +4,7 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::compress::encode_compressed;
-use crate::envelope::{HEADER_LEN, StreamId, Version};
+use crate::envelope::{Flags, HEADER_LEN, StreamId, Version};
 
 fn response(version: Version, stream: i16, body: &[u8]) -> Envelope {
     let header = Header::response(version, StreamId(stream), Opcode::RESULT);
