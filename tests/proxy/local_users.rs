@@ -4,21 +4,20 @@
 //! They name that user, so a network of its own comes with a list of users of its own here.
 
 use std::{
-    fs::{self, Permissions},
+    fs,
     io::{Read as _, Write as _},
     net::{IpAddr, SocketAddr, TcpListener},
-    os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
-use tempfile::TempDir;
-
 use crate::{
-    redirections::{IPTABLES, NFTABLES, ask, transparent},
+    redirections::{ask, transparent},
     ring::PROGRAM,
-    support::{Missing, available, proxy::Proxy},
-    transparent::{run, run_all, run_inside},
+    support::{
+        available,
+        namespace::{CQLENS, IPTABLES, NFTABLES, Users, as_user, run, run_all, run_inside, with_users},
+        proxy::Proxy,
+    },
     wire::LIMIT,
 };
 
@@ -27,35 +26,12 @@ const NODES: [&str; 2] = ["127.20.0.1", "fd00::1"];
 /// Where there is a machine and no node.
 const NOBODY: [&str; 2] = ["127.20.0.3", "fd00::3"];
 
-/// The user `cqlens`.
-const CQLENS: u32 = 4242;
-
 /// Those of applications, one of which is root's.
 const OTHERS: [u32; 3] = [4243, 4244, 0];
 
-/// How a process gets a network and a list of users of its own, and may be any user there: what root can do, and what others can who
-/// have been lent further users (`/etc/subuid`).
-const WAYS: [&[&str]; 2] = [
-    &["--net", "--mount"],
-    &["--user", "--map-root-user", "--map-auto", "--net", "--mount"],
-];
-
-fn way() -> Result<&'static [&'static str], Missing> {
-    let as_another = [
-        "setpriv",
-        "--reuid=4242",
-        "--regid=4242",
-        "--clear-groups",
-        "true",
-    ];
-    let works = |way: &&&[&str]| run_all(&[("unshare", &[**way, &as_another].concat())]).is_ok();
-    let missing = || Missing("`unshare` and `setpriv` let nobody be another user here".to_owned());
-    WAYS.iter().find(works).copied().ok_or_else(missing)
-}
-
 fn run_where_there_is(tool: &str, test: &str) {
     let tools = run_all(&[(tool, &["--version"]), ("ip", &["-V"]), ("bash", &["--version"])]);
-    if let Some(way) = available("redirection of local users", tools.and_then(|()| way())) {
+    if let Some(way) = available("redirection of local users", tools.and_then(|()| with_users())) {
         run_inside(way, test);
     }
 }
@@ -111,7 +87,7 @@ fn user_of(address: SocketAddr) -> u32 {
 /// Nodes, users, and a transparent cqlens of the user `cqlens`.
 struct Scene {
     proxy: Proxy,
-    _folder: TempDir,
+    _users: Users,
 }
 
 impl Scene {
@@ -123,16 +99,10 @@ impl Scene {
         NODES
             .into_iter()
             .for_each(|address| node(address.parse().unwrap()));
-        let folder = tempfile::tempdir().unwrap();
-        fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-        let users = folder.path().join("passwd");
-        let text = format!("root:x:0:0::/:/bin/sh\ncqlens:x:{CQLENS}:{CQLENS}::/:/bin/sh\n");
-        fs::write(&users, text).unwrap();
-        run(&format!("mount --bind {} /etc/passwd", users.display()));
-        let program = program_of_cqlens(folder.path());
+        let users = Users::with_cqlens(PROGRAM);
         let scene = Self {
-            proxy: transparent(program.to_str().unwrap(), NODES[0]),
-            _folder: folder,
+            proxy: transparent(users.cqlens().to_str().unwrap(), NODES[0]),
+            _users: users,
         };
         scene.assert_not_redirected();
         scene
@@ -179,11 +149,7 @@ impl Scene {
             stdout,
             stderr,
         } = Command::new("setpriv")
-            .args([
-                format!("--reuid={user}"),
-                format!("--regid={user}"),
-                "--clear-groups".to_owned(),
-            ])
+            .args(&as_user(user)[1..])
             .args(["timeout", "30", "bash", "-c", &ask(host, 9042)])
             .output()
             .unwrap();
@@ -206,18 +172,6 @@ impl Scene {
         assert_eq!(ended.code, 0, "{}", ended.log);
         assert!(!ended.log.contains("redirected back"), "{}", ended.log);
     }
-}
-
-/// The program of this build, where every user can reach it, below what makes a process one of the user `cqlens`.
-fn program_of_cqlens(folder: &Path) -> PathBuf {
-    let copy = folder.join("cqlens");
-    fs::copy(PROGRAM, &copy).unwrap();
-    let script = folder.join("as-cqlens");
-    let become_cqlens = "setpriv --reuid=cqlens --regid=4242 --clear-groups";
-    let text = format!("#!/bin/sh\nexec {become_cqlens} {} \"$@\"\n", copy.display());
-    fs::write(&script, text).unwrap();
-    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    script
 }
 
 #[test]

@@ -7,8 +7,12 @@ use std::{
 
 use crate::{
     ring::PROGRAM,
-    support::{available, proxy::Proxy},
-    transparent::{answered, in_a_network_of_its_own, node, run, run_all},
+    support::{
+        available,
+        namespace::{IPTABLES, NFTABLES, in_a_network_of_its_own, run, run_all},
+        proxy::Proxy,
+    },
+    transparent::{answered, node},
     wire::LIMIT,
 };
 
@@ -20,12 +24,6 @@ const FAR: &str = "10.77.0.2";
 
 /// A node on this machine at an address that no network device has.
 const LOCAL: &str = "127.20.0.1";
-
-pub(crate) const NFTABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/deploy/redirect.nft");
-pub(crate) const IPTABLES: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/examples/deploy/redirect-iptables.sh"
-);
 
 /// What the tests need, besides the tool that makes the rules.
 const TOOLS: [(&str, &[&str]); 4] = [

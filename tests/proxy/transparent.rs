@@ -5,12 +5,15 @@
 use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
-    process::Command,
 };
 
 use crate::{
     ring::PROGRAM,
-    support::{Missing, available, proxy::Proxy},
+    support::{
+        Missing, available,
+        namespace::{in_a_network_of_its_own, run, run_all},
+        proxy::Proxy,
+    },
     wire::{LIMIT, envelope, read_to_end},
 };
 
@@ -24,55 +27,12 @@ fn redirected_connections_reach_the_node_that_they_were_going_to() {
     in_a_network_of_its_own(INSIDE);
 }
 
-/// Runs a test of this binary, which is ignored otherwise, where it can change the rules of the network.
-///
-/// # Panics
-/// If it fails, with what it says.
-pub(crate) fn in_a_network_of_its_own(test: &str) {
-    run_inside(&["--user", "--map-root-user", "--net"], test);
-}
-
-/// Runs a test of this binary, which is ignored otherwise, below `unshare` with these flags.
-///
-/// # Panics
-/// If it fails, with what it says.
-pub(crate) fn run_inside(flags: &[&str], test: &str) {
-    let program = std::env::current_exe().unwrap();
-    let output = Command::new("unshare")
-        .args(flags)
-        .arg(program)
-        .args([test, "--exact", "--ignored", "--nocapture"])
-        .output()
-        .unwrap();
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    assert!(
-        output.status.success() && said[0].contains("1 passed"),
-        "{}\n{}",
-        said[0],
-        said[1]
-    );
-}
-
 fn tools() -> Result<(), Missing> {
     run_all(&[
         ("nft", &["--version"]),
         ("ip", &["-V"]),
         ("unshare", &["--user", "--map-root-user", "--net", "true"]),
     ])
-}
-
-/// Whether all of these programs run here.
-pub(crate) fn run_all(programs: &[(&str, &[&str])]) -> Result<(), Missing> {
-    for &(program, arguments) in programs {
-        let ran = Command::new(program).args(arguments).output();
-        if !ran.is_ok_and(|output| output.status.success()) {
-            return Err(Missing(format!(
-                "`{program} {}` does not run",
-                arguments.join(" ")
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// A node that answers everything with its own address.
@@ -112,12 +72,6 @@ pub(crate) fn answered(from: &str, to: SocketAddr) -> String {
     // A circle may end in a reset.
     let _ = connection.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
-}
-
-pub(crate) fn run(command: &str) {
-    let words: Vec<_> = command.split(' ').collect();
-    let output = Command::new(words[0]).args(&words[1..]).output().unwrap();
-    assert!(output.status.success(), "{command}: {output:?}");
 }
 
 #[test]

@@ -14,6 +14,9 @@ pub fn root() -> PathBuf {
     std::env::var_os("CQLENS_TEST_CACHE").map_or_else(target, PathBuf::from)
 }
 
+/// What a test that runs inside of another one's network is called, for its logs.
+pub const INSIDE: &str = "CQLENS_TEST_INSIDE";
+
 /// Where the next process called `name` logs to: numbered by test binary, so that a later run overwrites what an earlier one left.
 pub fn log_file(name: &str) -> PathBuf {
     static STARTED: AtomicUsize = AtomicUsize::new(1);
@@ -27,6 +30,7 @@ pub fn log_file(name: &str) -> PathBuf {
     target_dir()
         .join("test-logs")
         .join(binary)
+        .join(std::env::var(INSIDE).unwrap_or_default())
         .join(format!("{number:02}-{name}.log"))
 }
 

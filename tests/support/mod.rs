@@ -17,6 +17,7 @@
 pub mod cache;
 pub mod cassandra;
 pub mod driver;
+pub mod namespace;
 pub mod process;
 pub mod proxy;
 pub mod tap;
