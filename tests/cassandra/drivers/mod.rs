@@ -29,8 +29,8 @@ use table::Table;
 /// Programs that run at a time: most of what they do is wait for the nodes to agree on a schema.
 const AT_A_TIME: usize = 4;
 
-/// Drivers, each in one dialect, that look on at an outage together, in all modes: what all have in one dialect, about.
-const LOOK_ON: usize = 5;
+/// Drivers, each in one dialect, that look on at an outage together, in all modes.
+const LOOK_ON: usize = 3;
 
 /// Runs that may be done again, on a machine that has other work: so many at least, and of many runs one in so many.
 const AGAIN: (usize, usize) = (3, 20);
@@ -122,10 +122,12 @@ impl Scope {
         matches!(self, Self::All(_) | Self::Outages(_))
     }
 
-    /// Whether it is worth the time: mutual TLS is TLS, and who has three nodes to go to has no need of a proxy that does not change
-    /// their addresses.
+    /// Whether there is such a thing, and it is worth the time: mutual TLS is TLS, and who has three nodes to go to has no need of a proxy
+    /// that does not change their addresses.
     fn has(&self, place: Place, mode: Mode) -> bool {
-        self.is_all() || place != Place::Tls && (place, mode) != (Place::Ring, Mode::Passthrough)
+        let is_there = place == Place::Ring || !mode.is_other_form();
+        let is_worth_it = place != Place::Tls && (place, mode) != (Place::Ring, Mode::Passthrough);
+        is_there && (self.is_all() || is_worth_it)
     }
 
     /// Whether nodes are ended and started again: half of the time that all the rest takes.
@@ -165,8 +167,11 @@ fn jobs<'a>(spoken: &[Spoken<'a>], place: Place, mode: Mode) -> Vec<Job<'a>> {
         place,
         mode,
     };
+    // The other forms are the same code for all dialects.
+    let is_worth_it = |job: &Job<'_>| !mode.is_other_form() || job.dialect == job.program.dialects[0];
     let jobs = spoken.iter().map(job);
-    jobs.filter(|job| !job.is_pointless()).collect()
+    jobs.filter(|job| !job.is_pointless() && is_worth_it(job))
+        .collect()
 }
 
 #[test]
@@ -205,7 +210,12 @@ fn no_driver_notices_the_proxy() {
         .collect();
     if scope.has_sessions() {
         table.add(sessions(&scope, &programs, &placed, &certificates));
-        repeat(&mut table, &placed, &certificates);
+        repeat(&mut table, |job| {
+            let fronts = placed.iter().filter(|(place, _)| *place == job.place);
+            let mut fronts = fronts.flat_map(|(_, fronts)| fronts);
+            let front = fronts.find(|front| front.mode == job.mode).unwrap();
+            session(job, front, &certificates)
+        });
     }
     if scope.has_outages() {
         // Whatever comes of the outages, this is known.
@@ -283,15 +293,10 @@ fn outages<'a>(
 }
 
 /// Does once more, one at a time, what has come out otherwise than without a proxy, and the latter if it still does.
-fn repeat<'a>(table: &mut Table<'a>, placed: &[(Place, Vec<Front>)], certificates: &Certificates) {
-    let run = |job: Job<'a>| {
-        let fronts = placed.iter().filter(|(place, _)| *place == job.place);
-        let mut fronts = fronts.flat_map(|(_, fronts)| fronts);
-        let front = fronts.find(|front| front.mode == job.mode).unwrap();
-        Seen {
-            again: true,
-            ..session(job, front, certificates)
-        }
+fn repeat<'a>(table: &mut Table<'a>, run: impl Fn(Job<'a>) -> Seen<'a>) {
+    let run = |job| Seen {
+        again: true,
+        ..run(job)
     };
     let (at_least, one_in) = AGAIN;
     let mut left = at_least.max(table.runs() / one_in);

@@ -1,8 +1,12 @@
-//! The ways from a driver to the nodes: none but the network, through `cqlens` as a passthrough, through `cqlens` as the cluster.
+//! The ways from a driver to the nodes: none but the network, through `cqlens` as a passthrough, through `cqlens` as the cluster in each of
+//! its forms, through fixed pairs.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
 
 use crate::support::cassandra::{Cassandra, loopback};
 use crate::support::proxy::Proxy;
@@ -22,42 +26,135 @@ pub(super) enum Mode {
     Direct,
     /// `cqlens proxy` in front of the first node, not a byte changed.
     Passthrough,
-    /// `cqlens proxy --topology cluster`: a listener for each node.
+    /// `cqlens proxy --topology cluster`: a listener for each node, at an address of its own.
     Cluster,
+    /// The same at the ports of one address, by the rule for those alone.
+    Ports,
+    /// The same by several processes, which share a map in a file and listen for a node each.
+    Shared,
+    /// `cqlens proxy --route`: a fixed pair for each node, which drivers translate addresses for.
+    Routes,
 }
 
 impl Mode {
-    pub(super) const ALL: [Self; 3] = [Self::Direct, Self::Passthrough, Self::Cluster];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Direct,
+        Self::Passthrough,
+        Self::Cluster,
+        Self::Ports,
+        Self::Shared,
+        Self::Routes,
+    ];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Direct => "direct",
             Self::Passthrough => "passthrough",
             Self::Cluster => "cluster",
+            Self::Ports => "ports",
+            Self::Shared => "shared",
+            Self::Routes => "routes",
         }
     }
 
-    /// What `cqlens proxy` is told in this mode; nothing where there is no proxy.
-    fn arguments(self, nodes: &[SocketAddr], listen: &[SocketAddr]) -> Option<Vec<String>> {
-        // With several nodes the host ids would decide which is which: the first would be another one each time. So each is named, and
-        // the rule is for nodes that nobody has named.
-        let is_mapped = nodes.len() > 1;
-        let listen_at = match self {
-            Self::Direct => return None,
-            Self::Passthrough => listen[0].to_string(),
-            Self::Cluster if is_mapped => format!("127.255.255.{{n}}:{}", listen[0].port()),
-            Self::Cluster => listen[0].to_string().replacen(".1:", ".{n}:", 1),
-        };
-        let mut arguments = vec!["--upstream".to_owned(), nodes[0].to_string()];
-        arguments.extend(["--listen".to_owned(), listen_at]);
-        if self == Self::Cluster {
-            arguments.extend(["--topology", "cluster"].map(str::to_owned));
-            let pairs = nodes.iter().zip(listen).filter(|_| is_mapped);
-            arguments
-                .extend(pairs.flat_map(|(node, listen)| ["--map".to_owned(), format!("{node}={listen}")]));
-        }
-        Some(arguments)
+    /// Another form of what the others show in all dialects, for several nodes.
+    pub(super) fn is_other_form(self) -> bool {
+        matches!(self, Self::Ports | Self::Shared | Self::Routes)
     }
+
+    /// Where clients can be listened for, with the nodes' port.
+    fn listeners(self, nodes: &[SocketAddr]) -> Vec<SocketAddr> {
+        let port = nodes[0].port();
+        match self {
+            Self::Direct => nodes.to_vec(),
+            Self::Passthrough => free_addresses(1, port),
+            Self::Cluster | Self::Shared | Self::Routes => free_addresses(nodes.len(), port),
+            Self::Ports => free_ports(nodes.len(), port),
+        }
+    }
+
+    /// What each process of `cqlens proxy` is told in this mode; there is none where there is no proxy. Files go to `folder`.
+    fn processes(self, nodes: &[SocketAddr], listen: &[SocketAddr], folder: &Path) -> Vec<Vec<String>> {
+        let pairs = || nodes.iter().zip(listen);
+        match self {
+            Self::Direct => Vec::new(),
+            Self::Passthrough => vec![words(&[
+                "--upstream",
+                &nodes[0].to_string(),
+                "--listen",
+                &listen[0].to_string(),
+            ])],
+            // With several nodes the host ids would decide which is which: the first would be another one each time. So each is named, and
+            // the rule is for nodes that nobody has named.
+            Self::Cluster if nodes.len() > 1 => {
+                let rule = format!("127.255.255.{{n}}:{}", listen[0].port());
+                let map = pairs().flat_map(|(node, listen)| words(&["--map", &format!("{node}={listen}")]));
+                vec![cluster(nodes[0], &rule).into_iter().chain(map).collect()]
+            }
+            Self::Cluster => vec![cluster(
+                nodes[0],
+                &listen[0].to_string().replacen(".1:", ".{n}:", 1),
+            )],
+            Self::Ports => {
+                let last = listen[listen.len() - 1].port();
+                vec![cluster(nodes[0], &format!("{}-{last}", listen[0]))]
+            }
+            Self::Shared => {
+                let map: String = pairs()
+                    .map(|(node, listen)| format!("'{node}' = '{listen}'\n"))
+                    .collect();
+                let text = format!("[proxy]\ntopology = 'cluster'\n[proxy.map]\n{map}");
+                let file = written(folder, "shared.toml", &text);
+                let for_node = |node: &SocketAddr| {
+                    let node = node.to_string();
+                    words(&["--config", &file, "--upstream", &node, "--listen-for", &node])
+                };
+                nodes.iter().map(for_node).collect()
+            }
+            // All but the last pair are typed; the last one is that of another process, from a file.
+            Self::Routes => {
+                let (last, typed) = nodes.split_last().expect("there is a node");
+                let typed = typed.iter().zip(listen);
+                let typed = typed.flat_map(|(node, listen)| words(&["--route", &format!("{listen}={node}")]));
+                let text = format!("[proxy.route]\n'{}' = '{last}'\n", listen[listen.len() - 1]);
+                let file = written(folder, "routes.toml", &text);
+                vec![typed.collect(), words(&["--config", &file])]
+            }
+        }
+    }
+
+    /// What the program of a driver is told besides its contact point.
+    pub(super) fn program_arguments(self, front: &Front) -> Vec<String> {
+        if self != Self::Routes {
+            return Vec::new();
+        }
+        let pairs = front.nodes.iter().zip(&front.addresses);
+        let pairs: Vec<String> = pairs
+            .map(|(node, listen)| format!("{}/{}", node.ip(), listen.ip()))
+            .collect();
+        vec![format!("translate={}", pairs.join(","))]
+    }
+}
+
+fn words(of: &[&str]) -> Vec<String> {
+    of.iter().map(|&word| word.to_owned()).collect()
+}
+
+fn cluster(contact: SocketAddr, rule: &str) -> Vec<String> {
+    words(&[
+        "--topology",
+        "cluster",
+        "--upstream",
+        &contact.to_string(),
+        "--listen",
+        rule,
+    ])
+}
+
+fn written(folder: &Path, name: &str, text: &str) -> String {
+    let file = folder.join(name);
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
 }
 
 /// What drivers connect to in one mode, in front of one cluster.
@@ -67,7 +164,9 @@ pub(super) struct Front {
     pub(super) addresses: Vec<SocketAddr>,
     /// Where no driver may connect to if all of its traffic is to be seen.
     pub(super) nodes: Vec<SocketAddr>,
-    proxy: Option<Proxy>,
+    proxies: Vec<Proxy>,
+    /// What they read again when they are told to.
+    _files: TempDir,
 }
 
 impl Front {
@@ -77,13 +176,10 @@ impl Front {
     /// If it does not listen where it should.
     pub(super) fn start(mode: Mode, place: Place, cluster: &Cassandra, certificates: &Certificates) -> Self {
         let nodes: Vec<SocketAddr> = cluster.nodes().iter().map(|node| node.address).collect();
-        let port = nodes[0].port();
-        let listeners = match mode {
-            Mode::Direct => nodes.clone(),
-            Mode::Passthrough => free_addresses(1, port),
-            Mode::Cluster => free_addresses(nodes.len(), port),
-        };
-        let proxy = mode.arguments(&nodes, &listeners).map(|mut arguments| {
+        let files = tempfile::tempdir().unwrap();
+        let addresses = mode.listeners(&nodes);
+        let processes = mode.processes(&nodes, &addresses, files.path()).into_iter();
+        let proxies = processes.map(|mut arguments| {
             arguments.extend(place.proxy_arguments(certificates));
             arguments.extend(["--window", "3600s"].map(str::to_owned));
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -94,14 +190,35 @@ impl Front {
                 None,
             )
         });
-        let front = Self {
+        let mut front = Self {
             mode,
-            addresses: listeners,
+            proxies: proxies.collect(),
+            addresses,
             nodes,
-            proxy,
+            _files: files,
         };
         front.wait_until_all_accept();
+        if mode == Mode::Ports {
+            front.addresses = front.by_node();
+        }
         front
+    }
+
+    /// The listeners in the order of the nodes that they lead to: by a rule, the host ids decide which is which.
+    fn by_node(&mut self) -> Vec<SocketAddr> {
+        let proxy = &mut self.proxies[0];
+        for listen in &self.addresses {
+            proxy.wait_for_log(&format!("listen={listen} upstream="));
+        }
+        let log = proxy.log().replace('"', "");
+        let leads_to = |listen: &SocketAddr, node| log.contains(&format!("listen={listen} upstream={node} "));
+        let listener = |node| {
+            let mut listeners = self.addresses.iter();
+            *listeners
+                .find(|listen| leads_to(listen, node))
+                .unwrap_or_else(|| panic!("no listener for {node}\n{log}"))
+        };
+        self.nodes.iter().map(listener).collect()
     }
 
     fn wait_until_all_accept(&self) {
@@ -112,7 +229,7 @@ impl Front {
                     Instant::now() < deadline,
                     "{:?} does not accept on {address}\n{}",
                     self.mode,
-                    self.proxy.as_ref().map(Proxy::log).unwrap_or_default()
+                    self.proxies.iter().map(Proxy::log).collect::<String>()
                 );
                 std::thread::sleep(Duration::from_millis(20));
             }
@@ -124,7 +241,8 @@ impl Front {
         &self,
         connected_to: impl IntoIterator<Item = &'a SocketAddr>,
     ) -> Vec<SocketAddr> {
-        let is_hidden = |address: &&SocketAddr| self.mode != Mode::Direct && self.nodes.contains(address);
+        let is_hidden =
+            |address: &&SocketAddr| !self.addresses.contains(address) && self.nodes.contains(address);
         connected_to.into_iter().filter(is_hidden).copied().collect()
     }
 
@@ -143,12 +261,12 @@ impl Front {
         names
     }
 
-    /// Ends the proxy.
+    /// Ends the proxies.
     ///
     /// # Panics
-    /// If it has failed in any way.
+    /// If one has failed in any way.
     pub(super) fn stop(self) {
-        if let Some(proxy) = self.proxy {
+        for proxy in self.proxies {
             let ended = proxy.stop(ENDS_WITHIN);
             assert_eq!(ended.code, 0, "{}", ended.log);
             assert!(!ended.log.contains("panicked"), "{}", ended.log);
@@ -159,13 +277,26 @@ impl Front {
 /// So many neighbouring loopback addresses, from `.1` on, with this port. It is the nodes' own: many drivers know no ports of other nodes
 /// and take the contact point's, so that with another one they would run into nothing instead of past the proxy.
 pub(crate) fn free_addresses(count: usize, port: u16) -> Vec<SocketAddr> {
-    let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
-    let network = |network| -> Vec<SocketAddr> {
+    free(|network| {
         let addresses = loopback::front(network, count).into_iter();
         addresses.map(|address| SocketAddr::new(address, port)).collect()
-    };
+    })
+}
+
+/// So many ports in a row, from this one on, of one loopback address.
+fn free_ports(count: usize, first: u16) -> Vec<SocketAddr> {
+    free(|network| {
+        let address = loopback::front(network, 1)[0];
+        let ports = (first..=u16::MAX).take(count);
+        ports.map(|port| SocketAddr::new(address, port)).collect()
+    })
+}
+
+/// The first of what the networks of this process have of which nobody listens on any.
+fn free(of_network: impl Fn(u8) -> Vec<SocketAddr>) -> Vec<SocketAddr> {
+    let is_free = |address: &SocketAddr| TcpListener::bind(address).is_ok();
     (0..loopback::FRONTS)
-        .map(network)
+        .map(&of_network)
         .find(|addresses| addresses.iter().all(is_free))
-        .unwrap_or_else(|| panic!("port {port} is not free on any of our addresses"))
+        .unwrap_or_else(|| panic!("none is free of such as {:?}", of_network(0)))
 }

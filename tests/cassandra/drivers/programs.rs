@@ -20,6 +20,10 @@ pub(super) struct Program {
     /// The ways to speak that it has, the most telling first.
     pub(super) dialects: Vec<Dialect>,
     pub(super) leaves: Leaves,
+    /// It tells nodes at one address apart, by the ports in `system.peers_v2`.
+    pub(super) knows_ports: bool,
+    /// It can be told to connect elsewhere than to a node's own address.
+    pub(super) translates: bool,
     /// It is no long-lived client: it cannot look on while a node is down.
     pub(super) is_short_lived: bool,
 }
@@ -105,6 +109,8 @@ fn python() -> Result<Program, Missing> {
         command: Driver::python("matrix.py")?.command().to_vec(),
         dialects: [dialects(spoken), vec![NEGOTIATED]].concat(),
         leaves: Leaves::Never,
+        knows_ports: true,
+        translates: true,
         is_short_lived: false,
     })
 }
@@ -119,6 +125,8 @@ fn gocql_1() -> Result<Program, Missing> {
         // It then reads the ring anew, takes the address that it finds for a new one of the node's, and drops the one that it was
         // told (`refreshRing`). gocql 2 keeps that.
         leaves: Leaves::AfterOutage,
+        knows_ports: false,
+        translates: true,
         is_short_lived: false,
     })
 }
@@ -136,6 +144,9 @@ fn gocql_2() -> Result<Program, Missing> {
         command: Driver::go("matrix")?.command().to_vec(),
         dialects: [dialects(spoken), vec![NEGOTIATED]].concat(),
         leaves: Leaves::Never,
+        // It reads them, and takes hosts with one address for one all the same (`HostInfo.Equal`): no request is routed by its token.
+        knows_ports: false,
+        translates: true,
         is_short_lived: false,
     })
 }
@@ -184,6 +195,8 @@ fn java() -> Result<Program, Missing> {
         ]
         .concat(),
         leaves: Leaves::Never,
+        knows_ports: true,
+        translates: true,
         is_short_lived: false,
     })
 }
@@ -210,6 +223,8 @@ fn node() -> Result<Program, Missing> {
         // It compresses nothing and knows no version 5; what it negotiates begins at 66.
         dialects: [dialects(&[(4, &[Plain]), (3, &[Plain])]), vec![NEGOTIATED]].concat(),
         leaves: Leaves::Never,
+        knows_ports: false,
+        translates: true,
         is_short_lived: false,
     })
 }
@@ -247,6 +262,8 @@ fn rust() -> Result<Program, Missing> {
         command: vec![text(&folder.join("matrix"))],
         dialects: dialects(&[(4, &[Lz4, Plain, Snappy])]),
         leaves: Leaves::AtOnce,
+        knows_ports: false,
+        translates: true,
         is_short_lived: false,
     })
 }
@@ -261,6 +278,9 @@ fn cqlsh() -> Result<Program, Missing> {
         // It compresses where it finds the package for it.
         dialects: [vec![NEGOTIATED], dialects(&[(5, &[Plain]), (4, &[Plain])])].concat(),
         leaves: Leaves::Never,
+        // It keeps to the hosts that have the address that it was told: here to all of them.
+        knows_ports: false,
+        translates: false,
         is_short_lived: true,
     })
 }
@@ -276,6 +296,8 @@ fn cpp() -> Result<Program, Missing> {
         // It compresses nothing and knows no version 5.
         dialects: dialects(&[(4, &[Plain]), (3, &[Plain])]),
         leaves: Leaves::Never,
+        knows_ports: false,
+        translates: false,
         is_short_lived: false,
     })
 }

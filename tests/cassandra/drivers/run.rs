@@ -85,10 +85,15 @@ impl Job<'_> {
         what(self) == what(other)
     }
 
-    /// A driver that goes to the node's own address, without the certificate that only the node asks for, gets nowhere.
+    /// A driver that goes to the node's own address, without the certificate that only the node asks for, gets nowhere; nor does one that
+    /// does not tell nodes apart by their ports, or cannot translate addresses, where that is the way.
     pub(super) fn is_pointless(&self) -> bool {
-        let leaves = self.program.leaves == Leaves::AtOnce;
-        leaves && (self.mode, self.place) == (Mode::Passthrough, Place::Tls)
+        match self.mode {
+            Mode::Passthrough => self.program.leaves == Leaves::AtOnce && self.place == Place::Tls,
+            Mode::Ports => !self.program.knows_ports,
+            Mode::Routes => !self.program.translates,
+            Mode::Direct | Mode::Cluster | Mode::Shared => false,
+        }
     }
 }
 
@@ -103,7 +108,7 @@ impl Seen<'_> {
         match self.job.mode {
             Mode::Direct => true,
             Mode::Passthrough => self.job.place == Place::Ring || leaves,
-            Mode::Cluster => false,
+            Mode::Cluster | Mode::Ports | Mode::Shared | Mode::Routes => false,
         }
     }
 }
@@ -135,6 +140,7 @@ impl<'a> Running<'a> {
             format!("checks={checks}"),
         ]);
         command.extend(job.place.program_arguments(job.mode, certificates));
+        command.extend(job.mode.program_arguments(front));
         command.extend(stage.map(|file| format!("stage={}", file.display())));
         let log = cache::log_file(&format!("{}-{}", job.program.name, job.mode.name()));
         let process = Supervised::spawn(&command, &[], &log, None);

@@ -111,7 +111,22 @@ public class Matrix {
     if (!given.get("compression").equals("none")) {
       settings.withString(DefaultDriverOption.PROTOCOL_COMPRESSION, given.get("compression"));
     }
+    if (given.containsKey("translate")) {
+      settings
+          .withString(DefaultDriverOption.ADDRESS_TRANSLATOR_CLASS, "SubnetAddressTranslator")
+          .withStringMap(DefaultDriverOption.ADDRESS_TRANSLATOR_SUBNET_ADDRESSES, translations());
+    }
     return settings;
+  }
+
+  /** Where to connect to in place of a node's own address, as the driver wants it: each address is a network of its own. */
+  private Map<String, String> translations() {
+    Map<String, String> listeners = new HashMap<>();
+    for (String pair : given.get("translate").split(",")) {
+      String[] nodeAndListener = pair.split("/");
+      listeners.put("\"" + nodeAndListener[0] + "/32\"", nodeAndListener[1] + ":" + given.get("port"));
+    }
+    return listeners;
   }
 
   private CqlSession open(ProgrammaticDriverConfigLoaderBuilder settings, String user, String password, boolean inKeyspace)
@@ -134,12 +149,12 @@ public class Matrix {
         new NodeStateListenerBase() {
           @Override
           public void onUp(Node node) {
-            changes.add(node.getEndPoint() + " up");
+            changes.add(address(node) + " up");
           }
 
           @Override
           public void onDown(Node node) {
-            changes.add(node.getEndPoint() + " down");
+            changes.add(address(node) + " down");
           }
         });
     return builder.build();
@@ -254,7 +269,7 @@ public class Matrix {
     version = session.getContext().getProtocolVersion().getCode();
     TreeSet<String> seen = new TreeSet<>();
     for (Node node : session.getMetadata().getNodes().values()) {
-      seen.add(node.getEndPoint() + " " + node.getDatacenter() + " " + node.getRack() + " " + node.getCassandraVersion());
+      seen.add(address(node) + " " + node.getDatacenter() + " " + node.getRack() + " " + node.getCassandraVersion());
     }
     return List.of(version, session.getMetadata().getClusterName().get(), seen);
   }
@@ -588,9 +603,16 @@ public class Matrix {
     return ofReplicas + " of 30";
   }
 
+  /** Where the driver connects to for a node; one that was translated is looked up each time, and has no other form than this. */
+  private static String address(Node node) {
+    InetSocketAddress address = (InetSocketAddress) node.getEndPoint().resolve();
+    return address.getHostString() + ":" + address.getPort();
+  }
+
   private Node contact() {
+    String contact = given.get("host") + ":" + given.get("port");
     for (Node node : session.getMetadata().getNodes().values()) {
-      if (((InetSocketAddress) node.getEndPoint().resolve()).getAddress().getHostAddress().equals(given.get("host"))) {
+      if (address(node).equals(contact)) {
         return node;
       }
     }

@@ -40,6 +40,18 @@ function stage(name) {
   return eventually(`stage ${name}`, () => fs.readFileSync(given.stage, 'utf8').split(/\s+/).includes(name), 3 * PATIENCE);
 }
 
+/** Where to connect to in place of a node's own address. */
+class Translator extends cassandra.policies.addressResolution.AddressTranslator {
+  constructor(pairs) {
+    super();
+    this.pairs = new Map(pairs.split(',').map((pair) => pair.split('/')));
+  }
+
+  translate(address, port, callback) {
+    callback(`${this.pairs.get(address) ?? address}:${port}`);
+  }
+}
+
 /** With `contactOnly`, requests go to the contact point and no other node. */
 function client({ contactOnly = false, inKeyspace = keyspace, connections = 1, user = given.user, password = given.password } = {}) {
   const { loadBalancing, reconnection, retry } = cassandra.policies;
@@ -61,6 +73,9 @@ function client({ contactOnly = false, inKeyspace = keyspace, connections = 1, u
     protocolOptions: { port: Number(given.port), maxSchemaAgreementWaitSeconds: 60 },
     queryOptions: { consistency: consistencies.one, prepare: false },
   };
+  if (given.translate) {
+    options.policies.addressResolution = new Translator(given.translate);
+  }
   if (given.version !== 'auto') {
     options.protocolOptions.maxVersion = Number(given.version);
   }

@@ -13,11 +13,12 @@ from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
 from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.policies import (
+    AddressTranslator,
     ConstantReconnectionPolicy,
     DCAwareRoundRobinPolicy,
     FallthroughRetryPolicy,
+    HostFilterPolicy,
     TokenAwarePolicy,
-    WhiteListRoundRobinPolicy,
 )
 from cassandra.query import UNSET_VALUE, BatchStatement, BatchType, SimpleStatement
 
@@ -27,6 +28,16 @@ MEBIBYTE = bytes(range(256)) * 4096
 
 class Absent(Exception):
     """The driver does not have it, or not in this version of the protocol."""
+
+
+class Translator(AddressTranslator):
+    """Where to connect to in place of a node's own address."""
+
+    def __init__(self, pairs):
+        self.pairs = dict(pair.split("/") for pair in pairs.split(","))
+
+    def translate(self, address):
+        return self.pairs.get(address, address)
 
 
 class Application:
@@ -42,7 +53,9 @@ class Application:
         arguments = {**self.arguments, **changes}
         policy = TokenAwarePolicy(DCAwareRoundRobinPolicy(arguments["dc"]))
         if keep_to_contact:
-            policy = WhiteListRoundRobinPolicy([arguments["host"]])
+            # Not by the address alone, at which several nodes may be.
+            contact = f"{arguments['host']}:{arguments['port']}"
+            policy = HostFilterPolicy(policy, lambda host: str(host.endpoint) == contact)
         profile = ExecutionProfile(
             load_balancing_policy=policy,
             retry_policy=FallthroughRetryPolicy(),
@@ -52,6 +65,8 @@ class Application:
         options = {}
         if arguments["version"] != "auto":
             options["protocol_version"] = int(arguments["version"])
+        if "translate" in arguments:
+            options["address_translator"] = Translator(arguments["translate"])
         if "user" in arguments:
             options["auth_provider"] = PlainTextAuthProvider(arguments["user"], arguments["password"])
         if "ca" in arguments:

@@ -12,18 +12,19 @@ import (
 
 // What this program uses of gocql 2; gocql1.go has the same of gocql 1.
 type (
-	clusterConfig   = gocql.ClusterConfig
-	session         = gocql.Session
-	batchType       = gocql.BatchType
-	iterator        = gocql.Iter
-	hostInfo        = gocql.HostInfo
-	selectionPolicy = gocql.HostSelectionPolicy
-	hostFilter      = gocql.HostFilterFunc
-	password        = gocql.PasswordAuthenticator
-	tlsOptions      = gocql.SslOptions
-	uuid            = gocql.UUID
-	consistency     = gocql.Consistency
-	fixedReconnect  = gocql.ConstantReconnectionPolicy
+	clusterConfig     = gocql.ClusterConfig
+	session           = gocql.Session
+	batchType         = gocql.BatchType
+	iterator          = gocql.Iter
+	hostInfo          = gocql.HostInfo
+	selectionPolicy   = gocql.HostSelectionPolicy
+	hostFilter        = gocql.HostFilterFunc
+	password          = gocql.PasswordAuthenticator
+	tlsOptions        = gocql.SslOptions
+	uuid              = gocql.UUID
+	consistency       = gocql.Consistency
+	fixedReconnect    = gocql.ConstantReconnectionPolicy
+	addressTranslator = gocql.AddressTranslatorFunc
 )
 
 const (

@@ -27,7 +27,7 @@ func (h *hosts) note(host *hostInfo, up, gone bool) {
 		return
 	}
 	h.up[id] = up
-	h.named[id] = fmt.Sprintf("%s %s %s", host.ConnectAddress(), host.DataCenter(), host.Rack())
+	h.named[id] = fmt.Sprintf("%s %s %s", host.ConnectAddressAndPort(), host.DataCenter(), host.Rack())
 }
 
 func (h *hosts) AddHost(host *hostInfo) {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -59,10 +60,28 @@ func (app *application) configure(contactOnly bool) *clusterConfig {
 	if authority, ok := given["ca"]; ok {
 		cluster.SslOpts = &tlsOptions{Config: tlsConfig(authority, given), EnableHostVerification: true}
 	}
+	if pairs, ok := given["translate"]; ok {
+		cluster.AddressTranslator = translator(pairs)
+	}
 	if contactOnly {
 		cluster.HostFilter = firstOnly()
 	}
 	return cluster
+}
+
+// translator says where to connect to in place of a node's own address.
+func translator(pairs string) addressTranslator {
+	translated := map[string]net.IP{}
+	for _, pair := range strings.Split(pairs, ",") {
+		node, listener, _ := strings.Cut(pair, "/")
+		translated[node] = net.ParseIP(listener)
+	}
+	return func(address net.IP, port int) (net.IP, int) {
+		if listener, ok := translated[address.String()]; ok {
+			return listener, port
+		}
+		return address, port
+	}
 }
 
 // firstOnly takes the node that gocql names first, which is the contact point, whatever address it has for it.

@@ -7,6 +7,7 @@ mod outage;
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -92,10 +93,23 @@ async fn open(given: &HashMap<String, String>, wish: Wish<'_>) -> Result<Session
     if let Some((user, password)) = wish.user.or(own) {
         builder = builder.user(user, password);
     }
+    if let Some(pairs) = given.get("translate") {
+        builder = builder.address_translator(Arc::new(translations(pairs, &given["port"])?));
+    }
     if let Some(keyspace) = wish.in_keyspace {
         builder = builder.use_keyspace(keyspace, false);
     }
     Ok(builder.build().await?)
+}
+
+/// Where to connect to in place of a node's own address.
+fn translations(pairs: &str, port: &str) -> Result<HashMap<SocketAddr, SocketAddr>, Reason> {
+    let mut listeners = HashMap::new();
+    for (node, listener) in pairs.split(',').filter_map(|pair| pair.split_once('/')) {
+        let at = |address: &str| format!("{address}:{port}").parse();
+        listeners.insert(at(node)?, at(listener)?);
+    }
+    Ok(listeners)
 }
 
 fn tls(given: &HashMap<String, String>) -> Result<Option<Arc<rustls::ClientConfig>>, Reason> {
