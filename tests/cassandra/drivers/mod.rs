@@ -7,6 +7,7 @@ pub(crate) mod mode;
 mod outage;
 mod place;
 mod programs;
+mod redirected;
 mod run;
 mod sockets;
 mod table;
@@ -125,7 +126,7 @@ impl Scope {
     /// Whether there is such a thing, and it is worth the time: mutual TLS is TLS, and who has three nodes to go to has no need of a proxy
     /// that does not change their addresses.
     fn has(&self, place: Place, mode: Mode) -> bool {
-        let is_there = place == Place::Ring || !mode.is_other_form();
+        let is_there = !mode.is_redirected() && (place == Place::Ring || !mode.is_other_form());
         let is_worth_it = place != Place::Tls && (place, mode) != (Place::Ring, Mode::Passthrough);
         is_there && (self.is_all() || is_worth_it)
     }
@@ -209,7 +210,15 @@ fn no_driver_notices_the_proxy() {
         })
         .collect();
     if scope.has_sessions() {
-        table.add(sessions(&scope, &programs, &placed, &certificates));
+        let spoken = scope.spoken(&programs);
+        let fronts = placed
+            .iter()
+            .flat_map(|(place, fronts)| fronts.iter().map(move |front| (*place, front)));
+        let all = fronts.flat_map(|(place, front)| {
+            let jobs = jobs(&spoken, place, front.mode).into_iter();
+            jobs.map(move |job| (job, front))
+        });
+        table.add(sessions(all.collect(), &certificates));
         repeat(&mut table, |job| {
             let fronts = placed.iter().filter(|(place, _)| *place == job.place);
             let mut fronts = fronts.flat_map(|(_, fronts)| fronts);
@@ -315,21 +324,7 @@ fn repeat<'a>(table: &mut Table<'a>, run: impl Fn(Job<'a>) -> Seen<'a>) {
 }
 
 /// All that needs no outage, several programs at a time.
-fn sessions<'a>(
-    scope: &Scope,
-    programs: &'a [Program],
-    placed: &[(Place, Vec<Front>)],
-    certificates: &Certificates,
-) -> Vec<Seen<'a>> {
-    let spoken = scope.spoken(programs);
-    let jobs: VecDeque<(Job<'a>, &Front)> = placed
-        .iter()
-        .flat_map(|(place, fronts)| fronts.iter().map(move |front| (*place, front)))
-        .flat_map(|(place, front)| {
-            let jobs = jobs(&spoken, place, front.mode);
-            jobs.into_iter().map(move |job| (job, front))
-        })
-        .collect();
+fn sessions<'a>(jobs: VecDeque<(Job<'a>, &Front)>, certificates: &Certificates) -> Vec<Seen<'a>> {
     let (jobs, seen) = (Mutex::new(jobs), Mutex::new(Vec::new()));
     let next = || jobs.lock().unwrap().pop_front();
     std::thread::scope(|threads| {

@@ -13,6 +13,7 @@ use crate::support::proxy::Proxy;
 
 use super::certificates::Certificates;
 use super::place::Place;
+use super::redirected::Rules;
 
 /// For cqlens to open the listeners of all nodes.
 const LISTENS_WITHIN: Duration = Duration::from_secs(60);
@@ -34,16 +35,20 @@ pub(super) enum Mode {
     Shared,
     /// `cqlens proxy --route`: a fixed pair for each node, which drivers translate addresses for.
     Routes,
+    /// `cqlens proxy --transparent`: these rules of the kernel lead to it what goes to any node's own address.
+    Redirected(Rules),
 }
 
 impl Mode {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Direct,
         Self::Passthrough,
         Self::Cluster,
         Self::Ports,
         Self::Shared,
         Self::Routes,
+        Self::Redirected(Rules::Nftables),
+        Self::Redirected(Rules::Iptables),
     ];
 
     pub(super) fn name(self) -> &'static str {
@@ -54,6 +59,8 @@ impl Mode {
             Self::Ports => "ports",
             Self::Shared => "shared",
             Self::Routes => "routes",
+            Self::Redirected(Rules::Nftables) => "nftables",
+            Self::Redirected(Rules::Iptables) => "iptables",
         }
     }
 
@@ -62,11 +69,16 @@ impl Mode {
         matches!(self, Self::Ports | Self::Shared | Self::Routes)
     }
 
+    /// It takes a network with rules of its own.
+    pub(super) fn is_redirected(self) -> bool {
+        matches!(self, Self::Redirected(_))
+    }
+
     /// Where clients can be listened for, with the nodes' port.
     fn listeners(self, nodes: &[SocketAddr]) -> Vec<SocketAddr> {
         let port = nodes[0].port();
         match self {
-            Self::Direct => nodes.to_vec(),
+            Self::Direct | Self::Redirected(_) => nodes.to_vec(),
             Self::Passthrough => free_addresses(1, port),
             Self::Cluster | Self::Shared | Self::Routes => free_addresses(nodes.len(), port),
             Self::Ports => free_ports(nodes.len(), port),
@@ -119,6 +131,16 @@ impl Mode {
                 let text = format!("[proxy.route]\n'{}' = '{last}'\n", listen[listen.len() - 1]);
                 let file = written(folder, "routes.toml", &text);
                 vec![typed.collect(), words(&["--config", &file])]
+            }
+            Self::Redirected(_) => {
+                let upstream = nodes[0].to_string();
+                vec![words(&[
+                    "--transparent",
+                    "--listen",
+                    "[::]:9142",
+                    "--upstream",
+                    &upstream,
+                ])]
             }
         }
     }
@@ -175,6 +197,17 @@ impl Front {
     /// # Panics
     /// If it does not listen where it should.
     pub(super) fn start(mode: Mode, place: Place, cluster: &Cassandra, certificates: &Certificates) -> Self {
+        Self::start_program(env!("CARGO_BIN_EXE_cqlens"), mode, place, cluster, certificates)
+    }
+
+    /// The same with what runs `cqlens` as another user.
+    pub(super) fn start_program(
+        program: &str,
+        mode: Mode,
+        place: Place,
+        cluster: &Cassandra,
+        certificates: &Certificates,
+    ) -> Self {
         let nodes: Vec<SocketAddr> = cluster.nodes().iter().map(|node| node.address).collect();
         let files = tempfile::tempdir().unwrap();
         let addresses = mode.listeners(&nodes);
@@ -183,12 +216,7 @@ impl Front {
             arguments.extend(place.proxy_arguments(certificates));
             arguments.extend(["--window", "3600s"].map(str::to_owned));
             let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-            Proxy::launch(
-                env!("CARGO_BIN_EXE_cqlens"),
-                &arguments,
-                &place.proxy_environment(),
-                None,
-            )
+            Proxy::launch(program, &arguments, &place.proxy_environment(), None)
         });
         let mut front = Self {
             mode,
@@ -236,7 +264,7 @@ impl Front {
         }
     }
 
-    /// The nodes that a driver reached although it should not have.
+    /// The nodes that a driver reached although it should not have. What is redirected cannot be told by the driver's sockets.
     pub(super) fn gone_around<'a>(
         &self,
         connected_to: impl IntoIterator<Item = &'a SocketAddr>,

@@ -92,7 +92,7 @@ impl Job<'_> {
             Mode::Passthrough => self.program.leaves == Leaves::AtOnce && self.place == Place::Tls,
             Mode::Ports => !self.program.knows_ports,
             Mode::Routes => !self.program.translates,
-            Mode::Direct | Mode::Cluster | Mode::Shared => false,
+            Mode::Direct | Mode::Cluster | Mode::Shared | Mode::Redirected(_) => false,
         }
     }
 }
@@ -108,7 +108,7 @@ impl Seen<'_> {
         match self.job.mode {
             Mode::Direct => true,
             Mode::Passthrough => self.job.place == Place::Ring || leaves,
-            Mode::Cluster | Mode::Ports | Mode::Shared | Mode::Routes => false,
+            Mode::Cluster | Mode::Ports | Mode::Shared | Mode::Routes | Mode::Redirected(_) => false,
         }
     }
 }

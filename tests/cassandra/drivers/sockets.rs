@@ -1,7 +1,8 @@
 //! What a program's sockets are connected to, seen from outside: `/proc`, looked at ten times a second.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -47,16 +48,49 @@ impl Watch {
     }
 }
 
+/// Does `work`, and says of which users' processes `nodes` had connections meanwhile: by the sockets at the other ends of those that the
+/// nodes have, which is true also where the kernel leads a connection elsewhere than its client believes.
+pub(super) fn callers<T>(
+    nodes: &[SocketAddr],
+    work: impl FnOnce() -> T,
+) -> (T, BTreeMap<SocketAddr, BTreeSet<u32>>) {
+    std::thread::scope(|threads| {
+        let (working, is_over) = mpsc::channel::<()>();
+        let looking = threads.spawn(move || {
+            let mut callers = BTreeMap::new();
+            while is_over.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+                note_callers(nodes, &mut callers);
+            }
+            callers
+        });
+        let result = work();
+        drop(working);
+        (result, looking.join().unwrap())
+    })
+}
+
+fn note_callers(nodes: &[SocketAddr], callers: &mut BTreeMap<SocketAddr, BTreeSet<u32>>) {
+    let mut sockets = sockets();
+    sockets.retain(|socket| socket.is_established);
+    let users: HashMap<(SocketAddr, SocketAddr), u32> = sockets
+        .iter()
+        .map(|socket| ((socket.local, socket.remote), socket.user))
+        .collect();
+    for of_node in sockets.iter().filter(|socket| nodes.contains(&socket.local)) {
+        // It may have been closed while the kernel was listing the others.
+        if let Some(user) = users.get(&(of_node.remote, of_node.local)) {
+            callers.entry(of_node.local).or_default().insert(*user);
+        }
+    }
+}
+
 fn look(watched: &mut HashMap<u32, Watched>) {
     if watched.is_empty() {
         return;
     }
-    // The network of the programs is that of this process.
-    let tables =
-        ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| std::fs::read_to_string(table).unwrap_or_default());
-    let sockets: HashMap<u64, SocketAddr> = tables
-        .iter()
-        .flat_map(|table| table.lines().skip(1).filter_map(row))
+    let sockets: HashMap<u64, SocketAddr> = sockets()
+        .into_iter()
+        .map(|socket| (socket.inode, socket.remote))
         .collect();
     for (process, watched) in watched {
         if sockets.keys().all(|inode| watched.decided.contains(inode)) {
@@ -109,16 +143,37 @@ fn sockets_of(process: u32) -> Vec<u64> {
         .collect()
 }
 
-/// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode`: inode and remote address of a socket that is not
-/// listening.
-fn row(line: &str) -> Option<(u64, SocketAddr)> {
+/// A socket that is not listening.
+struct Socket {
+    inode: u64,
+    /// Not of one that is being closed: the kernel no longer knows.
+    user: u32,
+    local: SocketAddr,
+    remote: SocketAddr,
+    is_established: bool,
+}
+
+/// All in the network of this process, which is that of the programs.
+fn sockets() -> Vec<Socket> {
+    let tables =
+        ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| std::fs::read_to_string(table).unwrap_or_default());
+    let rows = tables.iter().flat_map(|table| table.lines().skip(1));
+    rows.filter_map(row).collect()
+}
+
+/// `sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode`.
+fn row(line: &str) -> Option<Socket> {
+    const ESTABLISHED: &str = "01";
     const LISTENS: &str = "0A";
     let fields: Vec<&str> = line.split_whitespace().collect();
-    let remote = address(fields.get(2)?)?;
-    if *fields.get(3)? == LISTENS {
-        return None;
-    }
-    Some((fields.get(9)?.parse().ok()?, remote))
+    let state = *fields.get(3)?;
+    (state != LISTENS).then_some(Socket {
+        inode: fields.get(9)?.parse().ok()?,
+        user: fields.get(7)?.parse().ok()?,
+        local: address(fields.get(1)?)?,
+        remote: address(fields.get(2)?)?,
+        is_established: state == ESTABLISHED,
+    })
 }
 
 /// `0100007F:2382`: each word of the address as this machine keeps it, the port as everybody writes it.

@@ -32,6 +32,8 @@ pub struct Options {
     pub yaml: Vec<(String, String)>,
     /// The rack of each node in datacenter `dc1`; if empty, nodes know of no racks (`datacenter1`, `rack1`).
     pub racks: Vec<String>,
+    /// Where nodes listen for clients; a port that is free, if nobody needs a certain one.
+    pub native_port: Option<u16>,
     /// Where a node takes orders (JMX), on 127.0.0.1; none if nobody gives it any.
     pub orders_port: Option<u16>,
     /// Whether a node is killed and started again with its data: then it writes each change of the schema to disk at once.
@@ -44,6 +46,7 @@ impl Default for Options {
             nodes: 1,
             yaml: Vec::new(),
             racks: Vec::new(),
+            native_port: None,
             orders_port: None,
             comes_back: false,
         }
@@ -97,7 +100,10 @@ impl Cassandra {
     /// If a node does not come up; the panic names its log.
     pub fn start(options: &Options) -> Result<Self, Missing> {
         let class_path = artifacts::class_path()?;
-        let places = places(options.nodes);
+        let mut places = places(options.nodes);
+        for place in &mut places {
+            place.native_port = options.native_port.unwrap_or(place.native_port);
+        }
         let mut nodes = Vec::new();
         for (index, place) in places.iter().enumerate() {
             let rack = options.racks.get(index).map(String::as_str);
