@@ -22,8 +22,8 @@ pub(in crate::cli) struct Args {
     // A style that ends where none began keeps `{n}` from being read as the end of a line.
     #[arg(
         help = "Where clients connect. With --topology cluster, one address for each node: 127.0.1.{\u{1b}[0mn}:9042 (the same port \
-                at several addresses), 127.0.0.1:9042-9049 or 127.0.0.1:9042+ (several ports at one address, for drivers that read \
-                system.peers_v2)",
+                at several addresses), 127.0.0.1:9042-9049 or 127.0.0.1:9042+ (several ports at one address, for drivers that tell \
+                nodes apart by the ports in system.peers_v2: Java 4, Python)",
         long,
         env = "CQLENS_LISTEN",
         value_name = "ADDRESS:PORT",
