@@ -150,8 +150,14 @@ async def ddl(app):
     tables = lambda: app.session.get_metadata().get_tables(app.keyspace)
     await eventually("the new table is known", lambda: "t" in tables())
     columns = app.session.get_metadata().get_table_meta(app.keyspace, "t").columns
-    versions = await app.rows("SELECT schema_version FROM system.local") + await app.rows("SELECT schema_version FROM system.peers")
-    return [len({str(version) for version, in versions}), sorted(column.name for column in columns)]
+
+    # Not by a look at one moment: others change their schemas at any.
+    async def is_agreed():
+        versions = await app.rows("SELECT schema_version FROM system.local") + await app.rows("SELECT schema_version FROM system.peers")
+        return len({str(version) for version, in versions}) == 1
+
+    await eventually("all nodes have one schema", is_agreed)
+    return sorted(column.name for column in columns)
 
 
 async def simple(app):
