@@ -22,7 +22,7 @@ use super::{
     session::ClientAddresses,
 };
 use crate::{
-    capture::{Capture, ConnectionId, Queue},
+    capture::{Capture, ConnectionId, Moment, Queue},
     catalog::Live,
 };
 
@@ -42,7 +42,12 @@ const FEW: usize = 256 << 10;
 const SWEEP: Duration = Duration::from_millis(500);
 
 /// How many captures an auditor takes before it lets others have the window.
-const BATCH: usize = 256;
+const BATCH: usize = 32;
+
+/// How long an auditor works without a break, and the break, where little waits. On a machine with few processors somebody may be
+/// waiting for the one that it is on, and the kernel lets it work on for milliseconds.
+const TURN: Duration = Duration::from_micros(150);
+const BREAK: Duration = Duration::from_micros(50);
 
 /// One thread's share of the connections.
 pub(super) struct Auditor {
@@ -156,13 +161,23 @@ impl Auditor {
     /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too.
     fn drain_present(&mut self) {
         let mut left = self.queue.waiting(self.line);
+        let mut turn_began = self.counter.clock.now();
         while left > 0 {
             let taken = self.drain();
-            left = if taken == BATCH {
-                left.saturating_sub(taken)
-            } else {
-                0
-            };
+            if taken < BATCH {
+                return;
+            }
+            left = left.saturating_sub(taken);
+            self.give_way(&mut turn_began);
+        }
+    }
+
+    /// Makes a break if it is time for one and little waits: where much does, the kernel shares the processor out well enough.
+    fn give_way(&self, turn_began: &mut Moment) {
+        let now = || self.counter.clock.now();
+        if now().since(*turn_began) >= TURN && self.queue.waiting_bytes(self.line) < MANY {
+            thread::sleep(BREAK);
+            *turn_began = now();
         }
     }
 
