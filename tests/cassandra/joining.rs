@@ -1,11 +1,12 @@
 //! A real node joins a ring, and leaves it: its listener is there before a driver hears of it, and no longer than the node.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::cassandra::{Cassandra, Options, loopback};
+use crate::drivers::mode::free_addresses;
+use crate::support::cassandra::{Cassandra, Options};
 use crate::support::driver::Driver;
 use crate::support::process::Supervised;
 use crate::support::proxy::Proxy;
@@ -120,16 +121,4 @@ fn wait_until(what: &str, proxy: &Proxy, is_so: impl Fn() -> bool) {
         assert!(Instant::now() < deadline, "never: {what}\n{}", proxy.log());
         std::thread::sleep(Duration::from_millis(20));
     }
-}
-
-/// So many neighbouring loopback addresses, from `.1` on, with the port of the nodes.
-fn free_addresses(count: usize, port: u16) -> Vec<SocketAddr> {
-    let network = |network| -> Vec<SocketAddr> {
-        let addresses = loopback::front(network, count).into_iter();
-        addresses.map(|address| SocketAddr::new(address, port)).collect()
-    };
-    (0..loopback::FRONTS)
-        .map(network)
-        .find(|addresses| addresses.iter().all(|address| TcpListener::bind(address).is_ok()))
-        .unwrap_or_else(|| panic!("port {port} is not free on any of our addresses"))
 }
