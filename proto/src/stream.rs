@@ -153,6 +153,26 @@ impl EnvelopeStream {
         }
     }
 
+    /// The envelope that `chunk` is, where it is just one, open and whole, and nothing before it is being read, as most are: what
+    /// [`feed`](EnvelopeStream::feed) and [`next_item`](EnvelopeStream::next_item) would yield, in few steps.
+    ///
+    /// # Errors
+    /// The chunk, where it has to be fed.
+    #[inline]
+    pub fn take_envelope(&mut self, mut chunk: Bytes) -> Result<Envelope, Bytes> {
+        let is_open = self.chunk.is_empty() && self.negotiated.framing() == Framing::Envelopes;
+        if !is_open || !self.is_sure_of_boundary() || !join::is_one_envelope(&chunk) {
+            return Err(chunk);
+        }
+        match join::take_whole(&mut chunk, self.direction, self.limits) {
+            Some(envelope) => {
+                self.notice(&envelope);
+                Ok(envelope)
+            }
+            None => Err(chunk),
+        }
+    }
+
     /// Adds a chunk before which bytes were left out.
     pub fn feed_after_gap(&mut self, mut chunk: Bytes, gap: Gap) {
         self.learn(gap.framing, gap.compression);
@@ -183,8 +203,7 @@ impl EnvelopeStream {
     /// steps.
     #[inline]
     fn next_whole(&mut self) -> Option<Envelope> {
-        let is_sure = self.place == Place::Known && self.segment.proof() == Proof::Usual;
-        if !is_sure || !self.envelope.is_at_boundary() {
+        if !self.is_sure_of_boundary() {
             return None;
         }
         let source = match self.negotiated.framing() {
@@ -194,6 +213,12 @@ impl EnvelopeStream {
         let envelope = join::take_whole(source, self.direction, self.limits)?;
         self.notice(&envelope);
         Some(envelope)
+    }
+
+    /// Whether the next byte begins an envelope, with all that speaks for it.
+    #[inline]
+    fn is_sure_of_boundary(&self) -> bool {
+        self.place == Place::Known && self.segment.proof() == Proof::Usual && self.envelope.is_at_boundary()
     }
 
     fn next_of_any(&mut self) -> Option<StreamItem> {
@@ -429,6 +454,7 @@ impl EnvelopeStream {
     }
 
     /// Learns what an envelope changes for the bytes after it.
+    #[inline]
     fn notice(&self, envelope: &Envelope) {
         if self.direction == Direction::Response {
             self.negotiated.learn_from_response(&envelope.header);

@@ -147,7 +147,7 @@ impl ConnectionState {
     }
 
     /// Takes the next chunk and says what became whole with it.
-    pub(super) fn take(&mut self, capture: Capture, mut each: impl FnMut(&mut Session, Found)) {
+    pub(super) fn take(&mut self, mut capture: Capture, mut each: impl FnMut(&mut Session, Found)) {
         let direction = capture.direction;
         let at = capture.at;
         self.doubt(&capture, &mut each);
@@ -167,6 +167,9 @@ impl ConnectionState {
             Direction::Request => &mut self.requests,
             Direction::Response => &mut self.responses,
         };
+        if let Some(envelope) = side.take_envelope(&mut capture) {
+            return self.envelope(direction, envelope, at, at, &mut each);
+        }
         side.feed(capture);
         loop {
             let side = match direction {
@@ -175,9 +178,8 @@ impl ConnectionState {
             };
             let Some((item, begun)) = side.next(at) else { break };
             match (direction, item) {
-                (Direction::Request, StreamItem::Envelope(envelope)) => self.request(envelope, at, &mut each),
-                (Direction::Response, StreamItem::Envelope(envelope)) => {
-                    self.response(Received::Whole(envelope), begun, &mut each);
+                (_, StreamItem::Envelope(envelope)) => {
+                    self.envelope(direction, envelope, at, begun, &mut each);
                 }
                 (Direction::Response, StreamItem::Long(long)) => {
                     self.response(Received::Long(long), begun, &mut each);
@@ -206,6 +208,22 @@ impl ConnectionState {
                 }
                 (Direction::Response, StreamItem::Damaged(_)) => each(&mut self.session, Found::LostResponse),
             }
+        }
+    }
+
+    /// Takes an envelope that began and ended then.
+    #[inline]
+    fn envelope(
+        &mut self,
+        direction: Direction,
+        envelope: Envelope,
+        at: Moment,
+        begun: Moment,
+        each: &mut impl FnMut(&mut Session, Found),
+    ) {
+        match direction {
+            Direction::Request => self.request(envelope, at, each),
+            Direction::Response => self.response(Received::Whole(envelope), begun, each),
         }
     }
 
@@ -397,6 +415,9 @@ impl ConnectionState {
         at: Moment,
         each: &mut impl FnMut(&mut Session, Found),
     ) -> bool {
+        if self.foretold.is_empty() {
+            return false;
+        }
         while self
             .foretold
             .pop_front_if(|foretold| foretold.answered_at <= at)
@@ -449,6 +470,16 @@ impl ConnectionState {
 }
 
 impl Side {
+    /// The envelope that a chunk is, where it is just one: what most are, and what needs no feeding.
+    #[inline]
+    fn take_envelope(&mut self, capture: &mut Capture) -> Option<Envelope> {
+        if self.lost || capture.hole > 0 || capture.boundary != Some((0, Framing::Envelopes)) {
+            return None;
+        }
+        let taken = self.stream.take_envelope(std::mem::take(&mut capture.bytes));
+        taken.map_err(|chunk| capture.bytes = chunk).ok()
+    }
+
     fn feed(&mut self, capture: Capture) {
         let compression = capture.connection.negotiated.compression();
         if self.lost {

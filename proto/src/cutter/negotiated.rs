@@ -81,6 +81,7 @@ impl Negotiated {
     }
 
     /// Learns from the header of a response whether the server accepted a version with segments.
+    #[inline]
     pub(crate) fn learn_from_response(&self, header: &Header) {
         let accepts = matches!(header.opcode, Opcode::READY | Opcode::AUTHENTICATE);
         if accepts && header.version.uses_segments() {

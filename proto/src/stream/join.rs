@@ -153,6 +153,12 @@ impl EnvelopeJoin {
     }
 }
 
+/// Whether `chunk` ends where the envelope does that it begins with.
+#[inline]
+pub(super) fn is_one_envelope(chunk: &[u8]) -> bool {
+    Header::decode_from(chunk).is_some_and(|header| chunk.len() - HEADER_LEN == header.body_len as usize)
+}
+
 /// The envelope at the beginning of `source`, where all of it is there and its body is taken as it is; none where more has to be looked at.
 #[inline]
 pub(super) fn take_whole(source: &mut Bytes, direction: Direction, limits: BodyLimits) -> Option<Envelope> {

@@ -56,6 +56,81 @@ fn a_body_that_is_not_split_is_a_slice_of_its_chunk() {
     assert_eq!(envelope.body.as_ptr(), chunk[9..].as_ptr());
 }
 
+/// What a stream yields of chunks of which each is taken as an envelope where that can be.
+fn taken_where_it_can_be(stream: &mut EnvelopeStream, chunks: &[Bytes]) -> (Vec<StreamItem>, usize) {
+    let (mut all, mut taken) = (Vec::new(), 0);
+    for chunk in chunks {
+        match stream.take_envelope(chunk.clone()) {
+            Ok(envelope) => {
+                all.push(StreamItem::Envelope(envelope));
+                taken += 1;
+            }
+            Err(chunk) => {
+                stream.feed(chunk);
+                all.extend(items(stream));
+            }
+        }
+    }
+    (all, taken)
+}
+
+#[test]
+fn a_chunk_is_taken_as_an_envelope_only_where_it_is_just_that() {
+    let one = |body: &[u8]| bytes_of(&[response(Version::V4, 1, body)]);
+    let (rows, long) = (one(b"rows"), one(&[1; 200]));
+    let compressed = {
+        let mut out = BytesMut::new();
+        encode_compressed(&response(Version::V4, 2, &[7; 500]), Compression::Lz4, &mut out).unwrap();
+        out.freeze()
+    };
+    let chunks = [
+        rows.clone(),
+        // Two of them; one in parts, of which the second is as long as an envelope and the third is one.
+        [&rows[..], &rows[..]].concat().into(),
+        [&rows[..9], &[][..]].concat().into(),
+        Bytes::from_static(b"rows"),
+        rows.slice(..3),
+        [&rows[3..], &rows[..]].concat().into(),
+        rows.clone(),
+        // Beyond the limit, compressed, empty, and of the other direction.
+        long,
+        rows.clone(),
+        compressed,
+        one(b""),
+        Bytes::from_static(b"\x04\x00\x00\x00\x05\x00\x00\x00\x00"),
+        rows,
+    ];
+    let stream = || server().0.with_max_body(150);
+    let (mut fed, mut other) = (stream(), stream());
+    let expected: Vec<_> = chunks
+        .iter()
+        .flat_map(|chunk| {
+            fed.feed(chunk.clone());
+            items(&mut fed)
+        })
+        .collect();
+    let (told, taken) = taken_where_it_can_be(&mut other, &chunks);
+    assert_eq!(told, expected);
+    assert_eq!(taken, 4, "not what is lost, compressed, too long or in parts");
+    assert_eq!(bodies(&told).len(), 9);
+}
+
+#[test]
+fn no_chunk_is_taken_for_an_envelope_where_there_are_segments() {
+    let (mut stream, negotiated) = server();
+    let ready = Header::response(Version::V5, StreamId(0), Opcode::READY);
+    let ready = Envelope {
+        header: ready,
+        body: Bytes::new(),
+    };
+    assert!(stream.take_envelope(bytes_of(&[ready])).is_ok());
+    assert_eq!(negotiated.framing(), Framing::Segments(Encoding::Plain));
+    let envelopes = [response(Version::V5, 1, b"rows")];
+    assert!(stream.take_envelope(bytes_of(&envelopes)).is_err());
+    let (told, taken) = taken_where_it_can_be(&mut stream, &[segments(Encoding::Plain, &envelopes)]);
+    assert_eq!((bodies(&told), taken), (vec![&b"rows"[..]], 0));
+}
+
 #[test]
 fn a_compressed_body_is_decompressed_and_its_header_stays() {
     for compression in [Compression::Lz4, Compression::Snappy] {
