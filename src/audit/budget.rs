@@ -9,7 +9,7 @@ use std::sync::{
 /// Bytes that may be kept.
 const LIMIT: usize = 128 << 20;
 
-/// The bytes that an auditor keeps.
+/// The bytes that an auditor keeps. Its own thread alone counts them: reading and writing are enough.
 #[derive(Debug, Clone)]
 pub(super) struct Budget {
     taken: Arc<AtomicUsize>,
@@ -37,11 +37,11 @@ impl Budget {
     }
 
     pub(super) fn take(&self, bytes: usize) {
-        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        self.taken.store(self.taken() + bytes, Ordering::Relaxed);
     }
 
     pub(super) fn give_back(&self, bytes: usize) {
-        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+        self.taken.store(self.taken() - bytes, Ordering::Relaxed);
     }
 
     fn taken(&self) -> usize {
