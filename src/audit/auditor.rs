@@ -183,26 +183,23 @@ impl Auditor {
 
     /// Counts up to [`BATCH`] captures; how many there were.
     fn drain(&mut self) -> usize {
-        let window = Arc::clone(&self.window);
+        let (window, queue) = (Arc::clone(&self.window), Arc::clone(&self.queue));
         let mut window = lock(&window);
-        let mut taken = 0;
-        while taken < BATCH
-            && let Some(capture) = self.queue.pop(self.line)
-        {
-            self.take(capture, &mut window);
-            taken += 1;
-        }
+        let taken = queue.take(self.line, BATCH, |capture| self.take(capture, &mut window));
         self.at_hand = None;
         taken
     }
 
+    #[inline]
     fn take(&mut self, capture: Capture, filling: &mut Filling) {
-        let connection = Arc::clone(&capture.connection);
-        self.at_hand = Some(connection.id);
-        let state = self
-            .connections
-            .entry(connection.id)
-            .or_insert_with(|| ConnectionState::new(connection, self.budget.clone(), self.shown));
+        let id = capture.connection.id;
+        self.at_hand = Some(id);
+        let state = match self.connections.get_mut(&id) {
+            Some(state) => state,
+            None => self.connections.entry(id).or_insert_with(|| {
+                ConnectionState::new(Arc::clone(&capture.connection), self.budget.clone(), self.shown)
+            }),
+        };
         let counter = &mut self.counter;
         state.take(capture, |session, found| counter.count(filling, session, found));
     }

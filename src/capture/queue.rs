@@ -113,21 +113,42 @@ struct Coming {
 }
 
 impl Recorded {
+    /// What comes, as soon as there is room in it for as much as `weight`.
+    #[inline]
+    fn wait_for(&self, weight: usize, room: usize) -> MutexGuard<'_, Coming> {
+        loop {
+            if let Some(coming) = self.with_room_for(weight, room) {
+                return coming;
+            }
+            std::thread::sleep(FULL);
+        }
+    }
+
     /// What comes, if there is room in it for as much as `weight`.
+    #[inline]
     fn with_room_for(&self, weight: usize, room: usize) -> Option<MutexGuard<'_, Coming>> {
         let coming = lock(&self.coming);
         // What is larger than all the room goes through an empty line.
         (coming.weight == 0 || coming.weight + weight <= room).then_some(coming)
     }
 
-    fn pop(&self) -> Option<Capture> {
+    /// Takes up to `most`, oldest first; how many there were. Nobody else learns how many wait until that is done.
+    #[inline]
+    fn take(&self, most: usize, mut each: impl FnMut(Capture)) -> usize {
         let mut opened = lock(&self.opened);
         if opened.is_empty() {
             let mut coming = lock(&self.coming);
             std::mem::swap(&mut *opened, &mut coming.captures);
             coming.weight = 0;
         }
-        opened.pop_front()
+        let mut taken = 0;
+        while taken < most
+            && let Some(capture) = opened.pop_front()
+        {
+            each(capture);
+            taken += 1;
+        }
+        taken
     }
 
     /// What comes is looked at first: it may be opened meanwhile, and is still there then.
@@ -142,6 +163,7 @@ impl Recorded {
 }
 
 impl Coming {
+    #[inline]
     fn push(&mut self, weight: usize, capture: Capture) {
         self.weight += weight;
         self.captures.push_back(capture);
@@ -155,13 +177,18 @@ impl Line {
         self.captures.push(capture);
     }
 
-    fn pop(&self) -> Option<Capture> {
-        let Some(capture) = self.captures.pop() else {
-            return self.recorded.pop();
-        };
-        self.taken
-            .fetch_sub(weight(capture.bytes.len()), Ordering::Relaxed);
-        Some(capture)
+    #[inline]
+    fn take(&self, most: usize, mut each: impl FnMut(Capture)) -> usize {
+        let mut taken = 0;
+        while taken < most
+            && let Some(capture) = self.captures.pop()
+        {
+            self.taken
+                .fetch_sub(weight(capture.bytes.len()), Ordering::Relaxed);
+            each(capture);
+            taken += 1;
+        }
+        taken + self.recorded.take(most - taken, each)
     }
 
     /// How many captures wait.
@@ -215,9 +242,18 @@ impl Queue {
         self.lines.get(auditor).map_or(0, Line::len)
     }
 
+    /// Takes up to `most` of the captures that wait for `auditor`, oldest first; how many there were.
+    #[inline]
+    pub fn take(&self, auditor: usize, most: usize, each: impl FnMut(Capture)) -> usize {
+        self.lines.get(auditor).map_or(0, |line| line.take(most, each))
+    }
+
     /// Takes the oldest capture that waits for `auditor`.
-    pub fn pop(&self, auditor: usize) -> Option<Capture> {
-        self.lines.get(auditor)?.pop()
+    #[cfg(test)]
+    pub(crate) fn pop(&self, auditor: usize) -> Option<Capture> {
+        let mut oldest = None;
+        self.take(auditor, 1, |capture| oldest = Some(capture));
+        oldest
     }
 
     /// Hands a capture of `len` bytes of `connection` over, or gives it up: false if there was no room. What `keeps` may
@@ -241,18 +277,19 @@ impl Queue {
 
     /// Hands a capture over as soon as there is room for it: for those who are in nobody's way. Of what they hand over as much may wait as
     /// [`Limits::bytes`] say, and as much again is being looked at.
+    #[inline]
     pub(super) fn wait_and_offer(&self, capture: Capture) {
         let line = self.line_of(capture.connection.id);
         let weight = weight(capture.bytes.len());
-        loop {
-            if let Some(mut coming) = line.recorded.with_room_for(weight, self.room) {
-                return coming.push(weight, capture);
-            }
-            std::thread::sleep(FULL);
-        }
+        line.recorded.wait_for(weight, self.room).push(weight, capture);
     }
 
+    #[inline]
     fn line_of(&self, connection: ConnectionId) -> &Line {
+        // A division takes longer than all the rest.
+        if let [only] = &*self.lines {
+            return only;
+        }
         let index = usize::try_from(connection.0).unwrap_or(0) % self.lines.len();
         &self.lines[index]
     }
@@ -408,7 +445,7 @@ mod tests {
         }
         assert!(!push(10, 0));
         assert_eq!(recorded.waiting_bytes(), room);
-        assert_eq!(recorded.pop().unwrap().begun, 0);
+        assert_eq!(recorded.take(1, |capture| assert_eq!(capture.begun, 0)), 1);
         // Alone it has room, however large it is.
         assert!(push(10, 2 * room));
         assert!(!push(11, 0));
