@@ -147,42 +147,35 @@ impl ConnectionState {
     }
 
     /// Takes the next chunk and says what became whole with it.
+    #[inline]
     pub(super) fn take(&mut self, mut capture: Capture, mut each: impl FnMut(&mut Session, Found)) {
-        let direction = capture.direction;
-        let at = capture.at;
         self.doubt(&capture, &mut each);
-        let side = match direction {
-            Direction::Request => &mut self.requests,
-            Direction::Response => &mut self.responses,
-        };
+        match self.side(capture.direction).take_envelope(&mut capture) {
+            Some(envelope) => self.envelope(capture.direction, envelope, capture.at, capture.at, &mut each),
+            None => self.take_any(capture, &mut each),
+        }
+    }
+
+    /// Takes a chunk of any kind.
+    fn take_any(&mut self, capture: Capture, each: &mut impl FnMut(&mut Session, Found)) {
+        let (direction, at) = (capture.direction, capture.at);
+        let side = self.side(direction);
         side.lost |= capture.after_gap.is_some();
         if side.lost {
             side.begun = None;
             if direction == Direction::Request {
                 let missing = self.miss(capture.begun, capture.after_gap.as_deref());
-                self.tell_missing(missing, &mut each);
+                self.tell_missing(missing, each);
             }
         }
-        let side = match direction {
-            Direction::Request => &mut self.requests,
-            Direction::Response => &mut self.responses,
-        };
-        if let Some(envelope) = side.take_envelope(&mut capture) {
-            return self.envelope(direction, envelope, at, at, &mut each);
-        }
-        side.feed(capture);
-        loop {
-            let side = match direction {
-                Direction::Request => &mut self.requests,
-                Direction::Response => &mut self.responses,
-            };
-            let Some((item, begun)) = side.next(at) else { break };
+        self.side(direction).feed(capture);
+        while let Some((item, begun)) = self.side(direction).next(at) {
             match (direction, item) {
                 (_, StreamItem::Envelope(envelope)) => {
-                    self.envelope(direction, envelope, at, begun, &mut each);
+                    self.envelope(direction, envelope, at, begun, each);
                 }
                 (Direction::Response, StreamItem::Long(long)) => {
-                    self.response(Received::Long(long), begun, &mut each);
+                    self.response(Received::Long(long), begun, each);
                 }
                 // The data path has counted the connection as opaque.
                 (_, StreamItem::Lost(_)) => {}
@@ -204,10 +197,18 @@ impl ConnectionState {
                         header, begun: body, ..
                     },
                 ) => {
-                    self.cut_response(header, body, begun, &mut each);
+                    self.cut_response(header, body, begun, each);
                 }
                 (Direction::Response, StreamItem::Damaged(_)) => each(&mut self.session, Found::LostResponse),
             }
+        }
+    }
+
+    #[inline]
+    fn side(&mut self, direction: Direction) -> &mut Side {
+        match direction {
+            Direction::Request => &mut self.requests,
+            Direction::Response => &mut self.responses,
         }
     }
 
@@ -473,7 +474,8 @@ impl Side {
     /// The envelope that a chunk is, where it is just one: what most are, and what needs no feeding.
     #[inline]
     fn take_envelope(&mut self, capture: &mut Capture) -> Option<Envelope> {
-        if self.lost || capture.hole > 0 || capture.boundary != Some((0, Framing::Envelopes)) {
+        let goes_on = !self.lost && capture.after_gap.is_none() && capture.hole == 0;
+        if !goes_on || capture.boundary != Some((0, Framing::Envelopes)) {
             return None;
         }
         let taken = self.stream.take_envelope(std::mem::take(&mut capture.bytes));

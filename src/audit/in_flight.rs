@@ -9,6 +9,9 @@ use crate::capture::Moment;
 /// What a request takes up beside its body.
 const EACH: usize = 128;
 
+/// Requests with stream ids below are found by their place: drivers take the lowest that is free, or begin with those.
+const NEAR: usize = 64;
+
 /// A request without a response so far.
 #[derive(Debug)]
 pub(super) struct Waiting {
@@ -22,7 +25,11 @@ pub(super) struct Waiting {
 /// The requests of one connection that wait, by stream id.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    by_stream: FxHashMap<StreamId, Waiting>,
+    near: Vec<Option<Waiting>>,
+    /// Those that are not near.
+    far: FxHashMap<StreamId, Waiting>,
+    /// How many there are.
+    len: usize,
     /// What they take up of `budget`.
     bytes: usize,
     budget: Budget,
@@ -32,18 +39,20 @@ impl InFlight {
     /// None yet.
     pub(super) fn new(budget: Budget) -> Self {
         Self {
-            by_stream: FxHashMap::default(),
+            near: Vec::new(),
+            far: FxHashMap::default(),
+            len: 0,
             bytes: 0,
             budget,
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_stream.len()
+        self.len
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.by_stream.is_empty()
+        self.len == 0
     }
 
     /// The budget of all connections.
@@ -62,42 +71,63 @@ impl InFlight {
         let bytes = weight(&waiting.request);
         self.bytes += bytes;
         self.budget.take(bytes);
-        let before = self.by_stream.insert(waiting.request.header.stream_id, waiting);
+        self.len += 1;
+        let stream = waiting.request.header.stream_id;
+        let before = match near(stream) {
+            Some(at) => {
+                if at >= self.near.len() {
+                    self.near.resize_with(at + 1, || None);
+                }
+                self.near.get_mut(at).and_then(|place| place.replace(waiting))
+            }
+            None => self.far.insert(stream, waiting),
+        };
         self.free(before.as_ref());
         before
     }
 
     /// Takes the request with the stream id.
     pub(super) fn remove(&mut self, stream: StreamId) -> Option<Waiting> {
-        let removed = self.by_stream.remove(&stream);
+        let removed = match near(stream) {
+            Some(at) => self.near.get_mut(at).and_then(Option::take),
+            None => self.far.remove(&stream),
+        };
         self.free(removed.as_ref());
         removed
     }
 
     /// Takes all requests that `is_wanted` says.
     pub(super) fn take(&mut self, is_wanted: impl Fn(&Envelope) -> bool) -> Vec<Waiting> {
-        let wanted = |_: &StreamId, waiting: &mut Waiting| is_wanted(&waiting.request);
-        let taken: Vec<_> = self
-            .by_stream
-            .extract_if(wanted)
-            .map(|(_, waiting)| waiting)
-            .collect();
+        let near = self
+            .near
+            .iter_mut()
+            .filter_map(|place| place.take_if(|waiting| is_wanted(&waiting.request)));
+        let far = self.far.extract_if(|_, waiting| is_wanted(&waiting.request));
+        let taken: Vec<_> = near.chain(far.map(|(_, waiting)| waiting)).collect();
         taken.iter().for_each(|waiting| self.free(Some(waiting)));
         taken
     }
 
     /// Those that still keep a buffer of the data path.
     pub(super) fn not_detached(&mut self) -> impl Iterator<Item = &mut Waiting> {
-        self.by_stream.values_mut().filter(|waiting| !waiting.is_detached)
+        let all = self.near.iter_mut().flatten().chain(self.far.values_mut());
+        all.filter(|waiting| !waiting.is_detached)
     }
 
     fn free(&mut self, waiting: Option<&Waiting>) {
         if let Some(waiting) = waiting {
             let bytes = weight(&waiting.request);
+            self.len -= 1;
             self.bytes -= bytes;
             self.budget.give_back(bytes);
         }
     }
+}
+
+/// The place of a stream id that is near; ids below 0 are none that a client takes.
+#[inline]
+fn near(stream: StreamId) -> Option<usize> {
+    usize::try_from(stream.0).ok().filter(|&at| at < NEAR)
 }
 
 impl Drop for InFlight {
@@ -133,16 +163,21 @@ mod tests {
         const LIMIT: usize = 1 << 20;
         let budget = Budget::of(LIMIT);
         let (mut one, mut other) = (InFlight::new(budget.clone()), InFlight::new(budget.clone()));
-        for stream in 0..10 {
+        // Of those near, of those far, and one that no client takes.
+        for stream in [0, 1, 2, 3, 4, 5, 63, 64, i16::MAX, -1] {
             assert!(one.insert(request(stream, 1_000)).is_none());
         }
+        assert_eq!(one.not_detached().count(), 10);
         assert!(one.insert(request(3, 5_000)).is_some());
         assert!(other.insert(request(3, 7_000)).is_none());
         let left = LIMIT - (11 * EACH + 9 * 1_000 + 5_000 + 7_000);
         assert!(budget.has_room_for(left) && !budget.has_room_for(left + 1));
         assert!(one.remove(StreamId(3)).is_some() && one.remove(StreamId(3)).is_none());
-        assert_eq!(one.take(|request| request.header.stream_id.0 < 5).len(), 4);
-        assert_eq!((one.len(), one.bytes), (5, 5 * (EACH + 1_000)));
+        let taken = one.take(|request| (1..=64).contains(&request.header.stream_id.0));
+        assert_eq!(taken.len(), 6);
+        assert_eq!((one.len(), one.bytes), (3, 3 * (EACH + 1_000)));
+        assert!(one.remove(StreamId(i16::MAX)).is_some() && one.remove(StreamId(0)).is_some());
+        assert!(!one.is_empty(), "one is far below");
         drop(one);
         let left = LIMIT - (EACH + 7_000);
         assert!(other.has_room_for(&request(1, left - EACH)));
