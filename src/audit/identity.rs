@@ -108,18 +108,13 @@ impl Mixer {
         let mut state = self.state ^ bytes.len() as u64;
         let (pairs, rest) = bytes.as_chunks::<16>();
         for pair in pairs {
-            state = self.step(state, pair);
+            state = self.step(state, u128::from_le_bytes(*pair));
         }
-        let mut last = [0; 16];
-        for (to, from) in last.iter_mut().zip(rest) {
-            *to = *from;
-        }
-        self.state = self.step(state, &last);
+        self.state = self.step(state, little_endian(rest));
     }
 
     #[inline]
-    fn step(&self, state: u64, bytes: &[u8; 16]) -> u64 {
-        let both = u128::from_le_bytes(*bytes);
+    fn step(&self, state: u64, both: u128) -> u64 {
         fold(low(both) ^ state, low(both >> 64) ^ self.secret)
     }
 
@@ -127,6 +122,23 @@ impl Mixer {
     fn finish(&self) -> u64 {
         fold(self.state, self.secret)
     }
+}
+
+/// Fewer than 16 bytes as a number: from their first and their last ones, which may overlap.
+#[inline]
+fn little_endian(bytes: &[u8]) -> u128 {
+    let ends = |first: u64, last: u64, half: usize| {
+        u128::from(first) | u128::from(last) << (8 * (bytes.len() - half))
+    };
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        return ends(u64::from_le_bytes(*first), u64::from_le_bytes(*last), 8);
+    }
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+        return ends(half(first), half(last), 4);
+    }
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |number, byte| number << 8 | u128::from(*byte))
 }
 
 #[inline]
@@ -188,6 +200,16 @@ mod tests {
         assert_eq!(second.following(key, PagingState(b"x")), second.page());
         assert_ne!(first.following(key, PagingState(b"y")), second.page());
         assert_ne!(first.page(), second.page());
+    }
+
+    #[test]
+    fn a_number_has_the_bytes_that_it_is_made_of() {
+        let bytes: Vec<u8> = (1..16).collect();
+        for length in 0..=bytes.len() {
+            let number = little_endian(&bytes[..length]).to_le_bytes();
+            assert_eq!(number[..length], bytes[..length]);
+            assert!(number[length..].iter().all(|byte| *byte == 0));
+        }
     }
 
     #[test]

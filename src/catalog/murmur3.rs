@@ -16,6 +16,7 @@ const NEGATIVE_BYTES: u64 = 0x8080_8080_8080_8080;
 /// The token of a routing key (the serialized partition key, see [`push_component`] for composite ones).
 ///
 /// An empty key has the [`MINIMUM`] token. Source: `Murmur3Partitioner.getToken`.
+#[inline]
 pub fn token(routing_key: &[u8]) -> i64 {
     if routing_key.is_empty() {
         return MINIMUM;
@@ -41,6 +42,7 @@ pub fn push_component(routing_key: &mut Vec<u8>, component: &[u8]) -> bool {
 }
 
 /// The first half of Cassandra's `MurmurHash.hash3_x64_128` with seed 0.
+#[inline]
 fn hash(key: &[u8]) -> u64 {
     let (mut h1, mut h2) = (0_u64, 0_u64);
     let (blocks, tail) = key.as_chunks::<BLOCK>();
@@ -74,27 +76,40 @@ fn hash(key: &[u8]) -> u64 {
     fmix(h1).wrapping_add(fmix(h2))
 }
 
+#[inline]
 fn halves(block: &[u8; BLOCK]) -> (u64, u64) {
-    let mut low = [0; 8];
-    let mut high = [0; 8];
-    low.copy_from_slice(&block[..8]);
-    high.copy_from_slice(&block[8..]);
-    (u64::from_le_bytes(low), u64::from_le_bytes(high))
+    let [low, high] = block.as_chunks::<8>().0 else {
+        return (0, 0);
+    };
+    (u64::from_le_bytes(*low), u64::from_le_bytes(*high))
 }
 
-/// The tail's bytes, little endian, each *sign extended* before it is shifted: Cassandra's deviation from Murmur3.
+/// The tail's bytes, little endian, each *sign extended* before it is shifted: Cassandra's deviation from Murmur3. So each negative
+/// byte turns over all bytes above it.
+#[inline]
 fn signed_tail(tail: &[u8]) -> u64 {
-    // Numbers are keys of eight bytes; where no byte of theirs is negative, they are what they are.
-    if let Ok(word) = tail.try_into().map(u64::from_le_bytes)
-        && word & NEGATIVE_BYTES == 0
-    {
-        return word;
+    let word = little_endian(tail);
+    let signs = (word & NEGATIVE_BYTES) >> 7;
+    // In each byte, whether an odd number of those up to it are negative.
+    let odd = signs ^ signs << 8;
+    let odd = odd ^ odd << 16;
+    let odd = odd ^ odd << 32;
+    word ^ (odd << 8).wrapping_mul(0xff)
+}
+
+/// Up to eight bytes as a number.
+#[inline]
+fn little_endian(bytes: &[u8]) -> u64 {
+    if let Ok(all) = bytes.try_into() {
+        return u64::from_le_bytes(all);
     }
-    let mut word = 0_i64;
-    for (index, byte) in tail.iter().enumerate() {
-        word ^= i64::from(byte.cast_signed()) << (8 * index);
+    // The first four and the last four, which may overlap.
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+        return half(first) | half(last) << (8 * (bytes.len() - 4));
     }
-    word.cast_unsigned()
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 fn mix_k1(word: u64) -> u64 {
@@ -105,6 +120,7 @@ fn mix_k2(word: u64) -> u64 {
     word.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1)
 }
 
+#[inline]
 fn fmix(mut word: u64) -> u64 {
     word ^= word >> 33;
     word = word.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -136,6 +152,19 @@ mod tests {
         assert_eq!(token(&[0xff, 0x7f]), 7_965_412_786_603_682_042);
         assert_ne!(signed_tail(&[0x00, 0x80]), 0x8000);
         assert_eq!(signed_tail(&[0x80]), u64::MAX << 7);
+    }
+
+    #[test]
+    fn a_tail_is_the_sum_of_its_signed_bytes() {
+        for seed in 0..4_096_u64 {
+            let bytes = fmix(seed + 1).to_le_bytes();
+            let tail = &bytes[..usize::try_from(seed % 8).unwrap_or(0) + 1];
+            let each = tail.iter().zip((0..).step_by(8));
+            let expected = each.fold(0, |word, (byte, shift)| {
+                word ^ i64::from(byte.cast_signed()) << shift
+            });
+            assert_eq!(signed_tail(tail), expected.cast_unsigned(), "{tail:x?}");
+        }
     }
 
     #[test]
