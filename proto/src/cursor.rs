@@ -6,12 +6,13 @@
 use std::net::IpAddr;
 
 use bytes::{BufMut, BytesMut};
-use nom::Parser;
 
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
-use crate::notation::Malformed;
+use crate::notation::Parsed;
 
 /// A position in a body.
+///
+/// What reads is always inlined: a cursor whose address nobody asks for stays in registers.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     body: &'a [u8],
@@ -20,7 +21,7 @@ pub struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// Starts at the first byte of `body`.
-    #[inline]
+    #[inline(always)]
     pub fn new(body: &'a [u8]) -> Self {
         Cursor { body, rest: body }
     }
@@ -29,13 +30,13 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// What the notation refuses, with the field's name and the offset in the body.
-    #[inline]
+    #[inline(always)]
     pub fn read<T>(
         &mut self,
         what: &'static str,
-        mut notation: impl Parser<&'a [u8], Output = T, Error = Malformed<'a>>,
+        notation: impl FnOnce(&'a [u8]) -> Parsed<'a, T>,
     ) -> Result<T, DecodeError> {
-        match notation.parse(self.rest) {
+        match notation(self.rest) {
             Ok((rest, value)) => {
                 self.rest = rest;
                 Ok(value)
@@ -52,12 +53,12 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// As [`read`](Self::read).
-    #[inline]
+    #[inline(always)]
     pub fn read_if<T>(
         &mut self,
         present: bool,
         what: &'static str,
-        notation: impl Parser<&'a [u8], Output = T, Error = Malformed<'a>>,
+        notation: impl FnOnce(&'a [u8]) -> Parsed<'a, T>,
     ) -> Result<Option<T>, DecodeError> {
         if present {
             self.read(what, notation).map(Some)
@@ -70,7 +71,7 @@ impl<'a> Cursor<'a> {
     ///
     /// # Errors
     /// If fewer are left.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, what: &'static str, length: usize) -> Result<&'a [u8], DecodeError> {
         let Some((taken, rest)) = self.rest.split_at_checked(length) else {
             return Err(self.error(what, DecodeErrorKind::Truncated));

@@ -83,26 +83,31 @@ impl Version {
     }
 
     /// True from version 4 on: "not set" values, warnings, custom payloads, partition key indices, failure errors.
+    #[inline]
     pub(crate) const fn is_at_least_v4(self) -> bool {
         !matches!(self, Version::V3 | Version::Other(0..=3))
     }
 
     /// True where query flags are an `[int]` and failures carry a reason per replica: version 5 and DSE.
+    #[inline]
     pub(crate) const fn is_at_least_v5(self) -> bool {
         self.is_at_least_v4() && !matches!(self, Version::V4)
     }
 
     /// True where PREPARE has flags, requests may name a keyspace and prepared statements have a result metadata id.
+    #[inline]
     pub(crate) const fn has_result_metadata_id(self) -> bool {
         self.is_at_least_v5() && !matches!(self, Version::DseV1)
     }
 
     /// True for what version 5 has and DSE does not: `now_in_seconds`, the contentions of a CAS write timeout.
+    #[inline]
     pub(crate) const fn is_apache_v5(self) -> bool {
         self.is_at_least_v5() && !self.is_dse()
     }
 
     /// True for the versions of DSE.
+    #[inline]
     pub const fn is_dse(self) -> bool {
         matches!(self, Version::DseV1 | Version::DseV2)
     }

@@ -36,6 +36,7 @@ impl<'a> ParseError<&'a [u8]> for Malformed<'a> {
 }
 
 /// A parser's failure at `rest`.
+#[inline]
 pub fn malformed<T>(rest: &[u8], kind: DecodeErrorKind) -> Parsed<'_, T> {
     Err(nom::Err::Error(Malformed { rest, kind }))
 }

@@ -86,7 +86,7 @@ impl Consistency {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self, DecodeError> {
         cursor
             .read("consistency", notation::short)
@@ -109,7 +109,7 @@ impl fmt::Display for Consistency {
 pub struct SerialConsistency(pub Consistency);
 
 impl SerialConsistency {
-    #[inline]
+    #[inline(always)]
     pub(super) fn decode(cursor: &mut Cursor<'_>) -> Result<Self, DecodeError> {
         cursor
             .read("serial consistency", notation::short)

@@ -26,16 +26,22 @@ pub struct Execute<'a> {
 }
 
 impl<'a> Execute<'a> {
-    #[inline]
-    pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
+    /// What `put` makes of it: see [`QueryParameters::decode`].
+    #[inline(always)]
+    pub(super) fn decode<T>(
+        cursor: &mut Cursor<'a>,
+        dialect: Dialect,
+        put: impl FnOnce(Self) -> T,
+    ) -> Result<T, DecodeError> {
         let has_metadata_id = dialect.has_result_metadata_id();
         let id = cursor.read("prepared id", notation::short_bytes)?;
         let metadata_id = cursor.read_if(has_metadata_id, "result metadata id", notation::short_bytes)?;
-        let parameters = QueryParameters::decode(cursor, dialect)?;
-        Ok(Execute {
-            id: PreparedId(id),
-            result_metadata_id: metadata_id.map(ResultMetadataId),
-            parameters,
+        QueryParameters::decode(cursor, dialect, |parameters| {
+            put(Execute {
+                id: PreparedId(id),
+                result_metadata_id: metadata_id.map(ResultMetadataId),
+                parameters,
+            })
         })
     }
 

@@ -27,20 +27,21 @@ pub struct Extras<'a> {
 pub type CustomPayload<'a> = Vec<(&'a str, Option<&'a [u8]>)>;
 
 impl<'a> Extras<'a> {
+    /// Whether the header's flags announce any.
+    #[inline]
+    pub(super) fn precede(header: &Header) -> bool {
+        const ANY: u8 = Flags::TRACING.0 | Flags::WARNING.0 | Flags::CUSTOM_PAYLOAD.0;
+        header.flags.0 & ANY != 0
+    }
+
     /// Reads what the header's flags announce.
     ///
     /// # Errors
     /// A body that ends early or text that is not UTF-8.
-    #[inline]
     pub fn decode(cursor: &mut Cursor<'a>, header: &Header) -> Result<Self, DecodeError> {
-        const ANY: u8 = Flags::TRACING.0 | Flags::WARNING.0 | Flags::CUSTOM_PAYLOAD.0;
-        if header.flags.0 & ANY == 0 {
+        if !Extras::precede(header) {
             return Ok(Extras::default());
         }
-        Extras::decode_some(cursor, header)
-    }
-
-    fn decode_some(cursor: &mut Cursor<'a>, header: &Header) -> Result<Self, DecodeError> {
         let is_response = header.direction == Direction::Response;
         let tracing = header.flags.contains(Flags::TRACING);
         let has_warnings = is_response && header.flags.contains(Flags::WARNING);

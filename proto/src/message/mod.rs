@@ -63,11 +63,13 @@ impl Dialect {
     }
 
     /// A version with extensions.
+    #[inline]
     pub const fn with(version: Version, extensions: Extensions) -> Dialect {
         Dialect { version, extensions }
     }
 
     /// True if PREPARED and EXECUTE carry a result metadata id: version 5, DSE v2, or Scylla's extension of version 4.
+    #[inline]
     pub const fn has_result_metadata_id(self) -> bool {
         self.version.has_result_metadata_id() || self.extensions.result_metadata_id
     }
@@ -142,6 +144,26 @@ impl<'a> Request<'a> {
     ) -> Result<Decoded<'a, Request<'a>>, DecodeError> {
         let header = &envelope.header;
         let mut cursor = Cursor::new(&envelope.body);
+        // Apart from the others, what most requests are is put together where it is wanted: as one of many it would be moved there.
+        if header.opcode == Opcode::EXECUTE
+            && header.direction == Direction::Request
+            && !Extras::precede(header)
+        {
+            let dialect = Dialect::with(header.version, extensions);
+            return Execute::decode(&mut cursor, dialect, |execute| Decoded {
+                extras: Extras::default(),
+                message: Request::Execute(execute),
+            });
+        }
+        Request::decode_any(header, cursor, extensions)
+    }
+
+    #[inline(never)]
+    fn decode_any(
+        header: &Header,
+        mut cursor: Cursor<'a>,
+        extensions: Extensions,
+    ) -> Result<Decoded<'a, Request<'a>>, DecodeError> {
         expect(header, Direction::Request, &cursor)?;
         let extras = Extras::decode(&mut cursor, header)?;
         let message = Request::decode_body(
@@ -152,7 +174,6 @@ impl<'a> Request<'a> {
         Ok(Decoded { extras, message })
     }
 
-    #[inline]
     fn decode_body(
         cursor: &mut Cursor<'a>,
         opcode: Opcode,
@@ -162,9 +183,9 @@ impl<'a> Request<'a> {
             Opcode::STARTUP => Request::Startup(Startup::decode(cursor)?),
             Opcode::OPTIONS => Request::Options,
             Opcode::AUTH_RESPONSE => Request::AuthResponse(AuthToken::decode(cursor)?),
-            Opcode::QUERY => Request::Query(Query::decode(cursor, dialect)?),
+            Opcode::QUERY => Query::decode(cursor, dialect, Request::Query)?,
             Opcode::PREPARE => Request::Prepare(Prepare::decode(cursor, dialect)?),
-            Opcode::EXECUTE => Request::Execute(Execute::decode(cursor, dialect)?),
+            Opcode::EXECUTE => Execute::decode(cursor, dialect, Request::Execute)?,
             Opcode::BATCH => Request::Batch(Batch::decode(cursor, dialect)?),
             Opcode::REGISTER => Request::Register(Register::decode(cursor)?),
             Opcode::DSE_REVISE if dialect.version.is_dse() => Request::Revise(Revise::decode(cursor)?),
@@ -240,7 +261,27 @@ impl<'a> Response<'a> {
         extensions: Extensions,
     ) -> Result<Decoded<'a, Response<'a>>, DecodeError> {
         let header = &envelope.header;
-        let mut cursor = Cursor::new(&envelope.body);
+        let cursor = Cursor::new(&envelope.body);
+        // As above: what most responses are.
+        if header.opcode == Opcode::RESULT
+            && header.direction == Direction::Response
+            && !Extras::precede(header)
+            && let Some(mut rows) = QueryResult::rows(cursor)
+        {
+            return Rows::decode(&mut rows, |rows| Decoded {
+                extras: Extras::default(),
+                message: Response::Result(QueryResult::Rows(rows)),
+            });
+        }
+        Response::decode_any(header, cursor, extensions)
+    }
+
+    #[inline(never)]
+    fn decode_any(
+        header: &Header,
+        mut cursor: Cursor<'a>,
+        extensions: Extensions,
+    ) -> Result<Decoded<'a, Response<'a>>, DecodeError> {
         expect(header, Direction::Response, &cursor)?;
         let extras = Extras::decode(&mut cursor, header)?;
         let message = Response::decode_body(
@@ -251,7 +292,6 @@ impl<'a> Response<'a> {
         Ok(Decoded { extras, message })
     }
 
-    #[inline]
     fn decode_body(
         cursor: &mut Cursor<'a>,
         opcode: Opcode,
@@ -324,7 +364,6 @@ impl<'a> Response<'a> {
     }
 }
 
-#[inline]
 fn expect(header: &Header, direction: Direction, cursor: &Cursor<'_>) -> Result<(), DecodeError> {
     if header.direction != direction {
         return Err(cursor.error("direction", DecodeErrorKind::Invalid(i64::from(header.opcode.0))));

@@ -17,12 +17,15 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
+    /// What `put` makes of it: see [`QueryParameters::decode`].
     #[inline]
-    pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
-        Ok(Query {
-            query: cursor.read("query", notation::long_string)?,
-            parameters: QueryParameters::decode(cursor, dialect)?,
-        })
+    pub(super) fn decode<T>(
+        cursor: &mut Cursor<'a>,
+        dialect: Dialect,
+        put: impl FnOnce(Self) -> T,
+    ) -> Result<T, DecodeError> {
+        let query = cursor.read("query", notation::long_string)?;
+        QueryParameters::decode(cursor, dialect, |parameters| put(Query { query, parameters }))
     }
 
     pub(super) fn encode(&self, writer: &mut Writer<'_>, dialect: Dialect) -> Result<(), EncodeError> {
@@ -85,6 +88,12 @@ mod flag {
     pub(super) const NAMES: u32 = 0x40;
     pub(super) const PAGE_SIZE_IN_BYTES: u32 = 0x4000_0000;
     pub(super) const CONTINUOUS_PAGING: u32 = 0x8000_0000;
+    /// Those of what follows the page size.
+    pub(super) const BEHIND_PAGE_SIZE: u32 =
+        !(VALUES | SKIP_METADATA | PAGE_SIZE | NAMES | PAGE_SIZE_IN_BYTES);
+    /// Those that every version knows.
+    pub(super) const OF_ALL_VERSIONS: u32 =
+        VALUES | SKIP_METADATA | PAGE_SIZE | PAGING_STATE | NAMES | super::CommonParameters::OF_ALL_VERSIONS;
 }
 
 impl QueryParameters<'static> {
@@ -108,12 +117,20 @@ impl QueryParameters<'static> {
 }
 
 impl<'a> QueryParameters<'a> {
-    #[inline]
-    pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
+    /// What `put` makes of them: they are large, and so they are put where they belong field by field and never moved.
+    #[inline(always)]
+    pub(super) fn decode<T>(
+        cursor: &mut Cursor<'a>,
+        dialect: Dialect,
+        put: impl FnOnce(Self) -> T,
+    ) -> Result<T, DecodeError> {
         let consistency = Consistency::decode(cursor)?;
         let sent_flags = read_flags(cursor, dialect)?;
-        let known_flags = known_flags(dialect);
-        let flags = sent_flags & known_flags;
+        // Mostly there are no others than those that every version knows.
+        let flags = match sent_flags & !flag::OF_ALL_VERSIONS {
+            0 => sent_flags,
+            _ => sent_flags & known_flags(dialect),
+        };
         let has = |flag: u32| flags & flag != 0;
 
         let values = match has(flag::VALUES) {
@@ -121,6 +138,17 @@ impl<'a> QueryParameters<'a> {
             false => Values::NONE,
         };
         let page_size = cursor.read_if(has(flag::PAGE_SIZE), "page size", notation::int)?;
+        // Many ask for nothing more.
+        if flags & flag::BEHIND_PAGE_SIZE == 0 {
+            return Ok(put(QueryParameters {
+                values,
+                skip_metadata: has(flag::SKIP_METADATA),
+                page_size,
+                page_size_in_bytes: has(flag::PAGE_SIZE_IN_BYTES),
+                other_flags: sent_flags & !flags,
+                ..QueryParameters::new(consistency)
+            }));
+        }
         // A null paging state means the first page.
         let paging_state = cursor.read_if(has(flag::PAGING_STATE), "paging state", notation::bytes)?;
         let common = CommonParameters::decode(cursor, flags)?;
@@ -128,7 +156,7 @@ impl<'a> QueryParameters<'a> {
             true => Some(ContinuousPaging::decode(cursor, dialect)?),
             false => None,
         };
-        Ok(QueryParameters {
+        Ok(put(QueryParameters {
             consistency,
             values,
             skip_metadata: has(flag::SKIP_METADATA),
@@ -140,8 +168,8 @@ impl<'a> QueryParameters<'a> {
             keyspace: common.keyspace,
             now_in_seconds: common.now_in_seconds,
             continuous_paging,
-            other_flags: sent_flags & !known_flags,
-        })
+            other_flags: sent_flags & !flags,
+        }))
     }
 
     pub(super) fn encode(&self, writer: &mut Writer<'_>, dialect: Dialect) -> Result<(), EncodeError> {
@@ -188,16 +216,14 @@ impl<'a> QueryParameters<'a> {
 }
 
 /// The flags that are decoded into fields, by version; the rest is kept as `other_flags`.
-#[inline]
 fn known_flags(dialect: Dialect) -> u32 {
     use flag::*;
-    let all = VALUES | SKIP_METADATA | PAGE_SIZE | PAGING_STATE | NAMES;
     let dse = if dialect.version.is_dse() {
         PAGE_SIZE_IN_BYTES | CONTINUOUS_PAGING
     } else {
         0
     };
-    all | dse | CommonParameters::known_flags(dialect)
+    OF_ALL_VERSIONS | dse | CommonParameters::known_flags(dialect)
 }
 
 /// What QUERY, EXECUTE and BATCH have in common behind their values:
@@ -215,6 +241,7 @@ impl<'a> CommonParameters<'a> {
     const TIMESTAMP: u32 = 0x20;
     const KEYSPACE: u32 = 0x80;
     const NOW_IN_SECONDS: u32 = 0x100;
+    const OF_ALL_VERSIONS: u32 = Self::SERIAL_CONSISTENCY | Self::TIMESTAMP;
 
     #[inline]
     pub(super) fn known_flags(dialect: Dialect) -> u32 {
@@ -228,11 +255,11 @@ impl<'a> CommonParameters<'a> {
         } else {
             0
         };
-        Self::SERIAL_CONSISTENCY | Self::TIMESTAMP | keyspace | now
+        Self::OF_ALL_VERSIONS | keyspace | now
     }
 
     /// `flags` are those of the [known](Self::known_flags) ones that are set.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decode(cursor: &mut Cursor<'a>, flags: u32) -> Result<Self, DecodeError> {
         let has = |flag: u32| flags & flag != 0;
         let serial_consistency = match has(Self::SERIAL_CONSISTENCY) {
@@ -277,7 +304,7 @@ impl<'a> CommonParameters<'a> {
     }
 }
 
-#[inline]
+#[inline(always)]
 pub(super) fn read_flags(cursor: &mut Cursor<'_>, dialect: Dialect) -> Result<u32, DecodeError> {
     if dialect.version.is_at_least_v5() {
         cursor.read("flags", notation::int_flags)
@@ -299,6 +326,7 @@ pub(super) fn write_flags(writer: &mut Writer<'_>, flags: u32, dialect: Dialect)
 }
 
 impl ContinuousPaging {
+    #[inline(always)]
     fn decode(cursor: &mut Cursor<'_>, dialect: Dialect) -> Result<Self, DecodeError> {
         Ok(ContinuousPaging {
             max_pages: cursor.read("max pages", notation::int)?,
@@ -334,7 +362,7 @@ mod tests {
     use crate::error::DecodeErrorKind;
 
     fn decode(bytes: &[u8], version: Version) -> Result<Query<'_>, DecodeError> {
-        Query::decode(&mut Cursor::new(bytes), Dialect::new(version))
+        Query::decode(&mut Cursor::new(bytes), Dialect::new(version), |query| query)
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl<'a> Values<'a> {
     };
 
     /// Reads a `[short]` count and the values.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decode(
         cursor: &mut Cursor<'a>,
         named: bool,
@@ -124,9 +124,13 @@ impl<'a> Values<'a> {
     }
 
     /// The value at a position, without looking at the later ones.
-    #[inline]
+    #[inline(always)]
     pub fn nth(&self, index: usize) -> Option<Value<'a>> {
-        self.iter().nth(index).map(|(_, value)| value)
+        let mut values = self.iter();
+        for _ in 0..index {
+            values.next()?;
+        }
+        values.next().map(|(_, value)| value)
     }
 
     /// The value with a name; `None` if values have no names.
@@ -192,7 +196,7 @@ impl<'a> Iterator for ValuesIter<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let mut name = None;
         if self.form.named {
-            let (rest, its_name) = notation::string(self.rest).ok()?;
+            let (rest, its_name) = self::name(self.rest)?;
             (self.rest, name) = (rest, Some(its_name));
         }
         // The values were walked when they were decoded: an error here is the end.
@@ -200,6 +204,12 @@ impl<'a> Iterator for ValuesIter<'a> {
         self.rest = rest;
         Some((name, value))
     }
+}
+
+/// Apart from the values, of which hardly any have names. It takes bytes, not the iterator, which can stay in registers so.
+#[inline(never)]
+fn name(input: &[u8]) -> Option<(&[u8], &str)> {
+    notation::string(input).ok()
 }
 
 #[inline]

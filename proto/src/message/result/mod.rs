@@ -51,11 +51,17 @@ mod kind {
 }
 
 impl<'a> QueryResult<'a> {
+    /// Where the rows begin, if it has any.
     #[inline]
+    pub(super) fn rows(mut cursor: Cursor<'a>) -> Option<Cursor<'a>> {
+        let kind = cursor.read("result kind", notation::int);
+        (kind == Ok(kind::ROWS)).then_some(cursor)
+    }
+
     pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
         Ok(match cursor.read("result kind", notation::int)? {
             kind::VOID => QueryResult::Void,
-            kind::ROWS => QueryResult::Rows(Rows::decode(cursor)?),
+            kind::ROWS => Rows::decode(cursor, QueryResult::Rows)?,
             kind::SET_KEYSPACE => QueryResult::SetKeyspace {
                 keyspace: cursor.read("keyspace", notation::string)?,
             },
