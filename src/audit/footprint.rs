@@ -168,6 +168,7 @@ impl Keys {
     }
 
     /// Forgets all keys and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
         if self.tables.len() > Self::FAMILIAR_TABLES {
             self.tables.clear();
@@ -223,12 +224,14 @@ impl Keys {
     }
 
     /// Adds a key.
+    #[inline(always)]
     pub fn push(&mut self, table: &Arc<TableName>, key: &[u8]) -> Pushed {
         let start = self.arena.len();
         self.arena.extend_from_slice(key);
         self.keep(table, start, murmur3::token(key))
     }
 
+    #[inline(always)]
     fn keep(&mut self, table: &Arc<TableName>, start: usize, token: i64) -> Pushed {
         let table = self.table_index(table);
         let key = &self.arena[start..];
@@ -252,13 +255,22 @@ impl Keys {
         Pushed::New
     }
 
+    #[cold]
     fn refuse(&mut self, start: usize) -> Pushed {
         self.arena.truncate(start);
         self.overflowed += 1;
         Pushed::Overflow
     }
 
+    #[inline]
     fn table_index(&mut self, table: &Arc<TableName>) -> u32 {
+        match self.tables.first() {
+            Some(first) if Arc::ptr_eq(first, table) => 0,
+            _ => self.other_table_index(table),
+        }
+    }
+
+    fn other_table_index(&mut self, table: &Arc<TableName>) -> u32 {
         let tables = &self.tables;
         let known = (tables.iter().position(|other| Arc::ptr_eq(other, table)))
             .or_else(|| tables.iter().position(|other| other == table));
@@ -275,7 +287,12 @@ impl Keys {
             && &self.arena[entry.start as usize..entry.end as usize] == key
     }
 
+    #[inline]
     fn find(&self, table: u32, token: i64, key: &[u8]) -> bool {
+        !self.entries.is_empty() && self.find_among(table, token, key)
+    }
+
+    fn find_among(&self, table: u32, token: i64, key: &[u8]) -> bool {
         if self.slots.is_empty() {
             return self.entries.iter().any(|entry| self.is(entry, table, token, key));
         }
@@ -296,10 +313,14 @@ impl Keys {
     }
 
     /// Puts the newest entry into the hash table, which is built once there are more than a few entries.
+    #[inline]
     fn index_last(&mut self) {
-        if self.entries.len() <= Self::FEW {
-            return;
+        if self.entries.len() > Self::FEW {
+            self.index_last_of_many();
         }
+    }
+
+    fn index_last_of_many(&mut self) {
         if self.entries.len() * 2 <= self.slots.len() {
             self.place(self.entries.len() - 1);
             return;

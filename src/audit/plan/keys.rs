@@ -7,7 +7,7 @@ use cqlens_proto::message::{Value, Values};
 use cqlens_proto::types::CqlType;
 
 use super::restriction::{Choices, Restriction, Test};
-use super::term::{Datum, Fault, Term};
+use super::term::{Datum, Fault, Marker, Term};
 use super::token::TokenRange;
 use super::value;
 use crate::audit::footprint::{Keys, Pushed};
@@ -77,6 +77,20 @@ impl KeyPlan {
             .all(|column| matches!(column.choice, Choice::One(_)))
     }
 
+    /// The way of most executions: one column, whose value is bound by position and is the key as it is. None where it is not,
+    /// or where it is refused: [`Self::count`] says what it is then.
+    #[inline]
+    pub(super) fn push_bound(&self, values: &Values<'_>, keys: &mut Keys) -> Option<Pushed> {
+        let ([column], None) = (self.columns.as_slice(), &self.token) else {
+            return None;
+        };
+        let Value::Bytes(bytes) = values.nth(column.marker_as_it_is()?.index)? else {
+            return None;
+        };
+        let is_key = matches!(bytes.len(), 1..=MAX_KEY_LENGTH) && value::is_valid(&column.cql_type, bytes);
+        (is_key && !values.is_named()).then(|| keys.push(&self.table, bytes))
+    }
+
     /// Pushes the keys of one execution. Where a key is refused, so is the execution.
     pub(super) fn count(&self, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<Counted, Fault> {
         match values {
@@ -87,17 +101,11 @@ impl KeyPlan {
 
     /// Whether every column is one marker whose bytes become the key without being packed again.
     fn is_bound_as_it_is(&self) -> bool {
-        let is_marker = |column: &KeyColumn| match &column.choice {
-            Choice::One(Term::Marker(marker)) => !matches!(
-                marker.cql_type,
-                CqlType::List(_) | CqlType::Set(_) | CqlType::Map(_)
-            ),
-            _ => false,
-        };
-        self.token.is_none() && self.columns.iter().all(is_marker)
+        let mut columns = self.columns.iter();
+        self.token.is_none() && columns.all(|column| column.marker_as_it_is().is_some())
     }
 
-    /// The way of most statements: nothing is allocated.
+    /// Where each column is one value: nothing is allocated.
     fn count_one(&self, values: &Values<'_>, keys: &mut Keys) -> Result<Counted, Fault> {
         let pushed = if let [only] = self.columns.as_slice() {
             let bytes = only.bound(values)?;
@@ -235,6 +243,18 @@ impl Distinct<'_> {
 }
 
 impl KeyColumn {
+    /// The only marker of the column, if what is bound to it becomes the key without being packed again.
+    #[inline]
+    fn marker_as_it_is(&self) -> Option<&Marker> {
+        match &self.choice {
+            Choice::One(Term::Marker(marker)) => match marker.cql_type {
+                CqlType::List(_) | CqlType::Set(_) | CqlType::Map(_) => None,
+                _ => Some(marker),
+            },
+            _ => None,
+        }
+    }
+
     /// The valid bytes that are bound to the column's one marker.
     fn bound<'v>(&self, values: &Values<'v>) -> Result<&'v [u8], Fault> {
         let Choice::One(Term::Marker(marker)) = &self.choice else {
@@ -336,7 +356,7 @@ fn check_whole_key(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
-fn overflow(pushed: Pushed) -> Option<Reason> {
+pub(super) fn overflow(pushed: Pushed) -> Option<Reason> {
     (pushed == Pushed::Overflow).then_some(Reason::TooManyKeys)
 }
 

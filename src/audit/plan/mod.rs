@@ -216,9 +216,44 @@ impl Plan {
     ///
     /// Nothing is allocated for a statement whose partition key is bound to markers one by one, once `keys` has been
     /// used before.
+    #[inline]
     pub fn footprint(&self, values: &Values<'_>, keys: &mut Keys) -> Footprint {
+        if let Some(plan) = self.only_keys()
+            && let Some(pushed) = plan.push_bound(values, keys)
+        {
+            return Footprint {
+                count: Count::Exact(1),
+                keys_missing: keys::overflow(pushed),
+            };
+        }
         self.execute(Some(values), keys)
             .unwrap_or_else(|refusal| Footprint::unknown(refusal.reason))
+    }
+
+    /// The keys of a statement of which nothing else is to be looked at.
+    #[inline]
+    fn only_keys(&self) -> Option<&KeyPlan> {
+        match &self.shape {
+            Shape::Read(ReadPlan {
+                reads:
+                    Reads::Keys {
+                        keys,
+                        row_check: None,
+                    },
+                limit: None,
+                per_partition_limit: None,
+                ..
+            }) => Some(keys),
+            Shape::Write(WritePlan {
+                writes: Writes::Keys(keys),
+                row_check: None,
+                conditional_in: None,
+                deletes_columns_of_range: false,
+                refusal: None,
+                ..
+            }) => Some(keys),
+            _ => None,
+        }
     }
 
     /// As [`Plan::footprint`], but says why Cassandra would refuse the execution; `values` are none where nothing was
@@ -316,14 +351,13 @@ impl Plan {
     }
 
     /// Adds to `cells` what an execution tells of rows and of columns that have an index, nothing for most statements.
+    #[inline]
     pub fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
         match &self.shape {
-            Shape::Read(plan) => plan.cells.iter().for_each(|plan| plan.note(values, cells)),
-            Shape::Write(plan) if plan.refusal.is_none() => {
-                plan.cells.iter().for_each(|plan| plan.note(values, cells));
-            }
-            Shape::Batch(batch) => batch.note_cells(values, cells),
-            Shape::Write(_) | Shape::Unknown(..) => {}
+            Shape::Read(ReadPlan { cells: None, .. })
+            | Shape::Write(WritePlan { cells: None, .. })
+            | Shape::Unknown(..) => {}
+            shape => shape.note_cells(values, cells),
         }
     }
 
@@ -406,6 +440,19 @@ impl Plan {
             facts,
             tables,
             shape: Shape::Unknown(reason, refusal),
+        }
+    }
+}
+
+impl Shape {
+    fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
+        match self {
+            Self::Read(plan) => plan.cells.iter().for_each(|plan| plan.note(values, cells)),
+            Self::Write(plan) if plan.refusal.is_none() => {
+                plan.cells.iter().for_each(|plan| plan.note(values, cells));
+            }
+            Self::Batch(batch) => batch.note_cells(values, cells),
+            Self::Write(_) | Self::Unknown(..) => {}
         }
     }
 }

@@ -128,6 +128,7 @@ fn fixed_length(cql_type: &CqlType) -> Option<usize> {
 }
 
 /// Whether the bytes are a value of the type.
+#[inline(always)]
 pub(super) fn is_valid(cql_type: &CqlType, bytes: &[u8]) -> bool {
     let length = bytes.len();
     match cql_type {
