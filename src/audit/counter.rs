@@ -2,6 +2,8 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
+use cqlens_proto::message::Request;
+
 use super::{
     Cells, HashKey, Keys, Watch,
     analysis::Analyses,
@@ -109,41 +111,45 @@ impl Counter {
         pair: &Pair,
         is_clear: impl FnOnce(&Exchange<'_>, &Live) -> bool,
     ) -> bool {
-        let interpreter = &mut self.interpreter;
-        match interpreter.interpret(session, pair) {
-            Ok(mut exchange) if is_clear(&exchange, &self.live) => {
-                let Filling {
-                    window,
-                    nodes,
-                    clients,
-                    sampler,
-                    ..
-                } = filling;
-                let (keys, holders) = (&interpreter.keys, &mut interpreter.holders);
-                exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
-                self.recorder.record(
-                    window,
-                    &exchange,
-                    &interpreter.keys,
-                    interpreter.row_keys.hashes(),
-                );
-                clients.count(window, &exchange);
-                if !exchange.refused {
-                    interpreter.cells.count(window);
-                }
-                if let Some(sampler) = sampler {
-                    let now = exchange.at;
-                    if let Some(analysis) = sampler.prefers(&exchange) {
-                        sampler.take(analysis, &pair.request, session, &self.live);
-                    }
-                    sampler.hand_over(now);
-                }
-            }
-            Ok(_unclear) => return true,
+        let decoded = Request::decode(&pair.request, session.extensions);
+        let request = match &decoded {
+            Ok(decoded) => &decoded.message,
             Err(error) => {
                 tracing::debug!(%error, "a request could not be decoded");
                 filling.window.coverage.undecoded += 1;
+                return false;
             }
+        };
+        let interpreter = &mut self.interpreter;
+        let mut exchange = interpreter.interpret(session, pair, request);
+        if !is_clear(&exchange, &self.live) {
+            return true;
+        }
+        let Filling {
+            window,
+            nodes,
+            clients,
+            sampler,
+            ..
+        } = filling;
+        let (keys, holders) = (&interpreter.keys, &mut interpreter.holders);
+        exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
+        self.recorder.record(
+            window,
+            &exchange,
+            &interpreter.keys,
+            interpreter.row_keys.hashes(),
+        );
+        clients.count(window, &exchange);
+        if !exchange.refused {
+            interpreter.cells.count(window);
+        }
+        if let Some(sampler) = sampler {
+            let now = exchange.at;
+            if let Some(analysis) = sampler.prefers(&exchange) {
+                sampler.take(analysis, &pair.request, session, &self.live);
+            }
+            sampler.hand_over(now);
         }
         false
     }

@@ -6,7 +6,7 @@ use cqlens_proto::{
     envelope::{Envelope, HEADER_LEN, Opcode},
     error::DecodeError,
     message::{
-        Consistency, ErrorCode, ErrorDetails, ErrorMessage, Extensions, Extras, Failures, QueryParameters,
+        Consistency, Decoded, ErrorCode, ErrorDetails, ErrorMessage, Extensions, Failures, QueryParameters,
         QueryResult, Request, Response, Rows, Value, Values,
     },
 };
@@ -146,6 +146,11 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
+    /// Whether the server has done what it was asked for.
+    fn is_answer(self) -> bool {
+        matches!(self, Self::Done | Self::Rows { .. })
+    }
+
     /// Whether the server refused the statement before it touched any partition: codes 0x2000 and above (syntax,
     /// unauthorized, invalid, unprepared, …), and those below 0x1000 (protocol error, bad credentials) but 0: see
     /// [`Self::is_server_error`].
@@ -199,37 +204,47 @@ pub(super) struct Interpreter {
 }
 
 impl Interpreter {
-    /// Says what `pair` means, and lets the session and the catalog follow (USE, PREPARE, DDL).
-    ///
-    /// # Errors
-    /// A request that does not decode; a response that does not is an exchange without one.
+    /// Says what `pair` means, whose request is decoded, and lets the session and the catalog follow (USE, PREPARE, DDL). A response that
+    /// does not decode is none.
     pub(super) fn interpret<'s>(
         &mut self,
         session: &'s mut Session,
         pair: &Pair,
-    ) -> Result<Exchange<'s>, DecodeError> {
+        request: &Request<'_>,
+    ) -> Exchange<'s> {
         self.keys.clear();
         self.cells.clear();
         self.holders.refresh();
-        let coordinator = session.coordinator.node(&self.holders);
-        let extensions = session.extensions;
-        let request = Request::decode(&pair.request, extensions)?.message;
-        let mut execution = self.execution(&request, session);
-        let shows_schema = session.is_recorded
-            && execution
-                .as_ref()
-                .is_some_and(|execution| execution.analysis.head.system);
-        let rows_are_read = shows_schema || execution.as_ref().is_some_and(Execution::is_scan);
-        let received = pair.response.as_ref();
-        let readable = received.map(|(response, _)| readable(response, extensions, rows_are_read));
-        let answer = received
-            .zip(readable.as_deref())
-            .map(|((response, at), envelope)| Answer::of(envelope, response.body_len(), *at, extensions));
-        let outcome = answer.as_ref().map_or(Outcome::Unanswered, Answer::outcome);
-        let refused = outcome.is_refused()
-            || execution
-                .as_ref()
-                .is_some_and(|execution| execution.is_refused_by(outcome));
+        let execution = self.execution(request, session);
+        let Some((response, at)) = &pair.response else {
+            return self.conclude(session, pair, request, execution, &Answer::NONE);
+        };
+        let rows_are_read = execution
+            .as_ref()
+            .is_some_and(|execution| shows_schema(session, execution) || execution.is_scan());
+        let readable = readable(response, session.extensions, rows_are_read);
+        let decoded = Response::decode(&readable, session.extensions);
+        let answer = Answer::of(&readable, &decoded, size(response.body_len()), *at);
+        self.conclude(session, pair, request, execution, &answer)
+    }
+
+    /// What a request means with its answer.
+    fn conclude<'s>(
+        &mut self,
+        session: &'s mut Session,
+        pair: &Pair,
+        request: &Request<'_>,
+        mut execution: Option<Execution>,
+        answer: &Answer<'_>,
+    ) -> Exchange<'s> {
+        let outcome = answer.outcome;
+        let mut refused = false;
+        if !outcome.is_answer() {
+            refused = outcome.is_refused()
+                || execution
+                    .as_ref()
+                    .is_some_and(|execution| execution.is_refused_by(outcome));
+        }
         if let Some(execution) = &mut execution
             && !refused
         {
@@ -239,45 +254,39 @@ impl Interpreter {
             // What drivers and tools read for themselves is repeated all the time.
             let analysis = &execution.analysis;
             let system = analysis.head.system;
-            (!system).then(|| Identity::of(self.key, analysis.id, &request))?
+            (!system).then(|| Identity::of(self.key, analysis.id, request))?
         });
-        let rows = match answer.as_ref().and_then(|answer| answer.message.as_ref()) {
-            Some(Response::Result(QueryResult::Rows(rows))) => Some(rows),
-            _ => None,
-        };
-        if let Some(rows) = rows.filter(|_| shows_schema) {
-            self.analyses.see_rows(rows);
+        let (mut next_page, mut looked, mut prepared) = (None, None, None);
+        if let Some(Response::Result(QueryResult::Rows(rows))) = answer.message {
+            if execution
+                .as_ref()
+                .is_some_and(|execution| shows_schema(session, execution))
+            {
+                self.analyses.see_rows(rows);
+            }
+            if let (Some(identity), Some(state)) = (identity, rows.metadata.paging_state) {
+                next_page = Some(identity.following(self.key, state));
+            }
+            looked = execution
+                .as_ref()
+                .and_then(|execution| self.look(request, execution, rows));
+        } else if let Some(response) = answer.message {
+            self.follow(request, response, session);
+            if let (Request::Prepare(_), Response::Result(QueryResult::Prepared(answer))) =
+                (request, response)
+            {
+                prepared = Some(self.analyses.of_prepared(answer.id.0));
+            }
         }
-        let next_page = identity
-            .zip(rows.and_then(|rows| rows.metadata.paging_state))
-            .map(|(identity, state)| identity.following(self.key, state));
-        let looked = execution
-            .as_ref()
-            .zip(rows)
-            .and_then(|(execution, rows)| self.look(&request, execution, rows));
         let token_range = execution
             .as_ref()
-            .and_then(|execution| token_range(&request, execution));
-        if let Some(response) = answer.as_ref().and_then(|answer| answer.message.as_ref()) {
-            self.follow(&request, response, session);
-        }
-        let prepared = match (
-            &request,
-            answer.as_ref().and_then(|answer| answer.message.as_ref()),
-        ) {
-            (Request::Prepare(_), Some(Response::Result(QueryResult::Prepared(prepared)))) => {
-                Some(self.analyses.of_prepared(prepared.id.0))
-            }
-            _ => None,
-        };
-        Ok(Exchange {
+            .and_then(|execution| token_range(request, execution));
+        Exchange {
             at: pair.requested_at,
-            latency: answer
-                .as_ref()
-                .and_then(|answer| Some(answer.at?.since(pair.requested_at))),
+            latency: answer.at.map(|at| at.since(pair.requested_at)),
             client: &session.client,
             host: session.host,
-            coordinator,
+            coordinator: session.coordinator.node(&self.holders),
             routed: None,
             cut_off: pair.cut_off,
             prepared,
@@ -288,20 +297,24 @@ impl Interpreter {
             looked,
             outcome,
             refused,
-            warnings: answer
-                .as_ref()
-                .map_or(0, |answer| answer.extras.warnings.len() as u64),
-            tombstones: answer.as_ref().map(Answer::tombstones).unwrap_or_default(),
+            warnings: answer.warnings.len() as u64,
+            tombstones: answer.tombstones(),
             request_bytes: size(pair.request.body.len()),
-            response_bytes: answer.map(|answer| answer.bytes),
-        })
+            response_bytes: answer.bytes,
+        }
     }
 
     /// Takes into account what the answer says of the partitions that were touched.
     fn narrow(&mut self, execution: &mut Execution, outcome: Outcome) {
-        if let Some(reason) = says_not_how_far(outcome, &execution.footprint) {
+        if !outcome.is_answer()
+            && let Some(reason) = says_not_how_far(outcome, &execution.footprint)
+        {
             execution.footprint = Footprint::unknown(reason);
             self.keys.clear();
+        }
+        // All pages of a read of one partition are of that one.
+        if execution.footprint.class() != PartitionClass::Multi {
+            return;
         }
         let more = matches!(outcome, Outcome::Rows { more: true, .. });
         let plan = execution.analysis.plan.as_ref();
@@ -416,6 +429,11 @@ impl Interpreter {
     }
 }
 
+/// Whether the rows may be the schema's, and nobody else reads that.
+fn shows_schema(session: &Session, execution: &Execution) -> bool {
+    session.is_recorded && execution.analysis.head.system
+}
+
 /// Why the partitions that a request names are not those that it touches: it has failed somewhere among them.
 fn says_not_how_far(outcome: Outcome, footprint: &Footprint) -> Option<Reason> {
     if outcome.is_server_error() {
@@ -471,65 +489,89 @@ fn readable(response: &Received, extensions: Extensions, rows_are_read: bool) ->
     }
 }
 
-/// A response, decoded as far as it could be.
+/// What came back.
 struct Answer<'a> {
+    /// When its first byte came.
     at: Option<Moment>,
-    bytes: u64,
-    extras: Extras<'a>,
-    message: Option<Response<'a>>,
-    /// How it ended, where there is no message.
-    without_message: Outcome,
+    /// Size of its envelope, uncompressed.
+    bytes: Option<u64>,
+    warnings: &'a [&'a str],
+    /// None where it could not be decoded.
+    message: Option<&'a Response<'a>>,
+    outcome: Outcome,
 }
 
 impl<'a> Answer<'a> {
-    fn of(envelope: &'a Envelope, body_len: usize, at: Option<Moment>, extensions: Extensions) -> Self {
-        let (extras, message) = match Response::decode(envelope, extensions) {
-            Ok(decoded) => (decoded.extras, Some(decoded.message)),
-            Err(error) => {
-                tracing::debug!(%error, "a response could not be decoded");
-                (Extras::default(), None)
-            }
-        };
-        let without_message = match envelope.header.opcode {
-            Opcode::ERROR => failure(envelope),
-            _ => Outcome::Unanswered,
-        };
-        Self {
-            at,
-            bytes: size(body_len),
-            extras,
-            message,
-            without_message,
-        }
-    }
+    /// Nothing.
+    const NONE: Self = Self {
+        at: None,
+        bytes: None,
+        warnings: &[],
+        message: None,
+        outcome: Outcome::Unanswered,
+    };
 
-    fn outcome(&self) -> Outcome {
-        match &self.message {
-            Some(Response::Error(error)) => Outcome::Error {
-                code: u32::try_from(error.code.0).unwrap_or(0),
-                too_many_tombstones: too_many_tombstones(error),
+    /// The response in `envelope`, decoded as far as it could be, of so many bytes.
+    fn of(
+        envelope: &Envelope,
+        decoded: &'a Result<Decoded<'a, Response<'a>>, DecodeError>,
+        bytes: u64,
+        at: Option<Moment>,
+    ) -> Self {
+        let bytes = Some(bytes);
+        match decoded {
+            Ok(Decoded { extras, message }) => Self {
+                at,
+                bytes,
+                warnings: &extras.warnings,
+                outcome: outcome(message),
+                message: Some(message),
             },
-            Some(Response::Result(QueryResult::Rows(rows))) => Outcome::Rows {
-                count: rows.len() as u64,
-                more: rows.metadata.paging_state.is_some(),
+            Err(error) => Self {
+                at,
+                bytes,
+                outcome: undecoded(envelope, error),
+                ..Self::NONE
             },
-            Some(_) => Outcome::Done,
-            None => self.without_message,
         }
     }
 
     fn tombstones(&self) -> Vec<TombstoneText> {
-        let error = match &self.message {
+        let error = match self.message {
             Some(Response::Error(error)) => Some(error.message),
             _ => None,
         };
-        self.extras
-            .warnings
-            .iter()
-            .copied()
-            .chain(error)
-            .filter_map(warning::tombstones)
-            .collect()
+        // Most say nothing.
+        if self.warnings.is_empty() && error.is_none() {
+            return Vec::new();
+        }
+        let texts = self.warnings.iter().copied().chain(error);
+        texts.filter_map(warning::tombstones).collect()
+    }
+}
+
+/// How an exchange with this answer ended.
+fn outcome(answer: &Response<'_>) -> Outcome {
+    match answer {
+        Response::Error(error) => Outcome::Error {
+            code: u32::try_from(error.code.0).unwrap_or(0),
+            too_many_tombstones: too_many_tombstones(error),
+        },
+        Response::Result(QueryResult::Rows(rows)) => Outcome::Rows {
+            count: rows.len() as u64,
+            more: rows.metadata.paging_state.is_some(),
+        },
+        _ => Outcome::Done,
+    }
+}
+
+/// How an exchange ended whose answer could not be decoded.
+#[cold]
+fn undecoded(envelope: &Envelope, error: &DecodeError) -> Outcome {
+    tracing::debug!(%error, "a response could not be decoded");
+    match envelope.header.opcode {
+        Opcode::ERROR => failure(envelope),
+        _ => Outcome::Unanswered,
     }
 }
 
