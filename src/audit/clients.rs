@@ -1,30 +1,47 @@
-//! Who asks for what, and at which consistency level, while a window is filled.
+//! Who asks for what, and how, while a window is filled.
 //!
 //! A name is compared with others when it is counted in a window, which would be among the dearest things that are done for a request.
-//! Here it is known by its address, which belongs to a connection, and gets its name when the window is taken.
+//! Here it is known by its address, which belongs to a connection, and gets its name when the window is taken. What else is looked
+//! up by a small key, or converted, when it is counted in a window waits for that, too.
 
-use std::sync::Arc;
+use std::{
+    hash::{Hash, Hasher},
+    sync::Arc,
+};
 
 use cqlens_proto::message::Consistency;
 use rustc_hash::FxHashMap;
 
 use super::exchange::Exchange;
-use crate::window::{PatternId, Window};
+use crate::{
+    capture::Moment,
+    window::{PartitionClass, PatternId, Window},
+};
 
-/// Exchanges by client, pattern and consistency level, in the order in which they came first.
+/// Exchanges by client, pattern, consistency level and class, in the order in which they came first.
 #[derive(Debug, Default)]
 pub(super) struct ClientCounts {
     counts: Vec<Counted>,
     places: FxHashMap<Asked, usize>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Asked {
     /// Of the client's name, which is kept with the count.
     address: usize,
     /// None for what is no execution.
     pattern: Option<PatternId>,
     consistency: Option<Consistency>,
+    /// None for what touches no partitions.
+    class: Option<PartitionClass>,
+}
+
+impl Hash for Asked {
+    /// Of the parts that make the difference: one client executes a statement at few levels.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.address);
+        state.write_u64(self.pattern.map_or(0, |id| id.0));
+    }
 }
 
 #[derive(Debug)]
@@ -32,6 +49,8 @@ struct Counted {
     client: Arc<str>,
     asked: Asked,
     exchanges: u64,
+    first: Moment,
+    last: Moment,
 }
 
 impl ClientCounts {
@@ -41,14 +60,18 @@ impl ClientCounts {
     /// Counts an exchange of what `window` is filled with.
     pub(super) fn count(&mut self, window: &mut Window, exchange: &Exchange<'_>) {
         let execution = exchange.execution.as_ref();
+        let touching = exchange.touching();
         let asked = Asked {
             address: Arc::as_ptr(exchange.client).addr(),
             pattern: execution.map(|execution| execution.analysis.id),
             consistency: execution.and_then(|execution| execution.consistency),
+            class: touching.map(|execution| execution.footprint.class()),
         };
         let place = self.places.get(&asked);
         if let Some(counted) = place.and_then(|&place| self.counts.get_mut(place)) {
             counted.exchanges += 1;
+            counted.first = counted.first.min(exchange.at);
+            counted.last = counted.last.max(exchange.at);
             return;
         }
         if self.counts.len() >= Self::MOST {
@@ -59,6 +82,8 @@ impl ClientCounts {
             client: Arc::clone(exchange.client),
             asked,
             exchanges: 1,
+            first: exchange.at,
+            last: exchange.at,
         });
     }
 
@@ -69,9 +94,14 @@ impl ClientCounts {
             window.count_client(&counted.client, counted.exchanges);
             let pattern = counted.asked.pattern.and_then(|id| window.counted_pattern(id));
             let Some(pattern) = pattern else { continue };
+            pattern.see(counted.first.timestamp());
+            pattern.see(counted.last.timestamp());
             pattern.count_client(&counted.client, counted.exchanges);
             if let Some(level) = counted.asked.consistency {
                 pattern.count_consistency(level.name(), counted.exchanges);
+            }
+            if let Some(class) = counted.asked.class {
+                *pattern.classes.entry(class).or_default() += counted.exchanges;
             }
         }
     }

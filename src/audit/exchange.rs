@@ -70,6 +70,14 @@ pub(super) struct Exchange<'a> {
     pub(super) response_bytes: Option<u64>,
 }
 
+impl Exchange<'_> {
+    /// What was executed, if it is of a kind that touches partitions and was not refused before it did.
+    pub(super) fn touching(&self) -> Option<&Execution> {
+        let execution = self.execution.as_ref();
+        execution.filter(|execution| !self.refused && execution.analysis.touches_partitions())
+    }
+}
+
 /// What was executed.
 #[derive(Debug)]
 pub(super) struct Execution {

@@ -235,7 +235,6 @@ fn cover(coverage: &mut Coverage, execution: &Execution, refused: bool) {
 
 fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
     pattern.count += 1;
-    pattern.see(exchange.at.timestamp());
     pattern.warnings += exchange.warnings;
     pattern.request_bytes.record(exchange.request_bytes);
     if let Some(bytes) = exchange.response_bytes {
@@ -277,7 +276,7 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
         Outcome::Failed => pattern.errors += 1,
         Outcome::Done | Outcome::Unanswered => {}
     }
-    if exchange.refused || !execution.analysis.touches_partitions() {
+    if exchange.touching().is_none() {
         return;
     }
     if execution.analysis.head.kind.is_read() {
@@ -293,7 +292,6 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
         }
         pattern.logical_reads += u64::from(execution.first_page);
     }
-    *pattern.classes.entry(execution.footprint.class()).or_default() += 1;
     if let Some(count) = execution.footprint.number() {
         pattern.partitions.record(count);
     }

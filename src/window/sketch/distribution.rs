@@ -44,26 +44,39 @@ impl Default for Values {
 
 impl Distribution {
     /// Records `value` once.
+    #[inline]
     pub fn record(&mut self, value: u64) {
         self.record_n(value, 1);
     }
 
     /// Records `value` `times` times.
+    ///
+    /// Part of its caller, since most values are among the first few that are known already.
+    #[inline(always)]
     pub fn record_n(&mut self, value: u64, times: u64) {
+        self.sum += u128::from(value) * u128::from(times);
+        if let Values::Few(few) = &mut self.values
+            && let Some(known) = few.iter_mut().find(|step| step.0 == value)
+        {
+            known.1 += times;
+            return;
+        }
+        self.record_other(value, times);
+    }
+
+    /// Records a value that is not one of the few that are known; the sum has it already.
+    fn record_other(&mut self, value: u64, times: u64) {
         if times == 0 {
             return;
         }
-        self.sum += u128::from(value) * u128::from(times);
         match &mut self.values {
-            Values::Few(few) => match few.binary_search_by_key(&value, |&(value, _)| value) {
-                Ok(at) => few[at].1 += times,
-                Err(at) => {
-                    few.insert(at, (value, times));
-                    if few.len() > EXACT_VALUES {
-                        self.values = many(few);
-                    }
+            Values::Few(few) => {
+                let at = few.partition_point(|step| step.0 < value);
+                few.insert(at, (value, times));
+                if few.len() > EXACT_VALUES {
+                    self.values = many(few);
                 }
-            },
+            }
             Values::Many { histogram, min, max } => {
                 record_in(histogram, value, times);
                 *min = value.min(*min);
