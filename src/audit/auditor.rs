@@ -186,6 +186,7 @@ impl Auditor {
         let (window, queue) = (Arc::clone(&self.window), Arc::clone(&self.queue));
         let mut window = lock(&window);
         let taken = queue.take(self.line, BATCH, |capture| self.take(capture, &mut window));
+        self.counter.settle(&mut window);
         self.at_hand = None;
         taken
     }
@@ -229,5 +230,6 @@ impl Auditor {
                 });
             }
         }
+        self.counter.settle(&mut window);
     }
 }

@@ -61,14 +61,25 @@ impl Counter {
         self.clock = before.clock;
     }
 
+    /// Counts what was found, but for what [`Counter::settle`] counts.
     pub(super) fn count(&mut self, filling: &mut Filling, session: &mut Session, found: Found) {
-        let window = &mut filling.window;
-        match found {
-            Found::Pair(pair) => self.count_pair(filling, session, pair),
-            Found::UndecodedRequest => window.coverage.undecoded += 1,
-            Found::Dropped(missing) => count_missing(&mut window.coverage, &missing),
-            Found::LostResponse => window.coverage.responses_lost += 1,
+        let coverage = &mut filling.window.coverage;
+        match &found {
+            Found::Pair(pair) => {
+                let waits = self.count_pair(filling, session, pair);
+                if waits && let Found::Pair(pair) = found {
+                    self.deferred.push(session, pair, self.clock.now());
+                }
+            }
+            Found::UndecodedRequest => coverage.undecoded += 1,
+            Found::Dropped(missing) => count_missing(coverage, missing),
+            Found::LostResponse => coverage.responses_lost += 1,
         }
+    }
+
+    /// Counts what is left of what was found so far, before the window is anybody else's.
+    pub(super) fn settle(&mut self, filling: &mut Filling) {
+        self.recorder.settle(&mut filling.window);
     }
 
     /// Nothing more comes.
@@ -76,16 +87,13 @@ impl Counter {
         self.recorder.end(&mut filling.window);
     }
 
-    /// Counts a pair, or puts it off where the catalog will know more in a moment.
-    fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: Pair) {
+    /// Counts a pair; not if the catalog will know more in a moment, and it may wait for that.
+    fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: &Pair) -> bool {
         self.watch.see(&pair.request);
-        let may_wait = self.deferred.has_room_for(&pair);
-        let unclear = self.count_if(filling, session, &pair, |exchange, live| {
-            !(may_wait && live.is_followed() && deferred::may_become_clear(exchange))
-        });
-        if unclear {
-            self.deferred.push(session, pair, self.clock.now());
-        }
+        let has_room = self.live.is_followed() && self.deferred.has_room_for(pair);
+        self.count_if(filling, session, pair, |exchange| {
+            !(has_room && deferred::may_become_clear(exchange))
+        })
     }
 
     /// What was put off and may be clear by now.
@@ -95,9 +103,10 @@ impl Counter {
 
     pub(super) fn count_again(&mut self, filling: &mut Filling, mut waiting: Waiting, now: Moment) {
         let due = waiting.is_due(now);
-        let unclear = self.count_if(filling, &mut waiting.session, &waiting.pair, |exchange, _| {
+        let unclear = self.count_if(filling, &mut waiting.session, &waiting.pair, |exchange| {
             due || !deferred::may_become_clear(exchange)
         });
+        self.settle(filling);
         if unclear {
             self.deferred.keep(waiting);
         }
@@ -109,7 +118,7 @@ impl Counter {
         filling: &mut Filling,
         session: &mut Session,
         pair: &Pair,
-        is_clear: impl FnOnce(&Exchange<'_>, &Live) -> bool,
+        is_clear: impl FnOnce(&Exchange<'_>) -> bool,
     ) -> bool {
         let decoded = Request::decode(&pair.request, session.extensions);
         let request = match &decoded {
@@ -122,7 +131,7 @@ impl Counter {
         };
         let interpreter = &mut self.interpreter;
         let mut exchange = interpreter.interpret(session, pair, request);
-        if !is_clear(&exchange, &self.live) {
+        if !is_clear(&exchange) {
             return true;
         }
         let Filling {

@@ -9,10 +9,11 @@ use super::{
     exchange::{Exchange, Execution, Outcome},
     key_hash::TableHash,
     reads::{OpenReads, Page, Progress},
+    repeats::Request,
     sweeps::Sweeps,
     warning::TombstoneText,
 };
-use crate::window::{Coverage, Pattern, RetryCause, TableName, TableTraffic, Tombstones, Window};
+use crate::window::{Coverage, Pattern, PatternId, RetryCause, TableName, TableTraffic, Tombstones, Window};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///
@@ -22,6 +23,8 @@ use crate::window::{Coverage, Pattern, RetryCause, TableName, TableTraffic, Tomb
 pub(super) struct Recorder {
     hashing: Hashing,
     repeats: Repeats,
+    /// What is not compared yet.
+    uncompared: Vec<Uncompared>,
     reads: OpenReads,
     sweeps: Sweeps,
 }
@@ -32,18 +35,59 @@ impl Recorder {
         Self {
             hashing: Hashing { key, latest: None },
             repeats: Repeats::default(),
+            uncompared: Vec::with_capacity(Self::TOGETHER),
             reads: OpenReads::default(),
             sweeps: Sweeps::default(),
         }
     }
 
+    /// How many requests are compared with earlier ones together: what those are is anywhere in memory, and it takes no longer to
+    /// fetch it for some than for one.
+    const TOGETHER: usize = 32;
+
     /// Adds `exchange` to `window`; `keys` are the partitions that it named, `seen` those in its rows.
     pub(super) fn record(&mut self, window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, seen: &[u64]) {
-        record(window, exchange, keys, &mut self.hashing);
-        if let (Some(execution), Some(identity)) = (&exchange.execution, exchange.identity) {
-            self.compare(window, exchange, execution, identity);
-            self.read_on(window, exchange, execution, identity, seen);
+        window.coverage.audited += 1;
+        if matches!(exchange.outcome, Outcome::Unanswered) {
+            window.coverage.unanswered += 1;
         }
+        let Some(execution) = &exchange.execution else {
+            count_prepared(window, exchange);
+            return;
+        };
+        let analysis = &execution.analysis;
+        cover(&mut window.coverage, exchange, execution);
+        let is_told_apart = window.has_room_for(analysis.id);
+        let pattern = window.pattern_mut(analysis.id, || (analysis.head.clone(), analysis.flags.clone()));
+        record_pattern(pattern, exchange, execution);
+        if let (Some(identity), true) = (exchange.identity, is_told_apart) {
+            if let Some((next_page, progress)) = self.read_on(pattern, exchange, execution, identity, seen) {
+                self.reads
+                    .wait(next_page, progress, analysis, exchange.at, window);
+            }
+        }
+        if !analysis.head.system && !exchange.refused {
+            record_tables(window, exchange, execution, keys, &mut self.hashing);
+        }
+        if let Some(identity) = exchange.identity {
+            self.uncompared
+                .push(Uncompared::new(exchange, execution, identity));
+            if self.uncompared.len() >= Self::TOGETHER {
+                self.settle(window);
+            }
+        }
+    }
+
+    /// Compares what is not compared yet: before `window`, which has everything else of it, is anybody else's.
+    pub(super) fn settle(&mut self, window: &mut Window) {
+        let mut uncompared = std::mem::take(&mut self.uncompared);
+        let requests = uncompared.iter().filter_map(|known| known.request.as_ref());
+        self.repeats.fetch(requests);
+        for uncompared in uncompared.drain(..) {
+            self.compare(window, &uncompared);
+        }
+        window.coverage.retries_forgotten += self.repeats.take_forgotten();
+        self.uncompared = uncompared;
     }
 
     /// Nothing more comes: reads that wait for their next page are abandoned.
@@ -52,28 +96,18 @@ impl Recorder {
     }
 
     /// Recognises a request that has come before, and ranges that belong to a sweep.
-    fn compare(
-        &mut self,
-        window: &mut Window,
-        exchange: &Exchange<'_>,
-        execution: &Execution,
-        identity: Identity,
-    ) {
-        let id = execution.analysis.id;
-        let repeat = self
-            .repeats
-            .note(identity, exchange.host, exchange.at, ending(exchange));
-        window.coverage.retries_forgotten += self.repeats.take_forgotten();
-        // What failed is read again; what was in flight already is counted already.
-        if let (Some(range), Outcome::Rows { .. }) = (exchange.token_range, exchange.outcome)
-            && execution.first_page
+    fn compare(&mut self, window: &mut Window, uncompared: &Uncompared) {
+        let request = uncompared.request.as_ref();
+        let repeat = request.and_then(|request| self.repeats.compare(request));
+        // What was in flight already is counted already.
+        if let Some((host, range)) = uncompared.range
             && repeat != Some(Repeat::InFlight)
         {
-            self.sweeps.note(id, exchange.host, range, window);
+            self.sweeps.note(uncompared.pattern, host, range, window);
         }
         // Most are not: their pattern is not looked up again.
         let Some(repeat) = repeat else { return };
-        let Some(pattern) = window.patterns.get_mut(&id) else {
+        let Some(pattern) = window.patterns.get_mut(&uncompared.pattern) else {
             return;
         };
         match repeat {
@@ -84,38 +118,31 @@ impl Recorder {
                 let first_was_refused = match cause {
                     RetryCause::Unprepared => true,
                     RetryCause::Unavailable | RetryCause::Overloaded | RetryCause::Bootstrapping => {
-                        execution.is_all_or_nothing()
+                        uncompared.is_all_or_nothing
                     }
                     _ => false,
                 };
-                let counted_twice = !first_was_refused
-                    && !exchange.refused
-                    && execution.analysis.head.kind.is_read()
-                    && execution.first_page;
+                let counted_twice = !first_was_refused && uncompared.is_logical_read;
                 pattern.logical_reads -= u64::from(counted_twice && pattern.logical_reads > 0);
             }
         }
     }
 
-    /// Puts a page to its read.
+    /// Puts a page to its read; the page that the read waits for now, and where it stands.
     fn read_on(
         &mut self,
-        window: &mut Window,
+        pattern: &mut Pattern,
         exchange: &Exchange<'_>,
         execution: &Execution,
         identity: Identity,
         seen: &[u64],
-    ) {
-        let analysis = &execution.analysis;
+    ) -> Option<(u64, Progress)> {
         let Outcome::Rows { count: rows, .. } = exchange.outcome else {
-            return;
+            return None;
         };
-        if !analysis.head.kind.is_read() {
-            return;
+        if !execution.analysis.head.kind.is_read() {
+            return None;
         }
-        let Some(pattern) = window.patterns.get_mut(&analysis.id) else {
-            return;
-        };
         let mut page = Page { rows, keys: None };
         if let Some(looked) = &exchange.looked {
             page.keys = looked.keys;
@@ -137,11 +164,46 @@ impl Recorder {
         if !execution.first_page {
             self.reads.fetch(identity.page());
         }
-        match exchange.next_page {
-            Some(next) => self.reads.wait(next, progress, analysis, exchange.at, window),
-            None => progress.record(pattern),
+        if exchange.next_page.is_none() {
+            progress.record(pattern);
+        }
+        exchange.next_page.map(|next| (next, progress))
+    }
+}
+
+/// A request that is in its window and not yet compared with those before it, and what of it matters if it is one of them again.
+#[derive(Debug)]
+struct Uncompared {
+    /// None where nothing is known of how it ended.
+    request: Option<Request>,
+    pattern: PatternId,
+    /// The host that has read a part of the ring, and which.
+    range: Option<(u64, (i64, i64))>,
+    is_logical_read: bool,
+    is_all_or_nothing: bool,
+}
+
+impl Uncompared {
+    fn new(exchange: &Exchange<'_>, execution: &Execution, identity: Identity) -> Self {
+        // What failed is read again.
+        let has_rows = matches!(exchange.outcome, Outcome::Rows { .. });
+        let range = exchange
+            .token_range
+            .filter(|_| has_rows && execution.first_page)
+            .map(|range| (exchange.host, range));
+        Self {
+            request: Request::new(identity, exchange.host, exchange.at, ending(exchange)),
+            pattern: execution.analysis.id,
+            range,
+            is_logical_read: is_logical_read(exchange, execution),
+            is_all_or_nothing: execution.is_all_or_nothing(),
         }
     }
+}
+
+/// Whether this is a read, and not a later page of one.
+fn is_logical_read(exchange: &Exchange<'_>, execution: &Execution) -> bool {
+    execution.analysis.head.kind.is_read() && execution.first_page && !exchange.refused
 }
 
 /// How an exchange ended, for those who may try again.
@@ -175,32 +237,6 @@ fn retry_cause(code: u32) -> Option<RetryCause> {
     known.map(|&(_, cause)| cause)
 }
 
-fn record(window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, hashing: &mut Hashing) {
-    window.coverage.audited += 1;
-    if matches!(exchange.outcome, Outcome::Unanswered) {
-        window.coverage.unanswered += 1;
-    }
-    let Some(execution) = &exchange.execution else {
-        count_prepared(window, exchange);
-        return;
-    };
-    let system = execution.analysis.head.system;
-    if system {
-        window.coverage.system_requests += 1;
-    } else {
-        cover(&mut window.coverage, execution, exchange.refused);
-    }
-    if execution.analysis.unparsed {
-        window.coverage.unparsed += 1;
-    }
-    let analysis = &execution.analysis;
-    let pattern = window.pattern_mut(analysis.id, || (analysis.head.clone(), analysis.flags.clone()));
-    record_pattern(pattern, exchange, execution);
-    if !system && !exchange.refused {
-        record_tables(window, exchange, execution, keys, hashing);
-    }
-}
-
 /// Only of patterns that are there already: what they are is decided by what is known of the schema at their first execution.
 fn count_prepared(window: &mut Window, exchange: &Exchange<'_>) {
     let id = exchange.prepared.as_ref().map(|analysis| analysis.id);
@@ -209,11 +245,17 @@ fn count_prepared(window: &mut Window, exchange: &Exchange<'_>) {
     }
 }
 
-fn cover(coverage: &mut Coverage, execution: &Execution, refused: bool) {
-    if !execution.analysis.touches_partitions() {
+fn cover(coverage: &mut Coverage, exchange: &Exchange<'_>, execution: &Execution) {
+    let analysis = &execution.analysis;
+    coverage.unparsed += u64::from(analysis.unparsed);
+    if analysis.head.system {
+        coverage.system_requests += 1;
         return;
     }
-    if refused {
+    if !analysis.touches_partitions() {
+        return;
+    }
+    if exchange.refused {
         coverage.refused += 1;
         return;
     }

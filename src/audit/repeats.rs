@@ -5,6 +5,8 @@
 //! after a failure. Connections do not matter; a driver tries again on another one. One auditor sees what its own
 //! connections carry.
 
+use std::hint::black_box;
+
 use super::Identity;
 use crate::{capture::Moment, window::RetryCause};
 
@@ -45,6 +47,25 @@ pub enum Repeat {
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(64))]
 struct Bucket([Seen; 4]);
+
+/// A request that is about to be compared.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Request {
+    bucket: usize,
+    seen: Seen,
+}
+
+impl Request {
+    /// A request of `host`; none where nothing is known of how it ended.
+    pub(super) fn new(identity: Identity, host: u64, requested_at: Moment, ending: Ending) -> Option<Self> {
+        let hash = identity.asked_by(host);
+        (ending != Ending::Unknown).then(|| Self {
+            // Lossless: what is left has 14 bits.
+            bucket: usize::try_from(hash >> 50).unwrap_or(0),
+            seen: Seen::new(hash, requested_at, ending),
+        })
+    }
+}
 
 /// A request that was seen, in 16 bytes.
 #[derive(Debug, Clone, Copy, Default)]
@@ -88,14 +109,23 @@ impl Repeats {
         requested_at: Moment,
         ending: Ending,
     ) -> Option<Repeat> {
-        if ending == Ending::Unknown {
-            return None;
-        }
-        let hash = identity.asked_by(host);
-        let new = Seen::new(hash, requested_at, ending);
-        // Lossless: what is left has 14 bits.
-        let index = usize::try_from(hash >> 50).unwrap_or(0);
-        let bucket = &mut self.buckets.get_mut(index)?.0;
+        let request = Request::new(identity, host, requested_at, ending)?;
+        self.compare(&request)
+    }
+
+    /// Brings the buckets of all `requests` to the processor at the same time: one after the other, each would be waited for.
+    pub(super) fn fetch<'r>(&self, requests: impl Iterator<Item = &'r Request>) {
+        let word = |request: &Request| {
+            let bucket = self.buckets.get(request.bucket);
+            bucket.map_or(0, |Bucket([first, ..])| first.tag_and_ending)
+        };
+        black_box(requests.map(word).fold(0, |all, word| all ^ word));
+    }
+
+    /// Notes a request and says what it is to the latest of its like.
+    pub(super) fn compare(&mut self, request: &Request) -> Option<Repeat> {
+        let new = request.seen;
+        let bucket = &mut self.buckets.get_mut(request.bucket)?.0;
         if let Some(known) = bucket.iter_mut().find(|seen| seen.tag() == new.tag()) {
             let repeat = known.compare(&new);
             // What was cut off is told late.

@@ -101,13 +101,18 @@ impl Window {
         self.observed_seconds / self.sources.len().max(1) as f64
     }
 
+    /// Whether exchanges of `id` have a pattern of their own, or can have one.
+    pub fn has_room_for(&self, id: PatternId) -> bool {
+        self.patterns.len() < MAX_PATTERNS || self.patterns.contains_key(&id)
+    }
+
     /// The pattern `id`, made with `head` if it is new; [`OVERFLOW`] if there is no room for a new one.
     pub fn pattern_mut(
         &mut self,
         id: PatternId,
         head: impl FnOnce() -> (PatternHead, BTreeSet<Flag>),
     ) -> &mut Pattern {
-        if self.patterns.len() >= MAX_PATTERNS && !self.patterns.contains_key(&id) {
+        if !self.has_room_for(id) {
             self.coverage.patterns_overflowed += 1;
             return self
                 .patterns
