@@ -8,7 +8,7 @@ use std::{hash::Hasher, sync::Arc};
 
 use siphasher::sip::SipHasher13;
 
-use super::HashKey;
+use super::{HashKey, tables::Tables};
 use crate::window::{ColumnName, TableName, Window};
 
 /// What an execution tells of rows and of columns that have an index.
@@ -96,10 +96,10 @@ impl Cells {
         }
     }
 
-    /// Counts everything in `window`.
-    pub fn count(&self, window: &mut Window) {
+    /// Counts everything in `window` and its `tables`.
+    pub(super) fn count(&self, window: &mut Window, tables: &mut Tables) {
         for inserted in &self.rows {
-            window.count_table(&inserted.table, |table| {
+            tables.count(&inserted.table, |table| {
                 table.inserted.inserts += 1;
                 table.inserted.rows.insert(inserted.row);
                 table.inserted.contents.insert(inserted.contents);
@@ -156,6 +156,7 @@ mod tests {
     fn window(statements: &[(&str, &[i32])]) -> Window {
         let schema = Schema::from_cql(SCHEMA).unwrap();
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "proxy");
+        let mut tables = Tables::default();
         let mut cells = Cells::new(HashKey::random());
         for (text, bound) in statements {
             let plan = Plan::of(&cql::parse(text).unwrap(), Some("s"), &schema);
@@ -164,8 +165,9 @@ mod tests {
             let values = ValuesBuf::positional(bound.iter().map(|value| Value::Bytes(value))).unwrap();
             cells.clear();
             plan.note_cells(&values.values(), &mut cells);
-            cells.count(&mut window);
+            cells.count(&mut window, &mut tables);
         }
+        tables.pour(&mut window);
         window
     }
 

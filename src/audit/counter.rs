@@ -138,20 +138,17 @@ impl Counter {
             window,
             nodes,
             clients,
+            tables,
             sampler,
             ..
         } = filling;
         let (keys, holders) = (&interpreter.keys, &mut interpreter.holders);
         exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
-        self.recorder.record(
-            window,
-            &exchange,
-            &interpreter.keys,
-            interpreter.row_keys.hashes(),
-        );
+        let seen = interpreter.row_keys.hashes();
+        self.recorder.record(window, tables, &exchange, keys, seen);
         clients.count(window, &exchange);
         if !exchange.refused {
-            interpreter.cells.count(window);
+            interpreter.cells.count(window, tables);
         }
         if let Some(sampler) = sampler {
             let now = exchange.at;

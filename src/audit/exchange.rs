@@ -123,7 +123,7 @@ impl Execution {
     }
 
     /// Whether it has touched nothing where the coordinator could not ask the replicas of a partition.
-    pub(super) fn is_all_or_nothing(&self) -> bool {
+    fn is_all_or_nothing(&self) -> bool {
         is_all_or_nothing(&self.footprint, self.analysis.flags.contains(&Flag::Lwt))
     }
 }
@@ -455,7 +455,7 @@ fn says_not_how_far(outcome: Outcome, footprint: &Footprint) -> Option<Reason> {
 
 /// Whether a coordinator that cannot ask the replicas of one partition has asked none at all. A condition may have been read,
 /// and proposed, with another consistency level than the one that fails.
-fn is_all_or_nothing(footprint: &Footprint, conditional: bool) -> bool {
+pub(super) fn is_all_or_nothing(footprint: &Footprint, conditional: bool) -> bool {
     matches!(footprint.count, Count::Exact(0 | 1)) && !conditional
 }
 

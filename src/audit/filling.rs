@@ -7,7 +7,7 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{clients::ClientCounts, load::NodeCounts, sample::Sampler};
+use super::{clients::ClientCounts, load::NodeCounts, sample::Sampler, tables::Tables};
 use crate::window::{NodeReads, TableName, Window};
 
 /// The window that an auditor fills, and what of it has its names only when it is taken.
@@ -16,6 +16,7 @@ pub(super) struct Filling {
     pub(super) window: Window,
     pub(super) nodes: NodeCounts,
     pub(super) clients: ClientCounts,
+    pub(super) tables: Tables,
     /// Requests that are counted in windows that were taken.
     taken: u64,
     /// Where reads are sampled.
@@ -30,6 +31,7 @@ impl Filling {
             window: Window::new(now, source),
             nodes: NodeCounts::default(),
             clients: ClientCounts::default(),
+            tables: Tables::default(),
             taken: 0,
             sampler: None,
             node_reads: BTreeMap::new(),
@@ -46,6 +48,7 @@ impl Filling {
     pub(super) fn take(&mut self, now: Timestamp, source: &str) -> Window {
         self.nodes.pour(&mut self.window.load);
         self.clients.pour(&mut self.window);
+        self.tables.pour(&mut self.window);
         // Of tables that nobody reads here there is nothing to say.
         for (name, told) in std::mem::take(&mut self.node_reads) {
             if let Some(table) = self.window.tables.get_mut(&name) {

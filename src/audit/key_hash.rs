@@ -67,8 +67,8 @@ pub(super) struct TableHash(SipHasher13);
 
 impl TableHash {
     /// The hash of a routing key.
-    pub(super) fn of(self, routing_key: &[u8]) -> u64 {
-        let Self(mut hasher) = self;
+    pub(super) fn of(&self, routing_key: &[u8]) -> u64 {
+        let Self(mut hasher) = *self;
         hasher.write(routing_key);
         hasher.finish()
     }

@@ -7,23 +7,31 @@ use std::{net::SocketAddr, sync::Arc};
 
 use super::{
     Count, Footprint, Keys,
+    by_table::ByTable,
     exchange::{Exchange, Execution},
 };
 use crate::{
     catalog::{Cluster, Live, Node, Placement},
-    window::{Load, NodeLoad, Routed, Unplaced},
+    window::{Load, NodeLoad, Routed, TableName, Unplaced},
 };
 
 /// Which nodes hold partitions, as one auditor last saw it.
 #[derive(Debug)]
 pub(super) struct Holders {
+    ring: Ring,
+    by_table: ByTable<Placed>,
+    /// By name, in its order. Bounded by [`MAX_KEYSPACES`]: all are dropped when there are more.
+    keyspaces: Vec<(Box<str>, Placed)>,
+}
+
+/// The ring under which everything here was worked out.
+#[derive(Debug)]
+struct Ring {
     live: Arc<Live>,
-    /// Of the schema and the ring under which everything here was worked out.
+    /// Of the schema and the ring.
     version: u64,
     cluster: Arc<Cluster>,
     has_tokens: bool,
-    /// By name, in its order. Bounded by [`MAX_KEYSPACES`]: all are dropped when there are more.
-    keyspaces: Vec<(Box<str>, Placed)>,
 }
 
 type Placed = Result<Arc<Placement>, Unplaced>;
@@ -36,39 +44,49 @@ impl Holders {
     pub(super) fn new(live: Arc<Live>) -> Self {
         let (version, cluster) = (live.version(), live.cluster());
         Self {
-            version,
-            has_tokens: cluster.has_murmur3_tokens(),
-            cluster,
+            ring: Ring {
+                version,
+                has_tokens: cluster.has_murmur3_tokens(),
+                cluster,
+                live,
+            },
+            by_table: ByTable::default(),
             keyspaces: Vec::new(),
-            live,
         }
     }
 
     /// Looks again, if the schema or the ring has changed.
     pub(super) fn refresh(&mut self) {
-        if self.live.version() != self.version {
-            *self = Self::new(Arc::clone(&self.live));
+        if self.ring.live.version() != self.ring.version {
+            *self = Self::new(Arc::clone(&self.ring.live));
         }
     }
 
-    fn of(&mut self, keyspace: &str) -> Result<&Placement, Unplaced> {
-        let found = self
-            .keyspaces
-            .binary_search_by(|(name, _)| (**name).cmp(keyspace));
-        let at = found.unwrap_or_else(|at| {
-            let full = self.keyspaces.len() >= MAX_KEYSPACES;
-            if full {
-                self.keyspaces.clear();
-            }
-            let at = if full { 0 } else { at };
-            self.keyspaces.insert(at, (keyspace.into(), self.place(keyspace)));
-            at
-        });
-        match self.keyspaces.get(at) {
-            Some((_, Ok(placement))) => Ok(placement),
-            Some((_, Err(why))) => Err(*why),
-            None => Err(Unplaced::RingUnknown),
+    /// Of the partitions of `table`.
+    fn of(&mut self, table: &Arc<TableName>) -> &Placed {
+        let Self {
+            ring,
+            by_table,
+            keyspaces,
+        } = self;
+        by_table.of(table, || ring.of_keyspace(&table.keyspace, keyspaces))
+    }
+}
+
+impl Ring {
+    /// As `known`, or worked out and known from now on.
+    fn of_keyspace(&self, keyspace: &str, known: &mut Vec<(Box<str>, Placed)>) -> Placed {
+        let at = match known.binary_search_by(|(name, _)| (**name).cmp(keyspace)) {
+            Ok(at) => return known[at].1.clone(),
+            Err(at) => at,
+        };
+        let is_full = known.len() >= MAX_KEYSPACES;
+        if is_full {
+            known.clear();
         }
+        let placed = self.place(keyspace);
+        known.insert(if is_full { 0 } else { at }, (keyspace.into(), placed.clone()));
+        placed
     }
 
     fn place(&self, keyspace: &str) -> Placed {
@@ -111,12 +129,12 @@ impl Coordinator {
     }
 
     /// Its place in the cluster; none where the address is no node's.
-    pub(super) fn node(&mut self, holders: &Holders) -> Option<u16> {
+    pub(super) fn node(&mut self, Holders { ring, .. }: &Holders) -> Option<u16> {
         match self.found {
-            Some((version, node)) if version == holders.version => node,
+            Some((version, node)) if version == ring.version => node,
             _ => {
-                let node = self.address.and_then(|address| holders.cluster.node_at(address));
-                self.found = Some((holders.version, node));
+                let node = self.address.and_then(|address| ring.cluster.node_at(address));
+                self.found = Some((ring.version, node));
                 node
             }
         }
@@ -129,6 +147,8 @@ pub(super) struct NodeCounts {
     cluster: Arc<Cluster>,
     /// By place in the cluster.
     nodes: Vec<Counts>,
+    /// Partitions that are nowhere in it, in the order of [`Unplaced::ALL`].
+    unplaced: [u64; Unplaced::ALL.len()],
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -147,30 +167,29 @@ impl NodeCounts {
         keys: &Keys,
         holders: &mut Holders,
     ) -> Option<Routed> {
-        let execution = exchange.execution.as_ref().filter(|execution| {
-            let analysis = &execution.analysis;
-            analysis.touches_partitions() && !analysis.head.system && !exchange.refused
-        })?;
-        self.follow(&holders.cluster, load);
+        let touching = exchange.touching();
+        let execution = touching.filter(|execution| !execution.analysis.head.system)?;
+        self.follow(&holders.ring.cluster, load);
         let coordinator = exchange.coordinator;
         match coordinator.and_then(|node| self.nodes.get_mut(usize::from(node))) {
             Some(node) => node.coordinated += 1,
             None => load.coordinator_unknown += 1,
         }
         load.without_keys += u64::from(!has_all_keys(&execution.footprint));
+        let read = execution.analysis.head.kind.is_read();
         let mut holds = None;
         for key in keys.iter() {
-            let read = execution.analysis.head.kind.is_read();
-            if holders.has_tokens {
+            if holders.ring.has_tokens {
                 load.ring.count(read, key.token);
             }
-            match holders.of(&key.table.keyspace) {
+            match holders.of(key.table) {
                 Ok(placement) => {
                     let replicas = placement.replicas(key.token);
                     self.count_replicas(replicas, read);
                     holds = coordinator.map(|node| replicas.contains(&node));
                 }
-                Err(why) => *load.unplaced.entry(why).or_default() += 1,
+                // In the order of the list, which is that of the enum.
+                Err(why) => self.unplaced[*why as usize] += 1,
             }
         }
         touches_one(execution, keys).then_some(match holds {
@@ -204,6 +223,11 @@ impl NodeCounts {
         for (node, counts) in self.cluster.nodes.iter().zip(self.nodes.drain(..)) {
             if let Some(id) = node.host_id.as_ref().or(node.address.as_ref()) {
                 add(load.nodes.entry(id.clone()).or_default(), node, counts);
+            }
+        }
+        for (why, count) in Unplaced::ALL.into_iter().zip(std::mem::take(&mut self.unplaced)) {
+            if count > 0 {
+                *load.unplaced.entry(why).or_default() += count;
             }
         }
     }

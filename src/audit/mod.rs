@@ -7,6 +7,7 @@ mod analysis;
 mod auditor;
 mod bounded;
 mod budget;
+mod by_table;
 mod cells;
 mod clients;
 mod connection;
@@ -30,6 +31,7 @@ mod row_keys;
 mod sample;
 mod session;
 mod sweeps;
+mod tables;
 #[cfg(test)]
 mod testing;
 mod told;

@@ -1,19 +1,21 @@
 //! Folds exchanges into a window.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use cqlens_proto::message::ErrorCode;
 
 use super::{
     Count, Ending, HashKey, Identity, Key, Keys, Repeat, Repeats,
-    exchange::{Exchange, Execution, Outcome},
+    by_table::ByTable,
+    exchange::{Exchange, Execution, Outcome, is_all_or_nothing},
     key_hash::TableHash,
     reads::{OpenReads, Page, Progress},
     repeats::Request,
     sweeps::Sweeps,
+    tables::Tables,
     warning::TombstoneText,
 };
-use crate::window::{Coverage, Pattern, PatternId, RetryCause, TableName, TableTraffic, Tombstones, Window};
+use crate::window::{Coverage, Pattern, PatternId, RetryCause, TableTraffic, Tombstones, Window};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///
@@ -33,7 +35,10 @@ impl Recorder {
     /// Nothing recorded yet.
     pub(super) fn new(key: HashKey) -> Self {
         Self {
-            hashing: Hashing { key, latest: None },
+            hashing: Hashing {
+                key,
+                begun: ByTable::default(),
+            },
             repeats: Repeats::default(),
             uncompared: Vec::with_capacity(Self::TOGETHER),
             reads: OpenReads::default(),
@@ -45,8 +50,15 @@ impl Recorder {
     /// fetch it for some than for one.
     const TOGETHER: usize = 32;
 
-    /// Adds `exchange` to `window`; `keys` are the partitions that it named, `seen` those in its rows.
-    pub(super) fn record(&mut self, window: &mut Window, exchange: &Exchange<'_>, keys: &Keys, seen: &[u64]) {
+    /// Adds `exchange` to `window` and its `tables`; `keys` are the partitions that it named, `seen` those in its rows.
+    pub(super) fn record(
+        &mut self,
+        window: &mut Window,
+        tables: &mut Tables,
+        exchange: &Exchange<'_>,
+        keys: &Keys,
+        seen: &[u64],
+    ) {
         window.coverage.audited += 1;
         if matches!(exchange.outcome, Outcome::Unanswered) {
             window.coverage.unanswered += 1;
@@ -60,14 +72,13 @@ impl Recorder {
         let is_told_apart = window.has_room_for(analysis.id);
         let pattern = window.pattern_mut(analysis.id, || (analysis.head.clone(), analysis.flags.clone()));
         record_pattern(pattern, exchange, execution);
-        if let (Some(identity), true) = (exchange.identity, is_told_apart) {
-            if let Some((next_page, progress)) = self.read_on(pattern, exchange, execution, identity, seen) {
-                self.reads
-                    .wait(next_page, progress, analysis, exchange.at, window);
-            }
+        if let (Some(identity), true) = (exchange.identity, is_told_apart)
+            && let Some((page, progress)) = self.read_on(pattern, exchange, execution, identity, seen)
+        {
+            self.reads.wait(page, progress, analysis, exchange.at, window);
         }
         if !analysis.head.system && !exchange.refused {
-            record_tables(window, exchange, execution, keys, &mut self.hashing);
+            record_tables(tables, exchange, execution, keys, &mut self.hashing);
         }
         if let Some(identity) = exchange.identity {
             self.uncompared
@@ -180,6 +191,7 @@ struct Uncompared {
     /// The host that has read a part of the ring, and which.
     range: Option<(u64, (i64, i64))>,
     is_logical_read: bool,
+    /// As a read, which has no conditions: of no others does it matter.
     is_all_or_nothing: bool,
 }
 
@@ -196,7 +208,7 @@ impl Uncompared {
             pattern: execution.analysis.id,
             range,
             is_logical_read: is_logical_read(exchange, execution),
-            is_all_or_nothing: execution.is_all_or_nothing(),
+            is_all_or_nothing: is_all_or_nothing(&execution.footprint, false),
         }
     }
 }
@@ -339,6 +351,7 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
     }
 }
 
+#[inline]
 fn record_tombstones(tombstones: &mut Tombstones, exchange: &Exchange<'_>) {
     for text in &exchange.tombstones {
         match *text {
@@ -372,7 +385,7 @@ fn record_tombstones(tombstones: &mut Tombstones, exchange: &Exchange<'_>) {
 
 /// A read counts on its table; a write (and each write of a batch) on every table that it names.
 fn record_tables(
-    window: &mut Window,
+    tables: &mut Tables,
     exchange: &Exchange<'_>,
     execution: &Execution,
     keys: &Keys,
@@ -382,7 +395,7 @@ fn record_tables(
     // The table of most statements is the only one: it is looked up once for them and their keys.
     let is_only = execution.analysis.tables.len() == 1;
     for (name, statements) in &execution.analysis.tables {
-        window.count_table(name, |table| {
+        tables.count(name, |table| {
             if read {
                 record_read(table, exchange, execution);
             } else {
@@ -396,7 +409,7 @@ fn record_tables(
     }
     if !is_only {
         for key in keys.iter() {
-            window.count_table(key.table, |table| record_key(table, hashing.hash(key), read));
+            tables.count(key.table, |table| record_key(table, hashing.hash(key), read));
         }
     }
 }
@@ -418,27 +431,20 @@ fn record_key(table: &mut TableTraffic, hash: u64, read: bool) {
     }
 }
 
-/// Hashes partition keys, with the beginning that all of a table have in common at hand for the table that came last.
+/// Hashes partition keys, with the beginning that all of a table have in common at hand.
 #[derive(Debug)]
 struct Hashing {
     key: HashKey,
-    latest: Option<(Arc<TableName>, TableHash)>,
+    begun: ByTable<TableHash>,
 }
 
 impl Hashing {
     fn hash(&mut self, key: Key<'_>) -> u64 {
-        if let Some((table, begun)) = &self.latest
-            && Arc::ptr_eq(table, key.table)
-        {
-            return begun.of(key.bytes);
-        }
-        let begun = self.key.of_table(key.table);
-        let hash = begun.of(key.bytes);
-        self.latest = Some((Arc::clone(key.table), begun));
-        hash
+        let begun = self.begun.of(key.table, || self.key.of_table(key.table));
+        begun.of(key.bytes)
     }
 }
 
 fn microseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+    duration.as_secs() * 1_000_000 + u64::from(duration.subsec_micros())
 }

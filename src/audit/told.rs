@@ -30,11 +30,11 @@ impl Told {
             to.scanned.record(tombstones);
         };
         let analysis = sample.analysis();
-        let window = &mut lock(&self.0).window;
+        let Filling { window, tables, .. } = &mut *lock(&self.0);
         let head = || (analysis.head.clone(), analysis.flags.clone());
         add(&mut window.pattern_mut(analysis.id, head).tombstones);
         for (table, _) in &analysis.tables {
-            window.count_table(table, |table| add(&mut table.tombstones));
+            tables.count(table, |table| add(&mut table.tombstones));
         }
         true
     }
