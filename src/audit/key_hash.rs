@@ -69,7 +69,16 @@ impl TableHash {
     /// The hash of a routing key.
     pub(super) fn of(&self, routing_key: &[u8]) -> u64 {
         let Self(mut hasher) = *self;
-        hasher.write(routing_key);
+        // The same as to write the bytes, and shorter: the library takes in a number without a loop.
+        let (words, rest) = routing_key.as_chunks::<8>();
+        words
+            .iter()
+            .for_each(|word| hasher.write_u64(u64::from_ne_bytes(*word)));
+        let (halves, rest) = rest.as_chunks::<4>();
+        halves
+            .iter()
+            .for_each(|half| hasher.write_u32(u32::from_ne_bytes(*half)));
+        rest.iter().for_each(|byte| hasher.write_u8(*byte));
         hasher.finish()
     }
 }
@@ -135,6 +144,19 @@ mod tests {
             key.hash(&table("users"), b"anna"),
             HashKey(1, 3).hash(&table("users"), b"anna")
         );
+    }
+
+    #[test]
+    fn a_hash_is_that_of_keyspace_table_and_key_one_after_the_other() {
+        let key = HashKey(1, 2);
+        for name in ["t", "user", "users_2"] {
+            for length in 0..40 {
+                let partition: Vec<_> = (0..length).collect();
+                let mut hasher = key.hasher();
+                hasher.write(&[b"shop\xff", name.as_bytes(), b"\xff", &partition].concat());
+                assert_eq!(key.hash(&table(name), &partition), hasher.finish());
+            }
+        }
     }
 
     #[test]
