@@ -135,9 +135,8 @@ impl Repeats {
             return repeat;
         }
         let now = new.requested_at;
-        let place = bucket
-            .iter_mut()
-            .min_by_key(|seen| (seen.awaits_retry(now), seen.requested_at))?;
+        let [a, b, c, d] = bucket;
+        let place = first_to_go(first_to_go(a, b, now), first_to_go(c, d, now), now);
         self.forgotten += u64::from(place.awaits_retry(now));
         *place = new;
         None
@@ -201,6 +200,7 @@ impl Seen {
     }
 
     /// Whether this is a failure whose retry could still come at `now`, in nanoseconds since 1970.
+    #[inline]
     fn awaits_retry(&self, now: i64) -> bool {
         let patience = match self.failure() {
             None => return false,
@@ -209,6 +209,13 @@ impl Seen {
         };
         now.saturating_sub(self.requested_at) <= patience
     }
+}
+
+/// Which of two makes room: successes go before failures, older ones before younger ones.
+#[inline]
+fn first_to_go<'s>(one: &'s mut Seen, other: &'s mut Seen, now: i64) -> &'s mut Seen {
+    let order = |seen: &Seen| (seen.awaits_retry(now), seen.requested_at);
+    if order(other) < order(one) { other } else { one }
 }
 
 /// All causes; the place of one gives its code.
