@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use cqlens::{
-    audit::{Cells, Ending, HashKey, Identity, Keys, Repeats, plan::Plan},
+    audit::{Cells, Ending, HashKey, Identity, Keys, Repeats, Tables, plan::Plan},
     capture::Moment,
     catalog::{Cluster, Node, Replication, Ring, Schema, murmur3},
     window::{PatternId, RingLoad, Window},
@@ -135,6 +135,7 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
     let plan = Plan::of(&cql::parse(text).expect("it is CQL"), None, &schema);
     let mut window = Window::new(Moment::from_unix_nanoseconds(0).timestamp(), "bench");
     let mut cells = Cells::new(HashKey::random());
+    let mut tables = Tables::default();
     let mut number = 0_u64;
     bencher
         .with_inputs(|| {
@@ -147,7 +148,7 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
         .bench_local_refs(|values| {
             cells.clear();
             plan.note_cells(black_box(&values.values()), &mut cells);
-            cells.count(&mut window);
+            cells.count(&mut window, &mut tables);
         });
 }
 

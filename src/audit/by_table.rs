@@ -10,7 +10,14 @@ use crate::window::TableName;
 /// is for what can be.
 #[derive(Debug)]
 pub(super) struct ByTable<T> {
-    places: Box<[Option<(Arc<TableName>, T)>; PLACES]>,
+    places: Box<[Option<Known<T>>; PLACES]>,
+}
+
+#[derive(Debug)]
+struct Known<T> {
+    /// Kept, so that nothing else is ever at its address.
+    table: Arc<TableName>,
+    worked_out: T,
 }
 
 /// A power of two.
@@ -32,14 +39,17 @@ impl<T> ByTable<T> {
     pub(super) fn of(&mut self, table: &Arc<TableName>, work_out: impl FnOnce() -> T) -> &mut T {
         let address = Arc::as_ptr(table).addr();
         let place = &mut self.places[(address >> APART) % PLACES];
-        // The name is kept with it, so that nothing else is ever at its address.
         if place
             .as_ref()
-            .is_some_and(|(known, _)| !Arc::ptr_eq(known, table))
+            .is_some_and(|known| !Arc::ptr_eq(&known.table, table))
         {
             *place = None;
         }
-        &mut place.get_or_insert_with(|| (Arc::clone(table), work_out())).1
+        let known = place.get_or_insert_with(|| Known {
+            table: Arc::clone(table),
+            worked_out: work_out(),
+        });
+        &mut known.worked_out
     }
 }
 

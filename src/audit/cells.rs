@@ -97,7 +97,7 @@ impl Cells {
     }
 
     /// Counts everything in `window` and its `tables`.
-    pub(super) fn count(&self, window: &mut Window, tables: &mut Tables) {
+    pub fn count(&self, window: &mut Window, tables: &mut Tables) {
         for inserted in &self.rows {
             tables.count(&inserted.table, |table| {
                 table.inserted.inserts += 1;

@@ -60,6 +60,7 @@ pub use repeats::{Ending, Repeat, Repeats};
 pub use sample::Sample;
 use sample::Sampler;
 pub use session::ClientAddresses;
+pub use tables::Tables;
 use tokio::sync::mpsc::Receiver;
 pub use told::Told;
 

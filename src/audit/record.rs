@@ -94,11 +94,12 @@ impl Recorder {
         let mut uncompared = std::mem::take(&mut self.uncompared);
         let requests = uncompared.iter().filter_map(|known| known.request.as_ref());
         self.repeats.fetch(requests);
-        for uncompared in uncompared.drain(..) {
-            self.compare(window, &uncompared);
-        }
-        window.coverage.retries_forgotten += self.repeats.take_forgotten();
+        uncompared
+            .iter()
+            .for_each(|request| self.compare(window, request));
+        uncompared.clear();
         self.uncompared = uncompared;
+        window.coverage.retries_forgotten += self.repeats.take_forgotten();
     }
 
     /// Nothing more comes: reads that wait for their next page are abandoned.

@@ -9,7 +9,7 @@ use crate::window::{MAX_TABLES, TableName, TableTraffic, Window};
 
 /// The traffic of the tables of a window.
 #[derive(Debug, Default)]
-pub(super) struct Tables {
+pub struct Tables {
     /// In the order in which they came first.
     traffic: Vec<TableTraffic>,
     places: BTreeMap<Arc<TableName>, usize>,
