@@ -352,9 +352,24 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
     }
 }
 
+/// Most answers say nothing of them.
 #[inline]
 fn record_tombstones(tombstones: &mut Tombstones, exchange: &Exchange<'_>) {
-    for text in &exchange.tombstones {
+    let is_aborted = matches!(
+        exchange.outcome,
+        Outcome::Error {
+            too_many_tombstones: true,
+            ..
+        }
+    );
+    tombstones.aborted += u64::from(is_aborted);
+    if !exchange.tombstones.is_empty() {
+        record_texts(tombstones, &exchange.tombstones);
+    }
+}
+
+fn record_texts(tombstones: &mut Tombstones, texts: &[TombstoneText]) {
+    for text in texts {
         match *text {
             TombstoneText::Read {
                 live_rows,
@@ -372,15 +387,6 @@ fn record_tombstones(tombstones: &mut Tombstones, exchange: &Exchange<'_>) {
                 tombstones.scanned.record(scanned);
             }
         }
-    }
-    if matches!(
-        exchange.outcome,
-        Outcome::Error {
-            too_many_tombstones: true,
-            ..
-        }
-    ) {
-        tombstones.aborted += 1;
     }
 }
 
