@@ -1,19 +1,21 @@
 //! Packets out of the bytes of a capture file: pcap in both byte orders, with micro- or nanoseconds, and pcapng.
 //!
-//! Bytes come in chunks of any size; packets are slices of them. Where a file ends in the middle of a packet, everything before it
-//! has been told, and what is left over is counted.
+//! Bytes come in chunks of any size; packets are looked at where they lie in them. Where a file ends in the middle of a packet,
+//! everything before it has been told, and what is left over is counted.
 
-use bytes::{Buf, Bytes, BytesMut};
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
 use pcap_parser::{
-    Block, Linktype, PcapHeader, SimplePacketBlock, nom, parse_block_be, parse_block_le, parse_pcap_frame,
-    parse_pcap_frame_be, parse_pcap_header, traits::PcapNGPacketBlock,
+    Block, Linktype, PcapHeader, SimplePacketBlock, nom, parse_block_be, parse_block_le, parse_pcap_header,
+    traits::PcapNGPacketBlock,
 };
 
 use crate::capture::Moment;
 
 /// A packet as it was captured.
-#[derive(Debug, Clone)]
-pub struct Packet {
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'c> {
     /// When; where the capture does not say, when the packet before it was captured.
     pub at: Moment,
     /// Whether the capture says when.
@@ -21,9 +23,45 @@ pub struct Packet {
     /// What it begins with, by the number that pcap and pcapng have for it.
     pub link: i32,
     /// As much of it as is there.
-    pub bytes: Bytes,
+    pub bytes: &'c [u8],
     /// Bytes that it had on the wire.
     pub length: usize,
+    /// The bytes around it, and where it begins in them.
+    chunk: &'c Bytes,
+    begin: usize,
+}
+
+impl<'c> Packet<'c> {
+    /// A part of it that outlives it. Only what is kept has a handle: those are counted in memory that other threads count in, too.
+    #[inline]
+    pub fn share(&self, part: Range<usize>) -> Bytes {
+        self.chunk.slice(self.begin + part.start..self.begin + part.end)
+    }
+
+    /// A packet that is all of `chunk`.
+    #[cfg(test)]
+    pub(super) fn of(link: i32, at: Moment, length: usize, chunk: &'c Bytes) -> Self {
+        Self {
+            at,
+            is_timed: true,
+            link,
+            bytes: chunk,
+            length,
+            chunk,
+            begin: 0,
+        }
+    }
+}
+
+/// A packet, and where it lies in the bytes that it was found in.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: Moment,
+    is_timed: bool,
+    link: i32,
+    length: usize,
+    begin: usize,
+    end: usize,
 }
 
 /// Why a file cannot be read (on).
@@ -43,9 +81,6 @@ pub enum FileError {
 /// Longer records are damage: the largest that tcpdump makes is 256 KiB.
 const MAX_RECORD: usize = 16 << 20;
 
-/// Bytes that are copied together where a packet is in two chunks, at first.
-const JOINT: usize = 16 << 10;
-
 /// Interfaces of one section that are kept apart; packets of further ones are of no use.
 const MAX_INTERFACES: usize = 4_096;
 
@@ -53,20 +88,28 @@ const MAX_INTERFACES: usize = 4_096;
 #[derive(Debug, Default)]
 pub struct Records {
     format: Option<Format>,
-    buffer: Bytes,
+    chunk: Bytes,
+    /// Where the next record begins in the chunk.
+    next: usize,
     coming: Bytes,
-    /// Bytes that have been read.
+    /// Bytes of the file before the chunk.
     passed: u64,
+    /// The latest packet, which is in the chunk.
+    latest: Option<Place>,
 }
 
 #[derive(Debug)]
 enum Format {
-    Pcap {
-        is_big_endian: bool,
-        nanoseconds: i64,
-        link: i32,
-    },
+    Pcap(Pcap),
     Pcapng(Section),
+}
+
+/// What the header of a pcap file says of its records.
+#[derive(Debug, Clone, Copy)]
+struct Pcap {
+    is_big_endian: bool,
+    nanoseconds: i64,
+    link: i32,
 }
 
 /// A section of a pcapng file, as far as it has been read.
@@ -89,53 +132,72 @@ struct Interface {
 /// What a record was.
 enum Record {
     /// So many bytes, and a packet if it was one.
-    Whole(usize, Option<Packet>),
-    Incomplete,
+    Whole(usize, Option<Place>),
+    /// So many bytes are needed to say more.
+    Incomplete(usize),
 }
 
 impl Records {
-    /// Adds the next bytes of the file, once [`Records::next_packet`] has given all that was in those before.
+    /// Adds the next bytes of the file, once [`Records::advance`] has found all that was in those before.
     pub fn feed(&mut self, bytes: Bytes) {
-        if self.buffer.is_empty() {
-            self.buffer = bytes;
-        } else if self.coming.is_empty() {
+        if self.coming.is_empty() {
             self.coming = bytes;
         } else {
             self.coming = [&self.coming[..], &bytes[..]].concat().into();
         }
     }
 
-    /// The next packet; none until more bytes come.
+    /// Moves on to the next packet; false if there is none until more bytes come.
     ///
     /// # Errors
     /// A file that is none of a capture, or damaged: nothing more comes of it.
-    pub fn next_packet(&mut self) -> Result<Option<Packet>, FileError> {
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool, FileError> {
+        // Nearly all are whole packets of pcap.
+        if let Some(Format::Pcap(pcap)) = &self.format
+            && let Some(Record::Whole(length, Some(place))) = pcap.read(self.rest())
+        {
+            self.pass(length, Some(place));
+            return Ok(true);
+        }
+        self.advance_any()
+    }
+
+    /// The same, whatever comes next.
+    fn advance_any(&mut self) -> Result<bool, FileError> {
+        self.latest = None;
         loop {
-            // Another handle of it would be counted, for every packet, in memory that other threads count in, too.
-            let buffer = std::mem::take(&mut self.buffer);
-            let record = self.read(&buffer);
-            self.buffer = buffer;
-            match record? {
-                Record::Whole(length, packet) => {
-                    self.passed += length as u64;
-                    self.buffer.advance(length.min(self.buffer.len()));
-                    if packet.is_some() {
-                        return Ok(packet);
+            match self.read()? {
+                Record::Whole(length, place) => {
+                    self.pass(length, place);
+                    if place.is_some() {
+                        return Ok(true);
                     }
                 }
-                Record::Incomplete if self.coming.is_empty() => return Ok(None),
-                Record::Incomplete => match self.read_joint()? {
-                    Some(Some(packet)) => return Ok(Some(packet)),
-                    Some(None) => {}
-                    None => return Ok(None),
-                },
+                Record::Incomplete(_) if self.coming.is_empty() => return Ok(false),
+                Record::Incomplete(needed) => self.join(needed),
             }
         }
     }
 
+    /// The packet that was found last.
+    #[inline]
+    pub fn packet(&self) -> Option<Packet<'_>> {
+        let place = self.latest?;
+        Some(Packet {
+            at: place.at,
+            is_timed: place.is_timed,
+            link: place.link,
+            bytes: self.chunk.get(place.begin..place.end)?,
+            length: place.length,
+            chunk: &self.chunk,
+            begin: place.begin,
+        })
+    }
+
     /// Bytes at the end that are no whole record, once the file has ended.
     pub fn left_over(&self) -> usize {
-        self.buffer.len() + self.coming.len()
+        self.rest().len() + self.coming.len()
     }
 
     /// Whether the header of a capture was there.
@@ -155,51 +217,67 @@ impl Records {
         }
     }
 
-    /// A record that begins in one chunk and ends in the next one; none if it does not end there either.
-    fn read_joint(&mut self) -> Result<Option<Option<Packet>>, FileError> {
-        let before = self.buffer.len();
-        for part in [JOINT.min(self.coming.len()), self.coming.len()] {
-            let mut joint = BytesMut::with_capacity(before + part);
-            joint.extend_from_slice(&self.buffer);
-            joint.extend_from_slice(&self.coming[..part]);
-            let joint = joint.freeze();
-            if let Record::Whole(length, packet) = self.read(&joint)? {
-                // The first bytes of a file only tell what it is.
-                if let Some(of_coming) = length.checked_sub(before) {
-                    self.passed += length as u64;
-                    self.buffer = std::mem::take(&mut self.coming);
-                    self.buffer.advance(of_coming);
-                }
-                return Ok(Some(packet));
-            }
-            if part == self.coming.len() {
-                self.buffer = joint;
-                self.coming = Bytes::new();
-                break;
-            }
-        }
-        Ok(None)
+    /// The bytes of the chunk from the next record on.
+    #[inline]
+    fn rest(&self) -> &[u8] {
+        self.chunk.get(self.next..).unwrap_or_default()
     }
 
-    fn read(&mut self, bytes: &Bytes) -> Result<Record, FileError> {
-        let damaged = FileError::Damaged(self.passed);
+    /// Moves on over a record, and the packet in it if it is one.
+    #[inline]
+    fn pass(&mut self, length: usize, place: Option<Place>) {
+        self.latest = place.map(|place| Place {
+            begin: self.next + place.begin,
+            end: self.next + place.end,
+            ..place
+        });
+        self.next += length;
+    }
+
+    /// Goes on with the next chunk. What is left of this one and the first bytes of the next one, as many as are `needed` for a record, come
+    /// between the two: nothing else is copied.
+    fn join(&mut self, needed: usize) {
+        let rest = self.chunk.len().saturating_sub(self.next);
+        let chunk = match rest {
+            0 => std::mem::take(&mut self.coming),
+            _ => {
+                let of_coming = needed.saturating_sub(rest).clamp(1, self.coming.len());
+                let mut joint = BytesMut::with_capacity(rest + of_coming);
+                joint.extend_from_slice(self.rest());
+                joint.extend_from_slice(&self.coming.split_to(of_coming));
+                joint.freeze()
+            }
+        };
+        self.passed += self.next as u64;
+        self.next = 0;
+        self.chunk = chunk;
+    }
+
+    fn read(&mut self) -> Result<Record, FileError> {
+        let bytes = self.chunk.get(self.next..).unwrap_or_default();
+        let damaged = FileError::Damaged(self.passed + self.next as u64);
         match &mut self.format {
-            None => self.read_first(bytes),
-            Some(Format::Pcap {
-                is_big_endian,
-                nanoseconds,
-                link,
-            }) => read_pcap(*is_big_endian, *nanoseconds, *link, bytes).ok_or(damaged),
+            None => Format::read(&mut self.format, bytes),
+            Some(Format::Pcap(pcap)) => pcap.read(bytes).ok_or(damaged),
             Some(Format::Pcapng(section)) => section.read(bytes).ok_or(damaged),
         }
     }
+}
 
-    fn read_first(&mut self, bytes: &Bytes) -> Result<Record, FileError> {
+/// The length of the header of a pcap file.
+const PCAP_HEADER: usize = 24;
+
+/// The same in both byte orders.
+const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+
+impl Format {
+    /// The first bytes of a file, which tell what it is.
+    fn read(format: &mut Option<Self>, bytes: &[u8]) -> Result<Record, FileError> {
         let Some(magic) = bytes.first_chunk::<4>() else {
-            return Ok(Record::Incomplete);
+            return Ok(Record::Incomplete(4));
         };
         if *magic == SECTION_HEADER {
-            self.format = Some(Format::Pcapng(Section {
+            *format = Some(Self::Pcapng(Section {
                 is_big_endian: false,
                 interfaces: Vec::new(),
                 latest: Moment::from_unix_nanoseconds(0),
@@ -208,21 +286,16 @@ impl Records {
         }
         match parse_pcap_header(bytes) {
             Ok((_, header)) if !header.is_modified_format() => {
-                self.format = Some(Format::of_pcap(&header));
+                *format = Some(Self::of_pcap(&header));
                 Ok(Record::Whole(header.size(), None))
             }
-            Err(nom::Err::Incomplete(_)) => Ok(Record::Incomplete),
+            Err(nom::Err::Incomplete(_)) => Ok(Record::Incomplete(PCAP_HEADER)),
             _ => Err(FileError::NotACapture),
         }
     }
-}
 
-/// The same in both byte orders.
-const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-
-impl Format {
     fn of_pcap(header: &PcapHeader) -> Self {
-        Self::Pcap {
+        Self::Pcap(Pcap {
             is_big_endian: header.is_bigendian(),
             nanoseconds: if header.is_nanosecond_precision() {
                 1
@@ -231,48 +304,52 @@ impl Format {
             },
             // The upper bits are about checksums of frames.
             link: header.network.0 & 0xffff,
-        }
+        })
     }
 }
 
-/// None where it is damaged.
-fn read_pcap(is_big_endian: bool, nanoseconds: i64, link: i32, bytes: &Bytes) -> Option<Record> {
-    let Some(captured) = bytes.get(8..12).and_then(|four| four.first_chunk::<4>()) else {
-        return Some(Record::Incomplete);
-    };
-    let captured = match is_big_endian {
-        true => u32::from_be_bytes(*captured),
-        false => u32::from_le_bytes(*captured),
-    };
-    if captured as usize > MAX_RECORD {
-        return None;
+impl Pcap {
+    /// The next record: 16 bytes with the time, the bytes that are there and those that there were, and the packet. None where it is damaged.
+    #[inline]
+    fn read(&self, bytes: &[u8]) -> Option<Record> {
+        const HEADER: usize = 16;
+        let Some(header) = bytes.first_chunk::<HEADER>() else {
+            return Some(Record::Incomplete(HEADER));
+        };
+        let word = |at: usize| {
+            let four = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+            match self.is_big_endian {
+                true => u32::from_be_bytes(four),
+                false => u32::from_le_bytes(four),
+            }
+        };
+        let (seconds, fraction, captured, length) = (word(0), word(4), word(8) as usize, word(12));
+        if captured > MAX_RECORD {
+            return None;
+        }
+        let end = HEADER + captured;
+        if end > bytes.len() {
+            return Some(Record::Incomplete(end));
+        }
+        let at = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.nanoseconds;
+        let place = Place {
+            at: Moment::from_unix_nanoseconds(at),
+            is_timed: true,
+            link: self.link,
+            length: length as usize,
+            begin: HEADER,
+            end,
+        };
+        Some(Record::Whole(end, Some(place)))
     }
-    let parsed = match is_big_endian {
-        true => parse_pcap_frame_be(bytes),
-        false => parse_pcap_frame(bytes),
-    };
-    let (rest, frame) = match parsed {
-        Ok(parsed) => parsed,
-        Err(nom::Err::Incomplete(_)) => return Some(Record::Incomplete),
-        Err(_) => return None,
-    };
-    let at = i64::from(frame.ts_sec) * 1_000_000_000 + i64::from(frame.ts_usec) * nanoseconds;
-    let packet = Packet {
-        at: Moment::from_unix_nanoseconds(at),
-        is_timed: true,
-        link,
-        bytes: bytes.slice_ref(frame.data),
-        length: frame.origlen as usize,
-    };
-    Some(Record::Whole(bytes.len() - rest.len(), Some(packet)))
 }
 
 impl Section {
     /// The next block; none where it is damaged.
-    fn read(&mut self, bytes: &Bytes) -> Option<Record> {
+    fn read(&mut self, bytes: &[u8]) -> Option<Record> {
         const BYTE_ORDER: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
         let Some(head) = bytes.first_chunk::<12>() else {
-            return Some(Record::Incomplete);
+            return Some(Record::Incomplete(12));
         };
         if head[..4] == SECTION_HEADER {
             self.is_big_endian = head[8..] == BYTE_ORDER;
@@ -282,7 +359,7 @@ impl Section {
             return None;
         }
         let Some(block) = bytes.get(..length) else {
-            return Some(Record::Incomplete);
+            return Some(Record::Incomplete(length));
         };
         let parsed = match self.is_big_endian {
             true => parse_block_be(block),
@@ -293,7 +370,7 @@ impl Section {
     }
 
     /// The packet of a block, if it has one.
-    fn take(&mut self, block: Block<'_>, bytes: &Bytes) -> Option<Packet> {
+    fn take(&mut self, block: Block<'_>, bytes: &[u8]) -> Option<Place> {
         match block {
             Block::SectionHeader(_) => {
                 self.interfaces.clear();
@@ -314,7 +391,7 @@ impl Section {
             Block::EnhancedPacket(packet) => self.timed(
                 packet.if_id,
                 (packet.ts_high, packet.ts_low),
-                bytes.slice_ref(packet.packet_data()),
+                range(packet.packet_data(), bytes),
                 packet.origlen,
             ),
             Block::SimplePacket(packet) => self.untimed(&packet, bytes),
@@ -325,21 +402,22 @@ impl Section {
         }
     }
 
-    fn timed(&mut self, interface: u32, time: (u32, u32), bytes: Bytes, length: u32) -> Option<Packet> {
+    fn timed(&mut self, interface: u32, time: (u32, u32), place: Range<usize>, length: u32) -> Option<Place> {
         let interface = self.interfaces.get(interface as usize)?;
         let (high, low) = time;
         self.latest = interface.time(u64::from(high) << 32 | u64::from(low));
-        Some(Packet {
+        Some(Place {
             at: self.latest,
             is_timed: true,
             link: interface.link,
-            bytes,
             length: length as usize,
+            begin: place.start,
+            end: place.end,
         })
     }
 
     /// A packet that says neither when it was captured nor how much of it, but for the snap length.
-    fn untimed(&self, packet: &SimplePacketBlock<'_>, bytes: &Bytes) -> Option<Packet> {
+    fn untimed(&self, packet: &SimplePacketBlock<'_>, bytes: &[u8]) -> Option<Place> {
         let interface = self.interfaces.first()?;
         let length = packet.origlen as usize;
         let captured = match interface.snap_length {
@@ -347,18 +425,20 @@ impl Section {
             snap_length => length.min(snap_length),
         };
         let data = packet.data.get(..captured).unwrap_or(packet.data);
-        Some(Packet {
+        let place = range(data, bytes);
+        Some(Place {
             at: self.latest,
             is_timed: false,
             link: interface.link,
-            bytes: bytes.slice_ref(data),
             length,
+            begin: place.start,
+            end: place.end,
         })
     }
 
     /// The packet of a block that older programs wrote: an interface's number and a number of drops of 16 bits each, the time, two lengths,
     /// then the packet.
-    fn obsolete(&mut self, block: &[u8], bytes: &Bytes) -> Option<Packet> {
+    fn obsolete(&mut self, block: &[u8], bytes: &[u8]) -> Option<Place> {
         let (head, data) = block.split_first_chunk::<20>()?;
         let word = |at: usize| self.number([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let interface = match self.is_big_endian {
@@ -367,7 +447,7 @@ impl Section {
         };
         let captured = data.get(..word(12) as usize)?;
         let (time, length) = ((word(4), word(8)), word(16));
-        self.timed(interface.into(), time, bytes.slice_ref(captured), length)
+        self.timed(interface.into(), time, range(captured, bytes), length)
     }
 
     fn number(&self, bytes: [u8; 4]) -> u32 {
@@ -376,6 +456,12 @@ impl Section {
             false => u32::from_le_bytes(bytes),
         }
     }
+}
+
+/// Where `part` lies in the bytes that it is a part of.
+pub(super) fn range(part: &[u8], bytes: &[u8]) -> Range<usize> {
+    let begin = (part.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
+    begin..begin + part.len()
 }
 
 /// The type of the packet block, which the enhanced one has replaced.
@@ -490,18 +576,38 @@ mod tests {
         out
     }
 
-    fn read(bytes: &[u8], size: usize) -> (Vec<Packet>, Records, Option<FileError>) {
+    /// A packet that outlives its chunk.
+    #[derive(Debug)]
+    struct Kept {
+        at: Moment,
+        is_timed: bool,
+        link: i32,
+        bytes: Bytes,
+        length: usize,
+    }
+
+    fn read(bytes: &[u8], size: usize) -> (Vec<Kept>, Records, Option<FileError>) {
         let mut records = Records::default();
         let mut packets = Vec::new();
         for chunk in bytes.chunks(size) {
             records.feed(Bytes::copy_from_slice(chunk));
             loop {
-                match records.next_packet() {
-                    Ok(Some(packet)) => packets.push(packet),
-                    Ok(None) => break,
+                match records.advance() {
+                    Ok(true) => {
+                        let packet = records.packet().unwrap();
+                        packets.push(Kept {
+                            at: packet.at,
+                            is_timed: packet.is_timed,
+                            link: packet.link,
+                            bytes: packet.share(0..packet.bytes.len()),
+                            length: packet.length,
+                        });
+                    }
+                    Ok(false) => break,
                     Err(error) => return (packets, records, Some(error)),
                 }
             }
+            assert!(records.packet().is_none());
         }
         (packets, records, None)
     }

@@ -27,6 +27,19 @@ pub(super) struct Flow {
     /// When its last segment was captured.
     pub(super) last: Moment,
     state: State,
+    /// Whether it is open, both sides were heard, and nothing waits, has ended or is unusual: what most segments are asked of it.
+    is_smooth: bool,
+}
+
+/// What of a segment tells whether its connection just [goes on](Flow::goes_on_with) with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    /// The number of its first byte.
+    pub(super) sequence: u32,
+    /// The number of the byte that its sender waits for.
+    pub(super) acknowledgment: u32,
+    /// Whether it has that number, and begins and ends nothing.
+    pub(super) is_usual: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,9 +112,9 @@ impl Half {
         }
     }
 
-    /// Whether nothing waits, nothing has ended, and nobody has waited for what was not captured.
+    /// Whether it was heard, nothing waits, nothing has ended, and nobody has waited for what was not captured.
     fn is_quiet(&self) -> bool {
-        self.order.is_quiet() && self.strange.is_none() && !self.is_absent
+        self.is_seen && self.order.is_quiet() && self.strange.is_none() && !self.is_absent
     }
 
     /// The number after the last byte that was sent, if that is not the next one to be told.
@@ -155,6 +168,7 @@ impl Flow {
             known: Known::default(),
             last: segment.at,
             state: State::Open,
+            is_smooth: false,
         }
     }
 
@@ -208,41 +222,48 @@ impl Flow {
         self.state == State::Closed
     }
 
-    /// Whether `segment` is what nearly all are: its bytes, if it has any, are the next ones, what it answers has been told, and nothing waits.
+    /// Whether a segment is what nearly all are: its bytes, if it has any, are the next ones, what it answers has been told, and nothing waits.
     #[inline]
-    pub(super) fn goes_on_with(&self, segment: &Segment, direction: Direction) -> bool {
+    pub(super) fn goes_on_with(&self, step: Step, direction: Direction) -> bool {
         let (own, other) = match direction {
             Direction::Request => (&self.client, &self.server),
             Direction::Response => (&self.server, &self.client),
         };
-        let is_answered = |(next, acknowledgment)| (1 - WINDOW..=0).contains(&distance(next, acknowledgment));
-        !(segment.syn || segment.fin || segment.rst)
-            && self.state == State::Open
-            && own.is_seen
-            && own.is_quiet()
-            && other.is_quiet()
-            && own.order.next() == Some(segment.sequence)
-            && other
-                .order
-                .next()
-                .zip(segment.acknowledgment)
-                .is_some_and(is_answered)
+        let is_answered = |next| (1 - WINDOW..=0).contains(&distance(next, step.acknowledgment));
+        self.is_smooth
+            && step.is_usual
+            && own.order.next() == Some(step.sequence)
+            && other.order.next().is_some_and(is_answered)
     }
 
-    /// Takes a segment with which it [goes on](Flow::goes_on_with): the same as [`Flow::take`], in fewer steps.
+    /// Takes what a segment carries with which it [goes on](Flow::goes_on_with): the same as [`Flow::take`], in fewer steps.
     #[inline]
-    pub(super) fn go_on(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
-        self.last = self.last.max(segment.at);
-        let length = segment.payload.len() + segment.cut;
-        if length > 0 {
-            let (own, _) = self.halves(direction);
-            own.order.pass(length);
-            self.tell(direction, segment.payload, segment.cut, segment.at, losses);
-        }
+    pub(super) fn go_on(
+        &mut self,
+        direction: Direction,
+        payload: Bytes,
+        cut: usize,
+        at: Moment,
+        losses: &mut Losses,
+    ) {
+        let (own, _) = self.halves(direction);
+        own.order.pass(payload.len() + cut);
+        self.tell(direction, payload, cut, at, losses);
+    }
+
+    /// Takes note of what nearly all segments ask of it.
+    fn settle(&mut self) {
+        self.is_smooth = self.state == State::Open && self.client.is_quiet() && self.server.is_quiet();
     }
 
     /// Takes a segment of one of its directions.
     pub(super) fn take(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
+        self.put(segment, direction, losses);
+        self.settle();
+    }
+
+    /// The segment goes where it belongs.
+    fn put(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
         self.last = self.last.max(segment.at);
         if self.state != State::Open {
             return;
@@ -297,7 +318,7 @@ impl Flow {
         }
         if self.is_waiting() {
             self.tell_waiting(losses);
-            self.give_up(at, losses);
+            self.give_up_due(at, losses);
         }
         let both_have_ended = self.client.order.is_finished() && self.server.order.is_finished();
         if segment.rst || both_have_ended {
@@ -322,6 +343,7 @@ impl Flow {
         }
     }
 
+    #[inline]
     fn halves(&mut self, direction: Direction) -> (&mut Half, &mut Half) {
         match direction {
             Direction::Request => (&mut self.client, &mut self.server),
@@ -398,6 +420,11 @@ impl Flow {
 
     /// Gives up bytes that have been waited for long enough at `now`.
     pub(super) fn give_up(&mut self, now: Moment, losses: &mut Losses) {
+        self.give_up_due(now, losses);
+        self.settle();
+    }
+
+    fn give_up_due(&mut self, now: Moment, losses: &mut Losses) {
         while self.state == State::Open {
             let mut progress = false;
             for direction in [Direction::Request, Direction::Response] {
@@ -516,6 +543,7 @@ impl Flow {
     }
 
     fn drop_sides(&mut self, losses: &mut Losses) {
+        self.is_smooth = false;
         let sides = [&self.client, &self.server].map(|half| half.side.as_ref());
         let is_understood = sides.into_iter().flatten().any(Side::is_understood);
         losses.understood += u64::from(is_understood);

@@ -1,16 +1,19 @@
 //! All connections of a capture, as many as there is room for.
 
-use std::{
-    collections::BTreeMap,
-    hash::{Hash, Hasher},
-    net::{IpAddr, SocketAddr, SocketAddrV4},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use cqlens_proto::envelope::Direction;
 use foldhash::{HashMap, HashMapExt};
 
-use super::{flow::Flow, link::Segment, losses::Losses, probe::Probe};
+use super::{
+    ends::Ends,
+    file::Packet,
+    flow::Flow,
+    link::{Packets, Segment},
+    losses::Losses,
+    plain::Headers,
+    probe::Probe,
+};
 use crate::capture::{Connection, ConnectionId, Moment, Queue};
 
 /// How many connections are followed at once; beyond, the one that was silent for longest is given up.
@@ -30,6 +33,7 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(10);
 pub struct Flows {
     queue: Arc<Queue>,
     ports: Vec<u16>,
+    /// By client and server.
     flows: HashMap<Ends, Flow>,
     next: u64,
     /// Connections in which something waits, perhaps.
@@ -45,49 +49,6 @@ pub struct Flows {
     has_carried: bool,
     /// Whether any packet had no time.
     lacks_times: bool,
-}
-
-/// The client and the server of a connection, in as few words as hold them: they are built, hashed and compared for every packet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Ends {
-    V4(u128),
-    V6([u128; 2], u32),
-}
-
-impl Ends {
-    fn new(client: SocketAddr, server: SocketAddr) -> Self {
-        if let (SocketAddr::V4(client), SocketAddr::V4(server)) = (client, server) {
-            let word = |end: SocketAddrV4| u128::from(end.ip().to_bits()) << 16 | u128::from(end.port());
-            return Self::V4(word(client) << 48 | word(server));
-        }
-        let word = |end: SocketAddr| match end.ip() {
-            IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
-            IpAddr::V6(ip) => ip.to_bits(),
-        };
-        let ports = u32::from(client.port()) << 16 | u32::from(server.port());
-        Self::V6([word(client), word(server)], ports)
-    }
-
-    /// Those of the connection to which `segment` belongs, if its sender is the client (of a request) or the server.
-    fn of(segment: &Segment, direction: Direction) -> Self {
-        match direction {
-            Direction::Request => Self::new(segment.from, segment.to),
-            Direction::Response => Self::new(segment.to, segment.from),
-        }
-    }
-}
-
-impl Hash for Ends {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match self {
-            Self::V4(ends) => state.write_u128(*ends),
-            Self::V6(ends, ports) => {
-                state.write_u128(ends[0]);
-                state.write_u128(ends[1]);
-                state.write_u32(*ports);
-            }
-        }
-    }
 }
 
 impl Flows {
@@ -111,6 +72,53 @@ impl Flows {
         }
     }
 
+    /// Takes the next packet of the capture, with `packets` to read it where it is not a plain one.
+    #[inline]
+    pub fn take_packet(&mut self, packet: &Packet<'_>, packets: &mut Packets) {
+        let headers = Headers::read(packet);
+        if let Some(headers) = &headers
+            && self.go_on(headers, packet)
+        {
+            return;
+        }
+        let segment = match headers {
+            Some(headers) => Some(headers.segment(packet)),
+            None => packets.read_any(packet),
+        };
+        if let Some(segment) = segment {
+            self.take(segment);
+        }
+    }
+
+    /// Takes a segment with which its connection just goes on: the same as [`Flows::take`], in fewer steps. False, and nothing has changed, where
+    /// it is any other.
+    #[inline]
+    fn go_on(&mut self, headers: &Headers, packet: &Packet<'_>) -> bool {
+        let (from, to) = headers.ends.ports();
+        let (ends, direction) = match (self.is_server(to), self.is_server(from)) {
+            (true, false) => (headers.ends, Direction::Request),
+            (false, true) => (headers.ends.swapped(), Direction::Response),
+            _ => return false,
+        };
+        let Some(flow) = self.flows.get_mut(&ends) else {
+            return false;
+        };
+        if !flow.goes_on_with(headers.step, direction) {
+            return false;
+        }
+        self.now = self.now.max(packet.at);
+        self.segments += 1;
+        flow.last = flow.last.max(packet.at);
+        let has_payload = !headers.payload.is_empty();
+        if has_payload || headers.cut > 0 {
+            self.has_carried |= has_payload;
+            let payload = packet.share(headers.payload.clone());
+            flow.go_on(direction, payload, headers.cut, packet.at, &mut self.losses);
+        }
+        self.look();
+        true
+    }
+
     /// Takes the next segment of the capture.
     pub fn take(&mut self, segment: Segment) {
         self.now = self.now.max(segment.at);
@@ -121,9 +129,6 @@ impl Flows {
         self.segments += 1;
         self.has_carried |= !segment.payload.is_empty();
         match self.flows.get_mut(&ends) {
-            Some(flow) if flow.goes_on_with(&segment, direction) => {
-                flow.go_on(segment, direction, &mut self.losses);
-            }
             Some(flow)
                 if flow.is_followed_by(&segment, direction)
                     || (flow.is_closed() && segment.at.since(flow.last) >= REMEMBERED) =>
@@ -169,10 +174,23 @@ impl Flows {
         self.flows.insert(ends, flow);
     }
 
+    #[inline]
+    fn is_server(&self, port: u16) -> bool {
+        // Nearly always there is one.
+        match &self.ports[..] {
+            [only] => *only == port,
+            all => all.contains(&port),
+        }
+    }
+
     /// Client and server, and which of them has sent the segment; none where neither is at one of the ports.
     fn ends(&self, segment: &Segment) -> Option<(Ends, Direction)> {
-        let is_server = |address: SocketAddr| self.ports.contains(&address.port());
-        let direction = match (is_server(segment.to), is_server(segment.from)) {
+        let to_server = Ends::new(segment.from, segment.to);
+        let to_client = to_server.swapped();
+        let direction = match (
+            self.is_server(segment.to.port()),
+            self.is_server(segment.from.port()),
+        ) {
             (true, false) => Direction::Request,
             (false, true) => Direction::Response,
             (false, false) => return None,
@@ -180,18 +198,25 @@ impl Flows {
             (true, true) => match (segment.syn, segment.acknowledgment) {
                 (true, None) => Direction::Request,
                 (true, Some(_)) => Direction::Response,
-                _ if self.flows.contains_key(&Ends::of(segment, Direction::Response)) => Direction::Response,
+                _ if self.flows.contains_key(&to_client) => Direction::Response,
                 _ => Direction::Request,
             },
         };
-        Some((Ends::of(segment, direction), direction))
+        match direction {
+            Direction::Request => Some((to_server, direction)),
+            Direction::Response => Some((to_client, direction)),
+        }
     }
 
     /// Gives up what has been waited for long enough, and forgets what has ended long ago.
+    #[inline]
     fn look(&mut self) {
-        if self.now < self.next_look {
-            return;
+        if self.now >= self.next_look {
+            self.look_at_all();
         }
+    }
+
+    fn look_at_all(&mut self) {
         self.next_look = self.now.after(LOOK);
         let mut waiting = std::mem::take(&mut self.waiting);
         let mut bytes = 0;
@@ -294,6 +319,8 @@ impl Flows {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
+    use std::net::SocketAddr;
+
     use super::*;
     use crate::sniff::testing::{Talk, follow, query, void};
     use cqlens_proto::envelope::Version;

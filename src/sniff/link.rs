@@ -10,7 +10,10 @@ use etherparse::{
     ip_number,
 };
 
-use super::{file::Packet, plain::Headers};
+use super::{
+    file::{Packet, range},
+    plain::Headers,
+};
 use crate::capture::Moment;
 
 /// What a packet says of a TCP connection.
@@ -64,17 +67,16 @@ const MAX_FRAGMENTS: usize = 256;
 
 impl Packets {
     /// The TCP segment in `packet`; none where there is none, or not all of it yet.
-    #[inline]
-    pub fn read(&mut self, packet: Packet) -> Option<Segment> {
-        match Headers::read(&packet) {
+    pub fn read(&mut self, packet: &Packet<'_>) -> Option<Segment> {
+        match Headers::read(packet) {
             Some(headers) => Some(headers.segment(packet)),
-            None => self.read_any(&packet),
+            None => self.read_any(packet),
         }
     }
 
     /// The same, of a packet of any kind.
-    pub(super) fn read_any(&mut self, packet: &Packet) -> Option<Segment> {
-        let bytes = &packet.bytes[..];
+    pub(super) fn read_any(&mut self, packet: &Packet<'_>) -> Option<Segment> {
+        let bytes = packet.bytes;
         let Some(sliced) = slice(packet.link, bytes) else {
             self.passed.unknown_link += 1;
             return None;
@@ -97,7 +99,7 @@ impl Packets {
             0 => packet.length.saturating_sub(ip_at),
             declared => declared,
         };
-        let payload = packet.bytes.slice_ref(tcp.payload());
+        let payload = packet.share(range(tcp.payload(), bytes));
         Some(segment(
             tcp,
             packet.at,
@@ -109,7 +111,7 @@ impl Packets {
 
     fn defragment(
         &mut self,
-        packet: &Packet,
+        packet: &Packet<'_>,
         ip_at: usize,
         source: IpAddr,
         destination: IpAddr,
@@ -169,7 +171,7 @@ fn addresses(
     sliced: &LaxSlicedPacket<'_>,
     bytes: &[u8],
 ) -> Option<(IpAddr, IpAddr, usize, usize, bool, bool)> {
-    let at = |header: &[u8]| (header.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
+    let at = |header: &[u8]| range(header, bytes).start;
     match sliced.net.as_ref()? {
         LaxNetSlice::Ipv4(ip) => {
             let header = ip.header();
@@ -240,14 +242,10 @@ mod tests {
     use etherparse::{IpFragOffset, IpHeaders, Ipv4Header, PacketBuilder, PacketBuilderStep, TcpHeader};
     use proptest::{collection::vec, prelude::*};
 
-    fn packet(link: i32, bytes: Vec<u8>) -> Packet {
-        Packet {
-            at: Moment::from_unix_nanoseconds(7),
-            is_timed: true,
-            link,
-            length: bytes.len(),
-            bytes: bytes.into(),
-        }
+    fn read(packets: &mut Packets, link: i32, bytes: Vec<u8>) -> Option<Segment> {
+        let bytes = Bytes::from(bytes);
+        let at = Moment::from_unix_nanoseconds(7);
+        packets.read(&Packet::of(link, at, bytes.len(), &bytes))
     }
 
     fn with_tcp(step: PacketBuilderStep<IpHeaders>) -> Vec<u8> {
@@ -269,7 +267,7 @@ mod tests {
 
     fn check(link: i32, bytes: Vec<u8>) {
         let mut packets = Packets::default();
-        let segment = packets.read(packet(link, bytes)).unwrap();
+        let segment = read(&mut packets, link, bytes).unwrap();
         assert_eq!((segment.from.port(), segment.to.port()), (40_000, 9_042));
         assert_eq!((segment.sequence, segment.acknowledgment), (1_000, Some(2_000)));
         assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
@@ -302,18 +300,12 @@ mod tests {
     fn padding_is_no_payload_and_what_was_cut_off_is_told() {
         let mut packets = Packets::default();
         let padded = [v4(), vec![0; 20]].concat();
-        let segment = packets.read(packet(LINK_RAW, padded)).unwrap();
+        let segment = read(&mut packets, LINK_RAW, padded).unwrap();
         assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
         for (ip, headers) in [(v4(), 40), (v6(), 60)] {
-            let segment = packets
-                .read(packet(LINK_RAW, ip[..headers + 3].to_vec()))
-                .unwrap();
+            let segment = read(&mut packets, LINK_RAW, ip[..headers + 3].to_vec()).unwrap();
             assert_eq!((&segment.payload[..], segment.cut), (&b"pay"[..], 4));
-            assert!(
-                packets
-                    .read(packet(LINK_RAW, ip[..headers - 1].to_vec()))
-                    .is_none()
-            );
+            assert!(read(&mut packets, LINK_RAW, ip[..headers - 1].to_vec()).is_none());
         }
         assert_eq!(packets.passed.unreadable, 2);
     }
@@ -338,19 +330,19 @@ mod tests {
             header.fragment_offset = IpFragOffset::try_new(u16::try_from(from / 8).unwrap()).unwrap();
             let mut out = Vec::new();
             header.write(&mut out).unwrap();
-            packet(LINK_RAW, [&out[..], part].concat())
+            [&out[..], part].concat()
         };
         let mut packets = Packets::default();
-        assert!(packets.read(fragment(1_600, tcp.len())).is_none());
-        assert!(packets.read(fragment(0, 800)).is_none());
-        let segment = packets.read(fragment(800, 1_600)).unwrap();
+        assert!(read(&mut packets, LINK_RAW, fragment(1_600, tcp.len())).is_none());
+        assert!(read(&mut packets, LINK_RAW, fragment(0, 800)).is_none());
+        let segment = read(&mut packets, LINK_RAW, fragment(800, 1_600)).unwrap();
         assert_eq!((segment.payload.len(), segment.from.port()), (3_000, 40_000));
         // Fragments without the others are given up.
         for number in 0..3 * MAX_FRAGMENTS {
-            let mut alone = fragment(0, 800).bytes.to_vec();
+            let mut alone = fragment(0, 800);
             let number = u16::try_from(number).unwrap().to_be_bytes();
             (alone[4], alone[5]) = (number[0], number[1]);
-            assert!(packets.read(packet(LINK_RAW, alone)).is_none());
+            assert!(read(&mut packets, LINK_RAW, alone).is_none());
         }
         assert!(packets.passed.fragments >= 2 * MAX_FRAGMENTS as u64);
         assert!(packets.waiting <= MAX_FRAGMENTS);
@@ -359,7 +351,7 @@ mod tests {
     #[test]
     fn an_unknown_link_layer_is_counted() {
         let mut packets = Packets::default();
-        assert!(packets.read(packet(147, v4())).is_none());
+        assert!(read(&mut packets, 147, v4()).is_none());
         assert_eq!(packets.passed.unknown_link, 1);
     }
 
@@ -378,7 +370,7 @@ mod tests {
                     bytes[at] = byte;
                 }
             }
-            Packets::default().read(packet(if begin { LINK_RAW } else { link }, bytes));
+            read(&mut Packets::default(), if begin { LINK_RAW } else { link }, bytes);
         }
     }
 }

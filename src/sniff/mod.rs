@@ -6,6 +6,7 @@
 //! ```
 //! All of it waits for the audit instead of leaving anything out. What the capture itself lacks is counted.
 
+mod ends;
 mod file;
 mod flow;
 mod flows;
@@ -15,6 +16,7 @@ mod plain;
 mod probe;
 mod resync;
 mod side;
+mod slabs;
 mod source;
 mod tcp;
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Nearly every packet of a capture is a plain one: TCP in IPv4, or in IPv6 without extension headers, whole, behind a link layer whose
 //! header has one length. Where it is, its segment is read from fixed places; everything else is left to whoever reads packets of any kind.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-use bytes::Buf;
+use std::ops::Range;
 
 use super::{
+    ends::Ends,
     file::Packet,
+    flow::Step,
     link::{
         LINK_COOKED, LINK_COOKED_2, LINK_ETHERNET, LINK_IPV4, LINK_IPV6, LINK_LOOP, LINK_NULL, LINK_RAW,
         LINK_RAW_BSD, LINK_RAW_OPENBSD, Segment,
@@ -39,25 +39,23 @@ fn is_ip(ether_type: u16) -> bool {
 
 /// What the headers of IP and TCP say.
 pub(super) struct Headers {
-    from: SocketAddr,
-    to: SocketAddr,
-    sequence: u32,
-    acknowledgment: u32,
+    /// The sender first.
+    pub(super) ends: Ends,
+    /// Whether its connection just goes on with it.
+    pub(super) step: Step,
     flags: u8,
-    /// Where the payload begins and ends, as far as it was captured.
-    begin: usize,
-    end: usize,
+    /// Where the payload is in the packet, as far as it was captured.
+    pub(super) payload: Range<usize>,
     /// Bytes of it that were not captured.
-    cut: usize,
+    pub(super) cut: usize,
 }
 
 impl Headers {
     /// Those of a plain packet; none where it is anything else.
     #[inline]
-    pub(super) fn read(packet: &Packet) -> Option<Self> {
-        let bytes = &packet.bytes[..];
-        let at = network(packet.link, bytes)?;
-        let here = bytes.get(at..)?;
+    pub(super) fn read(packet: &Packet<'_>) -> Option<Self> {
+        let at = network(packet.link, packet.bytes)?;
+        let here = packet.bytes.get(at..)?;
         match here.first()? >> 4 {
             4 => Self::read_v4(at, here),
             6 => Self::read_v6(at, here),
@@ -66,35 +64,33 @@ impl Headers {
     }
 
     /// The segment of the packet that they are of.
-    #[inline]
-    pub(super) fn segment(self, packet: Packet) -> Segment {
-        let mut payload = packet.bytes;
-        payload.truncate(self.end);
-        payload.advance(self.begin);
+    pub(super) fn segment(&self, packet: &Packet<'_>) -> Segment {
+        let (from, to) = self.ends.sockets();
         Segment {
             at: packet.at,
-            from: self.from,
-            to: self.to,
-            sequence: self.sequence,
-            acknowledgment: (self.flags & ACK != 0).then_some(self.acknowledgment),
+            from,
+            to,
+            sequence: self.step.sequence,
+            acknowledgment: (self.flags & ACK != 0).then_some(self.step.acknowledgment),
             syn: self.flags & SYN != 0,
             fin: self.flags & FIN != 0,
             rst: self.flags & RST != 0,
-            payload,
+            payload: packet.share(self.payload.clone()),
             cut: self.cut,
         }
     }
 
+    #[inline]
     fn read_v4(at: usize, here: &[u8]) -> Option<Self> {
         let header = here.first_chunk::<20>()?;
         let length = usize::from(header[0] & 0x0f) * 4;
-        let is_fragment = two(header, 6)? & 0x3fff != 0;
+        let is_fragment = (header[6] & 0x3f) | header[7] != 0;
         if length < 20 || header[9] != TCP || is_fragment {
             return None;
         }
-        let address = |at: usize| Some(Ipv4Addr::from(*header.get(at..)?.first_chunk::<4>()?));
-        let total = usize::from(two(header, 2)?);
-        Self::behind([address(12)?, address(16)?], at, length, total, here)
+        let addresses = u64::from_be_bytes(*header.last_chunk()?);
+        let total = u16::from_be_bytes([header[2], header[3]]);
+        Self::behind(at, length, total.into(), here, |ports| Ends::V4(addresses, ports))
     }
 
     fn read_v6(at: usize, here: &[u8]) -> Option<Self> {
@@ -102,19 +98,21 @@ impl Headers {
         if header[6] != TCP {
             return None;
         }
-        let address = |at: usize| Some(Ipv6Addr::from(*header.get(at..)?.first_chunk::<16>()?));
-        let total = 40 + usize::from(two(header, 4)?);
-        Self::behind([address(8)?, address(24)?], at, 40, total, here)
+        let (head, to) = header.split_last_chunk::<16>()?;
+        let addresses = [*head.last_chunk()?, *to].map(u128::from_be_bytes);
+        let total = 40 + usize::from(u16::from_be_bytes([header[4], header[5]]));
+        Self::behind(at, 40, total, here, |ports| Ends::V6(addresses, ports))
     }
 
     /// The header of TCP behind one of IP of `length` bytes that tells a `total` length. None where the lengths leave no room for it:
     /// large packets of the sender's own machine have none at all.
-    fn behind<A: Into<IpAddr>>(
-        [source, destination]: [A; 2],
+    #[inline]
+    fn behind(
         at: usize,
         length: usize,
         total: usize,
         here: &[u8],
+        ends: impl FnOnce(u32) -> Ends,
     ) -> Option<Self> {
         let end = total.min(here.len());
         let tcp = here.get(length..end)?;
@@ -123,15 +121,18 @@ impl Headers {
         if tcp_length < 20 || tcp_length > tcp.len() {
             return None;
         }
-        let four = |at: usize| Some(u32::from_be_bytes(*header.get(at..)?.first_chunk()?));
+        let four =
+            |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let flags = header[13];
         Some(Self {
-            from: SocketAddr::new(source.into(), two(header, 0)?),
-            to: SocketAddr::new(destination.into(), two(header, 2)?),
-            sequence: four(4)?,
-            acknowledgment: four(8)?,
-            flags: header[13],
-            begin: at + length + tcp_length,
-            end: at + end,
+            ends: ends(four(0)),
+            step: Step {
+                sequence: four(4),
+                acknowledgment: four(8),
+                is_usual: flags & (ACK | SYN | FIN | RST) == ACK,
+            },
+            flags,
+            payload: at + length + tcp_length..at + end,
             cut: total.saturating_sub(here.len()),
         })
     }
@@ -153,6 +154,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::{path::Path, time::Duration};
 
+    use bytes::Bytes;
     use etherparse::{PacketBuilder, VlanId};
     use proptest::{collection::vec, prelude::*};
 
@@ -162,14 +164,10 @@ mod tests {
         sniff::{Captures, Next, Options, Packets},
     };
 
-    fn packet(link: i32, bytes: Vec<u8>) -> Packet {
-        Packet {
-            at: Moment::from_unix_nanoseconds(7),
-            is_timed: true,
-            link,
-            length: bytes.len() + 3,
-            bytes: bytes.into(),
-        }
+    const AT: Moment = Moment::from_unix_nanoseconds(7);
+
+    fn packet(link: i32, bytes: &Bytes) -> Packet<'_> {
+        Packet::of(link, AT, bytes.len() + 3, bytes)
     }
 
     /// Ethernet with as many tags, IPv4 or IPv6, TCP.
@@ -196,9 +194,9 @@ mod tests {
     }
 
     /// What is made of it the one way and the other.
-    fn both(packet: &Packet) -> [(Option<Segment>, crate::sniff::Passed); 2] {
+    fn both(packet: &Packet<'_>) -> [(Option<Segment>, crate::sniff::Passed); 2] {
         let (mut quick, mut slow) = (Packets::default(), Packets::default());
-        let read = quick.read(packet.clone());
+        let read = quick.read(packet);
         let read_any = slow.read_any(packet);
         [(read, quick.passed), (read_any, slow.passed)]
     }
@@ -213,7 +211,8 @@ mod tests {
         let (mut plain, mut all) = (0, 0);
         for file in captures {
             let mut captures = Captures::open(&[file], Options::default()).unwrap();
-            while let Next::Packet(packet) = captures.next_packet(Duration::MAX) {
+            while captures.next_packet(Duration::MAX) == Next::Packet {
+                let packet = captures.packet().unwrap();
                 let [quick, slow] = both(&packet);
                 assert_eq!(quick, slow);
                 all += u32::from(slow.0.is_some());
@@ -225,7 +224,10 @@ mod tests {
 
     #[test]
     fn what_is_not_plain_is_left_to_others() {
-        let is_plain = |bytes: &[u8]| Headers::read(&packet(LINK_ETHERNET, bytes.to_vec())).is_some();
+        let is_plain = |bytes: &[u8]| {
+            let bytes = Bytes::copy_from_slice(bytes);
+            Headers::read(&packet(LINK_ETHERNET, &bytes)).is_some()
+        };
         assert!(!is_plain(&ethernet(2, false, b"payload")));
         // The first fragment, a later one, UDP, no version of IP that there is.
         for (at, value) in [(20, 0x20), (21, 1), (23, 17), (14, 0x55)] {
@@ -273,7 +275,7 @@ mod tests {
                 }
             }
             bytes.truncate(kept);
-            let [quick, slow] = both(&packet(link, bytes));
+            let [quick, slow] = both(&packet(link, &bytes.into()));
             prop_assert_eq!(quick, slow);
         }
     }

@@ -1,11 +1,12 @@
 //! Where captures come from: files, some of them compressed, or standard input; packets of all of them in the order of their times.
 //!
-//! Each capture is read by a thread of its own, which reads ahead a little. Of many files only those are open whose time has come.
+//! What has to be unpacked or waited for is read by a thread of its own, which reads ahead a little; other files are read where their
+//! packets are looked at, while their bytes are at hand. Of many files only those are open whose time has come.
 
 use std::{
     fmt,
     fs::File,
-    io::{self, Read},
+    io::{self, Read, Seek},
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -16,11 +17,14 @@ use std::{
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-use super::file::{FileError, Packet, Records};
+use super::{
+    file::{FileError, Packet, Records},
+    slabs::Slabs,
+};
 use crate::capture::Moment;
 
 /// How captures are read.
@@ -54,10 +58,10 @@ pub enum OpenError {
 }
 
 /// What comes next.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
-    /// A packet.
-    Packet(Packet),
+    /// A packet: see [`Captures::packet`].
+    Packet,
     /// Nothing yet.
     Nothing,
     /// The end of all captures.
@@ -82,6 +86,8 @@ impl Progress {
 /// Captures, read as one.
 pub struct Captures {
     sources: Vec<Source>,
+    /// Which of them the latest packet is from.
+    latest: usize,
     /// Files whose time has not come, the last one first.
     later: Vec<Later>,
     options: Options,
@@ -117,6 +123,7 @@ impl Captures {
     pub fn open(paths: &[PathBuf], options: Options) -> Result<Self, OpenError> {
         let mut captures = Self {
             sources: Vec::new(),
+            latest: 0,
             later: Vec::new(),
             progress: Progress {
                 read: Arc::default(),
@@ -134,10 +141,10 @@ impl Captures {
             };
             let mut source = Source::open(path, &captures.options, read)?;
             source.wait_for_first(&captures.options)?;
-            match &source.head {
+            match source.head() {
                 Some(first) if paths.len() > MOST_OPEN && path.is_file() => captures.later.push(Later {
                     path: path.clone(),
-                    first: time(first),
+                    first: time(&first),
                 }),
                 _ => captures.sources.push(source),
             }
@@ -148,21 +155,29 @@ impl Captures {
 
     /// When the first packet was captured; none where there is none, or none of them says so.
     pub fn first_time(&self) -> Option<Moment> {
-        let heads = self.sources.iter().filter_map(|source| source.head.as_ref());
+        let heads = self.sources.iter().filter_map(Source::head);
         let later = self.later.iter().filter_map(|later| later.first);
-        heads.filter_map(time).chain(later).min()
+        heads.filter_map(|head| time(&head)).chain(later).min()
     }
 
-    /// The next packet in time, waiting for one for so long.
+    /// The packet that came last, until the next one is asked for.
+    #[inline]
+    pub fn packet(&self) -> Option<Packet<'_>> {
+        self.sources.get(self.latest)?.records.packet()
+    }
+
+    /// Moves on to the next packet in time, waiting for one for so long.
+    #[inline]
     pub fn next_packet(&mut self, patience: Duration) -> Next {
         // Nearly always there is one capture, and no other time to compare with its packets'.
         if let [only] = &mut self.sources[..]
             && self.later.is_empty()
             && only.has_given
-            && let Some(packet) = only.at_hand()
+            && only.take_at_hand()
         {
             self.begins_anew = false;
-            return Next::Packet(packet);
+            self.latest = 0;
+            return Next::Packet;
         }
         self.next_of_all(patience)
     }
@@ -181,21 +196,18 @@ impl Captures {
                 return Next::Nothing;
             }
             self.close_ended();
-            let earliest = self
-                .sources
-                .iter_mut()
-                .min_by_key(|source| source.head.as_ref().map(|packet| packet.at));
-            let taken = earliest.and_then(|source| {
-                let is_first = !std::mem::replace(&mut source.has_given, true);
-                Some((source.head.take()?, is_first))
-            });
-            match taken {
-                Some((packet, is_first)) => {
+            let heads = (0..).zip(self.sources.iter_mut());
+            let earliest = heads.min_by_key(|(_, source)| source.head().map(|packet| packet.at));
+            match earliest {
+                Some((index, source)) if source.has_head => {
+                    source.has_head = false;
+                    let is_first = !std::mem::replace(&mut source.has_given, true);
+                    self.latest = index;
                     self.begins_anew = is_first && !self.sources.iter().any(Source::is_under_way);
-                    return Next::Packet(packet);
+                    return Next::Packet;
                 }
-                None if self.later.is_empty() => return Next::End,
-                None => {}
+                _ if self.later.is_empty() => return Next::End,
+                _ => {}
             }
         }
     }
@@ -219,7 +231,7 @@ impl Captures {
     /// Opens the files whose time has come.
     fn open_due(&mut self) {
         while let Some(later) = self.later.last() {
-            let heads = self.sources.iter().filter_map(|source| source.head.as_ref());
+            let heads = self.sources.iter().filter_map(Source::head);
             let earliest = heads.map(|packet| packet.at).min();
             let is_due = match earliest {
                 Some(earliest) => later.first.is_none_or(|first| first <= earliest),
@@ -244,7 +256,7 @@ impl Captures {
     fn close_ended(&mut self) {
         let faults = &mut self.faults;
         self.sources.retain_mut(|source| {
-            let is_over = source.has_ended && source.head.is_none();
+            let is_over = source.has_ended && !source.has_head;
             if is_over {
                 faults.extend(source.fault.take());
             }
@@ -254,7 +266,7 @@ impl Captures {
 }
 
 /// When a packet was captured, if the capture says so.
-fn time(packet: &Packet) -> Option<Moment> {
+fn time(packet: &Packet<'_>) -> Option<Moment> {
     packet.is_timed.then_some(packet.at)
 }
 
@@ -273,9 +285,10 @@ fn total(paths: &[PathBuf], options: &Options) -> Option<u64> {
 /// One capture.
 struct Source {
     name: String,
-    bytes: Receiver<io::Result<Bytes>>,
+    input: Input,
     records: Records,
-    head: Option<Packet>,
+    /// Whether the latest packet of the records has not been taken yet.
+    has_head: bool,
     /// Whether a packet of it was taken.
     has_given: bool,
     has_ended: bool,
@@ -293,13 +306,17 @@ impl Source {
             name: name.clone(),
             source,
         };
+        let mut is_plain = false;
         let from: Box<dyn Read + Send> = if path.as_os_str() == STANDARD_INPUT {
             Box::new(io::stdin())
         } else {
-            let file = File::open(path).map_err(failed)?;
-            if file.metadata().map_err(failed)?.is_dir() {
+            let mut file = File::open(path).map_err(failed)?;
+            let kind = file.metadata().map_err(failed)?.file_type();
+            if kind.is_dir() {
                 return Err(failed(io::ErrorKind::IsADirectory.into()));
             }
+            is_plain =
+                kind.is_file() && !options.follow && packing(&mut file).map_err(failed)? == Packing::None;
             match options.follow {
                 true => Box::new(Growing {
                     file,
@@ -309,16 +326,15 @@ impl Source {
             }
         };
         let from = Counted { from, read };
-        let (give, bytes) = sync_channel(AHEAD);
-        thread::Builder::new()
-            .name("capture".to_owned())
-            .spawn(move || read_all(from, &give))
-            .map_err(failed)?;
+        let input = match is_plain {
+            true => Input::Here(from, Slabs::default()),
+            false => Input::ahead(from).map_err(failed)?,
+        };
         Ok(Self {
             name,
-            bytes,
+            input,
             records: Records::default(),
-            head: None,
+            has_head: false,
             has_given: false,
             has_ended: false,
             fault: None,
@@ -327,15 +343,19 @@ impl Source {
 
     /// Whether it has given packets and has more.
     fn is_under_way(&self) -> bool {
-        self.has_given && self.head.is_some()
+        self.has_given && self.has_head
     }
 
-    /// The next packet, if it has been read. What is wrong with it is found again by whoever [fills](Source::fill).
-    fn at_hand(&mut self) -> Option<Packet> {
-        if self.head.is_none() && !self.has_ended {
-            return self.records.next_packet().ok().flatten();
-        }
-        self.head.take()
+    /// The next packet, if it is there.
+    fn head(&self) -> Option<Packet<'_>> {
+        self.records.packet().filter(|_| self.has_head)
+    }
+
+    /// Takes the next packet, if it has been read. What is wrong with it is found again by whoever [fills](Source::fill).
+    #[inline]
+    fn take_at_hand(&mut self) -> bool {
+        let is_there = std::mem::take(&mut self.has_head);
+        is_there || (!self.has_ended && self.records.advance() == Ok(true))
     }
 
     fn wait_for_first(&mut self, options: &Options) -> Result<(), OpenError> {
@@ -360,13 +380,13 @@ impl Source {
     }
 
     fn fill_checked(&mut self, patience: Duration) -> Result<bool, OpenError> {
-        while self.head.is_none() && !self.has_ended {
-            match self.records.next_packet() {
-                Ok(Some(packet)) => {
-                    self.head = Some(packet);
+        while !self.has_head && !self.has_ended {
+            match self.records.advance() {
+                Ok(true) => {
+                    self.has_head = true;
                     break;
                 }
-                Ok(None) => {}
+                Ok(false) => {}
                 Err(error @ FileError::Damaged(_)) if self.records.has_begun() => {
                     self.has_ended = true;
                     self.fault = Some(format!(
@@ -377,7 +397,7 @@ impl Source {
                 }
                 Err(reason) => return Err(self.bad(reason)),
             }
-            match self.bytes.recv_timeout(patience) {
+            match self.input.next(patience) {
                 Ok(Ok(bytes)) => self.records.feed(bytes),
                 Ok(Err(source)) => self.end_by(source)?,
                 Err(RecvTimeoutError::Timeout) => return Ok(false),
@@ -419,14 +439,38 @@ impl Source {
     }
 }
 
+/// Where the bytes of a capture come from.
+enum Input {
+    /// A file.
+    Here(Counted, Slabs),
+    /// A thread that reads what has to be waited for, or unpacked.
+    Ahead(Receiver<io::Result<Bytes>>),
+}
+
+impl Input {
+    /// Bytes that a thread reads ahead.
+    fn ahead(from: Counted) -> io::Result<Self> {
+        let (give, bytes) = sync_channel(AHEAD);
+        thread::Builder::new()
+            .name("capture".to_owned())
+            .spawn(move || read_all(from, &give))?;
+        Ok(Self::Ahead(bytes))
+    }
+
+    /// The next bytes, waiting for them for so long: they are disconnected at the end.
+    fn next(&mut self, patience: Duration) -> Result<io::Result<Bytes>, RecvTimeoutError> {
+        match self {
+            Self::Here(from, slabs) => match slabs.read(from) {
+                Ok(end) if end.is_empty() => Err(RecvTimeoutError::Disconnected),
+                read => Ok(read),
+            },
+            Self::Ahead(bytes) => bytes.recv_timeout(patience),
+        }
+    }
+}
+
 /// Chunks that a thread reads ahead.
 const AHEAD: usize = 3;
-
-/// Bytes of memory that chunks share.
-const SLAB: usize = 1 << 20;
-
-/// Bytes that are read at once.
-const CHUNK: usize = 256 << 10;
 
 /// Reads until the end, or until nobody wants more.
 fn read_all(from: Counted, give: &SyncSender<io::Result<Bytes>>) {
@@ -438,34 +482,44 @@ fn read_all(from: Counted, give: &SyncSender<io::Result<Bytes>>) {
             return;
         }
     };
-    let mut buffer = BytesMut::new();
+    let mut slabs = Slabs::default();
     loop {
-        if buffer.capacity() < CHUNK / 4 {
-            buffer = BytesMut::with_capacity(SLAB);
-        }
-        let room = buffer.capacity().min(CHUNK);
-        buffer.resize(room, 0);
-        let given = match from.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(length) => {
-                let chunk = buffer.split_to(length.min(room)).freeze();
-                buffer.clear();
-                give.send(Ok(chunk))
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
-            Err(error) => {
-                let _ = give.send(Err(error));
-                return;
-            }
-        };
-        if given.is_err() {
+        let read = slabs.read(&mut from);
+        let is_last = read.is_err();
+        if read.as_ref().is_ok_and(Bytes::is_empty) || give.send(read).is_err() || is_last {
             return;
         }
     }
 }
 
-/// What a file holds, by its first bytes.
-fn decompressed(mut from: Counted) -> io::Result<Box<dyn Read>> {
+/// How a file is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Packing {
+    /// By the first bytes.
+    fn of(magic: [u8; 4]) -> Self {
+        match magic {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            ZSTD => Self::Zstd,
+            _ => Self::None,
+        }
+    }
+}
+
+/// That of a file, which is read from its beginning afterwards.
+fn packing(file: &mut File) -> io::Result<Packing> {
+    let (magic, _) = first_bytes(file)?;
+    file.rewind()?;
+    Ok(Packing::of(magic))
+}
+
+/// The first bytes, and how many there are.
+fn first_bytes(from: &mut impl Read) -> io::Result<([u8; 4], usize)> {
     let mut magic = [0; 4];
     let mut length = 0;
     while let Some(rest) = magic.get_mut(length..).filter(|rest| !rest.is_empty()) {
@@ -476,12 +530,18 @@ fn decompressed(mut from: Counted) -> io::Result<Box<dyn Read>> {
             Err(error) => return Err(error),
         }
     }
+    Ok((magic, length))
+}
+
+/// What a file holds.
+fn decompressed(mut from: Counted) -> io::Result<Box<dyn Read>> {
+    let (magic, length) = first_bytes(&mut from)?;
     let first = io::Cursor::new(magic).take(length as u64);
     let whole = first.chain(from);
-    Ok(match magic {
-        [0x1f, 0x8b, ..] => Box::new(MultiGzDecoder::new(whole)),
-        ZSTD => Box::new(ZstdFrames(Some(Box::new(whole)), None)),
-        _ => Box::new(whole),
+    Ok(match Packing::of(magic) {
+        Packing::Gzip => Box::new(MultiGzDecoder::new(whole)),
+        Packing::Zstd => Box::new(ZstdFrames(Some(Box::new(whole)), None)),
+        Packing::None => Box::new(whole),
     })
 }
 

@@ -1,7 +1,10 @@
 //! Conversations to take apart: what client and server said, as segments and packets.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 use bytes::{Bytes, BytesMut};
 use cqlens_proto::{
@@ -10,8 +13,9 @@ use cqlens_proto::{
     message::{Consistency, Dialect, Extras, Query, QueryParameters, Request},
     stream::{EnvelopeStream, Gap, StreamItem},
 };
+use etherparse::{PacketBuilder, TcpHeader};
 
-use super::{Flows, Losses, Segment};
+use super::{Flows, Losses, Packet, Packets, Segment, link::LINK_RAW};
 use crate::capture::{Capture, Limits, Moment, Queue};
 
 /// A connection as both sides speak.
@@ -129,15 +133,57 @@ pub(super) struct Told {
     pub(super) captures: Vec<Capture>,
 }
 
-/// Follows the segments to their end.
+/// A packet with the segment.
+fn packet(segment: &Segment) -> Bytes {
+    let (from, to) = (segment.from, segment.to);
+    let octets = |end: SocketAddr| match end.ip() {
+        IpAddr::V4(ip) => Some(ip.octets()),
+        IpAddr::V6(_) => None,
+    };
+    let mut header = TcpHeader::new(from.port(), to.port(), segment.sequence, 1_024);
+    (header.syn, header.fin, header.rst) = (segment.syn, segment.fin, segment.rst);
+    header.ack = segment.acknowledgment.is_some();
+    header.acknowledgment_number = segment.acknowledgment.unwrap_or_default();
+    let whole = [&segment.payload[..], &vec![0; segment.cut]].concat();
+    let mut out = Vec::new();
+    let ip = PacketBuilder::ipv4(octets(from).unwrap(), octets(to).unwrap(), 64);
+    ip.tcp_header(header).write(&mut out, &whole).unwrap();
+    out.truncate(out.len() - segment.cut);
+    out.into()
+}
+
+/// Follows the segments to their end, each in a packet: the same comes of them as of the segments.
 pub(super) fn follow(segments: impl IntoIterator<Item = Segment>) -> Told {
+    let segments: Vec<_> = segments.into_iter().collect();
+    let mut packets = Packets::default();
+    let (captures, losses) = followed(|flows| {
+        for segment in &segments {
+            let bytes = packet(segment);
+            flows.take_packet(
+                &Packet::of(LINK_RAW, segment.at, bytes.len(), &bytes),
+                &mut packets,
+            );
+        }
+    });
+    let (of_segments, losses_of_segments) =
+        followed(|flows| segments.into_iter().for_each(|segment| flows.take(segment)));
+    assert_eq!(format!("{captures:?}"), format!("{of_segments:?}"));
+    assert_eq!(losses, losses_of_segments);
+    tell(captures, losses)
+}
+
+fn followed(take: impl FnOnce(&mut Flows)) -> (Vec<Capture>, Losses) {
     let queue = Arc::new(Queue::new(1, Limits::default()));
     let mut flows = Flows::new(Arc::clone(&queue), vec![9042]);
-    segments.into_iter().for_each(|segment| flows.take(segment));
+    take(&mut flows);
     flows.end();
-    let captures: Vec<_> = std::iter::from_fn(|| queue.pop(0)).collect();
+    let captures = std::iter::from_fn(|| queue.pop(0)).collect();
+    (captures, flows.take_losses())
+}
+
+fn tell(captures: Vec<Capture>, losses: Losses) -> Told {
     let mut told = Told {
-        losses: flows.take_losses(),
+        losses,
         requests: Vec::new(),
         responses: Vec::new(),
         skipped: 0,

@@ -129,7 +129,7 @@ impl<'a> Running<'a> {
     pub(super) fn until_end(mut self) -> anyhow::Result<Report> {
         while !self.stop.load(Ordering::Relaxed) {
             match self.captures.next_packet(SILENCE) {
-                Next::Packet(packet) => self.take(packet),
+                Next::Packet => self.take(),
                 Next::Nothing => self.wait(),
                 Next::End => break,
             }
@@ -137,23 +137,28 @@ impl<'a> Running<'a> {
         self.end()
     }
 
-    fn take(&mut self, mut packet: Packet) {
+    #[inline]
+    fn take(&mut self) {
         self.silent = Duration::ZERO;
-        if !packet.is_timed {
+        let Some(Packet { mut at, is_timed, .. }) = self.captures.packet() else {
+            return;
+        };
+        if !is_timed {
             // None of its own: that of the latest one that has one.
-            packet.at = self.now;
+            at = self.now;
             self.flows.lack_times();
             self.lasting.insert(notices::OF_UNTIMED.to_owned());
         }
-        if self.captures.begins_anew() && packet.at.since(self.now) > self.args.observer.window {
-            self.pass_hole(packet.at);
-        } else if packet.at >= self.window.end {
-            self.end_windows_before(packet.at);
+        if self.captures.begins_anew() && at.since(self.now) > self.args.observer.window {
+            self.pass_hole(at);
+        } else if at >= self.window.end {
+            self.end_windows_before(at);
         }
-        self.now = self.now.max(packet.at);
+        self.now = self.now.max(at);
         self.packets_read += 1;
-        if let Some(segment) = self.packets.read(packet) {
-            self.flows.take(segment);
+        if let Some(mut packet) = self.captures.packet() {
+            packet.at = at;
+            self.flows.take_packet(&packet, &mut self.packets);
         }
     }
 

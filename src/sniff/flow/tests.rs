@@ -22,9 +22,18 @@ fn told(segments: &[Segment], may_go_on: bool) -> (Vec<Capture>, Losses, usize) 
             true => Direction::Request,
             false => Direction::Response,
         };
-        if may_go_on && flow.goes_on_with(segment, direction) {
+        let step = Step {
+            sequence: segment.sequence,
+            acknowledgment: segment.acknowledgment.unwrap_or_default(),
+            is_usual: segment.acknowledgment.is_some() && !(segment.syn || segment.fin || segment.rst),
+        };
+        if may_go_on && flow.goes_on_with(step, direction) {
             gone_on += 1;
-            flow.go_on(segment.clone(), direction, &mut losses);
+            flow.last = flow.last.max(segment.at);
+            if segment.payload.len() + segment.cut > 0 {
+                let payload = segment.payload.clone();
+                flow.go_on(direction, payload, segment.cut, segment.at, &mut losses);
+            }
         } else {
             flow.take(segment.clone(), direction, &mut losses);
         }
