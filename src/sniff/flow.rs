@@ -236,19 +236,27 @@ impl Flow {
             && other.order.next().is_some_and(is_answered)
     }
 
-    /// Takes what a segment carries with which it [goes on](Flow::goes_on_with): the same as [`Flow::take`], in fewer steps.
+    /// Takes the bytes of a segment with which it [goes on](Flow::goes_on_with), and notes the `cut` that follow them: the same as [`Flow::take`],
+    /// in fewer steps.
     #[inline]
     pub(super) fn go_on(
         &mut self,
         direction: Direction,
-        payload: Bytes,
-        cut: usize,
+        (bytes, cut): (&[u8], usize),
+        share: impl Fn() -> Bytes,
         at: Moment,
         losses: &mut Losses,
     ) {
         let (own, _) = self.halves(direction);
-        own.order.pass(payload.len() + cut);
-        self.tell(direction, payload, cut, at, losses);
+        own.order.pass(bytes.len() + cut);
+        if cut == 0
+            && let Some(side) = &mut own.side
+            && side.take_whole(bytes, &share, at)
+        {
+            losses.seen_bytes += bytes.len() as u64;
+        } else {
+            self.tell(direction, share(), cut, at, losses);
+        }
     }
 
     /// Takes note of what nearly all segments ask of it.
@@ -352,7 +360,6 @@ impl Flow {
     }
 
     /// Hands on bytes that are in order, and `cut` that follow them and are not there.
-    #[inline]
     fn tell(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
         let known = &mut self.known;
         if known.encoding.is_none()

@@ -109,11 +109,12 @@ impl Flows {
         self.now = self.now.max(packet.at);
         self.segments += 1;
         flow.last = flow.last.max(packet.at);
-        let has_payload = !headers.payload.is_empty();
-        if has_payload || headers.cut > 0 {
-            self.has_carried |= has_payload;
-            let payload = packet.share(headers.payload.clone());
-            flow.go_on(direction, payload, headers.cut, packet.at, &mut self.losses);
+        let payload = packet.bytes.get(headers.payload.clone()).unwrap_or_default();
+        if payload.len() + headers.cut > 0 {
+            self.has_carried |= !payload.is_empty();
+            let carried = (payload, headers.cut);
+            let share = || packet.share(headers.payload.clone());
+            flow.go_on(direction, carried, share, packet.at, &mut self.losses);
         }
         self.look();
         true

@@ -31,9 +31,9 @@ use crate::{
 /// How long a stream may say nothing before it is looked at what else there is to do.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// Bytes that may wait for the audit, which reading waits for: some tens of milliseconds of its work, so that it has enough to do while a
-/// thread that waits for room sleeps, and few enough to stay in a large cache.
-const AHEAD_OF_THE_AUDIT: usize = 8 << 20;
+/// Bytes that may wait for the audit, which reading waits for: some milliseconds of its work, so that it has enough to do while a thread
+/// that waits for room sleeps, and few enough to stay in a cache.
+const AHEAD_OF_THE_AUDIT: usize = 2 << 20;
 
 /// All that is at work.
 pub(super) struct Running<'a> {

@@ -31,8 +31,9 @@ fn told(segments: &[Segment], may_go_on: bool) -> (Vec<Capture>, Losses, usize) 
             gone_on += 1;
             flow.last = flow.last.max(segment.at);
             if segment.payload.len() + segment.cut > 0 {
-                let payload = segment.payload.clone();
-                flow.go_on(direction, payload, segment.cut, segment.at, &mut losses);
+                let carried = (&segment.payload[..], segment.cut);
+                let share = || segment.payload.clone();
+                flow.go_on(direction, carried, share, segment.at, &mut losses);
             }
         } else {
             flow.take(segment.clone(), direction, &mut losses);
