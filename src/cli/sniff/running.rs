@@ -33,7 +33,7 @@ const SILENCE: Duration = Duration::from_millis(100);
 
 /// Bytes that may wait for the audit, which reading waits for: some milliseconds of its work, so that it has enough to do while a thread
 /// that waits for room sleeps, and few enough to stay in a cache.
-const AHEAD_OF_THE_AUDIT: usize = 2 << 20;
+const AHEAD_OF_THE_AUDIT: usize = 4 << 20;
 
 /// All that is at work.
 pub(super) struct Running<'a> {
