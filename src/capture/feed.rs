@@ -65,8 +65,9 @@ impl Feed {
             return false;
         };
         let boundary = Some((0, Framing::Envelopes));
-        self.queue
-            .wait_and_offer(self.capture(share(), boundary, None, at));
+        self.queue.wait_and_offer(self.connection.id, bytes.len(), || {
+            self.capture(share(), boundary, None, at)
+        });
         self.gap = false;
         self.begun += 1;
         self.opcodes.add(opcode);
@@ -91,8 +92,9 @@ impl Feed {
             .zip(cut.framing)
             .filter(|(at, _)| *at < bytes.len() || stray.is_none());
         if !bytes.is_empty() {
-            let capture = self.capture(bytes, boundary, Some(&cut.envelopes_before_boundary), at);
-            self.queue.wait_and_offer(capture);
+            self.queue.wait_and_offer(self.connection.id, bytes.len(), || {
+                self.capture(bytes, boundary, Some(&cut.envelopes_before_boundary), at)
+            });
         }
         self.count(&cut);
         self.gap &= boundary.is_none();
@@ -112,7 +114,7 @@ impl Feed {
         let hides = self.cutter_framing() == Framing::Segments(Encoding::Lz4);
         // What has come of an envelope tells what it was, wherever the hole ends; of a compressed segment it tells nothing.
         if skipped == Skipped::InBody || (has_begun && !hides && !self.gap) {
-            self.queue.wait_and_offer(Capture {
+            self.queue.wait_and_offer(self.connection.id, 0, || Capture {
                 hole: length,
                 ..self.capture(Bytes::new(), None, None, at)
             });

@@ -107,7 +107,7 @@ struct Recorded {
 
 #[derive(Debug, Default)]
 struct Coming {
-    captures: VecDeque<Capture>,
+    captures: Vec<Capture>,
     /// Room that they take up.
     weight: usize,
 }
@@ -137,8 +137,9 @@ impl Recorded {
     fn take(&self, most: usize, mut each: impl FnMut(Capture)) -> usize {
         let mut opened = lock(&self.opened);
         if opened.is_empty() {
+            let empty = Vec::from(std::mem::take(&mut *opened));
             let mut coming = lock(&self.coming);
-            std::mem::swap(&mut *opened, &mut coming.captures);
+            *opened = std::mem::replace(&mut coming.captures, empty).into();
             coming.weight = 0;
         }
         let mut taken = 0;
@@ -163,10 +164,11 @@ impl Recorded {
 }
 
 impl Coming {
+    /// Adds a capture, which is made in its place.
     #[inline]
-    fn push(&mut self, weight: usize, capture: Capture) {
+    fn push(&mut self, weight: usize, capture: impl FnOnce() -> Capture) {
         self.weight += weight;
-        self.captures.push_back(capture);
+        self.captures.extend(std::iter::once_with(capture));
     }
 }
 
@@ -275,12 +277,17 @@ impl Queue {
         true
     }
 
-    /// Hands a capture over as soon as there is room for it: for those who are in nobody's way. Of what they hand over as much may wait as
-    /// [`Limits::bytes`] say, and as much again is being looked at.
+    /// Hands a capture of `len` bytes of `connection` over as soon as there is room for it: for those who are in nobody's way. Of what they
+    /// hand over as much may wait as [`Limits::bytes`] say, and as much again is being looked at.
     #[inline]
-    pub(super) fn wait_and_offer(&self, capture: Capture) {
-        let line = self.line_of(capture.connection.id);
-        let weight = weight(capture.bytes.len());
+    pub(super) fn wait_and_offer(
+        &self,
+        connection: ConnectionId,
+        len: usize,
+        capture: impl FnOnce() -> Capture,
+    ) {
+        let line = self.line_of(connection);
+        let weight = weight(len);
         line.recorded.wait_for(weight, self.room).push(weight, capture);
     }
 
@@ -409,7 +416,7 @@ mod tests {
         let (mut given, mut taken) = (0, 0);
         for _ in 0..10 {
             for _ in 0..10 {
-                queue.wait_and_offer(capture(given, 100));
+                queue.wait_and_offer(ConnectionId(0), 100, || capture(given, 100));
                 given += 1;
             }
             // Some stay that were taken together with these.
@@ -436,7 +443,7 @@ mod tests {
             let coming = recorded.with_room_for(weight(length), room);
             let is_room = coming.is_some();
             if let Some(mut coming) = coming {
-                coming.push(weight(length), capture(number, length));
+                coming.push(weight(length), || capture(number, length));
             }
             is_room
         };

@@ -316,14 +316,14 @@ impl Pcap {
         let Some(header) = bytes.first_chunk::<HEADER>() else {
             return Some(Record::Incomplete(HEADER));
         };
-        let word = |at: usize| {
-            let four = [header[at], header[at + 1], header[at + 2], header[at + 3]];
-            match self.is_big_endian {
-                true => u32::from_be_bytes(four),
-                false => u32::from_le_bytes(four),
-            }
-        };
-        let (seconds, fraction, captured, length) = (word(0), word(4), word(8) as usize, word(12));
+        let word =
+            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let mut words = [word(0), word(4), word(8), word(12)];
+        if self.is_big_endian {
+            words = words.map(u32::swap_bytes);
+        }
+        let [seconds, fraction, captured, length] = words;
+        let captured = captured as usize;
         if captured > MAX_RECORD {
             return None;
         }

@@ -72,20 +72,19 @@ impl Flows {
         }
     }
 
-    /// Takes the next packet of the capture, with `packets` to read it where it is not a plain one.
+    /// Takes the next packet of the capture, with `packets` to read it where its connection does not just go on with it.
     #[inline]
     pub fn take_packet(&mut self, packet: &Packet<'_>, packets: &mut Packets) {
-        let headers = Headers::read(packet);
-        if let Some(headers) = &headers
-            && self.go_on(headers, packet)
-        {
-            return;
+        let goes_on = Headers::read(packet).is_some_and(|headers| self.go_on(&headers, packet));
+        if !goes_on {
+            // A copy: the packet itself need not be in memory.
+            self.take_any(*packet, packets);
         }
-        let segment = match headers {
-            Some(headers) => Some(headers.segment(packet)),
-            None => packets.read_any(packet),
-        };
-        if let Some(segment) = segment {
+    }
+
+    /// The same, whatever its packet is.
+    pub fn take_any(&mut self, packet: Packet<'_>, packets: &mut Packets) {
+        if let Some(segment) = packets.read(&packet) {
             self.take(segment);
         }
     }

@@ -51,8 +51,8 @@ pub(super) struct Headers {
 }
 
 impl Headers {
-    /// Those of a plain packet; none where it is anything else.
-    #[inline]
+    /// Those of a plain packet; none where it is anything else. Where it is called for every packet, most of them need not be in memory.
+    #[inline(always)]
     pub(super) fn read(packet: &Packet<'_>) -> Option<Self> {
         let at = network(packet.link, packet.bytes)?;
         let here = packet.bytes.get(at..)?;

@@ -95,6 +95,8 @@ pub struct Captures {
     faults: Vec<String>,
     /// Whether the latest packet is the first one of its capture, and no other one goes on across that time.
     begins_anew: bool,
+    /// Whether it is a later one of the only capture that there is: the next one can be no other than that capture's.
+    goes_on: bool,
 }
 
 impl fmt::Debug for Captures {
@@ -132,6 +134,7 @@ impl Captures {
             options,
             faults: Vec::new(),
             begins_anew: false,
+            goes_on: false,
         };
         for path in paths {
             let read = match paths.len() > MOST_OPEN {
@@ -169,14 +172,11 @@ impl Captures {
     /// Moves on to the next packet in time, waiting for one for so long.
     #[inline]
     pub fn next_packet(&mut self, patience: Duration) -> Next {
-        // Nearly always there is one capture, and no other time to compare with its packets'.
-        if let [only] = &mut self.sources[..]
-            && self.later.is_empty()
-            && only.has_given
-            && only.take_at_hand()
+        // Nearly always there is one capture, and no other time to compare with its packets'. What is wrong with it is found again below.
+        if self.goes_on
+            && let [only] = &mut self.sources[..]
+            && only.records.advance() == Ok(true)
         {
-            self.begins_anew = false;
-            self.latest = 0;
             return Next::Packet;
         }
         self.next_of_all(patience)
@@ -184,6 +184,7 @@ impl Captures {
 
     /// The same, whatever is open and whatever has ended.
     fn next_of_all(&mut self, patience: Duration) -> Next {
+        self.goes_on = false;
         loop {
             self.open_due();
             let mut is_waiting = false;
@@ -204,6 +205,7 @@ impl Captures {
                     let is_first = !std::mem::replace(&mut source.has_given, true);
                     self.latest = index;
                     self.begins_anew = is_first && !self.sources.iter().any(Source::is_under_way);
+                    self.goes_on = !is_first && self.sources.len() == 1 && self.later.is_empty();
                     return Next::Packet;
                 }
                 _ if self.later.is_empty() => return Next::End,
@@ -349,13 +351,6 @@ impl Source {
     /// The next packet, if it is there.
     fn head(&self) -> Option<Packet<'_>> {
         self.records.packet().filter(|_| self.has_head)
-    }
-
-    /// Takes the next packet, if it has been read. What is wrong with it is found again by whoever [fills](Source::fill).
-    #[inline]
-    fn take_at_hand(&mut self) -> bool {
-        let is_there = std::mem::take(&mut self.has_head);
-        is_there || (!self.has_ended && self.records.advance() == Ok(true))
     }
 
     fn wait_for_first(&mut self, options: &Options) -> Result<(), OpenError> {
