@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use cqlens_proto::envelope::Direction;
-use foldhash::{HashMap, HashMapExt};
 
 use super::{
     ends::Ends,
@@ -13,6 +12,7 @@ use super::{
     losses::Losses,
     plain::Headers,
     probe::Probe,
+    table::Table,
 };
 use crate::capture::{Connection, ConnectionId, Moment, Queue};
 
@@ -33,8 +33,7 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(10);
 pub struct Flows {
     queue: Arc<Queue>,
     ports: Vec<u16>,
-    /// By client and server.
-    flows: HashMap<Ends, Flow>,
+    flows: Table,
     next: u64,
     /// Connections in which something waits, perhaps.
     waiting: Vec<Ends>,
@@ -58,7 +57,7 @@ impl Flows {
         Self {
             queue,
             ports,
-            flows: HashMap::new(),
+            flows: Table::new(),
             next: 0,
             waiting: Vec::new(),
             now: beginning,
@@ -198,7 +197,7 @@ impl Flows {
             (true, true) => match (segment.syn, segment.acknowledgment) {
                 (true, None) => Direction::Request,
                 (true, Some(_)) => Direction::Response,
-                _ if self.flows.contains_key(&to_client) => Direction::Response,
+                _ if self.flows.contains(&to_client) => Direction::Response,
                 _ => Direction::Request,
             },
         };
@@ -246,13 +245,13 @@ impl Flows {
             self.swept = self.now;
             let now = self.now;
             self.flows
-                .retain(|_, flow| !(flow.is_closed() && now.since(flow.last) >= REMEMBERED));
+                .retain(|flow| !(flow.is_closed() && now.since(flow.last) >= REMEMBERED));
         }
     }
 
     /// Makes room: those that have ended, then those that were silent for longest.
     fn evict(&mut self) {
-        self.flows.retain(|_, flow| !flow.is_closed());
+        self.flows.retain(|flow| !flow.is_closed());
         if self.flows.len() < MAX_CONNECTIONS {
             return;
         }
@@ -270,7 +269,7 @@ impl Flows {
 
     /// Ends all connections, as the capture does.
     pub fn end(&mut self) {
-        for flow in self.flows.values_mut() {
+        for flow in self.flows.iter_mut() {
             flow.close(&mut self.losses);
         }
         self.flows.clear();
@@ -281,7 +280,7 @@ impl Flows {
     /// no latency is told of any.
     pub fn lack_times(&mut self) {
         if !std::mem::replace(&mut self.lacks_times, true) {
-            self.flows.values().for_each(Flow::lack_times);
+            self.flows.iter().for_each(|(_, flow)| flow.lack_times());
         }
     }
 

@@ -18,6 +18,7 @@ mod resync;
 mod side;
 mod slabs;
 mod source;
+mod table;
 mod tcp;
 #[cfg(test)]
 mod testing;
