@@ -43,13 +43,14 @@ pub(super) struct Analysis {
     pub(super) marker_columns: Vec<Box<str>>,
     /// The parser did not understand it.
     pub(super) unparsed: bool,
+    touches_partitions: bool,
 }
 
 impl Analysis {
     /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of them.
+    #[inline]
     pub(super) fn touches_partitions(&self) -> bool {
-        let kind = self.head.kind;
-        kind.is_read() || kind.is_write() || self.unknown == Some(Reason::PreparedIdUnknown)
+        self.touches_partitions
     }
 
     /// Adds to `cells` what an execution tells of rows and of columns that have an index, nothing of the server's own tables.
@@ -113,6 +114,7 @@ impl Analysis {
         };
         Self {
             id: PatternId(template.fingerprint.0),
+            touches_partitions: head.kind.is_read() || head.kind.is_write(),
             head,
             flags: plan.flags(),
             tables: names,
@@ -159,6 +161,7 @@ impl Analysis {
             tables: Vec::new(),
             marker_columns: Vec::new(),
             unparsed: false,
+            touches_partitions: unknown == Reason::PreparedIdUnknown,
         }
     }
 }
@@ -419,5 +422,6 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
         tables,
         marker_columns: Vec::new(),
         unparsed: false,
+        touches_partitions: true,
     }
 }
