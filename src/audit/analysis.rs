@@ -223,8 +223,16 @@ pub(super) struct Analyses {
     /// By the hash of the keyspace of unqualified names and of the text: they are compared with what is here.
     texts: FxHashMap<u64, KnownText>,
     prepared: HashMap<Box<[u8]>, Arc<Analysis>, RandomState>,
+    /// Of `prepared` what was executed last, each at the place that its id says.
+    recent: [Option<(RecentId, Arc<Analysis>)>; RECENT],
     unknown_prepared: Arc<Analysis>,
 }
+
+/// An id as servers make them: a digest of the text.
+type RecentId = [u8; 16];
+
+/// An application executes a few statements again and again.
+const RECENT: usize = 64;
 
 #[derive(Debug)]
 struct KnownText {
@@ -242,6 +250,7 @@ impl Analyses {
             hashing: RandomState::default(),
             texts: FxHashMap::default(),
             prepared: HashMap::default(),
+            recent: [const { None }; RECENT],
             unknown_prepared: Arc::new(Analysis::unknown_prepared()),
         }
     }
@@ -271,8 +280,28 @@ impl Analyses {
     }
 
     /// The analysis of a prepared statement.
+    #[inline]
     pub(super) fn of_prepared(&mut self, id: &[u8]) -> Arc<Analysis> {
         self.refresh();
+        match id.try_into() {
+            Ok(id) => match &self.recent[place(id)] {
+                Some((known, analysis)) if known == id => Arc::clone(analysis),
+                _ => self.of_prepared_before(id),
+            },
+            Err(_) => self.of_any_prepared(id),
+        }
+    }
+
+    #[inline(never)]
+    fn of_prepared_before(&mut self, id: &RecentId) -> Arc<Analysis> {
+        let analysis = self.of_any_prepared(id);
+        if self.prepared.contains_key(id.as_slice()) {
+            self.recent[place(id)] = Some((*id, Arc::clone(&analysis)));
+        }
+        analysis
+    }
+
+    fn of_any_prepared(&mut self, id: &[u8]) -> Arc<Analysis> {
         if let Some(analysis) = self.prepared.get(id) {
             return Arc::clone(analysis);
         }
@@ -291,7 +320,7 @@ impl Analyses {
             return analysis;
         }
         if self.prepared.len() >= MAX_TEXTS {
-            self.prepared.clear();
+            self.forget_prepared();
         }
         self.prepared.insert(id.into(), Arc::clone(&analysis));
         analysis
@@ -342,6 +371,9 @@ impl Analyses {
     /// Takes over what a PREPARED result says.
     pub(super) fn prepared(&mut self, id: &[u8], statement: PreparedStatement) {
         self.prepared.remove(id);
+        if let Ok(id) = id.try_into() {
+            self.recent[place(id)] = None;
+        }
         self.live.prepared.insert(id, statement);
     }
 
@@ -363,14 +395,26 @@ impl Analyses {
     }
 
     /// Forgets what was worked out under another schema.
+    #[inline]
     fn refresh(&mut self) {
         let version = self.live.version();
         if version != self.version {
             self.version = version;
             self.texts.clear();
-            self.prepared.clear();
+            self.forget_prepared();
         }
     }
+
+    fn forget_prepared(&mut self) {
+        self.prepared.clear();
+        self.recent = [const { None }; RECENT];
+    }
+}
+
+/// Where a recent id is: its bytes are as good as random.
+#[inline]
+fn place(id: &RecentId) -> usize {
+    usize::from(id[0]) % RECENT
 }
 
 /// The kind of a BATCH message as CQL has it; kinds that no specification knows are taken for logged ones.
