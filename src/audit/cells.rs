@@ -97,7 +97,14 @@ impl Cells {
     }
 
     /// Counts everything in `window` and its `tables`.
+    #[inline]
     pub fn count(&self, window: &mut Window, tables: &mut Tables) {
+        if !(self.rows.is_empty() && self.columns.is_empty()) {
+            self.count_some(window, tables);
+        }
+    }
+
+    fn count_some(&self, window: &mut Window, tables: &mut Tables) {
         for inserted in &self.rows {
             tables.count(&inserted.table, |table| {
                 table.inserted.inserts += 1;
