@@ -120,9 +120,9 @@ impl Counter {
         pair: &Pair,
         is_clear: impl FnOnce(&Exchange<'_>) -> bool,
     ) -> bool {
-        let decoded = Request::decode(&pair.request, session.extensions);
+        let decoded = Request::decode_message(&pair.request, session.extensions);
         let request = match &decoded {
-            Ok(decoded) => &decoded.message,
+            Ok(request) => request,
             Err(error) => {
                 tracing::debug!(%error, "a request could not be decoded");
                 filling.window.coverage.undecoded += 1;

@@ -108,6 +108,12 @@ impl Execution {
             || (outcome.is_turned_away() && self.is_all_or_nothing())
     }
 
+    /// Whether it is known to touch one partition at most: then an answer tells nothing more of which ones.
+    #[inline]
+    fn is_of_one(&self) -> bool {
+        matches!(self.footprint.count, Count::Exact(0 | 1))
+    }
+
     /// Whether it goes over the ring, of tables that are not the server's own.
     fn is_scan(&self) -> bool {
         is_scan(self.footprint.class()) && !self.analysis.head.system
@@ -214,6 +220,7 @@ pub(super) struct Interpreter {
 impl Interpreter {
     /// Says what `pair` means, whose request is decoded, and lets the session and the catalog follow (USE, PREPARE, DDL). A response that
     /// does not decode is none.
+    #[inline]
     pub(super) fn interpret<'s>(
         &mut self,
         session: &'s mut Session,
@@ -224,6 +231,24 @@ impl Interpreter {
         self.cells.clear();
         self.holders.refresh();
         let execution = self.execution(request, session);
+        if let Some((Received::Whole(response), at)) = &pair.response
+            && let Some(rows) = Response::plain_rows(response)
+        {
+            let answer = Answer::of_rows(&rows, size(response.body.len()), *at);
+            return self.conclude(session, pair, request, execution, &answer);
+        }
+        self.interpret_any(session, pair, request, execution)
+    }
+
+    /// With an answer of any kind, or none.
+    #[inline(never)]
+    fn interpret_any<'s>(
+        &mut self,
+        session: &'s mut Session,
+        pair: &Pair,
+        request: &Request<'_>,
+        execution: Option<Execution>,
+    ) -> Exchange<'s> {
         let Some((response, at)) = &pair.response else {
             return self.conclude(session, pair, request, execution, &Answer::NONE);
         };
@@ -237,6 +262,7 @@ impl Interpreter {
     }
 
     /// What a request means with its answer.
+    #[inline(always)]
     fn conclude<'s>(
         &mut self,
         session: &'s mut Session,
@@ -246,38 +272,36 @@ impl Interpreter {
         answer: &Answer<'_>,
     ) -> Exchange<'s> {
         let outcome = answer.outcome;
-        let mut refused = false;
-        if !outcome.is_answer() {
-            refused = outcome.is_refused()
-                || execution
-                    .as_ref()
-                    .is_some_and(|execution| execution.is_refused_by(outcome));
-        }
-        if let Some(execution) = &mut execution
-            && !refused
-        {
-            self.narrow(execution, outcome);
-        }
-        let identity = execution.as_ref().and_then(|execution| {
+        let (mut refused, mut identity, mut is_of_one) = (false, None, false);
+        if let Some(execution) = &mut execution {
+            is_of_one = execution.is_of_one();
+            if !outcome.is_answer() || !is_of_one {
+                refused = outcome.is_refused() || execution.is_refused_by(outcome);
+                if !refused {
+                    self.narrow(execution, outcome);
+                }
+            }
             // What drivers and tools read for themselves is repeated all the time.
             let analysis = &execution.analysis;
-            let system = analysis.head.system;
-            (!system).then(|| Identity::of(self.key, analysis.id, request))?
-        });
-        let (mut next_page, mut looked, mut prepared) = (None, None, None);
-        if let Some(Response::Result(QueryResult::Rows(rows))) = answer.message {
-            if execution
-                .as_ref()
-                .is_some_and(|execution| shows_schema(session, execution))
-            {
-                self.analyses.see_rows(rows);
+            if !analysis.head.system {
+                identity = Identity::of(self.key, analysis.id, request);
+            }
+        } else if !outcome.is_answer() {
+            refused = outcome.is_refused();
+        }
+        let (mut next_page, mut looked, mut prepared, mut token_range) = (None, None, None, None);
+        if let Some(rows) = answer.rows {
+            if let Some(execution) = &execution {
+                if shows_schema(session, execution) {
+                    self.analyses.see_rows(rows);
+                }
+                if !is_of_one {
+                    looked = self.look(request, execution, rows);
+                }
             }
             if let (Some(identity), Some(state)) = (identity, rows.metadata.paging_state) {
                 next_page = Some(identity.following(self.key, state));
             }
-            looked = execution
-                .as_ref()
-                .and_then(|execution| self.look(request, execution, rows));
         } else if let Some(response) = answer.message {
             self.follow(request, response, session);
             if let (Request::Prepare(_), Response::Result(QueryResult::Prepared(answer))) =
@@ -286,9 +310,9 @@ impl Interpreter {
                 prepared = Some(self.analyses.of_prepared(answer.id.0));
             }
         }
-        let token_range = execution
-            .as_ref()
-            .and_then(|execution| token_range(request, execution));
+        if let (Some(execution), false) = (&execution, is_of_one) {
+            token_range = self::token_range(request, execution);
+        }
         Exchange {
             at: pair.requested_at,
             latency: answer.at.map(|at| at.since(pair.requested_at)),
@@ -337,24 +361,26 @@ impl Interpreter {
         }
     }
 
+    #[inline]
     fn execution(&mut self, request: &Request<'_>, session: &Session) -> Option<Execution> {
-        match request {
+        let (analysis, parameters, prepared) = match request {
+            Request::Execute(execute) => {
+                let analysis = self.analyses.of_prepared(execute.id.0);
+                (analysis, &execute.parameters, true)
+            }
             Request::Query(query) => {
                 let keyspace = query.parameters.keyspace.or(session.keyspace.as_deref());
                 let analysis = self.analyses.of_text(query.query, keyspace);
-                Some(self.bind(analysis, &query.parameters, false))
-            }
-            Request::Execute(execute) => {
-                let analysis = self.analyses.of_prepared(execute.id.0);
-                Some(self.bind(analysis, &execute.parameters, true))
+                (analysis, &query.parameters, false)
             }
             Request::Batch(batch) => {
                 let keyspace = batch.keyspace.or(session.keyspace.as_deref());
                 let (keys, cells) = (&mut self.keys, &mut self.cells);
-                Some(self.analyses.batch(batch, keyspace, keys, cells))
+                return Some(self.analyses.batch(batch, keyspace, keys, cells));
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        Some(self.bind(analysis, parameters, prepared))
     }
 
     /// The partitions in the rows of a scan of one table.
@@ -376,6 +402,7 @@ impl Interpreter {
         )
     }
 
+    #[inline]
     fn bind(
         &mut self,
         analysis: Arc<Analysis>,
@@ -504,7 +531,8 @@ struct Answer<'a> {
     /// Size of its envelope, uncompressed.
     bytes: Option<u64>,
     warnings: &'a [&'a str],
-    /// None where it could not be decoded.
+    rows: Option<&'a Rows<'a>>,
+    /// What is no rows; none where it could not be decoded.
     message: Option<&'a Response<'a>>,
     outcome: Outcome,
 }
@@ -515,9 +543,25 @@ impl<'a> Answer<'a> {
         at: None,
         bytes: None,
         warnings: &[],
+        rows: None,
         message: None,
         outcome: Outcome::Unanswered,
     };
+
+    /// Rows and nothing else, in an envelope of so many bytes.
+    #[inline]
+    fn of_rows(rows: &'a Rows<'a>, bytes: u64, at: Option<Moment>) -> Self {
+        Self {
+            at,
+            bytes: Some(bytes),
+            rows: Some(rows),
+            outcome: Outcome::Rows {
+                count: rows.len() as u64,
+                more: rows.metadata.paging_state.is_some(),
+            },
+            ..Self::NONE
+        }
+    }
 
     /// The response in `envelope`, decoded as far as it could be, of so many bytes.
     fn of(
@@ -526,24 +570,34 @@ impl<'a> Answer<'a> {
         bytes: u64,
         at: Option<Moment>,
     ) -> Self {
-        let bytes = Some(bytes);
         match decoded {
-            Ok(Decoded { extras, message }) => Self {
-                at,
-                bytes,
-                warnings: &extras.warnings,
-                outcome: outcome(message),
-                message: Some(message),
-            },
+            Ok(Decoded { extras, message }) => {
+                let warnings = extras.warnings.as_slice();
+                match message {
+                    Response::Result(QueryResult::Rows(rows)) => Self {
+                        warnings,
+                        ..Self::of_rows(rows, bytes, at)
+                    },
+                    message => Self {
+                        at,
+                        bytes: Some(bytes),
+                        warnings,
+                        outcome: outcome(message),
+                        message: Some(message),
+                        ..Self::NONE
+                    },
+                }
+            }
             Err(error) => Self {
                 at,
-                bytes,
+                bytes: Some(bytes),
                 outcome: undecoded(envelope, error),
                 ..Self::NONE
             },
         }
     }
 
+    #[inline]
     fn tombstones(&self) -> Vec<TombstoneText> {
         let error = match self.message {
             Some(Response::Error(error)) => Some(error.message),
@@ -558,16 +612,12 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// How an exchange with this answer ended.
+/// How an exchange with this answer, which is no rows, ended.
 fn outcome(answer: &Response<'_>) -> Outcome {
     match answer {
         Response::Error(error) => Outcome::Error {
             code: u32::try_from(error.code.0).unwrap_or(0),
             too_many_tombstones: too_many_tombstones(error),
-        },
-        Response::Result(QueryResult::Rows(rows)) => Outcome::Rows {
-            count: rows.len() as u64,
-            more: rows.metadata.paging_state.is_some(),
         },
         _ => Outcome::Done,
     }

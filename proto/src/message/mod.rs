@@ -142,6 +142,31 @@ impl<'a> Request<'a> {
         envelope: &'a Envelope,
         extensions: Extensions,
     ) -> Result<Decoded<'a, Request<'a>>, DecodeError> {
+        Request::decode_as(envelope, extensions, |extras, message| Decoded {
+            extras,
+            message,
+        })
+    }
+
+    /// As [`decode`](Self::decode), for those who look at nothing but the message.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    #[inline]
+    pub fn decode_message(
+        envelope: &'a Envelope,
+        extensions: Extensions,
+    ) -> Result<Request<'a>, DecodeError> {
+        Request::decode_as(envelope, extensions, |_, message| message)
+    }
+
+    /// What `put` makes of a request and of what precedes it.
+    #[inline(always)]
+    fn decode_as<T>(
+        envelope: &'a Envelope,
+        extensions: Extensions,
+        put: impl FnOnce(Extras<'a>, Request<'a>) -> T,
+    ) -> Result<T, DecodeError> {
         let header = &envelope.header;
         let mut cursor = Cursor::new(&envelope.body);
         // Apart from the others, what most requests are is put together where it is wanted: as one of many it would be moved there.
@@ -150,12 +175,11 @@ impl<'a> Request<'a> {
             && !Extras::precede(header)
         {
             let dialect = Dialect::with(header.version, extensions);
-            return Execute::decode(&mut cursor, dialect, |execute| Decoded {
-                extras: Extras::default(),
-                message: Request::Execute(execute),
-            });
+            let put = |execute| put(Extras::default(), Request::Execute(execute));
+            return Execute::decode(&mut cursor, dialect, put);
         }
         Request::decode_any(header, cursor, extensions)
+            .map(|Decoded { extras, message }| put(extras, message))
     }
 
     #[inline(never)]
@@ -260,20 +284,28 @@ impl<'a> Response<'a> {
         envelope: &'a Envelope,
         extensions: Extensions,
     ) -> Result<Decoded<'a, Response<'a>>, DecodeError> {
-        let header = &envelope.header;
-        let cursor = Cursor::new(&envelope.body);
-        // As above: what most responses are.
-        if header.opcode == Opcode::RESULT
-            && header.direction == Direction::Response
-            && !Extras::precede(header)
-            && let Some(mut rows) = QueryResult::rows(cursor)
-        {
-            return Rows::decode(&mut rows, |rows| Decoded {
+        match Response::plain_rows(envelope) {
+            Some(rows) => Ok(Decoded {
                 extras: Extras::default(),
                 message: Response::Result(QueryResult::Rows(rows)),
-            });
+            }),
+            None => Response::decode_any(&envelope.header, Cursor::new(&envelope.body), extensions),
         }
-        Response::decode_any(header, cursor, extensions)
+    }
+
+    /// The rows of a RESULT that has some and nothing before them, as most responses have; none of any other, nor where they
+    /// cannot be decoded: [`decode`](Self::decode) says what it is then.
+    #[inline]
+    pub fn plain_rows(envelope: &'a Envelope) -> Option<Rows<'a>> {
+        let header = &envelope.header;
+        if header.opcode != Opcode::RESULT
+            || header.direction != Direction::Response
+            || Extras::precede(header)
+        {
+            return None;
+        }
+        let mut rows = QueryResult::rows(Cursor::new(&envelope.body))?;
+        Rows::decode(&mut rows, |rows| rows).ok()
     }
 
     #[inline(never)]
