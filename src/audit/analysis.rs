@@ -469,3 +469,36 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
         touches_partitions: true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_prepared_again_is_not_what_it_was() {
+        let mut analyses = Analyses::new(Arc::new(Live::default()));
+        let mut execute = |id: &[u8], cql: Option<&str>| {
+            if let Some(cql) = cql {
+                let statement = PreparedStatement {
+                    cql: cql.into(),
+                    keyspace: None,
+                    markers: Some(Markers::default()),
+                };
+                analyses.prepared(id, statement);
+            }
+            let again = analyses.of_prepared(id).id;
+            assert_eq!(analyses.of_prepared(id).id, again);
+            again
+        };
+        // Some ids share a place, and not all are digests.
+        for ids in [[&[7_u8; 16][..], &[7 + 64; 16]], [b"a", b"b"]] {
+            assert_eq!(ids.map(|id| execute(id, None)), [UNKNOWN_PREPARED; 2]);
+            let [read, write] = ["SELECT a FROM k.t", "DELETE FROM k.t WHERE a = 1"];
+            let [first, second] = ids;
+            let (read, write) = (execute(first, Some(read)), execute(second, Some(write)));
+            assert_ne!(read, write);
+            assert_eq!((execute(first, None), execute(second, None)), (read, write));
+            assert_eq!(execute(first, Some("DELETE FROM k.t WHERE a = 1")), write);
+        }
+    }
+}
