@@ -607,9 +607,15 @@ impl<'a> Answer<'a> {
         if self.warnings.is_empty() && error.is_none() {
             return Vec::new();
         }
-        let texts = self.warnings.iter().copied().chain(error);
-        texts.filter_map(warning::tombstones).collect()
+        tombstones(self.warnings, error)
     }
+}
+
+/// What warnings and the text of an error say of tombstones.
+#[inline(never)]
+fn tombstones(warnings: &[&str], error: Option<&str>) -> Vec<TombstoneText> {
+    let texts = warnings.iter().copied().chain(error);
+    texts.filter_map(warning::tombstones).collect()
 }
 
 /// How an exchange with this answer, which is no rows, ended.

@@ -295,7 +295,7 @@ impl<'a> Response<'a> {
 
     /// The rows of a RESULT that has some and nothing before them, as most responses have; none of any other, nor where they
     /// cannot be decoded: [`decode`](Self::decode) says what it is then.
-    #[inline]
+    #[inline(always)]
     pub fn plain_rows(envelope: &'a Envelope) -> Option<Rows<'a>> {
         let header = &envelope.header;
         if header.opcode != Opcode::RESULT
