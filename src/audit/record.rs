@@ -399,25 +399,37 @@ fn record_tables(
     hashing: &mut Hashing,
 ) {
     let read = execution.analysis.head.kind.is_read();
+    let named = execution.analysis.tables.as_slice();
     // The table of most statements is the only one: it is looked up once for them and their keys.
-    let is_only = execution.analysis.tables.len() == 1;
-    for (name, statements) in &execution.analysis.tables {
+    if let [(name, statements)] = named {
         tables.count(name, |table| {
-            if read {
-                record_read(table, exchange, execution);
-            } else {
-                table.writes += u64::from(*statements);
-            }
-            if is_only {
-                keys.iter()
-                    .for_each(|key| record_key(table, hashing.hash(key), read));
+            record_statements(table, *statements, exchange, execution);
+            for key in keys.iter() {
+                record_key(table, hashing.hash(key), read);
             }
         });
+        return;
     }
-    if !is_only {
-        for key in keys.iter() {
-            tables.count(key.table, |table| record_key(table, hashing.hash(key), read));
-        }
+    for (name, statements) in named {
+        tables.count(name, |table| {
+            record_statements(table, *statements, exchange, execution)
+        });
+    }
+    for key in keys.iter() {
+        tables.count(key.table, |table| record_key(table, hashing.hash(key), read));
+    }
+}
+
+fn record_statements(
+    table: &mut TableTraffic,
+    statements: u32,
+    exchange: &Exchange<'_>,
+    execution: &Execution,
+) {
+    if execution.analysis.head.kind.is_read() {
+        record_read(table, exchange, execution);
+    } else {
+        table.writes += u64::from(statements);
     }
 }
 

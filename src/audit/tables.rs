@@ -21,6 +21,7 @@ pub struct Tables {
 
 impl Tables {
     /// Counts something in the traffic of a table.
+    #[inline]
     pub(super) fn count(&mut self, name: &Arc<TableName>, count: impl FnOnce(&mut TableTraffic)) {
         let Self {
             traffic,
@@ -28,22 +29,11 @@ impl Tables {
             known,
             overflowed,
         } = self;
-        let place = known.of(name, || {
-            let next = traffic.len();
-            if next < MAX_TABLES || places.contains_key(name) {
-                Some(*places.entry(Arc::clone(name)).or_insert(next))
-            } else {
-                None
-            }
-        });
-        let Some(place) = *place else {
-            *overflowed += 1;
-            return;
-        };
-        if place == traffic.len() {
-            traffic.push(TableTraffic::default());
+        let place = known.of(name, || place_of(name, places, traffic));
+        match place.and_then(|place| traffic.get_mut(place)) {
+            Some(table) => count(table),
+            None => *overflowed += 1,
         }
-        count(&mut traffic[place]);
     }
 
     /// Adds everything to `window`, by name, and begins anew.
@@ -59,6 +49,24 @@ impl Tables {
         }
         window.coverage.tables_overflowed += overflowed;
     }
+}
+
+/// The place of a table in `traffic`, which it gets if it is new and there is room.
+fn place_of(
+    name: &Arc<TableName>,
+    places: &mut BTreeMap<Arc<TableName>, usize>,
+    traffic: &mut Vec<TableTraffic>,
+) -> Option<usize> {
+    if let Some(&place) = places.get(name) {
+        return Some(place);
+    }
+    let next = traffic.len();
+    if next >= MAX_TABLES {
+        return None;
+    }
+    places.insert(Arc::clone(name), next);
+    traffic.push(TableTraffic::default());
+    Some(next)
 }
 
 #[cfg(test)]
