@@ -81,8 +81,32 @@ impl Recorder {
             record_tables(tables, exchange, execution, keys, &mut self.hashing);
         }
         if let Some(identity) = exchange.identity {
-            self.uncompared
-                .push(Uncompared::new(exchange, execution, identity));
+            self.compare_later(window, exchange, execution, identity);
+        }
+    }
+
+    /// Has a request compared with others like it: together with the next ones, but for one that has read a part of the ring.
+    fn compare_later(
+        &mut self,
+        window: &mut Window,
+        exchange: &Exchange<'_>,
+        execution: &Execution,
+        identity: Identity,
+    ) {
+        let request = Request::new(identity, exchange.host, exchange.at, ending(exchange));
+        let uncompared = request.map(|request| Uncompared::new(request, exchange, execution));
+        // What failed is read again.
+        let is_part = execution.first_page && matches!(exchange.outcome, Outcome::Rows { .. });
+        if let (Some(range), true) = (exchange.token_range, is_part) {
+            self.settle(window);
+            let repeat = uncompared.and_then(|uncompared| self.compare(window, &uncompared));
+            // What was in flight already is counted already.
+            if repeat != Some(Repeat::InFlight) {
+                self.sweeps
+                    .note(execution.analysis.id, exchange.host, range, window);
+            }
+        } else if let Some(uncompared) = uncompared {
+            self.uncompared.push(uncompared);
             if self.uncompared.len() >= Self::TOGETHER {
                 self.settle(window);
             }
@@ -92,11 +116,11 @@ impl Recorder {
     /// Compares what is not compared yet: before `window`, which has everything else of it, is anybody else's.
     pub(super) fn settle(&mut self, window: &mut Window) {
         let mut uncompared = std::mem::take(&mut self.uncompared);
-        let requests = uncompared.iter().filter_map(|known| known.request.as_ref());
-        self.repeats.fetch(requests);
-        uncompared
-            .iter()
-            .for_each(|request| self.compare(window, request));
+        self.repeats
+            .fetch(uncompared.iter().map(|uncompared| &uncompared.request));
+        for uncompared in &uncompared {
+            self.compare(window, uncompared);
+        }
         uncompared.clear();
         self.uncompared = uncompared;
         window.coverage.retries_forgotten += self.repeats.take_forgotten();
@@ -107,37 +131,14 @@ impl Recorder {
         self.reads.end(window);
     }
 
-    /// Recognises a request that has come before, and ranges that belong to a sweep.
-    fn compare(&mut self, window: &mut Window, uncompared: &Uncompared) {
-        let request = uncompared.request.as_ref();
-        let repeat = request.and_then(|request| self.repeats.compare(request));
-        // What was in flight already is counted already.
-        if let Some((host, range)) = uncompared.range
-            && repeat != Some(Repeat::InFlight)
-        {
-            self.sweeps.note(uncompared.pattern, host, range, window);
-        }
+    /// Recognises a request that has come before.
+    fn compare(&mut self, window: &mut Window, uncompared: &Uncompared) -> Option<Repeat> {
         // Most are not: their pattern is not looked up again.
-        let Some(repeat) = repeat else { return };
-        let Some(pattern) = window.patterns.get_mut(&uncompared.pattern) else {
-            return;
-        };
-        match repeat {
-            Repeat::InFlight => pattern.repeats.in_flight += 1,
-            Repeat::Retry(cause) => {
-                *pattern.repeats.retries.entry(cause).or_default() += 1;
-                // What the server refused was no read yet.
-                let first_was_refused = match cause {
-                    RetryCause::Unprepared => true,
-                    RetryCause::Unavailable | RetryCause::Overloaded | RetryCause::Bootstrapping => {
-                        uncompared.is_all_or_nothing
-                    }
-                    _ => false,
-                };
-                let counted_twice = !first_was_refused && uncompared.is_logical_read;
-                pattern.logical_reads -= u64::from(counted_twice && pattern.logical_reads > 0);
-            }
+        let repeat = self.repeats.compare(&uncompared.request)?;
+        if let Some(pattern) = window.patterns.get_mut(&uncompared.pattern) {
+            uncompared.count(repeat, pattern);
         }
+        Some(repeat)
     }
 
     /// Puts a page to its read; the page that the read waits for now, and where it stands.
@@ -186,30 +187,40 @@ impl Recorder {
 /// A request that is in its window and not yet compared with those before it, and what of it matters if it is one of them again.
 #[derive(Debug)]
 struct Uncompared {
-    /// None where nothing is known of how it ended.
-    request: Option<Request>,
+    request: Request,
     pattern: PatternId,
-    /// The host that has read a part of the ring, and which.
-    range: Option<(u64, (i64, i64))>,
     is_logical_read: bool,
     /// As a read, which has no conditions: of no others does it matter.
     is_all_or_nothing: bool,
 }
 
 impl Uncompared {
-    fn new(exchange: &Exchange<'_>, execution: &Execution, identity: Identity) -> Self {
-        // What failed is read again.
-        let has_rows = matches!(exchange.outcome, Outcome::Rows { .. });
-        let range = exchange
-            .token_range
-            .filter(|_| has_rows && execution.first_page)
-            .map(|range| (exchange.host, range));
+    fn new(request: Request, exchange: &Exchange<'_>, execution: &Execution) -> Self {
         Self {
-            request: Request::new(identity, exchange.host, exchange.at, ending(exchange)),
+            request,
             pattern: execution.analysis.id,
-            range,
             is_logical_read: is_logical_read(exchange, execution),
             is_all_or_nothing: is_all_or_nothing(&execution.footprint, false),
+        }
+    }
+
+    /// Counts what it was to one before it.
+    fn count(&self, repeat: Repeat, pattern: &mut Pattern) {
+        match repeat {
+            Repeat::InFlight => pattern.repeats.in_flight += 1,
+            Repeat::Retry(cause) => {
+                *pattern.repeats.retries.entry(cause).or_default() += 1;
+                // What the server refused was no read yet.
+                let first_was_refused = match cause {
+                    RetryCause::Unprepared => true,
+                    RetryCause::Unavailable | RetryCause::Overloaded | RetryCause::Bootstrapping => {
+                        self.is_all_or_nothing
+                    }
+                    _ => false,
+                };
+                let counted_twice = !first_was_refused && self.is_logical_read;
+                pattern.logical_reads -= u64::from(counted_twice && pattern.logical_reads > 0);
+            }
         }
     }
 }
