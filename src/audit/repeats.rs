@@ -202,6 +202,17 @@ impl Seen {
     /// Whether this is a failure whose retry could still come at `now`, in nanoseconds since 1970.
     #[inline]
     fn awaits_retry(&self, now: i64) -> bool {
+        self.has_failed() && self.may_come_again(now)
+    }
+
+    #[inline]
+    fn has_failed(&self) -> bool {
+        self.tag_and_ending & 0xff >= u32::from(FIRST_CAUSE)
+    }
+
+    /// Apart, since few fail.
+    #[cold]
+    fn may_come_again(&self, now: i64) -> bool {
         let patience = match self.failure() {
             None => return false,
             Some(RetryCause::ConnectionLost) => RETRY_OF_LOST_WITHIN,
