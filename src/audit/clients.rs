@@ -22,7 +22,28 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct ClientCounts {
     counts: Vec<Counted>,
-    places: FxHashMap<Asked, usize>,
+    places: FxHashMap<Asked, u16>,
+    /// Where those are probably that came lately: most are found here.
+    lately: Lately,
+}
+
+/// Places of counts, by what little of an address and a pattern tells them apart.
+#[derive(Debug)]
+struct Lately(Box<[u16; 256]>);
+
+impl Default for Lately {
+    fn default() -> Self {
+        Self(Box::new([0; 256]))
+    }
+}
+
+impl Lately {
+    fn place(&mut self, asked: &Asked) -> &mut u16 {
+        // Names that were allocated one after the other lie a few dozen bytes apart.
+        let mixed =
+            (asked.address >> 5).to_le_bytes()[0] ^ asked.pattern.map_or(0, |id| id.0.to_le_bytes()[0]);
+        &mut self.0[usize::from(mixed)]
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +74,14 @@ struct Counted {
     last: Moment,
 }
 
+impl Counted {
+    fn add(&mut self, at: Moment) {
+        self.exchanges += 1;
+        self.first = self.first.min(at);
+        self.last = self.last.max(at);
+    }
+}
+
 impl ClientCounts {
     /// More are poured at once: the names of connections that have ended are not kept for long.
     const MOST: usize = 4_096;
@@ -67,17 +96,30 @@ impl ClientCounts {
             consistency: execution.and_then(|execution| execution.consistency),
             class: touching.map(|execution| execution.footprint.class()),
         };
-        let place = self.places.get(&asked);
-        if let Some(counted) = place.and_then(|&place| self.counts.get_mut(place)) {
-            counted.exchanges += 1;
-            counted.first = counted.first.min(exchange.at);
-            counted.last = counted.last.max(exchange.at);
+        let lately = self.lately.place(&asked);
+        let counted = self.counts.get_mut(usize::from(*lately));
+        if let Some(counted) = counted.filter(|counted| counted.asked == asked) {
+            counted.add(exchange.at);
             return;
         }
+        if let Some(place) = self.places.get(&asked)
+            && let Some(counted) = self.counts.get_mut(usize::from(*place))
+        {
+            *lately = *place;
+            counted.add(exchange.at);
+            return;
+        }
+        self.begin(window, exchange, asked);
+    }
+
+    /// Counts the first exchange of its kind.
+    #[cold]
+    fn begin(&mut self, window: &mut Window, exchange: &Exchange<'_>, asked: Asked) {
         if self.counts.len() >= Self::MOST {
             self.pour(window);
         }
-        self.places.insert(asked, self.counts.len());
+        self.places
+            .insert(asked, u16::try_from(self.counts.len()).unwrap_or(u16::MAX));
         self.counts.push(Counted {
             client: Arc::clone(exchange.client),
             asked,
