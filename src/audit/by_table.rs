@@ -36,21 +36,27 @@ impl<T> Default for ByTable<T> {
 
 impl<T> ByTable<T> {
     /// What is known for `table`, worked out by `work_out` if nothing is.
+    #[inline]
     pub(super) fn of(&mut self, table: &Arc<TableName>, work_out: impl FnOnce() -> T) -> &mut T {
         let address = Arc::as_ptr(table).addr();
         let place = &mut self.places[(address >> APART) % PLACES];
-        if place
-            .as_ref()
-            .is_some_and(|known| !Arc::ptr_eq(&known.table, table))
-        {
-            *place = None;
+        let is_known = |known: &Known<T>| Arc::ptr_eq(&known.table, table);
+        if !place.as_ref().is_some_and(is_known) {
+            know(place, table, work_out);
         }
-        let known = place.get_or_insert_with(|| Known {
-            table: Arc::clone(table),
-            worked_out: work_out(),
-        });
+        let known = place.as_mut().expect("what was not known is by now");
         &mut known.worked_out
     }
+}
+
+/// Never a part of its caller: what is seldom done would have its values prepared each time.
+#[cold]
+#[inline(never)]
+fn know<T>(place: &mut Option<Known<T>>, table: &Arc<TableName>, work_out: impl FnOnce() -> T) {
+    *place = Some(Known {
+        table: Arc::clone(table),
+        worked_out: work_out(),
+    });
 }
 
 #[cfg(test)]

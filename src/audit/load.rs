@@ -209,13 +209,16 @@ impl NodeCounts {
 
     /// Places mean something only in the cluster that they were counted in.
     fn follow(&mut self, cluster: &Arc<Cluster>, load: &mut Load) {
-        if !Arc::ptr_eq(&self.cluster, cluster) {
-            self.pour(load);
-            self.cluster = Arc::clone(cluster);
+        if !Arc::ptr_eq(&self.cluster, cluster) || self.nodes.len() != cluster.nodes.len() {
+            self.begin(cluster, load);
         }
-        if self.nodes.len() != cluster.nodes.len() {
-            self.nodes.resize(cluster.nodes.len(), Counts::default());
-        }
+    }
+
+    #[cold]
+    fn begin(&mut self, cluster: &Arc<Cluster>, load: &mut Load) {
+        self.pour(load);
+        self.cluster = Arc::clone(cluster);
+        self.nodes.resize(cluster.nodes.len(), Counts::default());
     }
 
     /// Adds everything to `load` and begins anew. Where anything was counted, all nodes are there, idle ones too.

@@ -154,7 +154,7 @@ const SLICE_BITS: u32 = 56;
 
 fn count(counts: &mut Vec<u64>, token: i64) {
     if counts.is_empty() {
-        counts.resize(RingLoad::SLICES, 0);
+        begin(counts);
     }
     // From the smallest token, which is negative, upwards.
     let slice = (token.cast_unsigned() ^ (1 << 63)) >> SLICE_BITS;
@@ -164,6 +164,11 @@ fn count(counts: &mut Vec<u64>, token: i64) {
     {
         *count += 1;
     }
+}
+
+#[cold]
+fn begin(counts: &mut Vec<u64>) {
+    counts.resize(RingLoad::SLICES, 0);
 }
 
 fn add(counts: &mut Vec<u64>, other: &[u64]) {
