@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 /// the representation depends on the set of recorded values alone.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Distribution {
-    sum: u128,
     values: Values,
 }
 
@@ -29,11 +28,15 @@ const CEILING: u64 = 1 << 42;
 enum Values {
     /// Sorted by value: (value, how often).
     Few(Vec<(u64, u64)>),
-    Many {
-        histogram: Box<Histogram<u64>>,
-        min: u64,
-        max: u64,
-    },
+    Many(Box<Many>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Many {
+    histogram: Histogram<u64>,
+    min: u64,
+    max: u64,
+    sum: u128,
 }
 
 impl Default for Values {
@@ -54,7 +57,6 @@ impl Distribution {
     /// Part of its caller, since most values are among the first few that are known already.
     #[inline(always)]
     pub fn record_n(&mut self, value: u64, times: u64) {
-        self.sum += u128::from(value) * u128::from(times);
         if let Values::Few(few) = &mut self.values
             && let Some(known) = few.iter_mut().find(|step| step.0 == value)
         {
@@ -64,7 +66,7 @@ impl Distribution {
         self.record_other(value, times);
     }
 
-    /// Records a value that is not one of the few that are known; the sum has it already.
+    /// Records a value that is not one of the few that are known.
     fn record_other(&mut self, value: u64, times: u64) {
         if times == 0 {
             return;
@@ -74,14 +76,10 @@ impl Distribution {
                 let at = few.partition_point(|step| step.0 < value);
                 few.insert(at, (value, times));
                 if few.len() > EXACT_VALUES {
-                    self.values = many(few);
+                    self.values = Values::Many(Box::new(Many::of(few)));
                 }
             }
-            Values::Many { histogram, min, max } => {
-                record_in(histogram, value, times);
-                *min = value.min(*min);
-                *max = value.max(*max);
-            }
+            Values::Many(many) => many.record(value, times),
         }
     }
 
@@ -89,25 +87,14 @@ impl Distribution {
     pub fn merge(&mut self, other: &Self) {
         match &other.values {
             Values::Few(few) => few.iter().for_each(|&(value, times)| self.record_n(value, times)),
-            Values::Many { histogram, min, max } => {
-                let mut merged = other.clone();
-                if let Values::Few(few) = &self.values {
-                    few.iter()
-                        .for_each(|&(value, times)| merged.record_n(value, times));
-                    *self = merged;
-                } else if let Values::Many {
-                    histogram: mine,
-                    min: my_min,
-                    max: my_max,
-                } = &mut self.values
-                {
-                    mine.add(histogram.as_ref())
-                        .expect("both histograms resize up to the same ceiling");
-                    *my_min = *min.min(my_min);
-                    *my_max = *max.max(my_max);
-                    self.sum += other.sum;
+            Values::Many(many) => match &mut self.values {
+                Values::Few(few) => {
+                    let mut merged = many.clone();
+                    few.iter().for_each(|&(value, times)| merged.record(value, times));
+                    self.values = Values::Many(merged);
                 }
-            }
+                Values::Many(mine) => mine.merge(many),
+            },
         }
     }
 
@@ -115,7 +102,7 @@ impl Distribution {
     pub fn count(&self) -> u64 {
         match &self.values {
             Values::Few(few) => few.iter().map(|&(_, times)| times).sum(),
-            Values::Many { histogram, .. } => histogram.len(),
+            Values::Many(many) => many.histogram.len(),
         }
     }
 
@@ -126,19 +113,22 @@ impl Distribution {
 
     /// The exact sum of all values.
     pub fn sum(&self) -> u128 {
-        self.sum
+        match &self.values {
+            Values::Few(few) => sum(few),
+            Values::Many(many) => many.sum,
+        }
     }
 
     /// The exact sum, or `u64::MAX` where it does not fit.
     pub fn total(&self) -> u64 {
-        u64::try_from(self.sum).unwrap_or(u64::MAX)
+        u64::try_from(self.sum()).unwrap_or(u64::MAX)
     }
 
     /// The smallest value; 0 where there is none.
     pub fn min(&self) -> u64 {
         match &self.values {
             Values::Few(few) => few.first().map_or(0, |&(value, _)| value),
-            Values::Many { min, .. } => *min,
+            Values::Many(many) => many.min,
         }
     }
 
@@ -146,7 +136,7 @@ impl Distribution {
     pub fn max(&self) -> u64 {
         match &self.values {
             Values::Few(few) => few.last().map_or(0, |&(value, _)| value),
-            Values::Many { max, .. } => *max,
+            Values::Many(many) => many.max,
         }
     }
 
@@ -156,7 +146,7 @@ impl Distribution {
         if count == 0 {
             0.0
         } else {
-            self.sum as f64 / count as f64
+            self.sum() as f64 / count as f64
         }
     }
 
@@ -174,7 +164,10 @@ impl Distribution {
                 }
                 self.max()
             }
-            Values::Many { histogram, min, max } => histogram.value_at_quantile(quantile).clamp(*min, *max),
+            Values::Many(many) => {
+                let value = many.histogram.value_at_quantile(quantile);
+                value.clamp(many.min, many.max)
+            }
         }
     }
 
@@ -182,10 +175,12 @@ impl Distribution {
     pub fn steps(&self) -> Vec<(u64, u64)> {
         match &self.values {
             Values::Few(few) => few.clone(),
-            Values::Many { histogram, max, .. } => histogram
-                .iter_recorded()
-                .map(|step| (step.value_iterated_to().min(*max), step.count_at_value()))
-                .collect(),
+            Values::Many(many) => {
+                let steps = many.histogram.iter_recorded();
+                steps
+                    .map(|step| (step.value_iterated_to().min(many.max), step.count_at_value()))
+                    .collect()
+            }
         }
     }
 }
@@ -200,26 +195,45 @@ fn rank(quantile: f64, count: u64) -> u64 {
     ((quantile.clamp(0.0, 1.0) * count as f64).ceil() as u64).max(1)
 }
 
-fn many(few: &[(u64, u64)]) -> Values {
-    let mut histogram = Histogram::new(2).expect("two significant digits are allowed");
-    histogram.auto(true);
+/// Added up when it is asked for: values come far more often.
+fn sum(few: &[(u64, u64)]) -> u128 {
     few.iter()
-        .for_each(|&(value, times)| record_in(&mut histogram, value, times));
-    let (min, max) = (
-        few.first().map_or(0, |step| step.0),
-        few.last().map_or(0, |step| step.0),
-    );
-    Values::Many {
-        histogram: Box::new(histogram),
-        min,
-        max,
-    }
+        .map(|&(value, times)| u128::from(value) * u128::from(times))
+        .fold(0, u128::saturating_add)
 }
 
-fn record_in(histogram: &mut Histogram<u64>, value: u64, times: u64) {
-    histogram
-        .record_n(value.min(CEILING), times)
-        .expect("the histogram resizes up to the ceiling");
+impl Many {
+    /// Of a few, at least one.
+    fn of(few: &[(u64, u64)]) -> Self {
+        let mut histogram = Histogram::new(2).expect("two significant digits are allowed");
+        histogram.auto(true);
+        let mut many = Self {
+            histogram,
+            min: u64::MAX,
+            max: 0,
+            sum: 0,
+        };
+        few.iter().for_each(|&(value, times)| many.record(value, times));
+        many
+    }
+
+    fn record(&mut self, value: u64, times: u64) {
+        self.histogram
+            .record_n(value.min(CEILING), times)
+            .expect("the histogram resizes up to the ceiling");
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum += u128::from(value) * u128::from(times);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.histogram
+            .add(&other.histogram)
+            .expect("both histograms resize up to the same ceiling");
+        self.min = self.min.min(other.min);
+        self.max = self.max.max(other.max);
+        self.sum += other.sum;
+    }
 }
 
 /// The form in snapshots: `few` pairs, or `hdr` (HdrHistogram V2, base64) with the exact bounds.
@@ -236,18 +250,18 @@ struct Stored {
 impl Serialize for Distribution {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut stored = Stored {
-            sum: self.sum.to_string(),
+            sum: self.sum().to_string(),
             few: Vec::new(),
             hdr: None,
         };
         match &self.values {
             Values::Few(few) => stored.few.clone_from(few),
-            Values::Many { histogram, min, max } => {
+            Values::Many(many) => {
                 let mut bytes = Vec::new();
                 V2Serializer::new()
-                    .serialize(histogram, &mut bytes)
+                    .serialize(&many.histogram, &mut bytes)
                     .map_err(serde::ser::Error::custom)?;
-                stored.hdr = Some((*min, *max, STANDARD.encode(bytes)));
+                stored.hdr = Some((many.min, many.max, STANDARD.encode(bytes)));
             }
         }
         stored.serialize(serializer)
@@ -274,14 +288,15 @@ impl<'de> Deserialize<'de> for Distribution {
                     return Err(D::Error::custom("not a histogram of this program"));
                 }
                 histogram.auto(true);
-                Values::Many {
-                    histogram: Box::new(histogram),
+                Values::Many(Box::new(Many {
+                    histogram,
                     min,
                     max,
-                }
+                    sum,
+                }))
             }
         };
-        Ok(Self { sum, values })
+        Ok(Self { values })
     }
 }
 
