@@ -123,6 +123,7 @@ impl Repeats {
     }
 
     /// Notes a request and says what it is to the latest of its like.
+    #[inline(always)]
     pub(super) fn compare(&mut self, request: &Request) -> Option<Repeat> {
         let new = request.seen;
         let bucket = &mut self.buckets.get_mut(request.bucket)?.0;
