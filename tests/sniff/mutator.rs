@@ -67,7 +67,9 @@ pub(crate) fn change(segments: &[Segment], chance: &mut Chance) -> (String, Vec<
     let mut names = Vec::new();
     let mut changed = segments.to_vec();
     for changes in [LOSING, HARMLESS, LOSING] {
-        if names.is_empty() || chance.is_one_in(2) {
+        let is_wanted = names.is_empty() || chance.is_one_in(2);
+        // Where both directions are missing there is nothing left to change.
+        if is_wanted && changed.iter().any(carries_data) {
             let (name, change) = changes[chance.below(changes.len())];
             changed = change(&changed, chance);
             names.push(name);
