@@ -31,6 +31,7 @@ mod counting;
 mod differential;
 mod drivers;
 mod faults;
+mod hostile;
 mod joining;
 mod logical_reads;
 mod node_certificates;
