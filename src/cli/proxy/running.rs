@@ -29,7 +29,7 @@ use super::{
     supervisor,
     topology::{Mode, Pair},
     watchdog::{self, Watched},
-    writer::{Last, WRITING, Writer},
+    writer::{Last, Writer},
 };
 use crate::{
     audit::Audit,
@@ -429,7 +429,7 @@ pub(super) fn route(args: &Args, tls: &Tls, upstream: &str, topology: Option<Pai
 fn patience(args: &Args) -> Patience {
     Patience {
         first: args.drain_delay + args.grace + BEYOND_GRACE,
-        again: GOODBYE * 2 + WRITING,
+        again: AT_ONCE,
     }
 }
 
@@ -458,8 +458,11 @@ const GOODBYE: Duration = Duration::from_secs(1);
 /// What waits for auditors when all connections have ended is counted by then, or left out.
 const AUDITORS: Duration = Duration::from_secs(6);
 
-/// For [`AUDITORS`] and [`WRITING`], twice: the process ends at the latest so long after `--drain-delay` and `--grace`.
+/// For [`AUDITORS`], and for what is being written before and after that: the process ends at the latest so long after `--drain-delay` and `--grace`.
 const BEYOND_GRACE: Duration = Duration::from_secs(15);
+
+/// For [`GOODBYE`], twice, and for the last report: who asks twice waits no longer.
+const AT_ONCE: Duration = Duration::from_secs(4);
 
 /// How often the loop shows that it goes around, where there is nothing else to do.
 const BEAT: Duration = Duration::from_millis(500);

@@ -46,7 +46,8 @@ struct Patient {
     silent: Duration,
 }
 
-struct Watchdog {
+/// The thread's own part.
+pub(super) struct Watchdog {
     patients: Vec<Patient>,
     runners: Vec<Runner>,
     watch: Arc<Watch>,
@@ -96,7 +97,7 @@ impl Watch {
 }
 
 impl Watchdog {
-    fn new(watched: Watched) -> Self {
+    pub(super) fn new(watched: Watched) -> Self {
         let patient = |is_vital| {
             move |pulse: &Pulse| Patient {
                 pulse: pulse.clone(),
@@ -125,8 +126,13 @@ impl Watchdog {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
     /// Looks at all threads, `passed` after the last time. A process that was stopped as a whole has not been silent meanwhile.
-    fn look(&mut self, passed: Duration) {
+    pub(super) fn look(&mut self, passed: Duration) {
         for patient in &mut self.patients {
             patient.look(passed);
         }
@@ -174,5 +180,56 @@ impl Patient {
             silent_seconds: self.silent.as_secs(),
             stuck: self.silent >= STUCK,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn runner() -> (tokio::runtime::Runtime, Runner) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let runner = Runner::new("wire-0", runtime.handle().clone());
+        (runtime, runner)
+    }
+
+    #[test]
+    fn a_process_whose_vital_threads_stand_still_is_not_alive() {
+        let (runtime, runner) = runner();
+        let mut watchdog = Watchdog::new(Watched {
+            vital: Vec::new(),
+            runners: vec![runner],
+            others: vec![Pulse::new("audit-0")],
+        });
+        let silent = |watchdog: &Watchdog| -> Vec<u64> {
+            let threads = watchdog.watch.threads();
+            threads.iter().map(|thread| thread.silent_seconds).collect()
+        };
+        for _ in 0..20 {
+            // It gets to what it was asked.
+            runtime.block_on(tokio::task::yield_now());
+            watchdog.look(LOOK);
+        }
+        assert_eq!(silent(&watchdog), [0, 20], "an auditor is not vital");
+        assert!(watchdog.watch.is_well());
+        let last_well = |watchdog: &Watchdog| watchdog.watch.all_well.load(Ordering::Relaxed);
+        (0..10).for_each(|_| watchdog.look(LOOK));
+        assert_eq!(silent(&watchdog), [10, 30]);
+        let before = last_well(&watchdog);
+        thread::sleep(Duration::from_millis(5));
+        watchdog.look(LOOK);
+        assert_eq!(last_well(&watchdog), before, "a silent thread is not well");
+        runtime.block_on(tokio::task::yield_now());
+        watchdog.look(LOOK);
+        assert!(last_well(&watchdog) > before, "it gets on");
+        // As it is when all that was a while ago.
+        let began = watchdog.watch.began.checked_sub(STUCK * 2).unwrap();
+        let later = Watch {
+            threads: ArcSwap::default(),
+            began,
+            all_well: AtomicU64::new(0),
+        };
+        assert!(!later.is_well(), "nobody has looked for a while");
     }
 }
