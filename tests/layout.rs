@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink",
-            "node", "number", "proto",
+            "node", "number", "pulse", "proto",
         ],
     ),
     // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.
@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "tls",
             "timers",
+            "pulse",
             "capture",
             "proto::cutter",
             "proto::envelope",
@@ -33,9 +34,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sniff", &["capture", "proto"]),
     ("tls", &["timers"]),
     ("timers", &[]),
+    ("pulse", &[]),
     ("capture", &["proto"]),
     ("catalog", &["tls", "proto"]),
-    ("audit", &["window", "catalog", "capture", "proto"]),
+    ("audit", &["window", "catalog", "capture", "pulse", "proto"]),
     ("window", &[]),
     // Rules see windows, never traffic.
     // They read a template again only to write the CQL that would serve it.

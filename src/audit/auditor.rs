@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeSet,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -24,6 +25,7 @@ use super::{
 use crate::{
     capture::{Capture, ConnectionId, Moment, Queue},
     catalog::Live,
+    pulse::Pulse,
 };
 
 /// How long an auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many requests at a time, with what
@@ -54,6 +56,8 @@ pub(super) struct Auditor {
     line: usize,
     queue: Arc<Queue>,
     window: Arc<Mutex<Filling>>,
+    /// Beats each time around, and for each batch of captures.
+    pulse: Pulse,
     connections: FxHashMap<ConnectionId, ConnectionState>,
     counter: Counter,
     /// For what is kept of connections.
@@ -72,6 +76,7 @@ impl Auditor {
         line: usize,
         queue: Arc<Queue>,
         window: Arc<Mutex<Filling>>,
+        pulse: Pulse,
         live: &Arc<Live>,
         key: HashKey,
         options: &Options,
@@ -80,6 +85,7 @@ impl Auditor {
             line,
             queue,
             window,
+            pulse,
             connections: FxHashMap::default(),
             counter: Counter::new(Arc::clone(live), key, options.watch.clone()),
             budget: Budget::default(),
@@ -126,6 +132,7 @@ impl Auditor {
         loop {
             // Read before the line is emptied: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
+            self.pulse.beat();
             let bytes = self.queue.waiting_bytes(self.line);
             self.drain_present();
             let now = self.counter.clock.now();
@@ -183,6 +190,7 @@ impl Auditor {
 
     /// Counts up to [`BATCH`] captures; how many there were.
     fn drain(&mut self) -> usize {
+        self.pulse.beat();
         let (window, queue) = (Arc::clone(&self.window), Arc::clone(&self.queue));
         let mut window = lock(&window);
         let taken = queue.take(self.line, BATCH, |capture| self.take(capture, &mut window));

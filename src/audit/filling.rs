@@ -1,11 +1,9 @@
 //! The window that is being filled.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{clients::ClientCounts, load::NodeCounts, sample::Sampler, tables::Tables};
 use crate::window::{NodeReads, TableName, Window};
@@ -60,8 +58,7 @@ impl Filling {
     }
 }
 
-/// A window, also after a panic of whoever held it.
+/// A window, also after a panic of its auditor: counters are additions, so the window lacks one exchange at most.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Counters are additions: after a panic the window lacks one exchange at most.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -40,7 +40,7 @@ mod warning;
 use std::{
     fmt,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
@@ -56,6 +56,7 @@ pub use identity::Identity;
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
 pub use once::Once;
+use parking_lot::Mutex;
 pub use repeats::{Ending, Repeat, Repeats};
 pub use sample::Sample;
 use sample::Sampler;
@@ -65,8 +66,9 @@ use tokio::sync::mpsc::Receiver;
 pub use told::Told;
 
 use crate::{
-    capture::{Dropped, Queue},
+    capture::{Clock, Dropped, Queue},
     catalog::Live,
+    pulse::Pulse,
     window::Window,
 };
 
@@ -114,10 +116,26 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Audit {
     queue: Arc<Queue>,
-    windows: Vec<Arc<Mutex<Filling>>>,
-    threads: Vec<JoinHandle<()>>,
+    auditors: Vec<Working>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
-    source: String,
+    source: Mutex<String>,
+}
+
+/// What an auditor shares with others.
+#[derive(Debug)]
+struct Working {
+    window: Arc<Mutex<Filling>>,
+    pulse: Pulse,
+}
+
+/// What auditors have counted, as far as they gave it up in time.
+#[derive(Debug)]
+pub struct Taken {
+    /// One window of all that did; none where there is no such auditor.
+    pub window: Option<Window>,
+    /// Auditors that go on filling theirs: it is taken the next time.
+    pub withheld: usize,
 }
 
 impl Audit {
@@ -148,77 +166,132 @@ impl Audit {
         options: &Options,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let mut audit = Self {
-            queue,
-            windows: Vec::new(),
-            threads: Vec::new(),
-            stop,
-            source: source.to_owned(),
-        };
-        for line in 0..audit.queue.auditors() {
+        let (mut auditors, mut threads) = (Vec::new(), Vec::new());
+        for line in 0..queue.auditors() {
+            let name = format!("audit-{line}");
             let window = Arc::new(Mutex::new(Filling::new(now, source)));
-            let queue = Arc::clone(&audit.queue);
-            let auditor = Auditor::new(line, queue, Arc::clone(&window), live, key, options);
-            let stop = Arc::clone(&audit.stop);
+            let pulse = Pulse::new(&name);
+            let own = (Arc::clone(&queue), Arc::clone(&window), pulse.clone());
+            let auditor = Auditor::new(line, own.0, own.1, own.2, live, key, options);
+            let stop = Arc::clone(&stop);
             let thread = thread::Builder::new()
-                .name(format!("audit-{line}"))
+                .name(name)
                 .spawn(move || auditor.run(&stop))?;
-            audit.threads.push(thread);
-            audit.windows.push(window);
+            threads.push(thread);
+            auditors.push(Working { window, pulse });
         }
-        Ok(audit)
+        Ok(Self {
+            queue,
+            auditors,
+            threads: Mutex::new(threads),
+            stop,
+            source: Mutex::new(source.to_owned()),
+        })
+    }
+
+    /// The auditors' signs of life.
+    pub fn pulses(&self) -> impl Iterator<Item = &Pulse> {
+        self.auditors.iter().map(|auditor| &auditor.pulse)
     }
 
     /// Hands one of the reads that pass over each time that `every` has gone by, for somebody who asks it again, with tracing, and counts
-    /// what comes of it with [`Told`].
+    /// what comes of it with [`Told`]. None where the auditor that would choose them is stuck.
     pub fn sample(&self, every: Duration) -> Option<Receiver<Sample>> {
         // The others' reads have no turn: one auditor sees enough.
-        let window = self.windows.first()?;
+        let mut window = self.auditors.first()?.window.try_lock_for(MOMENT)?;
         let (sampler, samples) = Sampler::new(every);
-        lock(window).sampler = Some(sampler);
+        window.sampler = Some(sampler);
         Some(samples)
     }
 
     /// Where it is counted what the server tells beside its answers; none where there is no auditor.
     pub fn told(&self) -> Option<Told> {
-        self.windows.first().map(|window| Told(Arc::clone(window)))
+        self.auditors
+            .first()
+            .map(|auditor| Told(Arc::clone(&auditor.window)))
     }
 
     /// Names the windows that begin from now on after `source`.
-    pub fn rename(&mut self, source: &str) {
-        source.clone_into(&mut self.source);
+    pub fn rename(&self, source: &str) {
+        source.clone_into(&mut self.source.lock());
     }
 
-    /// Ends the window that is being filled at `now` and begins the next one.
+    /// Ends the window that is being filled at `now` and begins the next one. Waits for auditors, however long they take.
     pub fn take_window(&self, now: Timestamp) -> Window {
-        let taken = self
-            .windows
-            .iter()
-            .map(|window| lock(window).take(now, &self.source));
-        let mut window = merge(taken).unwrap_or_else(|| Window::new(now, &self.source));
+        let taken = self.auditors.iter().map(|auditor| lock(&auditor.window));
+        let taken = taken.map(|mut filling| filling.take(now, &self.source.lock()));
+        let window = merge(taken).unwrap_or_else(|| Window::new(now, &self.source.lock()));
+        self.close(window, now)
+    }
+
+    /// The same, without waiting for any auditor for longer than `patience`.
+    pub fn take_window_within(&self, now: Timestamp, patience: Duration) -> Taken {
+        let mut withheld = 0;
+        let taken = self.auditors.iter().filter_map(|auditor| {
+            let filling = auditor.window.try_lock_for(patience);
+            withheld += usize::from(filling.is_none());
+            Some(filling?.take(now, &self.source.lock()))
+        });
+        let window = merge(taken).map(|window| self.close(window, now));
+        Taken { window, withheld }
+    }
+
+    fn close(&self, mut window: Window, now: Timestamp) -> Window {
         count_dropped(&mut window, self.queue.take_dropped());
         window.close(now);
         window
     }
 
-    /// Waits until everything that was captured is counted, ends the auditors, and gives the last window.
-    pub fn stop(mut self, now: Timestamp) -> Window {
-        self.end(now)
+    /// Waits until everything that was captured is counted, ends the auditors, and gives the last window. The audit counts nothing more.
+    pub fn stop(&self, now: Timestamp) -> Window {
+        self.end_auditors(Duration::MAX);
+        self.take_window(now)
     }
 
-    /// The same for those who keep the audit; it counts nothing more.
-    pub fn end(&mut self, now: Timestamp) -> Window {
+    /// The same, waiting no longer than `patience`: what waits to be counted then is left out, and said in the window.
+    pub fn stop_within(&self, now: Timestamp, patience: Duration) -> Taken {
+        let has_ended = self.end_auditors(patience);
+        let mut taken = self.take_window_within(now, MOMENT);
+        let left = self.queue.backlog();
+        if let (Some(window), false) = (&mut taken.window, has_ended) {
+            window.coverage.dropped_bytes += left.bytes as u64;
+            window.coverage.notices.insert(format!(
+                "cqlens was stopped before everything was audited: {} bytes of traffic were waiting.",
+                left.bytes
+            ));
+        }
+        taken
+    }
+
+    /// Ends the auditors; false where one of them still works after `patience`. It is left to itself then.
+    fn end_auditors(&self, patience: Duration) -> bool {
         self.stop.store(true, Ordering::Release);
-        for thread in self.threads.drain(..) {
+        let mut threads = self.threads.lock();
+        let clock = Clock::start();
+        let begun = clock.now();
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            if clock.now().since(begun) >= patience {
+                threads.clear();
+                return false;
+            }
+            thread::sleep(LOOK);
+        }
+        for thread in threads.drain(..) {
             if thread.join().is_err() {
                 tracing::error!(
                     "an auditor has failed; the last window holds what it had counted until then"
                 );
             }
         }
-        self.take_window(now)
+        true
     }
 }
+
+/// An auditor lets others have its window after each few captures, which takes it less than this, unless it is stuck.
+const MOMENT: Duration = Duration::from_millis(500);
+
+/// How often it is looked whether auditors have ended.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The auditors' windows of one span of time, as one.
 fn merge(windows: impl Iterator<Item = Window>) -> Option<Window> {

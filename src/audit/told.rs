@@ -1,7 +1,8 @@
 //! What cqlens learns of reads by asking the server: traces of reads that were asked again, and the nodes' own histograms.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -14,7 +15,7 @@ use crate::{
     window::{MAX_TABLES, NodeReads, TableName, Tombstones},
 };
 
-/// Where that is counted.
+/// Where that is counted. Waits for the auditor whose window it is.
 #[derive(Debug, Clone)]
 pub struct Told(pub(super) Arc<Mutex<Filling>>);
 

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs,
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{FileTypeExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -82,6 +82,13 @@ impl Outputs {
         })
     }
 
+    /// Whether the report goes to a pipe, which may have nobody at its other end.
+    pub(super) fn may_hang(&self) -> bool {
+        let report = self.places.report.as_ref();
+        let metadata = report.and_then(|(path, _)| fs::metadata(path).ok());
+        metadata.is_some_and(|metadata| metadata.file_type().is_fifo())
+    }
+
     /// The key for hashes of partition keys.
     pub(super) fn hash_key(&self) -> HashKey {
         self.key
@@ -134,6 +141,15 @@ impl Outputs {
         let snapshot = self.write_snapshot(window, live);
         let report = self.write_report(live);
         self.settle(snapshot.and(report));
+    }
+
+    /// Writes the report again where there is no window, with `notice` saying why. It is not repeated in the next one.
+    pub(super) fn lack_window(&mut self, notice: Option<String>, live: &Live) {
+        if let Some(all) = &mut self.all {
+            all.coverage.notices.extend(notice);
+        }
+        let written = self.write_report(live);
+        self.settle(written);
     }
 
     fn settle(&mut self, written: anyhow::Result<()>) {

@@ -2,10 +2,12 @@
 
 use std::{
     path::{Path, PathBuf},
+    sync::Arc,
     time::SystemTime,
 };
 
 use anyhow::Context;
+use parking_lot::Mutex;
 
 use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, Identity, TlsError};
 
@@ -154,14 +156,14 @@ impl UpstreamTlsArgs {
 }
 
 /// TLS on both sides, and the files that it came from.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Tls {
     /// To clients; none means plain connections.
     pub(super) clients: Option<Acceptor>,
     /// To the upstream; none means plain connections.
     pub(super) upstream: Option<Connector>,
     args: TlsArgs,
-    seen: Vec<Stamp>,
+    seen: Arc<Mutex<Vec<Stamp>>>,
 }
 
 /// How a file looks that has not changed: when it was written, and how long it is.
@@ -207,7 +209,7 @@ impl Tls {
 
     /// Reads the files.
     pub(super) fn open(args: TlsArgs, upstream: &str) -> anyhow::Result<Self> {
-        let seen = stamps(&args);
+        let seen = Arc::new(Mutex::new(stamps(&args)));
         Ok(Self {
             clients: args.acceptor()?,
             upstream: args.upstream.connector(upstream)?,
@@ -219,21 +221,20 @@ impl Tls {
     /// Reads the files again if one of them has changed.
     ///
     /// A certificate may change a moment before its key, and then they do not fit: the key's change is another attempt.
-    pub(super) fn look(&mut self) {
-        if stamps(&self.args) != self.seen {
+    pub(super) fn look(&self) {
+        if stamps(&self.args) != *self.seen.lock() {
             self.renew();
         }
     }
 
     /// Reads the files again. What cannot be used is said, and changes nothing.
-    pub(super) fn renew(&mut self) {
-        self.seen = stamps(&self.args);
+    pub(super) fn renew(&self) {
+        let stamps = stamps(&self.args);
+        let files = stamps.len();
+        *self.seen.lock() = stamps;
         match self.replace() {
             Ok(()) => {
-                tracing::info!(
-                    files = self.seen.len(),
-                    "certificates and keys read again, for new connections"
-                );
+                tracing::info!(files, "certificates and keys read again, for new connections");
             }
             Err(error) => {
                 tracing::warn!(%error, "certificates and keys cannot be used, those from before stay");

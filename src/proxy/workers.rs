@@ -16,7 +16,7 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::timers;
+use crate::{pulse::Runner, timers};
 
 /// Threads for connections. Clones are the same ones; they end when the last is dropped, and what still runs on them with them.
 #[derive(Debug, Clone)]
@@ -57,6 +57,12 @@ impl Workers {
         self.workers.len()
     }
 
+    /// The threads, for whoever watches whether they still run what they are given. They end without it.
+    pub fn runners(&self) -> Vec<Runner> {
+        let runner = |(number, worker): (usize, &Worker)| Runner::new(name(number), worker.runtime.clone());
+        self.workers.iter().enumerate().map(runner).collect()
+    }
+
     /// Runs a connection on the thread that has the fewest; it holds its [`Place`] until it ends.
     ///
     /// It is made for its place, instead of being wrapped here: a future that awaits another is as large as both, and each of ten thousand
@@ -82,15 +88,13 @@ impl Worker {
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let handle = runtime.handle().clone();
         let (running, stopped) = oneshot::channel();
-        let thread = thread::Builder::new()
-            .name(format!("wire-{number}"))
-            .spawn(move || {
-                timers::kept_by(timers);
-                // Nothing is ever sent: the sender goes away when the thread is to end.
-                let _ = runtime.block_on(stopped);
-                // A name that is being looked up would hold it.
-                runtime.shutdown_background();
-            })?;
+        let thread = thread::Builder::new().name(name(number)).spawn(move || {
+            timers::kept_by(timers);
+            // Nothing is ever sent: the sender goes away when the thread is to end.
+            let _ = runtime.block_on(stopped);
+            // A name that is being looked up would hold it.
+            runtime.shutdown_background();
+        })?;
         Ok(Self {
             runtime: handle,
             connections: Arc::default(),
@@ -107,6 +111,10 @@ impl Drop for Worker {
             let _ = thread.join();
         }
     }
+}
+
+fn name(number: usize) -> String {
+    format!("wire-{number}")
 }
 
 /// Counts a connection for as long as it lives, however it ends.

@@ -33,3 +33,4 @@ mod overload;
 mod rig;
 mod sight;
 mod soak;
+mod stuck;

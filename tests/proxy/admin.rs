@@ -250,3 +250,109 @@ fn hostile_requests_are_bounded() {
     assert_eq!(ended.code, 0, "{}", ended.log);
     assert!(!ended.log.contains("panicked"), "{}", ended.log);
 }
+
+/// Asks for `/livez` over a connection that stays open.
+fn keep_alive(admin: SocketAddr) -> TcpStream {
+    let mut connection = connect(admin);
+    let request = format!("GET /livez HTTP/1.1\r\nHost: {admin}\r\n\r\n");
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    connection.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 200");
+    connection
+}
+
+#[test]
+fn idle_connections_take_no_probe_its_place_and_are_closed() {
+    let (proxy, admin) = with_admin(&[]);
+    let began = Instant::now();
+    let mut idle: Vec<_> = (0..250).map(|_| keep_alive(admin)).collect();
+    // Some say nothing at all.
+    idle.extend((0..100).map(|_| connect(admin)));
+    for _ in 0..20 {
+        assert_eq!(get(admin, "/livez").code, 200);
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    for connection in &mut idle {
+        // The rest of an answer, then the end: a reset where it was closed with a request unread.
+        let _ = connection.read_to_end(&mut Vec::new());
+    }
+    assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
+    assert_eq!(get(admin, "/livez").code, 200);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+}
+
+#[test]
+fn a_name_that_was_made_to_resolve_to_this_machine_gives_no_orders() {
+    let (proxy, admin) = with_admin(&[]);
+    let ask = |path: &str| {
+        let mut connection = connect(admin);
+        let request = format!("GET {path} HTTP/1.1\r\nHost: evil.example:9143\r\nConnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        connection.read_to_string(&mut text).unwrap();
+        text
+    };
+    let config = ask("/config");
+    assert!(
+        config.starts_with("HTTP/1.1 421") && !config.contains("listen ="),
+        "{config}"
+    );
+    let ready = ask("/readyz");
+    assert!(ready.starts_with("HTTP/1.1 200"), "{ready}");
+    assert!(ready.ends_with(r#"{"state":"accepting"}"#), "{ready}");
+    let ended = proxy.stop(LIMIT);
+    assert!(
+        ended.log.contains("refused on the admin listener"),
+        "{}",
+        ended.log
+    );
+}
+
+#[test]
+fn operators_may_ask_over_a_socket_of_their_own() {
+    use std::os::unix::{fs::PermissionsExt, net::UnixStream};
+    let (node, _) = Node::answering(b"");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("admin.sock");
+    // What a process that was killed has left.
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let setting = format!("unix:{}", path.display());
+    let first = proxy(node.address, &["--admin", &setting]);
+    let metadata = std::fs::metadata(&path).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    let ask = |request: &str| {
+        let mut connection = UnixStream::connect(&path).unwrap();
+        connection.set_read_timeout(Some(LIMIT)).unwrap();
+        let request = format!("{request} HTTP/1.1\r\nHost: cqlens\r\nConnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut text = String::new();
+        connection.read_to_string(&mut text).unwrap();
+        text
+    };
+    assert!(ask("GET /readyz").contains("\"threads\""));
+    assert!(ask("GET /config").contains(&format!("admin = \"{setting}\"")));
+    // One process, one socket.
+    let second = Proxy::spawn(
+        env!("CARGO_BIN_EXE_cqlens"),
+        &[
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            &node.address.to_string(),
+            "--admin",
+            &setting,
+        ],
+    );
+    let refused = second.wait(LIMIT);
+    assert_eq!(refused.code, 2, "{}", refused.log);
+    assert!(
+        refused.log.contains("another process listens there"),
+        "{}",
+        refused.log
+    );
+    assert!(ask("POST /drain").starts_with("HTTP/1.1 202"));
+    let ended = first.wait(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert!(!path.exists());
+}

@@ -369,3 +369,32 @@ fn the_service_manager_is_told_of_each_step() {
     assert_ended_well(&proxy.stop(LIMIT));
     assert_eq!(told(), "STOPPING=1\n");
 }
+
+#[test]
+fn the_service_managers_watchdog_is_patted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(LIMIT)).unwrap();
+    let node = node();
+    let upstream = node.address.to_string();
+    let arguments = [
+        "--listen",
+        "127.0.0.1:0",
+        "--upstream",
+        &upstream,
+        "--no-control-connection",
+    ];
+    let environment = [
+        ("NOTIFY_SOCKET".to_owned(), path.to_str().unwrap().to_owned()),
+        ("WATCHDOG_USEC".to_owned(), "200000".to_owned()),
+    ];
+    let proxy = Proxy::launch(PROGRAM, &arguments, &environment, None);
+    let mut pats = 0;
+    while pats < 3 {
+        let mut message = [0; 1024];
+        let length = manager.recv(&mut message).unwrap();
+        pats += usize::from(&message[..length] == b"WATCHDOG=1\n");
+    }
+    assert_ended_well(&proxy.stop(LIMIT));
+}

@@ -371,3 +371,18 @@ fn until(what: &str, condition: impl Fn() -> bool) {
         std::thread::sleep(Duration::from_millis(5));
     }
 }
+
+#[test]
+fn signals_that_mean_nothing_change_nothing() {
+    let (node, received) = Node::answering(b"");
+    let mut proxy = proxy(node.address, &[]);
+    for signal in ["USR1", "USR2"] {
+        proxy.signal(signal);
+        proxy.wait_for_log(&format!("signal=\"SIG{signal}\""));
+    }
+    proxy.signal("PIPE");
+    assert_eq!(converse(proxy.address, &query(1, "SELECT k FROM s.t")), b"");
+    received.recv_timeout(LIMIT).unwrap();
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+}

@@ -1,6 +1,6 @@
 //! What can be said to `cqlens proxy`.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
 use anyhow::bail;
 
@@ -59,9 +59,9 @@ pub(in crate::cli) struct Args {
     #[arg(long, env = "CQLENS_POLL_SYSTEM_VIEWS", value_name = "DURATION", value_parser = positive_duration, conflicts_with = "no_control_connection")]
     pub(super) poll_system_views: Option<Duration>,
     /// Where operators and probes ask, over HTTP: /livez, /readyz, and from this machine only /config, /reload and /drain.
-    /// Off if not set.
-    #[arg(long, env = "CQLENS_ADMIN", value_name = "ADDRESS:PORT")]
-    pub(super) admin: Option<SocketAddr>,
+    /// With unix:PATH, at a socket that only the user may connect to whom cqlens runs as. Off if not set.
+    #[arg(long, env = "CQLENS_ADMIN", value_name = "ADDRESS:PORT|unix:PATH")]
+    pub(super) admin: Option<AdminAddress>,
     /// Print the settings as TOML, with the place that each comes from and without passwords, and exit.
     #[arg(long)]
     pub(super) print_config: bool,
@@ -92,7 +92,8 @@ impl Args {
                 bail!("no-control-connection: {key} needs the control connection");
             }
         }
-        self.topology.mode(&self.listen, &self.upstream, self.admin)
+        let admin = self.admin.as_ref().and_then(AdminAddress::tcp);
+        self.topology.mode(&self.listen, &self.upstream, admin)
     }
 
     /// The first node that is asked, which stands for all of them in what is said of this process.
@@ -102,9 +103,61 @@ impl Args {
     }
 }
 
+/// Where the admin listener is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum AdminAddress {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl AdminAddress {
+    /// Its address, if others could want the same one.
+    pub(super) fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(address) => Some(*address),
+            Self::Unix(_) => None,
+        }
+    }
+}
+
+impl FromStr for AdminAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err("unix: and the path of a socket"),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => text
+                .parse()
+                .map(Self::Tcp)
+                .map_err(|_| "an address and a port, such as 127.0.0.1:9143, or unix:PATH"),
+        }
+    }
+}
+
+impl fmt::Display for AdminAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(out),
+            Self::Unix(path) => write!(out, "unix:{}", path.display()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_admin_listener_has_an_address_or_a_path() {
+        for text in ["127.0.0.1:9143", "[::1]:9143", "unix:/run/cqlens/admin"] {
+            let address: Result<AdminAddress, _> = text.parse();
+            assert_eq!(address.map(|address| address.to_string()), Ok(text.to_owned()));
+        }
+        for text in ["unix:", "localhost", "/run/cqlens", ""] {
+            assert!(text.parse::<AdminAddress>().is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn help_shows_the_number_of_a_node_in_a_listen_rule() {

@@ -1,12 +1,15 @@
 //! What a running proxy says of itself on its admin listener: counters and settings, read without asking anybody.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use super::{super::settings::Settings, reach::Reach};
+use super::{super::settings::Settings, reach::Reach, watchdog::Watch};
 use crate::{
     capture::Queue,
     catalog::Live,
@@ -31,6 +34,9 @@ pub(super) struct Health {
     pub(super) reach: ArcSwap<Reach>,
     pub(super) gate: Gate,
     pub(super) live: Arc<Live>,
+    pub(super) watch: Arc<Watch>,
+    /// Windows that were longer than they were to be, because those before them could not be written in time.
+    pub(super) postponed: Arc<AtomicU64>,
     pub(super) queue: Arc<Queue>,
 }
 
@@ -68,7 +74,9 @@ impl Health {
                 waiting_chunks: backlog.chunks,
                 waiting_bytes: backlog.bytes,
                 dropped_bytes: backlog.dropped_bytes,
+                postponed_windows: self.postponed.load(Ordering::Relaxed),
             },
+            threads: self.watch.threads(),
         }
     }
 }
@@ -76,7 +84,9 @@ impl Health {
 /// What the admin listener needs; orders go to `orders`.
 pub(super) fn admin(health: &Arc<Health>, orders: mpsc::Sender<Order>) -> Admin {
     let (of_status, of_settings) = (Arc::clone(health), Arc::clone(health));
+    let watch = Arc::clone(&health.watch);
     Admin {
+        is_alive: Box::new(move || watch.is_well()),
         status: Box::new(move || of_status.status()),
         settings: Box::new(move || of_settings.settings.load().to_string()),
         orders,

@@ -6,11 +6,14 @@ use anyhow::{Context, bail};
 use tokio::net::{TcpListener, TcpSocket};
 
 use super::{
-    args::Args,
+    args::{AdminAddress, Args},
     inherited::{ForNodes, Inherited},
     topology::{Mode, Pair},
 };
-use crate::proxy::Waiting;
+use crate::{
+    proxy::Waiting,
+    sink::admin::{self, SocketFile},
+};
 
 /// The sockets, listening.
 #[derive(Debug)]
@@ -20,7 +23,9 @@ pub(super) struct Listeners {
     pub(super) for_nodes: ForNodes,
     /// Whether somebody else has the clients' socket too, and serves who waits there when this process stops.
     pub(super) waiting: Waiting,
-    pub(super) admin: Option<TcpListener>,
+    pub(super) admin: Option<admin::Listener>,
+    /// The file of the admin listener's socket, if it has one.
+    pub(super) admin_file: Option<SocketFile>,
 }
 
 impl Listeners {
@@ -39,6 +44,7 @@ impl Listeners {
             for_nodes: ForNodes::default(),
             waiting,
             admin: None,
+            admin_file: None,
         };
         match mode {
             Mode::One(pair) | Mode::Transparent(pair) => {
@@ -48,7 +54,7 @@ impl Listeners {
                     (None, _) => bind_pair(pair, args)?,
                 };
                 opened.clients.push((pair.clone(), listener));
-                opened.admin = inherited.next()?;
+                opened.admin = inherited.next()?.map(admin::Listener::Tcp);
             }
             Mode::Routes(pairs) => {
                 opened.admin = admin_of(args, &mut inherited)?;
@@ -63,19 +69,31 @@ impl Listeners {
                 opened.for_nodes = inherited.for_nodes(|address| rules.has(address))?;
             }
         }
-        if let (None, Some(address)) = (&opened.admin, args.admin) {
-            let bound = bind_admin(address, args.reuse_port);
-            let bound = bound.with_context(|| format!("the admin listener cannot listen on {address}"));
-            opened.admin = Some(bound?);
+        if let (None, Some(address)) = (&opened.admin, &args.admin) {
+            opened
+                .open_admin(address, args.reuse_port)
+                .with_context(|| format!("the admin listener cannot listen on {address}"))?;
         }
         Ok(opened)
+    }
+
+    fn open_admin(&mut self, address: &AdminAddress, reuse: bool) -> io::Result<()> {
+        self.admin = Some(match address {
+            AdminAddress::Tcp(address) => admin::Listener::Tcp(bind_admin(*address, reuse)?),
+            AdminAddress::Unix(path) => {
+                let (listener, file) = admin::listen(path, reuse)?;
+                self.admin_file = Some(file);
+                admin::Listener::Unix(listener)
+            }
+        });
+        Ok(())
     }
 }
 
 /// The inherited socket of the admin listener, if there is one.
-fn admin_of(args: &Args, inherited: &mut Inherited) -> anyhow::Result<Option<TcpListener>> {
-    match args.admin {
-        Some(address) => inherited.at(address),
+fn admin_of(args: &Args, inherited: &mut Inherited) -> anyhow::Result<Option<admin::Listener>> {
+    match args.admin.as_ref().and_then(AdminAddress::tcp) {
+        Some(address) => Ok(inherited.at(address)?.map(admin::Listener::Tcp)),
         None => Ok(None),
     }
 }
@@ -216,7 +234,9 @@ mod tests {
         let expected = [address(&one), address(&other), address(&admin)];
         let listeners = opened(&arguments, vec![admin, other, one]).unwrap();
         assert_eq!(listeners.waiting, Waiting::Left);
-        let admin = listeners.admin.unwrap();
+        let Some(admin::Listener::Tcp(admin)) = listeners.admin else {
+            unreachable!("an inherited socket is one of TCP");
+        };
         let found: Vec<_> = listeners
             .clients
             .iter()

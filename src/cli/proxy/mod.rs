@@ -17,6 +17,8 @@ mod serving;
 mod supervisor;
 mod topology;
 mod trace_sample;
+mod watchdog;
+mod writer;
 
 use std::{
     io::{self, Write},
@@ -94,8 +96,10 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
         tls,
         outputs,
     };
-    runtime.block_on(async { Running::start(prepared, inherited).await?.until_stopped().await })?;
-    Ok(ExitCode::SUCCESS)
+    let ended = runtime.block_on(async { Running::start(prepared, inherited).await?.until_stopped().await });
+    // A name that is being looked up, or a file on a disk that does not answer, is not waited for.
+    runtime.shutdown_background();
+    ended
 }
 
 fn print(settings: &Settings) -> anyhow::Result<ExitCode> {

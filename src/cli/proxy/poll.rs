@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::{
+    task::spawn_blocking,
+    time::{MissedTickBehavior, interval},
+};
 
 use super::{args::Args, control};
 use crate::{
@@ -57,6 +60,8 @@ async fn ask_all(
 
 async fn ask(address: &str, options: &ClientOptions, told: &Told) -> Result<(), ClientError> {
     let mut client = Client::negotiate(address, options).await?;
-    told.histograms(client.read_histograms().await?);
+    let (told, histograms) = (told.clone(), client.read_histograms().await?);
+    // A stuck auditor holds up only who tells it.
+    let _ = spawn_blocking(move || told.histograms(histograms)).await;
     Ok(())
 }

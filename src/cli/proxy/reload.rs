@@ -3,10 +3,15 @@
 //! First all that is new is read and opened; only if nothing of it is wrong, it is put in force, with no step left that
 //! can fail. Connections that are open keep what they were opened with.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use anyhow::bail;
-use tokio::net::TcpListener;
+use anyhow::{Context, anyhow, bail};
+use tokio::{
+    net::TcpListener,
+    sync::oneshot,
+    task::{JoinHandle, spawn_blocking},
+    time::{Instant, timeout_at},
+};
 use tracing_subscriber::EnvFilter;
 
 use super::{
@@ -23,12 +28,13 @@ use crate::{
     catalog::Schema,
     cli::{
         log,
-        output::{Places, leave_key},
+        output::Places,
         read_proxy, schema_file,
+        settings::{Settings, Sources},
         tls::Tls,
     },
     proxy::Waiting,
-    sink::admin::Changes,
+    sink::admin::{Changes, Reloaded},
 };
 
 /// Settled when the process starts: sockets that are open, hashes that must stay comparable, what auditors show.
@@ -56,43 +62,99 @@ struct News {
     sockets: Vec<(Pair, TcpListener)>,
 }
 
+/// All that is new, not yet in force.
+pub(super) struct Read {
+    args: Args,
+    settings: Settings,
+    changes: Changes,
+    news: News,
+}
+
+type Answer = oneshot::Sender<Reloaded>;
+
+/// A reload under way: files are read by a thread that may have to wait for them, which the loop does not.
+#[derive(Default)]
+pub(super) struct Reloading {
+    /// By when, and who reads.
+    reading: Option<(Instant, JoinHandle<anyhow::Result<Read>>)>,
+    /// Who waits for what comes of it.
+    answers: Vec<Answer>,
+    /// Who asked meanwhile, if anybody did.
+    asked_again: Option<Vec<Answer>>,
+    /// Still waits for the files of a reload that was given up.
+    stuck: Option<JoinHandle<anyhow::Result<Read>>>,
+}
+
+/// Files of a reload are read by then: sooner than whoever ordered it loses patience.
+const READING: Duration = Duration::from_secs(10);
+
 impl Running {
-    /// Reads settings, certificates and keys again, and says in the log what changes.
-    ///
-    /// # Errors
-    /// Settings that cannot be used; nothing has changed then.
-    pub(super) async fn reload(&mut self) -> anyhow::Result<Changes> {
+    /// Begins to read settings, certificates and keys again, and says in the log what changes; to `answer` too, if there is one. What is
+    /// asked for while files are being read is done after that: they may have changed since.
+    pub(super) fn begin_reload(&mut self, answer: Option<Answer>) {
+        if self.reloading.reading.is_some() {
+            self.reloading.asked_again.get_or_insert_default().extend(answer);
+            return;
+        }
         supervisor::reloading();
-        let reloaded = self.try_reload().await;
+        self.reloading.answers.extend(answer);
+        let stuck = self.reloading.stuck.take().filter(|task| !task.is_finished());
+        let is_stuck = stuck.is_some();
+        self.reloading.stuck = stuck;
+        let (sources, settings) = (self.sources.clone(), self.settings.clone());
+        let (pairs, tls) = (self.pairs.clone(), self.tls.clone());
+        let task = spawn_blocking(move || match is_stuck {
+            true => bail!("the files of an earlier reload still cannot be read"),
+            false => Read::of(&sources, &settings, &pairs, &tls),
+        });
+        self.reloading.reading = Some((Instant::now() + READING, task));
+    }
+
+    /// Puts what was read in force, and says what came of it.
+    pub(super) async fn end_reload(&mut self, read: anyhow::Result<Read>) {
+        let reloaded = match read {
+            Ok(_) if self.stop != Stop::No => Err(anyhow!("cqlens is about to end")),
+            Ok(read) => Ok(self.put_in_force(read).await),
+            Err(error) => Err(error),
+        };
         match &reloaded {
             Ok(changes) => say(changes),
             Err(error) => tracing::error!("settings cannot be used, those from before stay: {error:#}"),
         }
         supervisor::ready();
-        reloaded
+        let told = reloaded.map_err(|error| format!("{error:#}"));
+        for answer in self.reloading.answers.drain(..) {
+            // Whoever asked may have gone.
+            let _ = answer.send(told.clone());
+        }
+        if let Some(answers) = self.reloading.asked_again.take() {
+            self.begin_reload(None);
+            self.reloading.answers = answers;
+        }
     }
 
-    async fn try_reload(&mut self) -> anyhow::Result<Changes> {
-        if self.stop != Stop::No {
-            bail!("cqlens is about to end");
-        }
-        let (args, filter, mut settings) = read_proxy(&self.sources)?;
-        let changes = self.settings.compare(&mut settings, FIXED);
-        let news = News::prepare(&args, &filter, &changes, &self.pairs)?;
+    async fn put_in_force(&mut self, read: Read) -> Changes {
+        let Read {
+            args,
+            settings,
+            changes,
+            news,
+        } = read;
         self.settings = settings;
         self.health.settings.store(Arc::new(self.settings.clone()));
-        self.put_in_force(args, news, &changes).await;
-        Ok(changes)
+        self.apply(args, news, &changes).await;
+        changes
     }
 
-    async fn put_in_force(&mut self, args: Args, news: News, changes: &Changes) {
+    async fn apply(&mut self, args: Args, news: News, changes: &Changes) {
         self.args = args;
+        self.allow_end();
         if changes
             .applied
             .iter()
             .any(|key| key == "accept" || key.starts_with("rules."))
         {
-            self.outputs.judge_by(self.settings.judging().clone(), &self.live);
+            self.writer.judge_by(self.settings.judging().clone());
         }
         // The wire may have told more since the file was read: only what is new in the file is taken.
         let schema = news.schema.filter(|schema| self.schema.as_ref() != Some(schema));
@@ -100,14 +162,15 @@ impl Running {
         if let Some(filter) = news.filter {
             self.log.filter(filter);
         }
-        match news.tls {
-            Some(tls) => self.tls = tls,
-            // Their names are the same, what is in them may be new.
-            None => self.tls.renew(),
+        if let Some(tls) = news.tls {
+            self.tls = tls;
         }
         if let Some(places) = news.places {
-            self.outputs.move_to(places, &self.live);
-            self.leave_key();
+            // The key of hashes stays for as long as the process; the folder of snapshots is where the next one looks for it.
+            let observer = &self.args.observer;
+            let key_folder = observer.snapshot_dir.clone();
+            self.writer
+                .move_to(places, key_folder.filter(|_| observer.hash_key_file.is_none()));
         }
         if changes.any_of(&["window"]) {
             self.windows = every(self.args.observer.window);
@@ -201,17 +264,48 @@ impl Running {
         self.health.reach.store(Arc::new(reach(&self.pairs, None)));
         self.tell_reach();
     }
+}
 
-    /// The key of hashes stays for as long as the process; the folder of snapshots is where the next one looks for it.
-    fn leave_key(&self) {
-        if let (None, Some(folder)) = (
-            &self.args.observer.hash_key_file,
-            &self.args.observer.snapshot_dir,
-        ) && let Err(error) = leave_key(self.outputs.hash_key(), folder)
-        {
-            tracing::warn!(
-                "snapshots of this process and the next cannot be compared by partition: {error:#}"
-            );
+impl Read {
+    /// Reads and opens everything, which may take as long as the disk likes.
+    fn of(
+        sources: &Sources,
+        before: &Settings,
+        pairs: &[(Pair, SocketAddr)],
+        tls: &Tls,
+    ) -> anyhow::Result<Self> {
+        let (args, filter, mut settings) = read_proxy(sources)?;
+        let changes = before.compare(&mut settings, FIXED);
+        let news = News::prepare(&args, &filter, &changes, pairs)?;
+        if news.tls.is_none() {
+            // Their names are the same, what is in them may be new.
+            tls.renew();
+        }
+        Ok(Self {
+            args,
+            settings,
+            changes,
+            news,
+        })
+    }
+}
+
+impl Reloading {
+    /// What was read, once something is; nothing is lost if the future is dropped.
+    pub(super) async fn read(&mut self) -> anyhow::Result<Read> {
+        let Some((until, task)) = &mut self.reading else {
+            return std::future::pending().await;
+        };
+        let read = timeout_at(*until, task).await;
+        let Some((_, task)) = self.reading.take() else {
+            return std::future::pending().await;
+        };
+        match read {
+            Ok(read) => read.context("reading has failed")?,
+            Err(_elapsed) => {
+                self.stuck = Some(task);
+                bail!("the files that the settings name were not read within {READING:?}")
+            }
         }
     }
 }

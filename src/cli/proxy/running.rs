@@ -1,14 +1,14 @@
 //! A proxy at work, from its first client to its last window.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, process::ExitCode, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::{
-    net::TcpListener,
+    runtime::Handle,
     sync::mpsc,
-    task::AbortHandle,
+    task::{AbortHandle, JoinHandle, spawn_blocking},
     time::{Instant, Interval, interval, interval_at, sleep_until},
 };
 
@@ -24,9 +24,12 @@ use super::{
     nodes::look_for_nodes,
     opening::{self, Opened},
     reach::Reach,
+    reload::Reloading,
     serving::Serving,
     supervisor,
     topology::{Mode, Pair},
+    watchdog::{self, Watched},
+    writer::{Last, Writer},
 };
 use crate::{
     audit::Audit,
@@ -35,15 +38,14 @@ use crate::{
     cli::{
         limits::Descriptors,
         log::Log,
-        output::Outputs,
         settings::{Settings, Sources},
-        signals::{Asked, Signals},
+        signals::{self, Asked, End, Patience, UNFINISHED},
         tls::Tls,
         window_clock::WindowClock,
     },
     proxy::{Drained, Gate, Proxy, Route, Transparent, Waiting, Workers, topology::Pairing},
-    sink::admin::{self, ListenerState, ListenerStatus, Order, State},
-    window::Window,
+    pulse::{Pulse, Runner},
+    sink::admin::{self, ListenerState, ListenerStatus, Order, SocketFile, State},
 };
 
 /// All that is at work beside the data path, and what it was told.
@@ -57,9 +59,8 @@ pub(super) struct Running {
     pub(super) schema: Option<Schema>,
     pub(super) tls: Tls,
     pub(super) descriptors: Descriptors,
-    pub(super) outputs: Outputs,
-    pub(super) audit: Audit,
-    clock: WindowClock,
+    pub(super) audit: Arc<Audit>,
+    pub(super) writer: Writer,
     pub(super) control: Control,
     pub(super) asking: Asking,
     pub(super) health: Arc<Health>,
@@ -82,10 +83,19 @@ pub(super) struct Running {
     pub(super) has_unopened: bool,
     /// What was last said of traffic that goes around this proxy.
     pub(super) bypass: Option<String>,
-    signals: Signals,
+    signals: mpsc::Receiver<Asked>,
+    /// Of the process, at a deadline, once it is asked for.
+    end: End,
     orders: mpsc::Receiver<Order>,
+    pub(super) reloading: Reloading,
+    /// Looking whether certificates have changed.
+    looking: Option<JoinHandle<()>>,
+    /// Beats each time around the loop.
+    pulse: Pulse,
     /// The admin listener, where a successor has one at the same address.
     admin_of_two: Option<AbortHandle>,
+    /// The file of its socket, which goes when the process ends.
+    _admin_file: Option<SocketFile>,
 }
 
 /// How far the end has come.
@@ -113,28 +123,34 @@ impl Running {
             live,
             schema,
             tls,
-            mut outputs,
+            outputs,
         } = prepared;
         // Before anybody can connect: whoever sees the proxy listen may also stop it.
-        let signals = Signals::listen()?;
+        let (tell, signals) = mpsc::channel(MOST_SIGNALS);
+        // Of many of a kind one is enough, and a deadline needs nobody here.
+        let end = signals::listen(patience(&args), move |asked| {
+            let _ = tell.try_send(asked);
+        })?;
         control::check(&args, &tls).await?;
         let mut listeners = Listeners::open(&args, &mode, inherited)?;
         let listening = listening(&mode, &listeners)?;
         let name = args.observer.name.clone().unwrap_or_else(|| listening.clone());
         let queue = Arc::new(Queue::new(1, Limits::default()));
         let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
+        let key = outputs.hash_key();
         let audit = Audit::start_with(
             Arc::clone(&queue),
             &live,
-            outputs.hash_key(),
+            key,
             &name,
             clock.time(),
             &args.observer.audit_options(),
         )
         .context("no auditor")?;
+        let audit = Arc::new(audit);
         let control = Control::begin(&args, &tls, &live);
         let asking = Asking::begin(&args, &tls, &live, &audit);
-        outputs.begin(&live, &name, clock.time())?;
+        let writer = Writer::start(outputs, &audit, &live, &name, clock)?;
 
         let workers = Workers::for_each_processor().context("no threads for connections")?;
         // One more waits for everything else.
@@ -158,7 +174,18 @@ impl Running {
             }
             None => State::Accepting,
         };
+        let pulse = Pulse::new("control");
+        let mut vital = serving.runners();
+        vital.push(Runner::new("runtime", Handle::current()));
+        let watched = Watched {
+            vital: vec![pulse.clone()],
+            others: audit.pulses().chain([writer.pulse()]).cloned().collect(),
+            runners: vital,
+        };
+        let watch = watchdog::start(watched, supervisor::Watchdog::of_environment())?;
         let health = Arc::new(Health {
+            watch,
+            postponed: Arc::clone(writer.postponed()),
             state: ArcSwap::from_pointee((state, Timestamp::now())),
             settings: ArcSwap::from_pointee(settings.clone()),
             listening,
@@ -184,9 +211,8 @@ impl Running {
             schema,
             tls,
             descriptors,
-            outputs,
             audit,
-            clock,
+            writer,
             control,
             asking,
             health,
@@ -201,40 +227,61 @@ impl Running {
             has_unopened: false,
             bypass: None,
             signals,
+            end,
             orders,
+            reloading: Reloading::default(),
+            looking: None,
+            pulse,
             admin_of_two,
+            _admin_file: listeners.admin_file,
         })
     }
 
     /// Works until everything has ended that was asked to end, and writes the last window.
-    pub(super) async fn until_stopped(mut self) -> anyhow::Result<()> {
+    pub(super) async fn until_stopped(mut self) -> anyhow::Result<ExitCode> {
         if self.until_drained().await? == Drained::CutOff {
             tracing::warn!("some connections were closed with requests in flight");
         }
         // The control connection may still find what the last requests asked for.
-        let passed = self.clock.advance(Timestamp::now(), Instant::now().into_std());
-        let last = self.audit.stop(self.clock.time());
-        let bypass = self.health.bypass();
-        self.outputs.window(watched_for(passed, last), &self.live, bypass);
+        let patience = match self.stop {
+            Stop::AtOnce(_) => GOODBYE,
+            _ => AUDITORS,
+        };
+        let last = self.writer.end(self.health.bypass(), patience).await;
+        match last {
+            Last::Whole => {}
+            Last::Withheld => {
+                tracing::error!("an auditor is stuck: what it has counted is not in the last window")
+            }
+            Last::Unwritten => {
+                tracing::error!("report, snapshot-dir: writing takes too long, the last window is lost")
+            }
+        }
         self.control.end(&self.live).await;
         tracing::info!("stopped");
-        Ok(())
+        Ok(match last {
+            Last::Whole => ExitCode::SUCCESS,
+            Last::Withheld | Last::Unwritten => ExitCode::from(UNFINISHED),
+        })
     }
 
     async fn until_drained(&mut self) -> anyhow::Result<Drained> {
         let mut look = interval(LOOK_FOR_CERTIFICATES);
         let mut again = interval(OPEN_AGAIN);
+        let mut beats = interval(BEAT);
         loop {
+            self.pulse.beat();
             tokio::select! {
-                asked = self.signals.next() => match asked {
+                Some(asked) = self.signals.recv() => match asked {
                     Asked::Stop(name) => self.stop_by(name),
-                    Asked::Reload => {
-                        // What comes of it is in the log.
-                        let _ = self.reload().await;
-                    }
+                    // What comes of it is in the log.
+                    Asked::Reload => self.begin_reload(None),
+                    Asked::Nothing(signal) => tracing::info!(signal, "this signal means nothing to cqlens"),
                 },
-                Some(order) = self.orders.recv() => self.carry_out(order).await,
-                _ = look.tick() => self.tls.look(),
+                Some(order) = self.orders.recv() => self.carry_out(order),
+                read = self.reloading.read() => self.end_reload(read).await,
+                _ = beats.tick() => {}
+                _ = look.tick() => self.look_for_certificates(),
                 _ = self.windows.tick() => self.end_window(),
                 () = due(self.stop) => match self.stop {
                     Stop::AtOnce(_) => return Ok(Drained::CutOff),
@@ -248,12 +295,21 @@ impl Running {
     }
 
     fn end_window(&mut self) {
-        let passed = self.clock.advance(Timestamp::now(), Instant::now().into_std());
-        let window = self.audit.take_window(self.clock.time());
-        let bypass = self.health.bypass();
-        self.outputs
-            .window(watched_for(passed, window), &self.live, bypass);
+        self.writer.window(self.health.bypass());
         self.tell_reach();
+    }
+
+    /// Reads certificates again if they have changed; where the last look is not over, their disk does not answer.
+    fn look_for_certificates(&mut self) {
+        if self.looking.as_ref().is_none_or(JoinHandle::is_finished) {
+            let tls = self.tls.clone();
+            self.looking = Some(spawn_blocking(move || tls.look()));
+        }
+    }
+
+    /// How long the end may take is a matter of settings, too.
+    pub(super) fn allow_end(&self) {
+        self.end.allow(patience(&self.args));
     }
 
     /// Lets in as many clients as there is room for beside the listeners that there are now.
@@ -266,16 +322,15 @@ impl Running {
         self.serving.listening().count()
     }
 
-    async fn carry_out(&mut self, order: Order) {
+    fn carry_out(&mut self, order: Order) {
         match order {
             // Unlike a second signal, an order that is given again (by a script that tries again, say) asks for no haste.
-            Order::Drain if self.stop == Stop::No => self.stop_by("the admin listener"),
-            Order::Drain => {}
-            Order::Reload(answer) => {
-                let reloaded = self.reload().await;
-                // Whoever asked may have gone.
-                let _ = answer.send(reloaded.map_err(|error| format!("{error:#}")));
+            Order::Drain if self.stop == Stop::No => {
+                self.end.ask();
+                self.stop_by("the admin listener");
             }
+            Order::Drain => {}
+            Order::Reload(answer) => self.begin_reload(Some(answer)),
         }
     }
 
@@ -313,7 +368,7 @@ impl Running {
 
 /// Begins to answer operators, where they have a listener; what they order comes out of the channel.
 fn serve_admin(
-    listener: Option<TcpListener>,
+    listener: Option<admin::Listener>,
     health: &Arc<Health>,
 ) -> (Option<AbortHandle>, mpsc::Receiver<Order>) {
     let (give_order, orders) = mpsc::channel(MOST_ORDERS);
@@ -370,11 +425,11 @@ pub(super) fn route(args: &Args, tls: &Tls, upstream: &str, topology: Option<Pai
     }
 }
 
-/// How long a window was is told by a clock that nobody sets.
-fn watched_for(passed: Duration, window: Window) -> Window {
-    Window {
-        observed_seconds: passed.as_secs_f64(),
-        ..window
+/// How long the end may take, whatever the process is stuck in.
+fn patience(args: &Args) -> Patience {
+    Patience {
+        first: args.drain_delay + args.grace + BEYOND_GRACE,
+        again: AT_ONCE,
     }
 }
 
@@ -400,4 +455,19 @@ const OPEN_AGAIN: Duration = Duration::from_secs(1);
 /// Clients whose connection ends at once have so long to hear of it.
 const GOODBYE: Duration = Duration::from_secs(1);
 
+/// What waits for auditors when all connections have ended is counted by then, or left out.
+const AUDITORS: Duration = Duration::from_secs(6);
+
+/// For [`AUDITORS`], and for what is being written before and after that: the process ends at the latest so long after `--drain-delay` and `--grace`.
+const BEYOND_GRACE: Duration = Duration::from_secs(15);
+
+/// For [`GOODBYE`], twice, and for the last report: who asks twice waits no longer.
+const AT_ONCE: Duration = Duration::from_secs(4);
+
+/// How often the loop shows that it goes around, where there is nothing else to do.
+const BEAT: Duration = Duration::from_millis(500);
+
 const MOST_ORDERS: usize = 4;
+
+/// More signals than anybody sends before the loop has come around.
+const MOST_SIGNALS: usize = 16;

@@ -6,7 +6,10 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use crate::proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Waiting, Workers};
+use crate::{
+    proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Waiting, Workers},
+    pulse::Runner,
+};
 
 /// All listeners of a process. Dropping it does not end them gently; see [`Serving::drain`].
 pub(super) struct Serving {
@@ -54,6 +57,11 @@ impl Serving {
     /// Listeners that are opened from now on lead to wherever clients were going.
     pub(super) fn redirect(&mut self, transparent: &Arc<Transparent>) {
         self.proxy = self.proxy.clone().transparent(transparent);
+    }
+
+    /// The threads that connections live on, for whoever watches them.
+    pub(super) fn runners(&self) -> Vec<Runner> {
+        self.workers.runners()
     }
 
     /// Where clients are accepted.

@@ -1,5 +1,7 @@
 //! What the service manager is told (`NOTIFY_SOCKET`, as systemd has it); nothing where there is none.
 
+use std::time::Duration;
+
 use sd_notify::NotifyState;
 
 /// Clients are accepted from now on, or again with new settings.
@@ -19,6 +21,25 @@ pub(super) fn reloading() {
 /// This process is about to end.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);
+}
+
+/// The service manager's watchdog (`WatchdogSec=`), which ends a process that does not pat it in time.
+pub(super) struct Watchdog {
+    /// How often it is patted: twice in the time that it grants.
+    pub(super) every: Duration,
+}
+
+impl Watchdog {
+    /// The one that waits for this process, if there is one.
+    pub(super) fn of_environment() -> Option<Self> {
+        let patience = sd_notify::watchdog_enabled()?;
+        Some(Self { every: patience / 2 })
+    }
+
+    /// This process is well.
+    pub(super) fn pat(&self) {
+        tell(&[NotifyState::Watchdog]);
+    }
 }
 
 fn tell(state: &[NotifyState<'_>]) {

@@ -13,11 +13,10 @@ use std::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 
 use anyhow::Context;
-use tokio::runtime::Runtime;
-
 pub(super) use args::Args;
 use running::Running;
 
@@ -25,7 +24,7 @@ use super::{
     output::{Outputs, hash_key},
     schema_file,
     settings::Settings,
-    signals::{Asked, Signals},
+    signals::{self, Asked, Patience},
 };
 use crate::{
     catalog::Live,
@@ -57,7 +56,14 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
         .enable_all()
         .build()
         .context("no runtime")?;
-    let stop = stop_flag(&runtime)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let end = signals::listen(PATIENCE, move |asked| {
+        // There is nothing that is read again.
+        if let Asked::Stop(_) = asked {
+            flag.store(true, Ordering::Relaxed);
+        }
+    })?;
     let captures = Captures::open(
         &args.captures,
         Options {
@@ -66,6 +72,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
         },
     )?;
     let report = Running::start(args, captures, live, outputs, &runtime, stop)?.until_end()?;
+    end.done();
     // A thread that waits for standard input is not waited for.
     runtime.shutdown_background();
     if observer.report.is_none() && observer.snapshot_dir.is_none() {
@@ -78,34 +85,12 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     })
 }
 
-/// Set by the first signal; the second one ends the process as it is.
-fn stop_flag(runtime: &Runtime) -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut signals = {
-        let _entered = runtime.enter();
-        Signals::listen()?
-    };
-    let flag = Arc::clone(&stop);
-    runtime.spawn(async move {
-        loop {
-            match signals.next().await {
-                Asked::Stop(signal) if flag.swap(true, Ordering::Relaxed) => {
-                    tracing::warn!(signal, "stopping at once, without a report");
-                    std::process::exit(STOPPED_AT_ONCE);
-                }
-                Asked::Stop(signal) => {
-                    tracing::info!(signal, "stopping: the report is over what was read so far")
-                }
-                // There is nothing that is read again.
-                Asked::Reload => {}
-            }
-        }
-    });
-    Ok(stop)
-}
-
-/// What shells say of a process that SIGINT has ended.
-const STOPPED_AT_ONCE: i32 = 130;
+/// The first signal ends reading, and the report is over what was read until then; one that cannot be written by then is lost. The second
+/// one ends the process as it is.
+const PATIENCE: Patience = Patience {
+    first: Duration::from_secs(15),
+    again: Duration::ZERO,
+};
 
 fn print(report: &Report) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());

@@ -251,10 +251,13 @@ impl<'a> Running<'a> {
     }
 
     fn end(mut self) -> anyhow::Result<Report> {
+        if self.stop.load(Ordering::Relaxed) {
+            tracing::info!("stopping: the report is over what was read so far");
+        }
         self.flows.end();
         self.bar.end();
         let end = self.now.max(self.window.start);
-        let last = self.audit_end(end);
+        let last = self.audit.stop(end.timestamp());
         let mut last = self.told(last, end);
         let of_all = notices::of_all(
             self.args,
@@ -270,10 +273,6 @@ impl<'a> Running<'a> {
             control.abort();
         }
         self.outputs.report(&self.live).context("no report")
-    }
-
-    fn audit_end(&mut self, end: Moment) -> Window {
-        self.audit.end(end.timestamp())
     }
 }
 

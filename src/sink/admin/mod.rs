@@ -2,28 +2,34 @@
 //!
 //! | request | answer |
 //! | --- | --- |
-//! | `GET /livez` | 200 as long as the process answers at all |
-//! | `GET /readyz` | 200 while clients are accepted, 503 before (no node is known yet) and once cqlens is told to stop; either way [`Status`] as JSON |
+//! | `GET /livez` | 200 as long as the threads of the data path and of the control loop make progress, else 503. Not of the audit: \
+//!   the data path never waits for it, and a restart would end connections that nothing is wrong with |
+//! | `GET /readyz` | 200 while clients are accepted, 503 before (no node is known yet) and once cqlens is told to stop; to operators with [`Status`] as JSON, to others with its state alone |
 //! | `GET /config` | the settings as TOML, without passwords |
 //! | `POST /reload` | reads the settings again: 200 with what has changed, 422 with what is wrong |
 //! | `POST /drain` | 202; clients are no longer accepted, requests in flight end, the process ends |
 //!
-//! Nobody has to say who they are, so only probes are answered to everybody: the others are refused with 403 unless they come from
-//! this machine, and not out of a web page. The listener may be hostile ground: sizes, times and connections are bounded
+//! Nobody has to say who they are, so only probes are answered to everybody: the others are for operators. An operator asks from this
+//! machine, not out of a web page, and asks this machine by its address or as `localhost`: a page of another name that resolves to it
+//! is refused, too. Or he asks over a Unix socket, which its permissions guard. The listener may be hostile ground: sizes, times and connections are bounded
 //! (`server`). What is asked is answered from counters; only an order waits for whoever carries it out, and nothing here is
 //! in the way of the data path.
 
 mod routes;
 mod server;
+mod socket;
 
 use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
-pub use server::serve;
+pub use server::{Listener, serve};
+pub use socket::{SocketFile, listen};
 
 /// What the admin listener knows of the process that it is part of.
 pub struct Admin {
+    /// Whether the threads that serve clients and operators make progress.
+    pub is_alive: Box<dyn Fn() -> bool + Send + Sync>,
     /// How the process is, now.
     pub status: Box<dyn Fn() -> Status + Send + Sync>,
     /// Its settings as TOML, without secrets.
@@ -89,6 +95,19 @@ pub struct Status {
     pub schema_known: bool,
     /// How the audit keeps up.
     pub audit: AuditStatus,
+    /// Whether each thread that is watched makes progress.
+    pub threads: Vec<ThreadStatus>,
+}
+
+/// Whether a thread makes progress.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ThreadStatus {
+    /// Its name: `audit-0`, `writer`, `wire-0`, `control`.
+    pub thread: String,
+    /// How long it has made none, though it had something to do.
+    pub silent_seconds: u64,
+    /// Whether that is so long that it is taken to be stuck.
+    pub stuck: bool,
 }
 
 /// One of several listeners.
@@ -150,4 +169,6 @@ pub struct AuditStatus {
     pub waiting_bytes: usize,
     /// Bytes that were left out since the current window began.
     pub dropped_bytes: u64,
+    /// Windows that were longer than they were to be, because those before them could not be written in time.
+    pub postponed_windows: u64,
 }

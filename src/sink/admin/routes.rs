@@ -1,11 +1,15 @@
 //! What is asked and what is answered.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::{
     Extension, Json, Router,
     extract::{Request, State as Shared},
-    http::{StatusCode, header},
+    http::{HeaderMap, HeaderValue, StatusCode, header, uri::Authority},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -17,7 +21,50 @@ use super::{Admin, Order, State};
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Peer(pub(super) SocketAddr);
+pub(super) enum Peer {
+    Tcp {
+        from: SocketAddr,
+        /// The address of this machine that was connected to.
+        to: SocketAddr,
+    },
+    Unix,
+}
+
+impl Peer {
+    /// Whether a request with these headers comes from an operator.
+    ///
+    /// # Errors
+    /// Why not. Browsers say where a page is from whenever it sends more than a GET, or asks another site; a page whose name was made
+    /// to resolve to this machine says that name.
+    fn check(self, headers: &HeaderMap) -> Result<(), (StatusCode, &'static str)> {
+        let Self::Tcp { from, to } = self else {
+            return Ok(());
+        };
+        if !from.ip().to_canonical().is_loopback() || headers.contains_key(header::ORIGIN) {
+            let why = "only from the machine that cqlens runs on, and from no web page\n";
+            return Err((StatusCode::FORBIDDEN, why));
+        }
+        let mut hosts = headers.get_all(header::HOST).iter();
+        if !hosts.all(|host| names(host, to.ip())) {
+            let why = "Host: only localhost, or the address that was connected to\n";
+            return Err((StatusCode::MISDIRECTED_REQUEST, why));
+        }
+        Ok(())
+    }
+}
+
+/// Whether `host` can name nothing but this machine: `address` is its own.
+fn names(host: &HeaderValue, address: IpAddr) -> bool {
+    let authority = host.to_str().ok().and_then(|host| host.parse::<Authority>().ok());
+    authority.is_some_and(|authority| {
+        let host = authority.host();
+        let literal = host.trim_start_matches('[').trim_end_matches(']');
+        match literal.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+            Ok(ip) => ip.is_loopback() || ip == address.to_canonical(),
+            Err(_) => host.eq_ignore_ascii_case("localhost"),
+        }
+    })
+}
 
 /// All routes; [`Peer`] must be among a request's extensions.
 pub(super) fn routes(admin: Arc<Admin>) -> Router {
@@ -25,21 +72,39 @@ pub(super) fn routes(admin: Arc<Admin>) -> Router {
         .route("/config", get(config))
         .route("/reload", post(reload))
         .route("/drain", post(drain))
-        .route_layer(middleware::from_fn(from_this_machine));
+        .route_layer(middleware::from_fn(only_operators));
     Router::new()
-        .route("/livez", get(async || "alive\n"))
+        .route("/livez", get(livez))
         .route("/readyz", get(readyz))
         .merge(for_operators)
         .with_state(admin)
 }
 
-async fn readyz(Shared(admin): Shared<Arc<Admin>>) -> Response {
+async fn livez(Shared(admin): Shared<Arc<Admin>>) -> Response {
+    match (admin.is_alive)() {
+        true => "alive\n".into_response(),
+        false => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "stuck, see /readyz and the log\n",
+        )
+            .into_response(),
+    }
+}
+
+async fn readyz(
+    Shared(admin): Shared<Arc<Admin>>,
+    Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
+) -> Response {
     let status = (admin.status)();
     let code = match status.state {
         State::Accepting => StatusCode::OK,
         State::Waiting | State::Draining => StatusCode::SERVICE_UNAVAILABLE,
     };
-    (code, Json(status)).into_response()
+    match peer.check(&headers) {
+        Ok(()) => (code, Json(status)).into_response(),
+        Err(_) => (code, Json(json!({ "state": status.state }))).into_response(),
+    }
 }
 
 async fn config(Shared(admin): Shared<Arc<Admin>>) -> Response {
@@ -78,19 +143,19 @@ fn busy() -> Response {
 /// Files of certificates may be on slow disks.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Refuses what comes from elsewhere, or out of a web page that a browser on this machine shows: browsers say where a page is
-/// from whenever it sends more than a GET, or asks another site.
-async fn from_this_machine(Extension(Peer(peer)): Extension<Peer>, request: Request, next: Next) -> Response {
-    let is_local = peer.ip().to_canonical().is_loopback();
-    if is_local && !request.headers().contains_key(header::ORIGIN) {
-        return next.run(request).await;
+async fn only_operators(Extension(peer): Extension<Peer>, request: Request, next: Next) -> Response {
+    match peer.check(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err((code, why)) => {
+            tracing::warn!(
+                ?peer,
+                path = request.uri().path(),
+                code = code.as_u16(),
+                "refused on the admin listener"
+            );
+            (code, why).into_response()
+        }
     }
-    tracing::warn!(%peer, path = request.uri().path(), "refused on the admin listener");
-    (
-        StatusCode::FORBIDDEN,
-        "only from the machine that cqlens runs on, and from no web page\n",
-    )
-        .into_response()
 }
 
 #[cfg(test)]
@@ -119,24 +184,41 @@ mod tests {
             control_connection_error: None,
             schema_known: false,
             audit: AuditStatus::default(),
+            threads: Vec::new(),
         }
     }
 
-    /// What is answered to `peer`, and whether an order came of it.
-    async fn answered(peer: &str, method: &str, path: &str) -> (u16, bool) {
+    /// What is answered to `from`, who asks for `path` at `host`: the code, the text, and whether an order came of it.
+    async fn asked(peer: Peer, host: &str, method: &str, path: &str) -> (u16, String, bool) {
         let (orders, mut given) = mpsc::channel(1);
         let admin = Admin {
+            is_alive: Box::new(|| true),
             status: Box::new(status),
             settings: Box::new(String::new),
             orders,
         };
-        let routes = routes(Arc::new(admin)).layer(Extension(Peer(peer.parse().unwrap())));
-        let request = Request::builder().method(method).uri(path).body(Body::empty());
+        let routes = routes(Arc::new(admin)).layer(Extension(peer));
+        let request = Request::builder().method(method).uri(path).header("Host", host);
         let response = TowerToHyperService::new(routes)
-            .call(request.unwrap())
+            .call(request.body(Body::empty()).unwrap())
             .await
             .unwrap();
-        (response.status().as_u16(), given.try_recv().is_ok())
+        let code = response.status().as_u16();
+        let body = axum::body::to_bytes(response.into_body(), 1 << 16).await.unwrap();
+        let body = String::from_utf8(body.to_vec()).unwrap();
+        (code, body, given.try_recv().is_ok())
+    }
+
+    fn tcp(from: &str) -> Peer {
+        Peer::Tcp {
+            from: from.parse().unwrap(),
+            to: "127.0.0.2:9143".parse().unwrap(),
+        }
+    }
+
+    async fn answered(from: &str, method: &str, path: &str) -> (u16, bool) {
+        let (code, _, is_order) = asked(tcp(from), "localhost", method, path).await;
+        (code, is_order)
     }
 
     #[tokio::test]
@@ -156,5 +238,48 @@ mod tests {
             assert_eq!(answered(peer, "GET", "/config").await, (200, false));
             assert_eq!(answered(peer, "POST", "/drain").await, (202, true));
         }
+    }
+
+    #[tokio::test]
+    async fn details_are_for_operators() {
+        let (code, own, _) = asked(tcp("127.0.0.1:50000"), "localhost:9143", "GET", "/readyz").await;
+        assert!(code == 200 && own.contains("db:9042"), "{own}");
+        for (from, host) in [
+            ("192.0.2.1:50000", "localhost"),
+            ("127.0.0.1:50000", "evil.example"),
+        ] {
+            let (code, others, _) = asked(tcp(from), host, "GET", "/readyz").await;
+            assert_eq!((code, others.as_str()), (200, r#"{"state":"accepting"}"#));
+        }
+    }
+
+    #[tokio::test]
+    async fn only_a_host_that_is_this_machine_by_address_is_answered() {
+        let own = tcp("127.0.0.1:50000");
+        for host in [
+            "localhost",
+            "LOCALHOST:9143",
+            "127.0.0.1:9143",
+            "127.9.9.9",
+            "127.0.0.2:9143",
+            "[::1]:9143",
+        ] {
+            assert_eq!(asked(own, host, "GET", "/config").await.0, 200, "{host}");
+        }
+        for host in [
+            "evil.example",
+            "localhost.evil.example:9143",
+            "127.0.0.1.evil.example",
+            "192.0.2.1",
+            "10.0.0.1:9143",
+            "",
+            "localhost@evil.example",
+            "[::2]",
+        ] {
+            let (code, _, is_order) = asked(own, host, "POST", "/drain").await;
+            assert_eq!((code, is_order), (421, false), "{host}");
+            assert_eq!(asked(own, host, "GET", "/livez").await.0, 200, "{host}");
+        }
+        assert_eq!(asked(Peer::Unix, "whatever", "POST", "/drain").await.0, 202);
     }
 }
