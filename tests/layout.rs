@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink",
-            "node", "number", "proto",
+            "node", "number", "memory", "proto",
         ],
     ),
     // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.
@@ -33,15 +33,20 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sniff", &["capture", "proto"]),
     ("tls", &["timers"]),
     ("timers", &[]),
-    ("capture", &["proto"]),
-    ("catalog", &["tls", "proto"]),
-    ("audit", &["window", "catalog", "capture", "proto"]),
+    // Counters of bytes, for whoever keeps any.
+    ("memory", &[]),
+    ("capture", &["memory", "proto"]),
+    ("catalog", &["tls", "memory", "proto"]),
+    ("audit", &["window", "catalog", "capture", "memory", "proto"]),
     ("window", &[]),
     // Rules see windows, never traffic.
     // They read a template again only to write the CQL that would serve it.
     ("rules", &["window", "catalog", "number", "proto::cql"]),
     ("report", &["rules", "window", "catalog", "number"]),
-    ("sink", &["report", "rules", "window", "catalog", "number"]),
+    (
+        "sink",
+        &["report", "rules", "window", "catalog", "number", "memory"],
+    ),
     // The stand-in server owns partitions by the same tokens as a real one.
     ("node", &["proto", "catalog"]),
     ("number", &[]),

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     capture::{Capture, ConnectionId, Moment, Queue},
     catalog::Live,
+    memory::Use,
 };
 
 /// How long an auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many requests at a time, with what
@@ -82,7 +83,7 @@ impl Auditor {
             window,
             connections: FxHashMap::default(),
             counter: Counter::new(Arc::clone(live), key, options.watch.clone()),
-            budget: Budget::default(),
+            budget: Budget::of(live.memory().part(Use::Connections)),
             shown: options.client_addresses,
             at_hand: None,
             ended: 0,

@@ -67,6 +67,7 @@ pub use told::Told;
 use crate::{
     capture::{Dropped, Queue},
     catalog::Live,
+    memory::Memory,
     window::Window,
 };
 
@@ -118,6 +119,7 @@ pub struct Audit {
     threads: Vec<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
     source: String,
+    memory: Memory,
 }
 
 impl Audit {
@@ -154,6 +156,7 @@ impl Audit {
             threads: Vec::new(),
             stop,
             source: source.to_owned(),
+            memory: live.memory().clone(),
         };
         for line in 0..audit.queue.auditors() {
             let window = Arc::new(Mutex::new(Filling::new(now, source)));
@@ -197,6 +200,9 @@ impl Audit {
             .map(|window| lock(window).take(now, &self.source));
         let mut window = merge(taken).unwrap_or_else(|| Window::new(now, &self.source));
         count_dropped(&mut window, self.queue.take_dropped());
+        for (part, count) in self.memory.take_evicted() {
+            *window.coverage.evicted.entry(part).or_default() += count;
+        }
         window.close(now);
         window
     }

@@ -10,6 +10,7 @@ use super::{super::settings::Settings, reach::Reach};
 use crate::{
     capture::Queue,
     catalog::Live,
+    memory::Use,
     proxy::Gate,
     sink::admin::{Admin, AuditStatus, ControlConnection, ListenerStatus, Order, State, Status},
 };
@@ -48,6 +49,8 @@ impl Health {
     fn status(&self) -> Status {
         let (state, since) = **self.state.load();
         let backlog = self.queue.backlog();
+        let memory = self.live.memory();
+        memory.part(Use::Queue).set(backlog.bytes);
         Status {
             state,
             since,
@@ -69,6 +72,7 @@ impl Health {
                 waiting_bytes: backlog.bytes,
                 dropped_bytes: backlog.dropped_bytes,
             },
+            memory: memory.status(),
         }
     }
 }

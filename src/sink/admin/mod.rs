@@ -20,6 +20,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::memory::MemoryStatus;
+
 pub use server::serve;
 
 /// What the admin listener knows of the process that it is part of.
@@ -89,6 +91,8 @@ pub struct Status {
     pub schema_known: bool,
     /// How the audit keeps up.
     pub audit: AuditStatus,
+    /// How much memory is in use.
+    pub memory: MemoryStatus,
 }
 
 /// One of several listeners.

@@ -119,6 +119,7 @@ mod tests {
             control_connection_error: None,
             schema_known: false,
             audit: AuditStatus::default(),
+            memory: crate::memory::Memory::default().status(),
         }
     }
 
