@@ -265,16 +265,16 @@ mod tests {
         assert!(statements.get(b"short").is_some() && statements.get(b"long").is_none());
         assert_eq!(part.evicted(), 1);
         // What a server says of markers counts as well.
-        let nested = (0..10_000).fold(CqlType::Int, |of, _| CqlType::Tuple(vec![of, CqlType::Int]));
+        let wide = CqlType::Tuple(vec![CqlType::Int; 10_000]);
         let markers = Markers {
-            columns: vec![("a".to_owned(), nested)],
+            columns: vec![("a".to_owned(), wide)],
             ..Markers::default()
         };
         let statement = PreparedStatement {
             markers: Some(markers),
             ..PreparedStatement::from_text("SELECT".to_owned(), None)
         };
-        statements.insert(b"nested", statement);
-        assert!(statements.get(b"nested").is_none());
+        statements.insert(b"wide", statement);
+        assert!(statements.get(b"wide").is_none());
     }
 }

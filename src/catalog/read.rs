@@ -82,10 +82,12 @@ impl Reading {
         row: impl Fn(&Record) -> T,
     ) -> Result<Vec<T>, ClientError> {
         let cql = format!("SELECT * FROM system_schema.{table}");
-        let records = client.records_that_fit(&cql).await?;
+        let records = client
+            .records_that_fit(&cql, Record::content_weight, |record| row(&record))
+            .await?;
         self.is_cut |= !records.is_whole;
         self.kept.push(records.kept);
-        Ok(records.rows.iter().map(row).collect())
+        Ok(records.rows)
     }
 }
 

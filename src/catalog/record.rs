@@ -18,10 +18,10 @@ const PAGE_SIZE: i32 = 200;
 /// Pages that are read of one table at the most: a bound on how long a damaged or hostile server can keep us busy.
 const MAX_PAGES: usize = 5_000;
 
-/// Rows that were read, and the memory that they count in for as long as they are kept.
+/// What was made of the rows that were read, and the memory that it counts in for as long as it is kept.
 #[derive(Debug)]
-pub(super) struct Records {
-    pub(super) rows: Vec<Record>,
+pub(super) struct Records<T> {
+    pub(super) rows: Vec<T>,
     /// Whether there was room for all of them.
     pub(super) is_whole: bool,
     pub(super) kept: Kept,
@@ -59,18 +59,23 @@ impl Client {
     /// # Errors
     /// The connection's and the server's, cells that are no values of their columns, and rows that there is no room for.
     pub(super) async fn records(&mut self, cql: &str) -> Result<Vec<Record>, ClientError> {
-        let records = self.records_that_fit(cql).await?;
+        let records = self.records_that_fit(cql, Record::weight, |record| record).await?;
         match records.is_whole {
             true => Ok(records.rows),
             false => Err(self.too_large()),
         }
     }
 
-    /// The same, or as many of the rows as there is room for.
+    /// What `make` makes of each row, which takes up `weight`, or of as many rows as there is room for.
     ///
     /// # Errors
     /// The connection's and the server's, and cells that are no values of their columns.
-    pub(super) async fn records_that_fit(&mut self, cql: &str) -> Result<Records, ClientError> {
+    pub(super) async fn records_that_fit<T>(
+        &mut self,
+        cql: &str,
+        weight: impl Fn(&Record) -> usize,
+        make: impl Fn(Record) -> T,
+    ) -> Result<Records<T>, ClientError> {
         let mut records = Records {
             rows: Vec::new(),
             is_whole: true,
@@ -80,9 +85,9 @@ impl Client {
             },
         };
         self.each_record(cql, |record| {
-            records.is_whole = records.kept.take(record.weight());
+            records.is_whole = records.kept.take(weight(&record));
             if records.is_whole {
-                records.rows.push(record);
+                records.rows.push(make(record));
             }
             records.is_whole
         })
@@ -139,10 +144,17 @@ impl Record {
 
     /// What it takes up, about.
     pub(super) fn weight(&self) -> usize {
-        const EACH: usize = 64;
+        const ROW: usize = 512;
+        const CELL: usize = 96;
         let cells = self.0.iter();
-        let cells = cells.map(|(name, value)| EACH + name.len() + value_weight(value));
-        EACH + cells.sum::<usize>()
+        let cells = cells.map(|(name, value)| CELL + name.len() + value_weight(value));
+        ROW + cells.sum::<usize>()
+    }
+
+    /// What its values take up without the names of their columns, about.
+    pub(super) fn content_weight(&self) -> usize {
+        const EACH: usize = 64;
+        EACH + self.0.values().map(|value| EACH + value_weight(value)).sum::<usize>()
     }
 
     /// Whether there is such a column.

@@ -27,6 +27,7 @@ mod disk;
 mod ends;
 mod hostile;
 mod leaks;
+mod memory;
 mod mutator;
 mod nodes;
 mod overload;

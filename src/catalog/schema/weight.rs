@@ -7,6 +7,12 @@ use super::{DataType, Index, Keyspace, OptionValue, Schema, Table, UserType};
 /// An entry of a map, or an element of a list, beside what it points to.
 const EACH: usize = 64;
 
+/// A table, in a map that is filled by halves.
+const TABLE: usize = 640;
+
+/// A map with anything in it.
+const MAP: usize = 640;
+
 impl Schema {
     /// Leaves out tables, types and keyspaces, the last ones by name, beyond so many bytes. What stays takes up how many bytes, and how
     /// much was left out.
@@ -50,12 +56,12 @@ impl Table {
         let options = options.map(|(name, value)| EACH + name.len() + value.weight());
         let view = self.view.iter();
         let view = view.map(|view| EACH + view.base.len() + view.where_clause.len());
-        4 * EACH
+        TABLE
             + self.keyspace.len()
             + 2 * self.name.len()
             + columns.sum::<usize>()
-            + self.indexes.values().map(Index::weight).sum::<usize>()
-            + options.sum::<usize>()
+            + at_least_a_map(self.indexes.values().map(Index::weight).sum())
+            + at_least_a_map(options.sum())
             + view.sum::<usize>()
     }
 }
@@ -98,9 +104,16 @@ impl DataType {
 }
 
 fn map_weight(map: &BTreeMap<String, String>) -> usize {
-    map.iter()
-        .map(|(key, value)| EACH + key.len() + value.len())
-        .sum()
+    let entries = map.iter().map(|(key, value)| EACH + key.len() + value.len());
+    at_least_a_map(entries.sum())
+}
+
+/// The weight of a map's entries with that of the map, if there are any.
+fn at_least_a_map(entries: usize) -> usize {
+    match entries {
+        0 => 0,
+        entries => MAP + entries,
+    }
 }
 
 #[cfg(test)]
