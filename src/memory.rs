@@ -86,6 +86,11 @@ impl Memory {
         self.parts[of as usize].clone()
     }
 
+    /// The longest statement that is parsed, in bytes: while it is, it takes up to 150 times as many.
+    pub fn longest_statement(&self) -> usize {
+        self.budget / 512
+    }
+
     /// What was evicted or left out since the last call, by the name of the part; parts without any are left out.
     pub fn take_evicted(&self) -> BTreeMap<String, u64> {
         let evicted = self

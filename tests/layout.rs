@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     // A capture's reader tells from whole messages where it is, where bytes are missing.
-    ("sniff", &["capture", "proto"]),
+    ("sniff", &["capture", "memory", "proto"]),
     ("tls", &["timers"]),
     ("timers", &[]),
     // Counters of bytes, for whoever keeps any.

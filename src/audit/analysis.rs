@@ -50,6 +50,11 @@ pub(super) struct Analysis {
 }
 
 impl Analysis {
+    /// What it takes up, about.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
+    }
+
     /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of them.
     #[inline]
     pub(super) fn touches_partitions(&self) -> bool {
@@ -303,7 +308,7 @@ impl Analyses {
         {
             return Arc::clone(&known.analysis);
         }
-        let analysis = Arc::new(Analysis::of(text, keyspace, None, &self.live));
+        let analysis = Arc::new(self.analyse(text, keyspace, None));
         if text.len() <= MAX_TEXT_LEN {
             let known = KnownText {
                 keyspace: keyspace.map(Box::from),
@@ -348,12 +353,7 @@ impl Analyses {
         let Some(statement) = self.live.prepared.get(id) else {
             return Arc::clone(&self.unknown_prepared);
         };
-        let analysis = Analysis::of(
-            &statement.cql,
-            statement.keyspace.as_deref(),
-            Some(&statement),
-            &self.live,
-        );
+        let analysis = self.analyse(&statement.cql, statement.keyspace.as_deref(), Some(&statement));
         let analysis = Arc::new(analysis);
         if statement.cql.len() > MAX_PREPARED_LEN {
             return analysis;
@@ -363,6 +363,15 @@ impl Analyses {
             self.give_back(weight);
         }
         analysis
+    }
+
+    /// Analyses a text, unless there is no room for parsing it.
+    fn analyse(&self, text: &str, keyspace: Option<&str>, prepared: Option<&PreparedStatement>) -> Analysis {
+        if text.len() > self.live.memory().longest_statement() {
+            self.memory.count_evicted(1);
+            return Analysis::unparsed(text);
+        }
+        Analysis::of(text, keyspace, prepared, &self.live)
     }
 
     /// Asks the control connection for the statements of `request` that the server has executed and that are not known.
@@ -662,5 +671,20 @@ mod tests {
         let room = part.limit() + prepared.limit() + (12 << 20);
         assert!(taken.bytes_max <= room as u64, "{} of {room}", taken.bytes_max);
         assert_eq!(part.used(), 0, "all is given back at the end");
+    }
+
+    #[test]
+    fn a_statement_that_there_is_no_room_to_parse_is_unparsed() {
+        let memory = Memory::of(64 << 20);
+        let mut analyses = Analyses::new(live(memory.clone()));
+        let text = |length: usize| format!("SELECT {} FROM k.t", vec!["f(c)"; length / 5].join(","));
+        let longest = memory.longest_statement();
+        let taken = allocation_counter::measure(|| {
+            assert!(!analyses.of_text(&text(longest - 100), None).unparsed);
+            assert!(analyses.of_text(&text(longest + 100), None).unparsed);
+            assert!(analyses.of_text(&text(100 * longest), None).unparsed);
+        });
+        let room = 160 * longest + 2 * 100 * longest;
+        assert!(taken.bytes_max <= room as u64, "{} of {room}", taken.bytes_max);
     }
 }

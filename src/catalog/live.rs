@@ -196,6 +196,10 @@ impl Live {
         if left_out > 0 {
             self.schema_bytes.count_evicted();
             self.cut(true);
+            // What was new may be what was left out.
+            if *self.schema() == schema {
+                return;
+            }
         }
         self.schema_bytes.set(bytes);
         self.schema.store(Arc::new(schema));
@@ -331,6 +335,10 @@ impl Live {
     pub fn apply(&self, cql: &str, keyspace: Option<&str>) {
         self.seen().forget_tables();
         let mut definitions = self.definitions();
+        if cql.len() > self.memory.longest_statement() {
+            definitions.bytes.count_evicted();
+            return;
+        }
         definitions.add(cql, keyspace);
         let mut schema = Schema::clone(&self.schema.load());
         match define(&mut schema, cql, keyspace) {

@@ -59,7 +59,9 @@ impl Client {
     /// # Errors
     /// The connection's and the server's, cells that are no values of their columns, and rows that there is no room for.
     pub(super) async fn records(&mut self, cql: &str) -> Result<Vec<Record>, ClientError> {
-        let records = self.records_that_fit(cql, Record::weight, |record| record).await?;
+        let records = self
+            .records_that_fit(cql, Record::weight, |record| record)
+            .await?;
         match records.is_whole {
             true => Ok(records.rows),
             false => Err(self.too_large()),
@@ -154,7 +156,11 @@ impl Record {
     /// What its values take up without the names of their columns, about.
     pub(super) fn content_weight(&self) -> usize {
         const EACH: usize = 64;
-        EACH + self.0.values().map(|value| EACH + value_weight(value)).sum::<usize>()
+        EACH + self
+            .0
+            .values()
+            .map(|value| EACH + value_weight(value))
+            .sum::<usize>()
     }
 
     /// Whether there is such a column.

@@ -31,6 +31,7 @@ mod memory;
 mod mutator;
 mod nodes;
 mod overload;
+mod prepared;
 mod rig;
 mod sight;
 mod soak;
