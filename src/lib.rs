@@ -3,9 +3,12 @@
 //! The modules stand in the order of the data flow: `proxy` forwards bytes and hands copies to `capture`, `sniff` finds them in packet captures;
 //! `audit` turns them into exchanges and folds those into a `window`; `rules` judge windows; `report` renders
 //! what they found and `sink` puts it somewhere. `catalog` knows the schema and the prepared statements. `tls` is what
-//! connections are wrapped in where that is asked for, `timers` what they wait with, and `pulse` the sign of life that threads give.
+//! connections are wrapped in where that is asked for, `timers` what they wait with, `pulse` the sign of life that threads give, and
+//! `memory` the budget that all of them keep to.
 
 mod timers;
+
+pub mod memory;
 
 pub mod pulse;
 

@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink",
-            "node", "number", "pulse", "proto",
+            "node", "number", "pulse", "memory", "proto",
         ],
     ),
     // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.
@@ -31,19 +31,27 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     // A capture's reader tells from whole messages where it is, where bytes are missing.
-    ("sniff", &["capture", "proto"]),
+    ("sniff", &["capture", "memory", "proto"]),
     ("tls", &["timers"]),
     ("timers", &[]),
     ("pulse", &[]),
-    ("capture", &["proto"]),
-    ("catalog", &["tls", "proto"]),
-    ("audit", &["window", "catalog", "capture", "pulse", "proto"]),
+    // Counters of bytes, for whoever keeps any.
+    ("memory", &[]),
+    ("capture", &["memory", "proto"]),
+    ("catalog", &["tls", "memory", "proto"]),
+    (
+        "audit",
+        &["window", "catalog", "capture", "pulse", "memory", "proto"],
+    ),
     ("window", &[]),
     // Rules see windows, never traffic.
     // They read a template again only to write the CQL that would serve it.
     ("rules", &["window", "catalog", "number", "proto::cql"]),
     ("report", &["rules", "window", "catalog", "number"]),
-    ("sink", &["report", "rules", "window", "catalog", "number"]),
+    (
+        "sink",
+        &["report", "rules", "window", "catalog", "number", "memory"],
+    ),
     // The stand-in server owns partitions by the same tokens as a real one.
     ("node", &["proto", "catalog"]),
     ("number", &[]),

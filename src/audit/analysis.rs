@@ -8,7 +8,7 @@ use std::{
 
 use cqlens_proto::{
     cql::{self, Fingerprint, Template, ast},
-    message::{Batch, BatchKind, BatchQuery, Rows, Values},
+    message::{Batch, BatchKind, BatchQuery, Request, Rows, Values},
 };
 
 use foldhash::fast::RandomState;
@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     catalog::{Live, Markers, PreparedStatement, schema::is_system},
+    memory::{Part, Use},
     window::{Flag, PatternHead, PatternId, Reason, StatementKind, TableName},
 };
 
@@ -44,9 +45,16 @@ pub(super) struct Analysis {
     /// The parser did not understand it.
     pub(super) unparsed: bool,
     touches_partitions: bool,
+    /// What it takes up, about.
+    weight: usize,
 }
 
 impl Analysis {
+    /// What it takes up, about.
+    pub(super) fn weight(&self) -> usize {
+        self.weight
+    }
+
     /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of them.
     #[inline]
     pub(super) fn touches_partitions(&self) -> bool {
@@ -74,10 +82,12 @@ impl Analysis {
     }
 
     fn of(text: &str, keyspace: Option<&str>, prepared: Option<&PreparedStatement>, live: &Live) -> Self {
-        match cql::parse(text) {
+        let mut analysis = match cql::parse(text) {
             Ok(statement) => Self::of_statement(&statement, keyspace, prepared, live),
             Err(_) => Self::unparsed(text),
-        }
+        };
+        analysis.weight = weight(text, analysis.head.kind);
+        analysis
     }
 
     fn of_statement(
@@ -122,6 +132,7 @@ impl Analysis {
             unknown: None,
             marker_columns: Vec::new(),
             unparsed: false,
+            weight: 0,
         }
     }
 
@@ -162,8 +173,20 @@ impl Analysis {
             marker_columns: Vec::new(),
             unparsed: false,
             touches_partitions: unknown == Reason::PreparedIdUnknown,
+            weight: 0,
         }
     }
+}
+
+/// What the analysis of a text takes up, about. A plan has parts for each part of its text: 42 bytes for each byte of a batch of short
+/// statements, 30 for one of a long list of numbers, 10 for one of a usual statement.
+fn weight(text: &str, kind: StatementKind) -> usize {
+    const EACH: usize = 1 << 10;
+    let of_a_byte = match kind {
+        StatementKind::Batch => 64,
+        _ => 32,
+    };
+    EACH + of_a_byte * text.len()
 }
 
 /// The columns of an INSERT whose values are markers, in the order of the markers; they end where a value is computed, which may
@@ -189,14 +212,13 @@ fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
 /// The pattern of all executions of unknown prepared statements.
 const UNKNOWN_PREPARED: PatternId = PatternId(1);
 
-/// Texts that are kept with their analysis: more than any application has, as long as it binds its values.
-const MAX_TEXTS: usize = 4_096;
-
 /// Longer texts are analysed each time.
 const MAX_TEXT_LEN: usize = 4 << 10;
 
-/// Longer texts of prepared statements are analysed for each execution.
+/// Longer texts of prepared statements are analysed for each execution, as are those whose analysis takes up more than one part in so many
+/// of the memory.
 const MAX_PREPARED_LEN: usize = 64 << 10;
+const LARGEST: usize = 4;
 
 /// Longer templates are cut off: a window keeps 20,000 of them. Which template it is its fingerprint tells.
 const MAX_SHOWN: usize = 8 << 10;
@@ -213,7 +235,7 @@ fn shown(mut template: String) -> String {
 
 /// The analyses of one auditor.
 ///
-/// Bounded: when a cache is full it is emptied, and what is still in use comes back with its next execution.
+/// Bounded: when there is no more room half of what is kept is evicted, and what is still in use comes back with its next execution.
 #[derive(Debug)]
 pub(super) struct Analyses {
     live: Arc<Live>,
@@ -226,6 +248,9 @@ pub(super) struct Analyses {
     /// Of `prepared` what was executed last, each at the place that its id says.
     recent: [Option<(RecentId, Arc<Analysis>)>; RECENT],
     unknown_prepared: Arc<Analysis>,
+    /// What they take up.
+    bytes: usize,
+    memory: Part,
 }
 
 /// An id as servers make them: a digest of the text.
@@ -241,11 +266,30 @@ struct KnownText {
     analysis: Arc<Analysis>,
 }
 
+impl KnownText {
+    fn weight(&self) -> usize {
+        self.analysis.weight + self.text.len()
+    }
+}
+
+/// What a prepared statement with its id takes up.
+fn prepared_weight(id: &[u8], analysis: &Analysis) -> usize {
+    id.len() + analysis.weight
+}
+
+impl Drop for Analyses {
+    fn drop(&mut self) {
+        self.memory.give_back(self.bytes);
+    }
+}
+
 impl Analyses {
     /// Nothing analysed yet.
     pub(super) fn new(live: Arc<Live>) -> Self {
         Self {
             version: live.version(),
+            bytes: 0,
+            memory: live.memory().part(Use::Statements),
             live,
             hashing: RandomState::default(),
             texts: FxHashMap::default(),
@@ -264,17 +308,18 @@ impl Analyses {
         {
             return Arc::clone(&known.analysis);
         }
-        let analysis = Arc::new(Analysis::of(text, keyspace, None, &self.live));
+        let analysis = Arc::new(self.analyse(text, keyspace, None));
         if text.len() <= MAX_TEXT_LEN {
-            if self.texts.len() >= MAX_TEXTS {
-                self.texts.clear();
-            }
             let known = KnownText {
                 keyspace: keyspace.map(Box::from),
                 text: text.into(),
                 analysis: Arc::clone(&analysis),
             };
-            self.texts.insert(hash, known);
+            if self.take(known.weight())
+                && let Some(before) = self.texts.insert(hash, known)
+            {
+                self.give_back(before.weight());
+            }
         }
         analysis
     }
@@ -306,24 +351,78 @@ impl Analyses {
             return Arc::clone(analysis);
         }
         let Some(statement) = self.live.prepared.get(id) else {
-            self.live.prepared.want(id);
             return Arc::clone(&self.unknown_prepared);
         };
-        let analysis = Analysis::of(
-            &statement.cql,
-            statement.keyspace.as_deref(),
-            Some(&statement),
-            &self.live,
-        );
+        let analysis = self.analyse(&statement.cql, statement.keyspace.as_deref(), Some(&statement));
         let analysis = Arc::new(analysis);
         if statement.cql.len() > MAX_PREPARED_LEN {
             return analysis;
         }
-        if self.prepared.len() >= MAX_TEXTS {
-            self.forget_prepared();
+        let weight = prepared_weight(id, &analysis);
+        if self.take(weight) && self.prepared.insert(id.into(), Arc::clone(&analysis)).is_some() {
+            self.give_back(weight);
         }
-        self.prepared.insert(id.into(), Arc::clone(&analysis));
         analysis
+    }
+
+    /// Analyses a text, unless there is no room for parsing it.
+    fn analyse(&self, text: &str, keyspace: Option<&str>, prepared: Option<&PreparedStatement>) -> Analysis {
+        if text.len() > self.live.memory().longest_statement() {
+            self.memory.count_evicted(1);
+            return Analysis::unparsed(text);
+        }
+        Analysis::of(text, keyspace, prepared, &self.live)
+    }
+
+    /// Asks the control connection for the statements of `request` that the server has executed and that are not known.
+    pub(super) fn want_unknown(&self, request: &Request<'_>) {
+        match request {
+            Request::Execute(execute) => self.live.prepared.want(execute.id.0),
+            Request::Batch(batch) => {
+                for statement in &batch.statements {
+                    if let BatchQuery::Prepared(id) = statement.query {
+                        self.live.prepared.want(id.0);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes so many bytes of memory, and makes room for them; not if that is too much for one statement.
+    fn take(&mut self, bytes: usize) -> bool {
+        if bytes > self.memory.limit() / LARGEST {
+            self.memory.count_evicted(1);
+            return false;
+        }
+        while !self.memory.has_room_for(bytes) && self.bytes > 0 {
+            self.evict_half();
+        }
+        self.memory.take(bytes);
+        self.bytes += bytes;
+        true
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        self.memory.give_back(bytes);
+        self.bytes -= bytes;
+    }
+
+    /// Evicts every other statement, whichever those are.
+    fn evict_half(&mut self) {
+        let (mut count, mut bytes) = (0_u64, 0);
+        let mut stays = |weight| {
+            count += 1;
+            let stays = count % 2 == 0;
+            bytes += if stays { 0 } else { weight };
+            stays
+        };
+        self.texts.retain(|_, known| stays(known.weight()));
+        self.prepared
+            .retain(|id, analysis| stays(prepared_weight(id, analysis)));
+        self.recent = [const { None }; RECENT];
+        self.memory.count_evicted(count.div_ceil(2));
+        self.give_back(bytes);
     }
 
     /// A BATCH message: its template, and the distinct partitions of all its statements in `keys`.
@@ -370,7 +469,9 @@ impl Analyses {
 
     /// Takes over what a PREPARED result says.
     pub(super) fn prepared(&mut self, id: &[u8], statement: PreparedStatement) {
-        self.prepared.remove(id);
+        if let Some(before) = self.prepared.remove(id) {
+            self.give_back(prepared_weight(id, &before));
+        }
         if let Ok(id) = id.try_into() {
             self.recent[place(id)] = None;
         }
@@ -401,13 +502,10 @@ impl Analyses {
         if version != self.version {
             self.version = version;
             self.texts.clear();
-            self.forget_prepared();
+            self.prepared.clear();
+            self.recent = [const { None }; RECENT];
+            self.give_back(self.bytes);
         }
-    }
-
-    fn forget_prepared(&mut self) {
-        self.prepared.clear();
-        self.recent = [const { None }; RECENT];
     }
 }
 
@@ -467,12 +565,15 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
         marker_columns: Vec::new(),
         unparsed: false,
         touches_partitions: true,
+        weight: 0,
     }
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::{catalog::Schema, memory::Memory};
 
     #[test]
     fn what_is_prepared_again_is_not_what_it_was() {
@@ -500,5 +601,90 @@ mod tests {
             assert_eq!((execute(first, None), execute(second, None)), (read, write));
             assert_eq!(execute(first, Some("DELETE FROM k.t WHERE a = 1")), write);
         }
+    }
+
+    /// Statements whose plans are many times their text.
+    fn large_statements() -> [String; 4] {
+        let list = |element: &str, count: usize| vec![element; count].join(",");
+        [
+            format!("SELECT c FROM k.t WHERE a IN ({})", list("1", 30_000)),
+            format!("SELECT c FROM k.t WHERE a IN ({})", list("?", 30_000)),
+            format!(
+                "BEGIN BATCH {} APPLY BATCH",
+                "INSERT INTO k.t(a,b)VALUES(1,1)".repeat(2_000)
+            ),
+            format!("SELECT {} FROM k.t", list("c", 30_000)),
+        ]
+    }
+
+    fn live(memory: Memory) -> Arc<Live> {
+        let schema = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}; \
+                      CREATE TABLE k.t (a int, b int, c int, PRIMARY KEY (a, b));";
+        Arc::new(Live::within(memory).beginning_with(Schema::from_cql(schema).unwrap()))
+    }
+
+    #[test]
+    fn an_analysis_takes_up_no_more_than_it_weighs() {
+        let live = live(Memory::default());
+        let usual = [
+            "SELECT a, b, c FROM k.t WHERE a = ? AND b >= ? ORDER BY b LIMIT ?".to_owned(),
+            "INSERT INTO k.t (a, b, c) VALUES (?, ?, ?) USING TTL ?".to_owned(),
+            "nothing that is CQL".to_owned(),
+        ];
+        for text in large_statements().iter().chain(&usual) {
+            let mut analysis = None;
+            let taken = allocation_counter::measure(|| {
+                analysis = Some(Arc::new(Analysis::of(text, None, None, &live)))
+            });
+            let (taken, weight) = (
+                usize::try_from(taken.bytes_current).unwrap(),
+                analysis.unwrap().weight,
+            );
+            assert!(taken <= weight, "{taken} bytes, weighed {weight}: {text:.40}");
+        }
+    }
+
+    #[test]
+    fn thousands_of_long_statements_keep_to_their_part() {
+        let memory = Memory::of(64 << 20);
+        let live = live(memory.clone());
+        let part = memory.part(Use::Statements);
+        let texts = large_statements();
+        let taken = allocation_counter::measure(|| {
+            let mut analyses = Analyses::new(Arc::clone(&live));
+            for number in 0_u32..400 {
+                let mut id = [0; 16];
+                id[..4].copy_from_slice(&number.to_be_bytes());
+                let text = format!("{} /* {number} */", texts[number as usize % texts.len()]);
+                analyses.prepared(&id, PreparedStatement::from_text(text, None));
+                assert_ne!(analyses.of_prepared(&id).id, UNKNOWN_PREPARED);
+                analyses.of_text(
+                    &format!("SELECT c FROM k.t WHERE a = {number} AND b IN ({number})"),
+                    None,
+                );
+                assert!(part.used() <= part.limit(), "{} of {}", part.used(), part.limit());
+            }
+            assert!(part.evicted() > 0);
+        });
+        // Plans, the texts of the prepared statements, and what it takes to parse one of them.
+        let prepared = memory.part(Use::Prepared);
+        let room = part.limit() + prepared.limit() + (12 << 20);
+        assert!(taken.bytes_max <= room as u64, "{} of {room}", taken.bytes_max);
+        assert_eq!(part.used(), 0, "all is given back at the end");
+    }
+
+    #[test]
+    fn a_statement_that_there_is_no_room_to_parse_is_unparsed() {
+        let memory = Memory::of(64 << 20);
+        let mut analyses = Analyses::new(live(memory.clone()));
+        let text = |length: usize| format!("SELECT {} FROM k.t", vec!["f(c)"; length / 5].join(","));
+        let longest = memory.longest_statement();
+        let taken = allocation_counter::measure(|| {
+            assert!(!analyses.of_text(&text(longest - 100), None).unparsed);
+            assert!(analyses.of_text(&text(longest + 100), None).unparsed);
+            assert!(analyses.of_text(&text(100 * longest), None).unparsed);
+        });
+        let room = 160 * longest + 2 * 100 * longest;
+        assert!(taken.bytes_max <= room as u64, "{} of {room}", taken.bytes_max);
     }
 }

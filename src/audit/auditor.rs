@@ -25,6 +25,7 @@ use super::{
 use crate::{
     capture::{Capture, ConnectionId, Moment, Queue},
     catalog::Live,
+    memory::Use,
     pulse::Pulse,
 };
 
@@ -88,7 +89,7 @@ impl Auditor {
             pulse,
             connections: FxHashMap::default(),
             counter: Counter::new(Arc::clone(live), key, options.watch.clone()),
-            budget: Budget::default(),
+            budget: Budget::of(live.memory().part(Use::Connections)),
             shown: options.client_addresses,
             at_hand: None,
             ended: 0,

@@ -1,51 +1,37 @@
 //! How much an auditor keeps of all its connections together: requests that wait for their responses, and envelopes that are being put
 //! together.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
-};
-
-/// Bytes that may be kept.
-const LIMIT: usize = 128 << 20;
+use crate::memory::Part;
 
 /// The bytes that an auditor keeps. Its own thread alone counts them: reading and writing are enough.
 #[derive(Debug, Clone)]
-pub(super) struct Budget {
-    taken: Arc<AtomicUsize>,
-    limit: usize,
-}
-
-impl Default for Budget {
-    fn default() -> Self {
-        Self::of(LIMIT)
-    }
-}
+pub(super) struct Budget(Part);
 
 impl Budget {
-    /// So many bytes.
-    pub(super) fn of(limit: usize) -> Self {
-        Self {
-            taken: Arc::default(),
-            limit,
-        }
+    /// As many bytes as `part` has.
+    pub(super) fn of(part: Part) -> Self {
+        Self(part)
     }
 
-    /// Whether there is room for so many more bytes.
+    /// Whether there is room for so many more bytes; what finds none is left out, and counted.
     pub(super) fn has_room_for(&self, bytes: usize) -> bool {
-        self.taken() + bytes <= self.limit
+        let has_room = self.0.has_room_for(bytes);
+        if !has_room {
+            self.0.count_evicted(1);
+        }
+        has_room
     }
 
     pub(super) fn take(&self, bytes: usize) {
-        self.taken.store(self.taken() + bytes, Ordering::Relaxed);
+        self.0.set(self.taken() + bytes);
     }
 
     pub(super) fn give_back(&self, bytes: usize) {
-        self.taken.store(self.taken() - bytes, Ordering::Relaxed);
+        self.0.set(self.taken() - bytes);
     }
 
     fn taken(&self) -> usize {
-        self.taken.load(Ordering::Relaxed)
+        self.0.used()
     }
 
     #[cfg(test)]
@@ -72,7 +58,10 @@ impl Share {
     /// Takes `bytes` in all, from now on; takes nothing and says no where there is no room for more.
     pub(super) fn change_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
-        let fits = more == 0 || self.budget.taken() + more <= self.budget.limit / 2;
+        let fits = more == 0 || self.budget.taken() + more <= self.budget.0.limit() / 2;
+        if !fits {
+            self.budget.0.count_evicted(1);
+        }
         let bytes = if fits { bytes } else { 0 };
         if bytes != self.bytes {
             self.budget.give_back(self.bytes);
@@ -95,7 +84,7 @@ mod tests {
 
     #[test]
     fn shares_take_half_at_most_and_give_back_what_they_took() {
-        let budget = Budget::of(1_000);
+        let budget = Budget::of(Part::new("test", 1_000));
         let (mut one, mut other) = (Share::of(budget.clone()), Share::of(budget.clone()));
         assert!(one.change_to(300) && other.change_to(100) && one.change_to(400));
         assert!(!other.change_to(101), "there are 500 for both");

@@ -19,6 +19,7 @@ use super::{
 use crate::{
     capture::{Clock, Moment},
     catalog::Live,
+    memory::Use,
     window::Coverage,
 };
 
@@ -46,7 +47,7 @@ impl Counter {
                 holders: Holders::new(Arc::clone(&live)),
             },
             recorder: Recorder::new(key),
-            deferred: Deferred::default(),
+            deferred: Deferred::within(live.memory().part(Use::Deferred)),
             live,
             watch,
         }

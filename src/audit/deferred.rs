@@ -13,7 +13,7 @@ use super::{
     pair::Pair,
     session::Session,
 };
-use crate::{capture::Moment, window::Reason};
+use crate::{capture::Moment, memory::Part, window::Reason};
 
 /// How long an exchange waits: a control connection that is at work has read the schema by then.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
@@ -24,14 +24,12 @@ const EVERY: Duration = Duration::from_millis(100);
 /// Exchanges that may wait; one more is counted as unknown.
 const MAX_EXCHANGES: usize = 4_096;
 
-/// Bytes of their requests and responses.
-const MAX_BYTES: usize = 8 << 20;
-
 /// One auditor's exchanges that wait.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Deferred {
     waiting: VecDeque<Waiting>,
-    bytes: usize,
+    /// Bytes of their requests and responses.
+    memory: Part,
     looked: Option<Look>,
 }
 
@@ -67,7 +65,7 @@ impl Waiting {
 
 fn bytes(pair: &Pair) -> usize {
     let response = pair.response.as_ref();
-    pair.request.body.len() + response.map_or(0, |(response, _)| response.body_len())
+    size_of::<Waiting>() + pair.request.body.len() + response.map_or(0, |(response, _)| response.body_len())
 }
 
 /// Whether a later look may find out more of an exchange than this one did.
@@ -95,9 +93,18 @@ pub(super) fn may_become_clear(exchange: &Exchange<'_>) -> bool {
 }
 
 impl Deferred {
+    /// Nothing waits yet; what waits takes up as much as `memory` has.
+    pub(super) fn within(memory: Part) -> Self {
+        Self {
+            waiting: VecDeque::new(),
+            memory,
+            looked: None,
+        }
+    }
+
     /// Whether an exchange may wait, too.
     pub(super) fn has_room_for(&self, pair: &Pair) -> bool {
-        self.waiting.len() < MAX_EXCHANGES && self.bytes + bytes(pair) <= MAX_BYTES
+        self.waiting.len() < MAX_EXCHANGES && self.memory.has_room_for(bytes(pair))
     }
 
     /// Keeps an exchange for later, for which there is room.
@@ -136,13 +143,13 @@ impl Deferred {
         } else {
             std::mem::take(&mut self.waiting)
         };
-        self.bytes -= taken.iter().map(Waiting::bytes).sum::<usize>();
+        self.memory.give_back(taken.iter().map(Waiting::bytes).sum());
         taken
     }
 
     /// Keeps an exchange that has been looked at again.
     pub(super) fn keep(&mut self, waiting: Waiting) {
-        self.bytes += waiting.bytes();
+        self.memory.take(waiting.bytes());
         self.waiting.push_back(waiting);
     }
 }
@@ -185,17 +192,23 @@ mod tests {
         deferred.push(&session(), pair(stream, b"0123456789"), now);
     }
 
-    static HALF: [u8; MAX_BYTES / 2] = [0; MAX_BYTES / 2];
+    const ROOM: usize = 8 << 20;
+
+    static HALF: [u8; ROOM / 2 - size_of::<Waiting>()] = [0; ROOM / 2 - size_of::<Waiting>()];
+
+    fn deferred() -> Deferred {
+        Deferred::within(Part::new("test", ROOM))
+    }
 
     #[test]
     fn only_so_many_wait_and_so_many_bytes() {
-        let mut many = Deferred::default();
+        let mut many = deferred();
         for _ in 0..MAX_EXCHANGES {
             assert!(many.has_room_for(&pair(1, b"")));
             push(&mut many, 1, after(0));
         }
         assert!(!many.has_room_for(&pair(1, b"")));
-        let mut large = Deferred::default();
+        let mut large = deferred();
         for _ in 0..2 {
             assert!(large.has_room_for(&pair(1, &HALF)));
             large.push(&session(), pair(1, &HALF), after(0));
@@ -212,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_looked_at_again_when_something_was_learned_and_when_it_is_due() {
-        let mut deferred = Deferred::default();
+        let mut deferred = deferred();
         push(&mut deferred, 1, after(0));
         push(&mut deferred, 2, after(3_000));
         let first = deferred.take(after(3_100), 7);
@@ -225,8 +238,9 @@ mod tests {
         learned.into_iter().for_each(|waiting| deferred.keep(waiting));
         push(&mut deferred, 3, after(4_000));
         assert_eq!(streams(&deferred.take(after(5_000), 8)), [1], "its time is over");
-        assert_eq!((deferred.len(), deferred.bytes), (2, 20));
+        let two = 2 * (size_of::<Waiting>() + 10);
+        assert_eq!((deferred.len(), deferred.memory.used()), (2, two));
         assert_eq!(streams(&deferred.take(after(9_000), 8)), [2, 3]);
-        assert_eq!((deferred.is_empty(), deferred.bytes), (true, 0));
+        assert_eq!((deferred.is_empty(), deferred.memory.used()), (true, 0));
     }
 }

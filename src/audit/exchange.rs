@@ -277,6 +277,9 @@ impl Interpreter {
             is_of_one = execution.is_of_one();
             if !outcome.is_answer() || !is_of_one {
                 refused = outcome.is_refused() || execution.is_refused_by(outcome);
+                if outcome.is_answer() && execution.footprint.reason() == Some(Reason::PreparedIdUnknown) {
+                    self.analyses.want_unknown(request);
+                }
                 if !refused {
                     self.narrow(execution, outcome);
                 }

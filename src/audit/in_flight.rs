@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn what_is_taken_up_is_given_back_whatever_becomes_of_it() {
         const LIMIT: usize = 1 << 20;
-        let budget = Budget::of(LIMIT);
+        let budget = Budget::of(crate::memory::Part::new("test", LIMIT));
         let (mut one, mut other) = (InFlight::new(budget.clone()), InFlight::new(budget.clone()));
         // Of those near, of those far, and one that no client takes.
         for stream in [0, 1, 2, 3, 4, 5, 63, 64, i16::MAX, -1] {

@@ -68,6 +68,7 @@ pub use told::Told;
 use crate::{
     capture::{Clock, Dropped, Queue},
     catalog::Live,
+    memory::Memory,
     pulse::Pulse,
     window::Window,
 };
@@ -120,6 +121,7 @@ pub struct Audit {
     threads: Mutex<Vec<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     source: Mutex<String>,
+    memory: Memory,
 }
 
 /// What an auditor shares with others.
@@ -186,6 +188,7 @@ impl Audit {
             threads: Mutex::new(threads),
             stop,
             source: Mutex::new(source.to_owned()),
+            memory: live.memory().clone(),
         })
     }
 
@@ -238,6 +241,9 @@ impl Audit {
 
     fn close(&self, mut window: Window, now: Timestamp) -> Window {
         count_dropped(&mut window, self.queue.take_dropped());
+        for (part, count) in self.memory.take_evicted() {
+            *window.coverage.evicted.entry(part).or_default() += count;
+        }
         window.close(now);
         window
     }

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use super::{analysis::Analysis, bounded::BoundedMap};
 use crate::{
     capture::Moment,
-    window::{Paging, PartitionClass, Pattern, Window},
+    window::{Paging, PartitionClass, Pattern, PatternId, Window},
 };
 
 /// A read, as far as its pages have come.
@@ -56,17 +56,32 @@ pub(super) struct OpenReads {
     waiting: BoundedMap<Waiting>,
     /// Pages that were fetched not long ago: another read of the same thing, or a retry, may fetch them too.
     fetched: BoundedMap<Waiting>,
+    /// Bytes of statements that those that wait keep from being evicted.
+    held: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Waiting {
     progress: Progress,
-    analysis: Arc<Analysis>,
+    id: PatternId,
+    /// What its pattern is made with, if there is none in the window in which it is abandoned.
+    analysis: Option<Arc<Analysis>>,
     since: Moment,
+}
+
+impl Waiting {
+    /// What it keeps from being evicted, as if no other read did.
+    fn held(&self) -> usize {
+        self.analysis.as_ref().map_or(0, |analysis| analysis.weight())
+    }
 }
 
 /// Reads that may wait for their next page at a time, at about 100 bytes each.
 const MAX_WAITING: usize = 16_384;
+
+/// What they keep of statements that are evicted elsewhere, in bytes; beyond, a read that is abandoned when its statement has no pattern in
+/// the window is only counted.
+const MAX_HELD: usize = 4 << 20;
 
 /// Pages that are remembered after they were fetched.
 const MAX_FETCHED: usize = 2_048;
@@ -79,6 +94,7 @@ impl Default for OpenReads {
         Self {
             waiting: BoundedMap::new(MAX_WAITING),
             fetched: BoundedMap::new(MAX_FETCHED),
+            held: 0,
         }
     }
 }
@@ -92,7 +108,9 @@ impl OpenReads {
 
     /// The page was answered: its read does not wait for it any more.
     pub(super) fn fetch(&mut self, page: u64) {
-        if let Some(read) = self.waiting.remove(page) {
+        if let Some(mut read) = self.waiting.remove(page) {
+            self.held -= read.held();
+            read.analysis = None;
             self.fetched.insert(page, read);
         }
     }
@@ -110,14 +128,21 @@ impl OpenReads {
             .waiting
             .pop_oldest_if(|read| at.since(read.since) >= ABANDONED_AFTER)
         {
-            abandon(&read, window);
+            self.abandon(&read, window);
         }
+        let is_small = self.held + analysis.weight() <= MAX_HELD;
         let waiting = Waiting {
             progress,
-            analysis: Arc::clone(analysis),
+            id: analysis.id,
+            analysis: is_small.then(|| Arc::clone(analysis)),
             since: at,
         };
-        if self.waiting.insert(next_page, waiting).is_some() {
+        if let Some(before) = self.waiting.remove(next_page) {
+            self.held -= before.held();
+        }
+        self.held += waiting.held();
+        if let Some(forgotten) = self.waiting.insert(next_page, waiting) {
+            self.held -= forgotten.held();
             window.coverage.reads_forgotten += 1;
         }
     }
@@ -125,18 +150,27 @@ impl OpenReads {
     /// Nothing more will be fetched.
     pub(super) fn end(&mut self, window: &mut Window) {
         while let Some(read) = self.waiting.pop_oldest_if(|_| true) {
-            abandon(&read, window);
+            self.abandon(&read, window);
         }
     }
-}
 
-fn abandon(read: &Waiting, window: &mut Window) {
-    let analysis = &read.analysis;
-    let pattern = window.pattern_mut(analysis.id, || (analysis.head.clone(), analysis.flags.clone()));
-    if !read.progress.is_part {
-        pattern.paging.abandoned += 1;
+    fn abandon(&mut self, read: &Waiting, window: &mut Window) {
+        self.held -= read.held();
+        let pattern = match &read.analysis {
+            Some(analysis) => {
+                Some(window.pattern_mut(read.id, || (analysis.head.clone(), analysis.flags.clone())))
+            }
+            None => window.counted_pattern(read.id),
+        };
+        let Some(pattern) = pattern else {
+            window.coverage.reads_forgotten += 1;
+            return;
+        };
+        if !read.progress.is_part {
+            pattern.paging.abandoned += 1;
+        }
+        read.progress.record(pattern);
     }
-    read.progress.record(pattern);
 }
 
 impl Progress {

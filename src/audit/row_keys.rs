@@ -46,6 +46,9 @@ pub(super) struct Looked {
 
 const MAX_PREPARED: usize = 4_096;
 
+/// Longer ids are no server's: those are digests.
+const MAX_ID: usize = 64;
+
 impl RowKeys {
     /// Nothing prepared yet.
     pub(super) fn new(live: Arc<Live>, key: HashKey) -> Self {
@@ -65,7 +68,7 @@ impl RowKeys {
         let Some(columns) = &prepared.result.columns else {
             return;
         };
-        if renames(cql) {
+        if renames(cql) || prepared.id.0.len() > MAX_ID {
             return;
         }
         if let Some(positions) = self.positions(columns) {

@@ -12,6 +12,7 @@ use cqlens_proto::cutter::Opaque;
 use crossbeam_queue::SegQueue;
 
 use super::{Capture, ConnectionId, Refusal};
+use crate::memory::{Memory, Use};
 
 /// How much may wait for the auditors.
 ///
@@ -20,6 +21,15 @@ use super::{Capture, ConnectionId, Refusal};
 pub struct Limits {
     /// Bytes that wait in one auditor's line, each chunk with what it takes to hold it.
     pub bytes: usize,
+}
+
+impl Limits {
+    /// What the budget of the process has for them.
+    pub fn of(memory: &Memory) -> Self {
+        Self {
+            bytes: memory.part(Use::Queue).limit(),
+        }
+    }
 }
 
 impl Default for Limits {

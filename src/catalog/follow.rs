@@ -10,13 +10,14 @@ use cqlens_proto::{
     envelope::Envelope,
     message::{Event, Extensions, Register, Request, Response},
 };
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use super::{
-    Cluster, Contacts, Live,
+    Cluster, Contacts, Live, PreparedStatements,
     client::{Client, ClientError, ClientOptions},
     read,
 };
+use crate::memory::Use;
 
 /// Follows the node at `address`; never returns. Drop the future to stop.
 pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
@@ -31,15 +32,21 @@ pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&s
     let mut last = None;
     loop {
         for address in contacts.round(&live.cluster(), last.as_deref()) {
-            let mut opened = false;
-            let Err(error) = session(&live, &address, &options(&address), &mut opened).await;
+            let mut so_far = Progress::default();
+            let options = ClientOptions {
+                memory: live.memory().part(Use::ControlConnection),
+                ..options(&address)
+            };
+            let Err(error) = session(&live, &address, &options, &mut so_far).await;
             let trouble = trouble(&address, &error);
             // Whoever reads of it in the log finds it in the status, too.
             live.troubled_by(Some(trouble.clone()));
-            patience.say(&trouble, opened, live.cluster().nodes.is_empty());
-            last = Some(address);
-            if opened {
+            if so_far.has_lasted {
                 patience = Patience::default();
+            }
+            patience.say(&trouble, so_far.opened, live.cluster().nodes.is_empty());
+            last = Some(address);
+            if so_far.opened {
                 break;
             }
         }
@@ -112,12 +119,21 @@ impl Patience {
     }
 }
 
-/// One control connection from its beginning to its end; `opened` says whether it has ever told anything.
+/// How far a control connection has come.
+#[derive(Debug, Default)]
+struct Progress {
+    /// It has told everything.
+    opened: bool,
+    /// And was still good a while later: a node that breaks off again and again is asked ever less often.
+    has_lasted: bool,
+}
+
+/// One control connection from its beginning to its end.
 async fn session(
     live: &Live,
     address: &str,
     options: &ClientOptions,
-    opened: &mut bool,
+    so_far: &mut Progress,
 ) -> Result<std::convert::Infallible, ClientError> {
     let mut client = Client::negotiate(address, options).await?;
     client
@@ -126,11 +142,12 @@ async fn session(
         }))
         .await?;
     read_all(live, &mut client).await?;
-    *opened = true;
+    so_far.opened = true;
     let _in_step = live.in_step();
     live.troubled_by(None);
     tracing::info!(node = address, version = ?client.version(), "control connection open, schema read");
-    let (mut heartbeat, mut refresh) = (every(HEARTBEAT).await, every(REFRESH).await);
+    let (mut heartbeat, mut refresh) = (every(HEARTBEAT), every(REFRESH));
+    let mut looks = Looks::default();
     loop {
         tokio::select! {
             event = client.next_event() => {
@@ -142,19 +159,68 @@ async fn session(
                 read_schema_and_cluster(live, &mut client).await?;
             }
             () = live.cluster_wanted() => live.replace_cluster(read::cluster(&mut client).await?),
-            () = live.prepared.wanted_changed() => read_prepared(live, &mut client).await?,
+            () = looks.next(&live.prepared) => {
+                let missed = read_prepared(live, &mut client).await?;
+                looks.done(missed);
+            }
             _ = refresh.tick() => read_all(live, &mut client).await?,
-            _ = heartbeat.tick() => live.replace_cluster(read::cluster(&mut client).await?),
+            _ = heartbeat.tick() => {
+                so_far.has_lasted = true;
+                live.prepared.forget_missed();
+                live.replace_cluster(read::cluster(&mut client).await?);
+            }
         }
     }
 }
 
 /// Ticks, the first time after one `period`.
-async fn every(period: Duration) -> Interval {
+fn every(period: Duration) -> Interval {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    ticks.tick().await;
+    ticks.reset();
     ticks
+}
+
+/// When prepared statements are looked for: at once, but not again before a pause, which grows while what is wanted is not found.
+struct Looks {
+    pause: Duration,
+    /// Ticks when the pause is over.
+    pauses: Option<Interval>,
+}
+
+impl Default for Looks {
+    fn default() -> Self {
+        Self {
+            pause: Self::SHORTEST,
+            pauses: None,
+        }
+    }
+}
+
+impl Looks {
+    /// Shorter than an exchange waits for its statement.
+    const SHORTEST: Duration = Duration::from_secs(3);
+
+    /// The statements are read as often anyway.
+    const LONGEST: Duration = REFRESH;
+
+    /// Waits until an id is wanted and the pause since the last look is over.
+    async fn next(&mut self, prepared: &PreparedStatements) {
+        if let Some(pauses) = &mut self.pauses {
+            pauses.tick().await;
+            self.pauses = None;
+        }
+        prepared.wanted_changed().await;
+    }
+
+    /// A look is over, which may have missed all that was wanted.
+    fn done(&mut self, missed: bool) {
+        self.pause = match missed {
+            true => (self.pause * 2).min(Self::LONGEST),
+            false => Self::SHORTEST,
+        };
+        self.pauses = Some(every(self.pause));
+    }
 }
 
 fn is_about_nodes(event: &Envelope) -> bool {
@@ -168,7 +234,7 @@ fn is_about_nodes(event: &Envelope) -> bool {
 /// Changes come in bursts (one event for each table of a migration): waits until a moment passes without one.
 async fn settle(client: &mut Client) -> Result<(), ClientError> {
     for _ in 0..MOST_EVENTS_AT_ONCE {
-        match tokio::time::timeout(BURST, client.next_event()).await {
+        match timeout(BURST, client.next_event()).await {
             Ok(event) => drop(event?),
             Err(_quiet) => break,
         }
@@ -185,37 +251,55 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Events can get lost with a connection; nothing stays wrong for longer than this.
 const REFRESH: Duration = Duration::from_secs(300);
 
+/// The time that reading everything may take.
+const READING: Duration = Duration::from_secs(120);
+
 async fn read_all(live: &Live, client: &mut Client) -> Result<(), ClientError> {
-    read_schema_and_cluster(live, client).await?;
-    read_prepared(live, client).await
+    let reading = async {
+        read_schema_and_cluster(live, client).await?;
+        read_prepared(live, client).await?;
+        Ok(())
+    };
+    match timeout(READING, reading).await {
+        Ok(read) => read,
+        Err(_elapsed) => Err(ClientError::Endless("reading the schema takes minutes")),
+    }
 }
 
 async fn read_schema_and_cluster(live: &Live, client: &mut Client) -> Result<(), ClientError> {
     // Before the schema: what waits for its table to be known is counted with its nodes.
     live.replace_cluster(read::cluster(client).await?);
     let reading = live.begin_reading();
-    let (schema, errors) = read::schema(client).await?;
-    for error in &errors {
+    let read = read::schema(client).await?;
+    for error in read.errors.iter().take(MOST_SAID) {
         tracing::warn!(%error, "a part of the schema was not understood");
     }
-    live.replace_schema(schema, reading);
+    let was_cut = live.is_cut();
+    live.cut(!read.is_whole);
+    live.replace_schema(read.schema, reading);
+    if live.is_cut() && !was_cut {
+        tracing::warn!(
+            "the schema is larger than there is room for (memory): partitions of some tables are not counted"
+        );
+    }
     Ok(())
 }
 
-/// Servers that have no such table, or do not let us read it, are no reason to end the connection.
-async fn read_prepared(live: &Live, client: &mut Client) -> Result<(), ClientError> {
-    match read::prepared(client).await {
-        Ok(statements) => {
-            for (id, statement) in statements {
-                live.prepared.insert(&id, statement);
-            }
-            Ok(())
-        }
-        Err(error @ ClientError::Server { .. }) => {
+/// Errors in a schema of which each is said; a hostile node has any number.
+const MOST_SAID: usize = 20;
+
+/// Whether ids were wanted and none of them found. Servers that have no such table, or do not let us read it, are no reason to end the
+/// connection, nor are statements that there is no room for.
+async fn read_prepared(live: &Live, client: &mut Client) -> Result<bool, ClientError> {
+    live.prepared.begin_look();
+    let read = read::prepared(client, |id, statement| live.prepared.insert(id, statement)).await;
+    let missed = live.prepared.end_look();
+    match read {
+        Err(error @ (ClientError::Server { .. } | ClientError::TooLarge { .. })) => {
             tracing::debug!(%error, "system.prepared_statements cannot be read");
-            Ok(())
+            Ok(missed)
         }
-        Err(error) => Err(error),
+        other => other.map(|()| missed),
     }
 }
 

@@ -12,10 +12,11 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use cqlens_proto::{cql, message::Rows};
 use tokio::sync::Notify;
 
-use super::{Cluster, Placement, PreparedStatements, Replication, Ring, Schema, seen::Seen};
+use super::{Cluster, Placement, PreparedStatements, Replication, Ring, Schema, held::Held, seen::Seen};
+use crate::memory::{Memory, Use};
 
 /// Schema, cluster and prepared statements, shared by all auditors and the control connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Live {
     schema: ArcSwap<Schema>,
     /// Grows with every change of the schema; plans made under another one are made again.
@@ -41,6 +42,11 @@ pub struct Live {
     is_seen: AtomicBool,
     /// What others have read of the schema.
     seen: Mutex<Seen>,
+    memory: Memory,
+    /// What the schema takes up.
+    schema_bytes: Held,
+    /// Whether there is more of the schema than there is room for.
+    is_cut: AtomicBool,
 }
 
 /// The ring, and what was placed on it so far.
@@ -52,10 +58,12 @@ struct Places {
 }
 
 /// The definitions that were last seen on the wire: a schema that was being read meanwhile may not have them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Definitions {
     seen: u64,
     last: VecDeque<Definition>,
+    /// What they take up: an eighth of the part at most.
+    bytes: Held,
 }
 
 #[derive(Debug)]
@@ -63,6 +71,14 @@ struct Definition {
     cql: String,
     /// Of its unqualified names.
     keyspace: Option<String>,
+    /// Its place in the order of all that were seen.
+    number: u64,
+}
+
+impl Definition {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.cql.len() + self.keyspace.as_ref().map_or(0, String::len)
+    }
 }
 
 impl Definitions {
@@ -70,19 +86,31 @@ impl Definitions {
     const MOST: usize = 1_024;
 
     fn add(&mut self, cql: &str, keyspace: Option<&str>) {
-        if self.last.len() == Self::MOST {
-            self.last.pop_front();
-        }
-        self.last.push_back(Definition {
+        let definition = Definition {
             cql: cql.to_owned(),
             keyspace: keyspace.map(str::to_owned),
-        });
+            number: self.seen,
+        };
         self.seen += 1;
+        let bytes = definition.bytes();
+        while (self.last.len() >= Self::MOST || !self.bytes.has_room_for(bytes))
+            && let Some(oldest) = self.last.pop_front()
+        {
+            self.bytes.give_back(oldest.bytes());
+        }
+        if self.bytes.has_room_for(bytes) {
+            self.bytes.take(bytes);
+            self.last.push_back(definition);
+        } else {
+            self.bytes.count_evicted();
+        }
     }
 
     fn since(&self, reading: Reading) -> impl Iterator<Item = &Definition> {
-        let new = usize::try_from(self.seen.saturating_sub(reading.0)).unwrap_or(usize::MAX);
-        self.last.range(self.last.len().saturating_sub(new)..)
+        let new = self
+            .last
+            .partition_point(|definition| definition.number < reading.0);
+        self.last.range(new..)
     }
 }
 
@@ -99,12 +127,83 @@ impl Drop for InStep<'_> {
     }
 }
 
+impl Default for Live {
+    fn default() -> Self {
+        Self::within(Memory::default())
+    }
+}
+
 impl Live {
+    /// A catalog of which nothing is known; it keeps to the parts of `memory`.
+    pub fn within(memory: Memory) -> Self {
+        let schema = memory.part(Use::Schema);
+        Self {
+            schema: ArcSwap::default(),
+            version: AtomicU64::default(),
+            known: AtomicBool::default(),
+            followed: AtomicBool::default(),
+            in_step: AtomicBool::default(),
+            cluster: ArcSwap::default(),
+            cluster_changed: Notify::new(),
+            cluster_wanted: Notify::new(),
+            trouble: ArcSwapOption::default(),
+            places: Mutex::default(),
+            prepared: PreparedStatements::within(memory.part(Use::Prepared)),
+            definitions: Mutex::new(Definitions {
+                seen: 0,
+                last: VecDeque::new(),
+                bytes: Held::of(schema.clone(), 1),
+            }),
+            rekeyed: Mutex::default(),
+            is_seen: AtomicBool::default(),
+            seen: Mutex::new(Seen::within(Held::of(schema.clone(), 3))),
+            schema_bytes: Held::of(schema, 4),
+            is_cut: AtomicBool::default(),
+            memory,
+        }
+    }
+
     /// A catalog that begins with `schema`, read from a file.
     pub fn with_schema(schema: Schema) -> Self {
-        let live = Self::default();
-        live.replace_schema(schema, live.begin_reading());
-        live
+        Self::default().beginning_with(schema)
+    }
+
+    /// The same, with `schema`, read from a file.
+    #[must_use]
+    pub fn beginning_with(self, schema: Schema) -> Self {
+        self.replace_schema(schema, self.begin_reading());
+        self
+    }
+
+    /// The memory that it is a part of.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Whether there is more of the schema than there is room for.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
+    }
+
+    /// Says whether a reading of the schema had to end for want of room.
+    pub(super) fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Relaxed);
+    }
+
+    /// Puts a schema in force, or as much of it as there is room for.
+    fn put_in_force(&self, mut schema: Schema) {
+        let (bytes, left_out) = schema.cut_to(self.schema_bytes.limit());
+        if left_out > 0 {
+            self.schema_bytes.count_evicted();
+            self.cut(true);
+            // What was new may be what was left out.
+            if *self.schema() == schema {
+                return;
+            }
+        }
+        self.schema_bytes.set(bytes);
+        self.schema.store(Arc::new(schema));
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// The schema in force.
@@ -212,8 +311,7 @@ impl Live {
         let before = self.schema();
         if *before != schema {
             self.rekeyed().extend(rekeyed(&before, &schema));
-            self.schema.store(Arc::new(schema));
-            self.version.fetch_add(1, Ordering::Release);
+            self.put_in_force(schema);
         }
     }
 
@@ -237,13 +335,14 @@ impl Live {
     pub fn apply(&self, cql: &str, keyspace: Option<&str>) {
         self.seen().forget_tables();
         let mut definitions = self.definitions();
+        if cql.len() > self.memory.longest_statement() {
+            definitions.bytes.count_evicted();
+            return;
+        }
         definitions.add(cql, keyspace);
         let mut schema = Schema::clone(&self.schema.load());
         match define(&mut schema, cql, keyspace) {
-            Ok(()) => {
-                self.schema.store(Arc::new(schema));
-                self.version.fetch_add(1, Ordering::Release);
-            }
+            Ok(()) => self.put_in_force(schema),
             Err(why) => tracing::debug!(why, "a definition seen on the wire was not applied"),
         }
     }

@@ -4,6 +4,7 @@ pub mod client;
 mod cluster;
 mod contacts;
 mod follow;
+mod held;
 mod live;
 pub mod murmur3;
 mod prepared;
@@ -12,6 +13,7 @@ mod record;
 mod ring;
 pub mod schema;
 mod seen;
+mod wanted;
 
 pub use cluster::{Cluster, Node};
 pub use contacts::Contacts;

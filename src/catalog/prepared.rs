@@ -1,16 +1,16 @@
 //! Prepared statements by their ids, whoever prepared them.
 
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering},
 };
 
 use cqlens_proto::{message::BindMetadata, types::CqlType};
 use dashmap::DashMap;
 use tokio::sync::Notify;
+
+use super::wanted::{Id, Wanted};
+use crate::memory::Part;
 
 /// What is known of a prepared statement.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,46 +73,52 @@ impl Markers {
 /// How many statements are kept. Cassandra's own cache holds a few tens of thousands.
 pub const MAX_PREPARED: usize = 100_000;
 
-/// Bytes of their ids, texts and markers.
-const MAX_PREPARED_BYTES: usize = 128 << 20;
-
-/// How many unknown ids wait to be looked up.
-const MAX_WANTED: usize = 4_096;
-
 /// All prepared statements of a cluster: written and read by every auditor, filled by the control connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PreparedStatements {
     by_id: DashMap<Box<[u8]>, Arc<PreparedStatement>>,
-    bytes: AtomicUsize,
-    evicted: AtomicU64,
+    memory: Part,
     /// Statements that were kept, also those that were there already.
     learned: AtomicU64,
-    /// Ids that were executed and are not known. An id stays here until somebody prepares it, so that it is looked
-    /// up once.
-    wanted: Mutex<BTreeSet<Box<[u8]>>>,
+    wanted: Mutex<Wanted>,
     wake: Notify,
 }
 
 impl PreparedStatements {
+    /// No statements; they may take up as much as `memory` has.
+    pub fn within(memory: Part) -> Self {
+        Self {
+            by_id: DashMap::new(),
+            memory,
+            learned: AtomicU64::new(0),
+            wanted: Mutex::default(),
+            wake: Notify::new(),
+        }
+    }
+
     /// The statement with the id.
     pub fn get(&self, id: &[u8]) -> Option<Arc<PreparedStatement>> {
         self.by_id.get(id).map(|entry| Arc::clone(&entry))
     }
 
-    /// Keeps a statement; what a PREPARED result said of its markers is not forgotten.
+    /// Keeps a statement, unless it is too large; what a PREPARED result said of its markers is not forgotten.
     pub fn insert(&self, id: &[u8], statement: PreparedStatement) {
         if statement.markers.is_none() && self.by_id.contains_key(id) {
             return;
         }
         let bytes = weight(id, &statement);
+        if bytes > self.memory.limit() / LARGEST {
+            self.memory.count_evicted(1);
+            return;
+        }
         while !self.by_id.is_empty() && !self.has_room_for(bytes) {
             self.make_room();
         }
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.memory.take(bytes);
         if let Some(before) = self.by_id.insert(id.into(), Arc::new(statement)) {
-            self.bytes.fetch_sub(weight(id, &before), Ordering::Relaxed);
+            self.memory.give_back(weight(id, &before));
         }
-        self.wanted().remove(id);
+        self.wanted().found(id);
         // After the statement is there: who sees the number finds it.
         self.learned.fetch_add(1, Ordering::Release);
     }
@@ -123,10 +129,10 @@ impl PreparedStatements {
     }
 
     fn has_room_for(&self, bytes: usize) -> bool {
-        self.by_id.len() < MAX_PREPARED && self.bytes.load(Ordering::Relaxed) + bytes <= MAX_PREPARED_BYTES
+        self.by_id.len() < MAX_PREPARED && self.memory.has_room_for(bytes)
     }
 
-    /// Gives up a sixteenth of the statements, one at least, any of them: the control connection finds them again when they
+    /// Evicts a sixteenth of the statements, one at least, any of them: the control connection finds them again when they
     /// are used.
     fn make_room(&self) {
         let (mut count, mut bytes, mut evicted) = (0_usize, 0, 0);
@@ -139,24 +145,25 @@ impl PreparedStatements {
             }
             stays
         });
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        self.evicted.fetch_add(evicted, Ordering::Relaxed);
+        self.memory.give_back(bytes);
+        self.memory.count_evicted(evicted);
     }
 
     /// Bytes that ids, texts and markers take up, about.
     pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
+        self.memory.used()
     }
 
-    /// Statements given up because there were too many.
+    /// Statements that were evicted, or too large to be kept.
     pub fn evicted(&self) -> u64 {
-        self.evicted.load(Ordering::Relaxed)
+        self.memory.evicted()
     }
 
-    /// Asks the control connection to look for an id that was executed and is not known.
+    /// Asks the control connection to look for an id that the server has executed and that is not known. Ids that are no digests are not
+    /// looked for, nor are those that were not found a moment ago.
     pub fn want(&self, id: &[u8]) {
-        let mut wanted = self.wanted();
-        if wanted.len() < MAX_WANTED && wanted.insert(id.into()) {
+        let Ok(id) = Id::try_from(id) else { return };
+        if !self.by_id.contains_key(id.as_slice()) && self.wanted().want(id) {
             self.wake.notify_one();
         }
     }
@@ -166,18 +173,56 @@ impl PreparedStatements {
         self.wake.notified().await;
     }
 
-    fn wanted(&self) -> std::sync::MutexGuard<'_, BTreeSet<Box<[u8]>>> {
+    /// To be called before the server's statements are read.
+    pub(super) fn begin_look(&self) {
+        self.wanted().begin_look();
+    }
+
+    /// The server's statements were read: whether anything was wanted, and nothing of it found.
+    pub(super) fn end_look(&self) -> bool {
+        self.wanted().end_look()
+    }
+
+    /// Lets ids be looked for again that were not found before the last call.
+    pub(super) fn forget_missed(&self) {
+        self.wanted().forget_missed();
+    }
+
+    fn wanted(&self) -> std::sync::MutexGuard<'_, Wanted> {
         // Nothing that holds the lock can panic.
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// No statement takes up more than one part in so many of the memory.
+const LARGEST: usize = 8;
+
 /// About how many bytes a statement takes up.
 fn weight(id: &[u8], statement: &PreparedStatement) -> usize {
-    const EACH: usize = 200;
+    const EACH: usize = 320;
     let columns = statement.markers.iter().flat_map(|markers| &markers.columns);
-    let columns = columns.map(|(name, _)| name.len() + 64);
-    EACH + id.len() + statement.cql.len() + columns.sum::<usize>()
+    let columns = columns.map(|(name, of)| 64 + name.len() + type_weight(of));
+    let markers = statement.markers.as_ref();
+    let key = markers.map_or(0, |markers| 2 * markers.partition_key.len());
+    EACH + id.len() + statement.cql.len() + key + columns.sum::<usize>()
+}
+
+fn type_weight(of: &CqlType) -> usize {
+    const EACH: usize = 48;
+    EACH + match of {
+        CqlType::List(element) | CqlType::Set(element) | CqlType::Vector(element, _) => type_weight(element),
+        CqlType::Map(both) => type_weight(&both.0) + type_weight(&both.1),
+        CqlType::Tuple(components) => components.iter().map(type_weight).sum(),
+        CqlType::Udt(udt) => {
+            let fields = udt
+                .fields
+                .iter()
+                .map(|(name, of)| 32 + name.len() + type_weight(of));
+            64 + udt.keyspace.len() + udt.name.len() + fields.sum::<usize>()
+        }
+        CqlType::Custom(class) => class.len(),
+        _ => 0,
+    }
 }
 
 #[cfg(test)]
@@ -186,14 +231,15 @@ mod tests {
 
     #[test]
     fn long_statements_take_up_no_more_than_their_share() {
-        let statements = PreparedStatements::default();
+        let part = Part::new("test", 32 << 20);
+        let statements = PreparedStatements::within(part.clone());
         let text = "x".repeat(1 << 20);
         for id in 0_u32..300 {
             statements.insert(
                 &id.to_be_bytes(),
                 PreparedStatement::from_text(text.clone(), None),
             );
-            assert!(statements.bytes.load(Ordering::Relaxed) <= MAX_PREPARED_BYTES);
+            assert!(part.used() <= part.limit());
         }
         assert!(
             statements.get(&299_u32.to_be_bytes()).is_some(),
@@ -201,12 +247,34 @@ mod tests {
         );
         assert_eq!(statements.by_id.len() as u64 + statements.evicted(), 300);
         // Said again it is not counted again.
-        let before = statements.bytes.load(Ordering::Relaxed);
+        let before = statements.bytes();
         let again = PreparedStatement {
             markers: Some(Markers::default()),
             ..PreparedStatement::from_text(text, None)
         };
         statements.insert(&299_u32.to_be_bytes(), again);
-        assert_eq!(statements.bytes.load(Ordering::Relaxed), before);
+        assert_eq!(statements.bytes(), before);
+    }
+
+    #[test]
+    fn a_statement_that_would_evict_many_others_is_not_kept() {
+        let part = Part::new("test", 1 << 20);
+        let statements = PreparedStatements::within(part.clone());
+        statements.insert(b"short", PreparedStatement::from_text("SELECT".to_owned(), None));
+        statements.insert(b"long", PreparedStatement::from_text("x".repeat(1 << 19), None));
+        assert!(statements.get(b"short").is_some() && statements.get(b"long").is_none());
+        assert_eq!(part.evicted(), 1);
+        // What a server says of markers counts as well.
+        let wide = CqlType::Tuple(vec![CqlType::Int; 10_000]);
+        let markers = Markers {
+            columns: vec![("a".to_owned(), wide)],
+            ..Markers::default()
+        };
+        let statement = PreparedStatement {
+            markers: Some(markers),
+            ..PreparedStatement::from_text("SELECT".to_owned(), None)
+        };
+        statements.insert(b"wide", statement);
+        assert!(statements.get(b"wide").is_none());
     }
 }

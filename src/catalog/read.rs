@@ -7,41 +7,65 @@ use cqlens_proto::types::CqlValue;
 use super::{
     Cluster, Node, PreparedStatement, Schema, SchemaError,
     client::{Client, ClientError},
-    record::{Record, text_map},
+    record::{Kept, Record, text_map},
     schema::{
         OptionValue,
         rows::{ColumnRow, IndexRow, KeyspaceRow, Rows, TableRow, TypeRow, ViewRow},
     },
 };
 
-/// The schema as `system_schema` has it, and what of it was not understood.
-pub(super) async fn schema(client: &mut Client) -> Result<(Schema, Vec<SchemaError>), ClientError> {
-    let tables = read(client, "tables", table).await?;
+/// The schema as `system_schema` has it.
+pub(super) struct SchemaRead {
+    pub(super) schema: Schema,
+    /// What of it was not understood.
+    pub(super) errors: Vec<SchemaError>,
+    /// Whether there was room for all of it.
+    pub(super) is_whole: bool,
+}
+
+/// What was read so far, which counts in the client's memory.
+#[derive(Default)]
+struct Reading {
+    kept: Vec<Kept>,
+    is_cut: bool,
+}
+
+/// Reads the schema, or as much of it as there is room for.
+pub(super) async fn schema(client: &mut Client) -> Result<SchemaRead, ClientError> {
+    let mut reading = Reading::default();
+    let tables = reading.read(client, "tables", table).await?;
     let is_scylla = tables
         .iter()
         .any(|table| table.keyspace == "system_schema" && table.name == "scylla_keyspaces");
     let with_tablets = if is_scylla {
-        read(client, "scylla_keyspaces", with_tablets).await?
+        reading.read(client, "scylla_keyspaces", with_tablets).await?
     } else {
         Vec::new()
     };
+    let (function, aggregate) = (named("function_name"), named("aggregate_name"));
     let rows = Rows {
-        keyspaces: read(client, "keyspaces", |row| keyspace(row, &with_tablets)).await?,
+        keyspaces: reading
+            .read(client, "keyspaces", |row| keyspace(row, &with_tablets))
+            .await?,
         tables,
-        views: read(client, "views", view).await?,
-        columns: read(client, "columns", column).await?,
-        types: read(client, "types", user_type).await?,
-        indexes: read(client, "indexes", index).await?,
-        functions: read(client, "functions", |row| {
-            (row.text("keyspace_name"), row.text("function_name"))
-        })
-        .await?,
-        aggregates: read(client, "aggregates", |row| {
-            (row.text("keyspace_name"), row.text("aggregate_name"))
-        })
-        .await?,
+        views: reading.read(client, "views", view).await?,
+        columns: reading.read(client, "columns", column).await?,
+        types: reading.read(client, "types", user_type).await?,
+        indexes: reading.read(client, "indexes", index).await?,
+        functions: reading.read(client, "functions", function).await?,
+        aggregates: reading.read(client, "aggregates", aggregate).await?,
     };
-    Ok(Schema::from_rows(rows))
+    let (schema, errors) = Schema::from_rows(rows);
+    Ok(SchemaRead {
+        schema,
+        errors,
+        is_whole: !reading.is_cut,
+    })
+}
+
+/// Keyspace and name.
+fn named(column: &'static str) -> impl Fn(&Record) -> (String, String) {
+    move |row| (row.text("keyspace_name"), row.text(column))
 }
 
 /// The keyspace's name, if Scylla places its tables by tablets.
@@ -50,15 +74,21 @@ fn with_tablets(row: &Record) -> Option<String> {
     (row.int("initial_tablets", NONE) != NONE).then(|| row.text("keyspace_name"))
 }
 
-async fn read<T>(
-    client: &mut Client,
-    table: &str,
-    row: impl Fn(&Record) -> T,
-) -> Result<Vec<T>, ClientError> {
-    let records = client
-        .records(&format!("SELECT * FROM system_schema.{table}"))
-        .await?;
-    Ok(records.iter().map(row).collect())
+impl Reading {
+    async fn read<T>(
+        &mut self,
+        client: &mut Client,
+        table: &str,
+        row: impl Fn(&Record) -> T,
+    ) -> Result<Vec<T>, ClientError> {
+        let cql = format!("SELECT * FROM system_schema.{table}");
+        let records = client
+            .records_that_fit(&cql, Record::content_weight, |record| row(&record))
+            .await?;
+        self.is_cut |= !records.is_whole;
+        self.kept.push(records.kept);
+        Ok(records.rows)
+    }
 }
 
 pub(super) fn keyspace(row: &Record, with_tablets: &[Option<String>]) -> KeyspaceRow {
@@ -194,18 +224,19 @@ fn node(row: &Record) -> Node {
     }
 }
 
-/// The statements that the node holds prepared: Cassandra 3.10 and later.
-pub(super) async fn prepared(client: &mut Client) -> Result<Vec<(Vec<u8>, PreparedStatement)>, ClientError> {
+/// Hands over each statement that the node holds prepared, with its id: Cassandra 3.10 and later.
+pub(super) async fn prepared(
+    client: &mut Client,
+    mut each: impl FnMut(&[u8], PreparedStatement),
+) -> Result<(), ClientError> {
     let cql = "SELECT prepared_id, logged_keyspace, query_string FROM system.prepared_statements";
-    let records = client.records(cql).await?;
-    let statements = records.iter().map(|row| {
+    let each = |row: Record| {
         let keyspace = row
             .optional_text("logged_keyspace")
             .filter(|keyspace| !keyspace.is_empty());
-        (
-            row.blob("prepared_id"),
-            PreparedStatement::from_text(row.text("query_string"), keyspace),
-        )
-    });
-    Ok(statements.collect())
+        let statement = PreparedStatement::from_text(row.text("query_string"), keyspace);
+        each(&row.blob("prepared_id"), statement);
+        true
+    };
+    client.each_record(cql, each).await
 }

@@ -10,13 +10,11 @@ use cqlens_proto::message::Rows as ResultRows;
 
 use super::{
     client::columns,
+    held::Held,
     read,
     record::Record,
     schema::{Schema, rows::Rows},
 };
-
-/// Rows that are kept: of tens of thousands of tables.
-const MAX_ROWS: usize = 500_000;
 
 /// The tables of `system_schema` that are looked at, with their key columns.
 const TABLES: &[(&str, &[&str])] = &[
@@ -37,20 +35,32 @@ const NEEDED: [&str; 3] = ["keyspaces", "tables", "columns"];
 const OF_COLUMNS: [&str; 3] = ["kind", "position", "type"];
 
 /// Rows that were seen.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Seen {
     tables: BTreeMap<&'static str, BTreeMap<Vec<String>, Record>>,
-    count: usize,
+    /// What they take up.
+    bytes: Held,
     /// Whether they say anything that the last schema made of them does not have.
     has_news: bool,
 }
 
 impl Seen {
+    /// Nothing seen yet; rows take up as much as `bytes` allows.
+    pub(super) fn within(bytes: Held) -> Self {
+        Self {
+            tables: BTreeMap::new(),
+            bytes,
+            has_news: false,
+        }
+    }
+
     /// Forgets what rows have said of anything in a keyspace: a definition has made some of it wrong. What the schema in force has of the
     /// rest stays there.
     pub(super) fn forget_tables(&mut self) {
         self.tables.retain(|table, _| *table == "keyspaces");
-        self.count = self.tables.values().map(BTreeMap::len).sum();
+        let rows = self.tables.values().flatten();
+        self.bytes
+            .set(rows.map(|(keys, record)| weight(keys, record)).sum());
     }
 
     /// Keeps rows, if they are of `system_schema`.
@@ -84,14 +94,22 @@ impl Seen {
     fn keep(&mut self, table: &'static str, keys: &[&str], record: Record) {
         let keys: Option<Vec<_>> = keys.iter().map(|key| record.optional_text(key)).collect();
         let is_whole = table != "columns" || OF_COLUMNS.iter().all(|name| record.has(name));
-        let Some(keys) = keys.filter(|_| is_whole && self.count < MAX_ROWS) else {
+        let Some(keys) = keys.filter(|_| is_whole) else {
             return;
         };
         let known = self.tables.entry(table).or_default();
         if known.get(&keys).is_some_and(|known| known.says(&record)) {
             return;
         }
-        self.count += usize::from(known.insert(keys, record).is_none());
+        let bytes = weight(&keys, &record);
+        if !self.bytes.has_room_for(bytes) {
+            self.bytes.count_evicted();
+            return;
+        }
+        self.bytes.take(bytes);
+        if let Some(before) = known.insert(keys.clone(), record) {
+            self.bytes.give_back(weight(&keys, &before));
+        }
         self.has_news = true;
     }
 
@@ -149,4 +167,9 @@ impl Seen {
         let rows = self.tables.get(table).into_iter().flat_map(BTreeMap::values);
         rows.map(row).collect()
     }
+}
+
+/// What a row takes up, about.
+fn weight(keys: &[String], record: &Record) -> usize {
+    keys.iter().map(|key| 48 + key.len()).sum::<usize>() + record.weight()
 }

@@ -20,6 +20,33 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// A number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size(pub(super) usize);
+
+/// Reads a number of bytes with its unit: `512KiB`, `256MiB`, `2GiB`, `300MB`, `1000000B`.
+pub(super) fn size(text: &str) -> Result<Size, String> {
+    const UNITS: [(&str, u64); 7] = [
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("B", 1),
+    ];
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let unit = UNITS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()));
+    let bytes = unit.and_then(|(_, bytes)| number.parse::<u64>().ok()?.checked_mul(*bytes));
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    bytes
+        .map(Size)
+        .ok_or_else(|| "a size with its unit, such as 256MiB or 1GiB".to_owned())
+}
+
 /// A duration, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OrOff(pub(super) Option<Duration>);
@@ -85,6 +112,25 @@ mod tests {
         }
         assert_eq!(duration_or_off("60s"), Ok(OrOff(Some(Duration::from_secs(60)))));
         assert!(duration_or_off("never").is_err());
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!(size("256MiB"), Ok(Size(256 << 20)));
+        assert_eq!(size("1 gib"), Ok(Size(1 << 30)));
+        assert_eq!(size("300MB"), Ok(Size(300_000_000)));
+        for wrong in [
+            "",
+            "256",
+            "MiB",
+            "-1MiB",
+            "1.5GiB",
+            "1TiB",
+            "99999999999999999999B",
+            "99999999999GiB",
+        ] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -2,8 +2,15 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use super::{config::positive_duration, show};
-use crate::audit::{self, ClientAddresses};
+use super::{
+    config::{Size, positive_duration, size},
+    show,
+};
+use crate::{
+    audit::{self, ClientAddresses},
+    catalog::{Live, Schema},
+    memory::Memory,
+};
 
 /// Of `cqlens proxy` and `cqlens sniff` alike.
 #[derive(Debug, clap::Args)]
@@ -51,6 +58,10 @@ pub(super) struct ObserverArgs {
     /// Let the log show requests with their values, at the level trace; otherwise no value is shown anywhere.
     #[arg(long, env = "CQLENS_SHOW_VALUES")]
     show_values: bool,
+    /// How much memory is kept for what is audited, besides connections (about 10 KiB each): windows, statements, the schema, what waits.
+    /// Where a part of it is full, something is evicted or left out, and counted.
+    #[arg(long, env = "CQLENS_MEMORY", value_name = "SIZE", default_value = "256MiB", value_parser = memory)]
+    memory: Size,
 }
 
 impl ObserverArgs {
@@ -62,8 +73,25 @@ impl ObserverArgs {
         }
     }
 
+    /// A catalog within the budget, which may begin with a schema from a file.
+    pub(super) fn live(&self, schema: Option<Schema>) -> Live {
+        let live = Live::within(Memory::of(self.memory.0));
+        match schema {
+            Some(schema) => live.beginning_with(schema),
+            None => live,
+        }
+    }
+
     /// Name and password of the control connection.
     pub(super) fn credentials(&self) -> Option<(String, String)> {
         self.username.clone().zip(self.password.clone())
+    }
+}
+
+/// Reads the size of the budget.
+fn memory(text: &str) -> Result<Size, String> {
+    match size(text)? {
+        Size(bytes) if bytes < Memory::LEAST => Err(format!("at least {} MiB", Memory::LEAST >> 20)),
+        size => Ok(size),
     }
 }

@@ -211,6 +211,9 @@ impl Outputs {
             ));
         }
         notices.extend(schema_notice(live).map(str::to_owned));
+        if live.is_cut() {
+            notices.push(CUT.to_owned());
+        }
         notices
     }
 }
@@ -228,6 +231,10 @@ fn schema_notice(live: &Live) -> Option<&'static str> {
         )
     }
 }
+
+/// Of a schema that there is no room for.
+const CUT: &str = "The schema is larger than there is room for: what is asked of the tables that are missing is counted as unknown. \
+     More --memory holds more of it.";
 
 /// The day on which acceptances are judged, the same everywhere.
 pub(super) fn today(now: Timestamp) -> Date {

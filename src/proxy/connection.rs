@@ -67,7 +67,7 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
         connection.certified(&name);
     }
     let header = policy.send_proxy_protocol.then(|| origin.header(destination));
-    let upstream = match socket::of_upstream(&connection, &route, &policy, header, queue).await {
+    let upstream = match socket::of_upstream(&connection, &route, &policy, header, &proxy).await {
         Ok(upstream) => upstream,
         Err(NoUpstream::Said) => return None,
         Err(NoUpstream::NoDescriptor) => {

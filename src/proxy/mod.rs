@@ -16,6 +16,7 @@ mod policy;
 mod proxy_header;
 mod pump;
 mod refusal;
+mod resolve;
 mod socket;
 mod throttle;
 pub mod topology;
@@ -49,6 +50,7 @@ pub use gate::Gate;
 pub use policy::Policy;
 pub use proxy_header::LOCAL as PROXY_PROTOCOL_LOCAL;
 pub use refusal::ANSWERED_AT_A_TIME as REFUSALS_AT_A_TIME;
+use resolve::Resolver;
 use topology::Pairing;
 pub use transparent::{Transparent, is_local};
 pub use workers::Workers;
@@ -80,6 +82,7 @@ pub struct Proxy {
     connections: Arc<AtomicU64>,
     entrance: Entrance,
     transparent: Option<Arc<Transparent>>,
+    resolver: Resolver,
 }
 
 /// What becomes of clients that wait to be accepted when the proxy stops.
@@ -101,6 +104,7 @@ impl Proxy {
             connections: Arc::default(),
             entrance: Gate::default().entrance(),
             transparent: None,
+            resolver: Resolver::default(),
         }
     }
 

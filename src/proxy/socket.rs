@@ -11,7 +11,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Drain, Policy, Route, keepalive, refusal};
+use super::{Drain, Policy, Proxy, Route, keepalive, refusal, resolve::Resolver};
 use crate::{
     capture::{Connection, Queue, TlsFailure},
     timers::timeout_at,
@@ -141,10 +141,10 @@ pub(super) async fn of_upstream(
     route: &Route,
     policy: &Policy,
     header: Option<Vec<u8>>,
-    queue: &Queue,
+    proxy: &Proxy,
 ) -> Result<Socket, NoUpstream> {
     let deadline = Instant::now() + route.connect_timeout;
-    let mut upstream = match timeout_at(deadline, TcpStream::connect(&route.upstream)).await {
+    let mut upstream = match timeout_at(deadline, connect(&route.upstream, &proxy.resolver)).await {
         Ok(upstream) => upstream,
         Err(error) if refusal::is_out_of_descriptors(&error) => return Err(NoUpstream::NoDescriptor),
         Err(error) => {
@@ -168,10 +168,15 @@ pub(super) async fn of_upstream(
         Err(error) => {
             tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
                 "no TLS with the upstream, the client's connection is closed");
-            queue.count_tls_failure(TlsFailure::Upstream);
+            proxy.queue.count_tls_failure(TlsFailure::Upstream);
             Err(NoUpstream::Said)
         }
     }
+}
+
+async fn connect(upstream: &str, resolver: &Resolver) -> io::Result<TcpStream> {
+    let addresses = resolver.resolve(upstream).await?;
+    TcpStream::connect(&*addresses).await
 }
 
 async fn prepare(upstream: &mut TcpStream, policy: &Policy, header: Option<Vec<u8>>) -> io::Result<()> {

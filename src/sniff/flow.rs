@@ -15,7 +15,10 @@ use super::{
     side::{Hopeless, Side},
     tcp::{Order, Part, distance},
 };
-use crate::capture::{Connection, Moment, Queue};
+use crate::{
+    capture::{Connection, Moment, Queue},
+    memory,
+};
 
 /// A connection.
 #[derive(Debug)]
@@ -148,13 +151,14 @@ impl Flow {
         connection: Arc<Connection>,
         segment: &Segment,
         queue: &Arc<Queue>,
+        searching: &memory::Part,
         losses: &mut Losses,
     ) -> Self {
         let from_start = segment.syn;
         losses.begun_before += u64::from(!from_start);
         let half = |direction| Half {
             order: Order::default(),
-            side: Some(Side::new(&connection, direction, queue, from_start)),
+            side: Some(Side::new(&connection, direction, queue, searching, from_start)),
             syn: None,
             reached: None,
             strange: None,

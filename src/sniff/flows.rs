@@ -14,13 +14,13 @@ use super::{
     probe::Probe,
     table::Table,
 };
-use crate::capture::{Connection, ConnectionId, Moment, Queue};
+use crate::{
+    capture::{Connection, ConnectionId, Moment, Queue},
+    memory::{Memory, Part, Use},
+};
 
 /// How many connections are followed at once; beyond, the one that was silent for longest is given up.
 pub const MAX_CONNECTIONS: usize = 65_536;
-
-/// Bytes that may wait for others, in all connections together.
-const MAX_WAITING_BYTES: usize = 256 << 20;
 
 /// How long a connection that has ended is remembered, for segments that come late.
 const REMEMBERED: std::time::Duration = std::time::Duration::from_secs(60);
@@ -48,6 +48,10 @@ pub struct Flows {
     has_carried: bool,
     /// Whether any packet had no time.
     lacks_times: bool,
+    /// Bytes that may wait for others, in all connections together.
+    most_waiting: usize,
+    /// What is kept where the place is looked for, in all connections together.
+    searching: Part,
 }
 
 impl Flows {
@@ -68,6 +72,20 @@ impl Flows {
             segments: 0,
             has_carried: false,
             lacks_times: false,
+            most_waiting: 0,
+            searching: Part::new("searching", 0),
+        }
+        .within(&Memory::default())
+    }
+
+    /// Keeps to the part of `memory` that captures have: three quarters for bytes that wait for others, one where the place is looked for.
+    #[must_use]
+    pub fn within(self, memory: &Memory) -> Self {
+        let room = memory.part(Use::Queue).limit();
+        Self {
+            most_waiting: room / 4 * 3,
+            searching: Part::new("searching", room / 4),
+            ..self
         }
     }
 
@@ -165,7 +183,13 @@ impl Flows {
             connection.lack_times();
         }
         self.next += 1;
-        let mut flow = Flow::new(connection, &segment, &self.queue, &mut self.losses);
+        let mut flow = Flow::new(
+            connection,
+            &segment,
+            &self.queue,
+            &self.searching,
+            &mut self.losses,
+        );
         flow.take(segment, direction, &mut self.losses);
         if flow.is_waiting() {
             self.waiting.push(ends);
@@ -227,11 +251,11 @@ impl Flows {
             bytes += flow.waiting_bytes();
             flow.is_waiting()
         });
-        if bytes > MAX_WAITING_BYTES {
+        if bytes > self.most_waiting {
             // Those that have waited for longest are given up until there is room for half as much again.
             let mut left = bytes;
             waiting.retain(|ends| {
-                let Some(flow) = self.flows.get_mut(ends).filter(|_| left > MAX_WAITING_BYTES / 2) else {
+                let Some(flow) = self.flows.get_mut(ends).filter(|_| left > self.most_waiting / 2) else {
                     return true;
                 };
                 left = left.saturating_sub(flow.waiting_bytes());

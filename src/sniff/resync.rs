@@ -19,7 +19,7 @@ use cqlens_proto::{
     segment::{self, Encoding, SegmentHeader, TRAILER_LEN},
 };
 
-use crate::capture::Moment;
+use crate::{capture::Moment, memory::Part};
 
 /// Bytes that are kept while the place is looked for: the largest segment, and most envelopes. A place after a longer envelope is
 /// found when that has passed.
@@ -63,9 +63,13 @@ pub(super) struct Found {
 }
 
 /// Looks for a place in contiguous bytes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Search {
     kept: Vec<u8>,
+    /// What all searches keep.
+    memory: Part,
+    /// What it has taken of that.
+    taken: usize,
     /// Where pieces begin in `kept`, and when they were captured.
     pieces: Vec<(usize, Moment)>,
     /// All before it was looked at.
@@ -116,7 +120,51 @@ enum Verdict {
     Yes(Place),
 }
 
+impl Drop for Search {
+    fn drop(&mut self) {
+        self.memory.give_back(self.taken);
+    }
+}
+
 impl Search {
+    /// Looks for a place from now on; what all searches together keep fits into `memory`.
+    pub(super) fn within(memory: Part) -> Self {
+        Self {
+            kept: Vec::new(),
+            memory,
+            taken: 0,
+            pieces: Vec::new(),
+            looked: 0,
+            candidates: Vec::new(),
+            largest: 0,
+            ends_a_write: false,
+        }
+    }
+
+    /// The same with as much memory as one search needs.
+    #[cfg(test)]
+    fn alone() -> Self {
+        Self::within(Part::new("test", 2 * MAX_KEPT))
+    }
+
+    /// Takes as much memory as it uses; gives up all that it keeps where there is no more. How much was given up.
+    fn make_room_for(&mut self, bytes: usize) -> usize {
+        let kept = self.kept.len();
+        if self.memory.has_room_for(bytes) {
+            return 0;
+        }
+        self.memory.count_evicted(1);
+        *self = Self::within(self.memory.clone());
+        kept
+    }
+
+    /// Counts what it keeps.
+    fn count(&mut self) {
+        let kept = self.kept.capacity();
+        self.memory.take(kept);
+        self.memory.give_back(std::mem::replace(&mut self.taken, kept));
+    }
+
     /// Bytes that are kept.
     pub(super) fn kept(&self) -> usize {
         self.kept.len()
@@ -130,6 +178,7 @@ impl Search {
         bytes: &[u8],
         at: Moment,
     ) -> (usize, Option<Found>) {
+        let given_up = self.make_room_for(bytes.len());
         self.largest = self.largest.max(bytes.len());
         self.ends_a_write = bytes.len() < self.largest.max(NOT_FULL);
         self.pieces.push((self.kept.len(), at));
@@ -141,10 +190,12 @@ impl Search {
                 lost: offset,
                 pieces: self.pieces_from(offset),
             };
-            *self = Self::default();
-            return (0, Some(found));
+            *self = Self::within(self.memory.clone());
+            return (given_up, Some(found));
         }
-        (self.forget_oldest(), None)
+        let forgotten = self.forget_oldest();
+        self.count();
+        (given_up + forgotten, None)
     }
 
     fn look(&mut self, direction: Direction, known: Known) -> Option<(usize, Place)> {
@@ -501,7 +552,7 @@ mod tests {
     }
 
     fn find(bytes: &[u8], direction: Direction, known: Known) -> Option<(usize, Place)> {
-        let (_, found) = Search::default().add(direction, known, bytes, AT);
+        let (_, found) = Search::alone().add(direction, known, bytes, AT);
         found.map(|found| (found.lost, found.place))
     }
 
@@ -551,7 +602,7 @@ mod tests {
         );
         let bytes = [&one[20..], &one[..], &one[..]].concat();
         for size in 1..bytes.len() {
-            let mut search = Search::default();
+            let mut search = Search::alone();
             let mut found = None;
             let mut seen = 0;
             for piece in bytes.chunks(size) {
@@ -612,7 +663,7 @@ mod tests {
             let one = of_requests(count);
             let bytes = [one.clone(), next.clone()].concat();
             for from in (1..one.len()).step_by(one.len() / 25 + 1) {
-                let mut search = Search::default();
+                let mut search = Search::alone();
                 // Where packets end, but for the last one of a request, is not where a request ends inside.
                 let (first, last) = bytes[from..].split_at(one.len() - from);
                 let pieces = first.chunks(size).chain([last]);
@@ -638,7 +689,7 @@ mod tests {
             Compression::None,
         );
         let bytes = one.repeat(ENOUGH_BYTES / one.len() + 40);
-        let mut search = Search::default();
+        let mut search = Search::alone();
         let mut found = None;
         let mut pieces = bytes[20..].chunks(1_447);
         while found.is_none() {
@@ -651,7 +702,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_bounded_and_what_is_given_up_is_counted() {
-        let mut search = Search::default();
+        let mut search = Search::alone();
         let (mut forgotten, piece) = (0, vec![0xfe; 10_000]);
         for _ in 0..1_000 {
             forgotten += search.add(Direction::Response, Known::default(), &piece, AT).0;
@@ -687,5 +738,27 @@ mod tests {
                 prop_assert_eq!(find(&bytes[from..], Direction::Request, Known::default()), None);
             }
         }
+    }
+
+    #[test]
+    fn all_searches_together_keep_to_their_memory() {
+        let memory = Part::new("test", 1 << 20);
+        let known = Known::default();
+        let mut searches: Vec<_> = (0..100).map(|_| Search::within(memory.clone())).collect();
+        // A place is never found in this.
+        let packet = [0xff; 1_400];
+        let mut lost = 0;
+        for _ in 0..100 {
+            for search in &mut searches {
+                lost += search.add(Direction::Request, known, &packet, AT).0;
+                // What the vectors have grown to at the most.
+                assert!(memory.used() <= 2 * memory.limit(), "{}", memory.used());
+            }
+        }
+        let kept: usize = searches.iter().map(Search::kept).sum();
+        assert_eq!(lost + kept, 100 * 100 * packet.len());
+        assert!(memory.evicted() > 0);
+        drop(searches);
+        assert_eq!(memory.used(), 0);
     }
 }

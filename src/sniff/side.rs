@@ -12,7 +12,10 @@ use super::{
     losses::Losses,
     resync::{Found, Known, Search},
 };
-use crate::capture::{Connection, Feed, Moment, Queue};
+use crate::{
+    capture::{Connection, Feed, Moment, Queue},
+    memory::Part,
+};
 
 /// Bytes that are looked through for a place at most; a connection that has none in so many is not one of CQL, or encrypted.
 const MAX_SEARCHED: u64 = 16 << 20;
@@ -23,6 +26,8 @@ pub(super) struct Side {
     direction: Direction,
     feed: Feed,
     place: Place,
+    /// What all searches keep.
+    memory: Part,
     /// Bytes that were looked through since the place was last known.
     searched: u64,
 }
@@ -48,6 +53,7 @@ impl Side {
         connection: &Arc<Connection>,
         direction: Direction,
         queue: &Arc<Queue>,
+        memory: &Part,
         from_start: bool,
     ) -> Self {
         Self {
@@ -55,10 +61,15 @@ impl Side {
             feed: Feed::new(Arc::clone(connection), direction, Arc::clone(queue)),
             place: match from_start {
                 true => Place::Known,
-                false => Place::Searching(Search::default()),
+                false => Place::Searching(Search::within(memory.clone())),
             },
+            memory: memory.clone(),
             searched: 0,
         }
+    }
+
+    fn begin_search(&self) -> Place {
+        Place::Searching(Search::within(self.memory.clone()))
     }
 
     /// Whether anything of it was ever understood.
@@ -108,7 +119,7 @@ impl Side {
         if !self.is_understood() && matches!(stray.reason, Opaque::Tls | Opaque::Text) {
             return Err(Hopeless::Opaque(stray.reason));
         }
-        self.place = Place::Searching(Search::default());
+        self.place = self.begin_search();
         self.search(stray.rest, at, known, losses)
     }
 
@@ -158,7 +169,7 @@ impl Side {
         };
         if is_lost {
             self.forget(losses);
-            self.place = Place::Searching(Search::default());
+            self.place = self.begin_search();
         }
     }
 

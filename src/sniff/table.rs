@@ -118,7 +118,13 @@ mod tests {
         let mut segment = talk.open().remove(0);
         segment.at = Moment::from_unix_nanoseconds(at);
         let queue = Arc::new(Queue::new(1, Limits::default()));
-        Flow::new(connection, &segment, &queue, &mut Losses::default())
+        Flow::new(
+            connection,
+            &segment,
+            &queue,
+            &crate::memory::Part::new("test", 1 << 20),
+            &mut Losses::default(),
+        )
     }
 
     proptest! {

@@ -51,6 +51,9 @@ pub struct Coverage {
     pub tls_failures: BTreeMap<String, u64>,
     /// Connections that were not let in, by reason: the limit that was reached, or what was missing.
     pub refused_connections: BTreeMap<String, u64>,
+    /// What had to be evicted, or was not kept, because its part of the memory was full, by the part.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub evicted: BTreeMap<String, u64>,
     /// Statements that the CQL parser did not understand.
     pub unparsed: u64,
     /// Exchanges on system keyspaces: drivers' and tools' own, counted apart from everything else.
@@ -137,6 +140,7 @@ impl Coverage {
         add_counts(&mut self.dropped_by_opcode, &other.dropped_by_opcode);
         add_counts(&mut self.unknown_reasons, &other.unknown_reasons);
         add_counts(&mut self.opaque_connections, &other.opaque_connections);
+        add_counts(&mut self.evicted, &other.evicted);
         add_counts(&mut self.tls_failures, &other.tls_failures);
         add_counts(&mut self.refused_connections, &other.refused_connections);
         self.notices.extend(other.notices.iter().cloned());

@@ -9,6 +9,10 @@ use cqlens_proto::{
 };
 use proptest::{collection::vec, prelude::*};
 
+fn budget(bytes: usize) -> Budget {
+    Budget::of(crate::memory::Part::new("test", bytes))
+}
+
 /// One connection from the data path's tap to the audit's state.
 struct Line {
     queue: Arc<Queue>,
@@ -59,7 +63,7 @@ impl Line {
             )
         };
         let (requests, responses) = (tap(Direction::Request), tap(Direction::Response));
-        let state = ConnectionState::new(Arc::clone(&connection), Budget::default(), ClientAddresses::Full);
+        let state = ConnectionState::new(Arc::clone(&connection), budget(128 << 20), ClientAddresses::Full);
         Self {
             requests,
             responses,
@@ -115,7 +119,7 @@ fn a_response_that_there_is_no_room_for_costs_its_own_exchange_only() {
     let mut line = Line::with_room_for(1_000);
     line.state = ConnectionState::new(
         Arc::clone(&line.state.connection),
-        Budget::of(50_000),
+        budget(50_000),
         ClientAddresses::Full,
     );
     for stream in [1, 2] {

@@ -43,6 +43,15 @@ pub enum ClientError {
     /// The server asks for authentication and no credentials are set.
     #[error("the server asks for a user name and password ({0})")]
     CredentialsMissing(String),
+    /// An answer, or all pages of it, that there is no room for.
+    #[error("the server's answer takes more than the {limit} bytes that there are for it (memory)")]
+    TooLarge {
+        /// Bytes that there are.
+        limit: usize,
+    },
+    /// Pages without an end.
+    #[error("the server's pages do not end: {0}")]
+    Endless(&'static str),
     /// A response of a kind that does not belong to the request.
     #[error("unexpected response {0}")]
     Unexpected(String),

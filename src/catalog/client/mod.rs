@@ -18,14 +18,15 @@ use std::{
     time::Duration,
 };
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use cqlens_proto::{
     compress::Compression,
     cutter::Negotiated,
     envelope::{Direction, Envelope, Opcode, StreamId, Version},
+    error::{DecodeError, DecodeErrorKind},
     message::{AuthToken, Dialect, ErrorCode, Extensions, Extras, Request, Response, Startup},
     outgoing::Outgoing,
-    stream::{EnvelopeStream, StreamItem},
+    stream::{DEFAULT_MAX_BODY, EnvelopeStream, StreamItem},
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
@@ -41,7 +42,7 @@ pub use histograms::{Histogram, ReadHistograms};
 pub use statement::{Bind, Prepared, Run, RunOptions};
 pub use trace::TraceEvent;
 
-use crate::tls::Connector;
+use crate::{memory::Part, tls::Connector};
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -60,6 +61,8 @@ pub struct ClientOptions {
     pub preamble: &'static [u8],
     /// How long to wait for the connection (and for TLS), and for each response.
     pub timeout: Duration,
+    /// What the client keeps of answers and events counts in this part: a quarter of it is the longest body that is taken.
+    pub memory: Part,
 }
 
 impl Default for ClientOptions {
@@ -72,6 +75,7 @@ impl Default for ClientOptions {
             tls: None,
             preamble: &[],
             timeout: Duration::from_secs(10),
+            memory: Part::new("client", 4 * DEFAULT_MAX_BODY),
         }
     }
 }
@@ -86,8 +90,15 @@ pub struct Client {
     outgoing: Outgoing,
     next_stream: i16,
     events: VecDeque<Envelope>,
+    pub(super) memory: Part,
     timeout: Duration,
 }
+
+/// Events that wait to be asked for. A node may send any number; what they say is read anew after the first.
+const MOST_EVENTS: usize = 1_000;
+
+/// They take up one part in so many of the memory.
+const EVENTS_PART: usize = 8;
 
 /// A connection, plain or TLS. No data path: a call through a pointer is nothing beside what it is asked for.
 trait Socket: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin {}
@@ -148,10 +159,12 @@ impl Client {
             socket,
             peer,
             dialect: Dialect::new(options.version),
-            incoming: EnvelopeStream::new(Direction::Response, Arc::clone(&negotiated)),
+            incoming: EnvelopeStream::new(Direction::Response, Arc::clone(&negotiated))
+                .with_max_body(options.memory.limit() / 4),
             outgoing: Outgoing::new(Arc::clone(&negotiated)),
             next_stream: 0,
             events: VecDeque::new(),
+            memory: options.memory.clone(),
             timeout: options.timeout,
         };
         client.start(options, &negotiated).await?;
@@ -252,6 +265,7 @@ impl Client {
     pub async fn next_event(&mut self) -> Result<Envelope, ClientError> {
         loop {
             if let Some(event) = self.events.pop_front() {
+                self.memory.give_back(weight(&event));
                 return Ok(event);
             }
             let envelope = self.next_envelope().await?;
@@ -295,9 +309,21 @@ impl Client {
     }
 
     fn keep_event(&mut self, envelope: Envelope) {
-        if envelope.header.stream_id == StreamId::EVENT {
-            self.events.push_back(envelope);
+        if envelope.header.stream_id != StreamId::EVENT {
+            return;
         }
+        let (bytes, room) = (weight(&envelope), self.memory.limit() / EVENTS_PART);
+        let taken: usize = self.events.iter().map(weight).sum();
+        if self.events.len() == MOST_EVENTS || taken + bytes > room {
+            self.memory.count_evicted(1);
+            return;
+        }
+        self.memory.take(bytes);
+        self.events.push_back(Envelope {
+            // Its body is a part of a larger buffer.
+            body: Bytes::copy_from_slice(&envelope.body),
+            ..envelope
+        });
     }
 
     /// Cancel safe: what was read stays in the stream.
@@ -306,6 +332,14 @@ impl Client {
             match self.incoming.next_item() {
                 Some(StreamItem::Envelope(envelope)) => return Ok(envelope),
                 Some(StreamItem::Long(long)) => return Ok(long.join()),
+                Some(StreamItem::Skipped {
+                    reason:
+                        DecodeError {
+                            kind: DecodeErrorKind::TooLarge { .. },
+                            ..
+                        },
+                    ..
+                }) => return Err(self.too_large()),
                 Some(
                     StreamItem::Skipped { reason, .. }
                     | StreamItem::Damaged(reason)
@@ -321,6 +355,26 @@ impl Client {
             }
         }
     }
+}
+
+impl Client {
+    /// Says that an answer does not fit.
+    pub(super) fn too_large(&self) -> ClientError {
+        self.memory.count_evicted(1);
+        ClientError::TooLarge {
+            limit: self.memory.limit(),
+        }
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.memory.give_back(self.events.iter().map(weight).sum());
+    }
+}
+
+fn weight(event: &Envelope) -> usize {
+    size_of::<Envelope>() + event.body.len()
 }
 
 async fn open(

@@ -12,6 +12,7 @@ pub mod rows;
 mod system;
 #[cfg(test)]
 mod tests;
+mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 

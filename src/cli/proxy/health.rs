@@ -13,6 +13,7 @@ use super::{super::settings::Settings, reach::Reach, watchdog::Watch};
 use crate::{
     capture::Queue,
     catalog::Live,
+    memory::Use,
     proxy::Gate,
     sink::admin::{Admin, AuditStatus, ControlConnection, ListenerStatus, Order, State, Status},
 };
@@ -54,6 +55,8 @@ impl Health {
     fn status(&self) -> Status {
         let (state, since) = **self.state.load();
         let backlog = self.queue.backlog();
+        let memory = self.live.memory();
+        memory.part(Use::Queue).set(backlog.bytes);
         Status {
             state,
             since,
@@ -77,6 +80,7 @@ impl Health {
                 postponed_windows: self.postponed.load(Ordering::Relaxed),
             },
             threads: self.watch.threads(),
+            memory: memory.status(),
         }
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
         .as_deref()
         .map(schema_file::read)
         .transpose()?;
-    let live = Arc::new(schema.clone().map_or_else(Live::default, Live::with_schema));
+    let live = Arc::new(args.observer.live(schema.clone()));
     let tls = Tls::open(args.tls.clone(), &args.first_upstream())?;
     let key = hash_key(
         args.observer.hash_key_file.as_deref(),

@@ -43,6 +43,7 @@ const FIXED: &[&str] = &[
     "reuse-port",
     "admin",
     "hash-key-file",
+    "memory",
     "client-addresses",
     "show-values",
     "topology",

@@ -135,7 +135,7 @@ impl Running {
         let mut listeners = Listeners::open(&args, &mode, inherited)?;
         let listening = listening(&mode, &listeners)?;
         let name = args.observer.name.clone().unwrap_or_else(|| listening.clone());
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(Queue::new(1, Limits::of(live.memory())));
         let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
         let key = outputs.hash_key();
         let audit = Audit::start_with(

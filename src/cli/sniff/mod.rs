@@ -27,7 +27,6 @@ use super::{
     signals::{self, Asked, Patience},
 };
 use crate::{
-    catalog::Live,
     report::{Format, Report},
     sniff::{Captures, Options},
 };
@@ -40,7 +39,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     args.check()?;
     let observer = &args.observer;
     let schema = observer.schema.as_deref().map(schema_file::read).transpose()?;
-    let live = Arc::new(schema.map_or_else(Live::default, Live::with_schema));
+    let live = Arc::new(observer.live(schema));
     let key = hash_key(
         observer.hash_key_file.as_deref(),
         observer.snapshot_dir.as_deref(),

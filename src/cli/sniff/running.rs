@@ -102,7 +102,7 @@ impl<'a> Running<'a> {
         let now = first.unwrap_or_else(|| moment(start));
         Ok(Self {
             bar: Bar::begin(captures.progress()),
-            flows: Flows::new(Arc::clone(&queue), args.port.clone()),
+            flows: Flows::new(Arc::clone(&queue), args.port.clone()).within(live.memory()),
             window: Bounds {
                 start: now,
                 end: now.after(args.observer.window),

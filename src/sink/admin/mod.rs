@@ -26,6 +26,8 @@ use tokio::sync::{mpsc, oneshot};
 pub use server::{Listener, serve};
 pub use socket::{SocketFile, listen};
 
+use crate::memory::MemoryStatus;
+
 /// What the admin listener knows of the process that it is part of.
 pub struct Admin {
     /// Whether the threads that serve clients and operators make progress.
@@ -97,6 +99,8 @@ pub struct Status {
     pub audit: AuditStatus,
     /// Whether each thread that is watched makes progress.
     pub threads: Vec<ThreadStatus>,
+    /// How much memory is in use.
+    pub memory: MemoryStatus,
 }
 
 /// Whether a thread makes progress.

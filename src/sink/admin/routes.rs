@@ -185,6 +185,7 @@ mod tests {
             schema_known: false,
             audit: AuditStatus::default(),
             threads: Vec::new(),
+            memory: crate::memory::Memory::default().status(),
         }
     }
 

@@ -15,7 +15,13 @@ fn told(segments: &[Segment], may_go_on: bool) -> (Vec<Capture>, Losses, usize) 
     let mut losses = Losses::default();
     let client = Talk::new((0, 0)).client;
     let connection = Arc::new(Connection::recorded(ConnectionId(0), client));
-    let mut flow = Flow::new(connection, &segments[0], &queue, &mut losses);
+    let mut flow = Flow::new(
+        connection,
+        &segments[0],
+        &queue,
+        &memory::Part::new("test", 1 << 20),
+        &mut losses,
+    );
     let mut gone_on = 0;
     for segment in segments {
         let direction = match segment.from == client {
