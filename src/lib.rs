@@ -3,7 +3,9 @@
 //! The modules stand in the order of the data flow: `proxy` forwards bytes and hands copies to `capture`, `sniff` finds them in packet captures;
 //! `audit` turns them into exchanges and folds those into a `window`; `rules` judge windows; `report` renders
 //! what they found and `sink` puts it somewhere. `catalog` knows the schema and the prepared statements. `tls` is what
-//! connections are wrapped in where that is asked for, and `timers` what they wait with.
+//! connections are wrapped in where that is asked for, and `timers` what they wait with. `files` reads small files within limits.
+
+mod files;
 
 mod timers;
 

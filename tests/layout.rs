@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink",
-            "node", "number", "proto",
+            "node", "number", "files", "proto",
         ],
     ),
     // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.
@@ -31,8 +31,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // A capture's reader tells from whole messages where it is, where bytes are missing.
     ("sniff", &["capture", "proto"]),
-    ("tls", &["timers"]),
+    ("tls", &["timers", "files"]),
     ("timers", &[]),
+    ("files", &[]),
     ("capture", &["proto"]),
     ("catalog", &["tls", "proto"]),
     ("audit", &["window", "catalog", "capture", "proto"]),

@@ -1,7 +1,7 @@
 //! The file in which the numbers of nodes outlive the process, and which processes may share.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     path::{Path, PathBuf},
 };
@@ -9,7 +9,10 @@ use std::{
 use anyhow::{Context, bail};
 
 use super::numbers::Numbers;
-use crate::sink::replace;
+use crate::{
+    files::{self, Limit},
+    sink::replace,
+};
 
 const HEAD: &str = "# Which node has which number in the listen addresses of cqlens. Who removes a node here frees its number.\n\n";
 
@@ -31,7 +34,7 @@ pub(super) fn update(path: &Path, change: impl FnOnce(&mut Numbers)) -> anyhow::
 }
 
 fn read(path: &Path) -> anyhow::Result<Numbers> {
-    let text = match fs::read_to_string(path) {
+    let text = match files::read_text(path, Limit::STATE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Numbers::default()),
         read => read?,
     };
@@ -67,7 +70,7 @@ fn lock(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::net::SocketAddr;
+    use std::{fs, net::SocketAddr};
 
     use cqlens_proto::types::Uuid;
     use jiff::Timestamp;
