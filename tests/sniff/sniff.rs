@@ -66,7 +66,7 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("snapshots")).unwrap();
         let place = Self { folder };
-        std::fs::copy(captures().join("hash.key"), place.path("snapshots/hash.key")).unwrap();
+        std::fs::copy(captures().join("hash.key"), place.path("hash.key")).unwrap();
         place
     }
 
@@ -111,6 +111,7 @@ impl Place {
         command.arg("sniff").args(files).args(more);
         command.arg("--report").arg(self.path("report.json"));
         command.arg("--snapshot-dir").arg(self.path("snapshots"));
+        command.arg("--hash-key-file").arg(self.path("hash.key"));
         command
     }
 

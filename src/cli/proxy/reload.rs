@@ -21,12 +21,7 @@ use super::{
 };
 use crate::{
     catalog::Schema,
-    cli::{
-        log,
-        output::{Places, leave_key},
-        read_proxy, schema_file,
-        tls::Tls,
-    },
+    cli::{hash_key::leave_key, log, output::Places, read_proxy, schema_file, tls::Tls},
     proxy::Waiting,
     sink::admin::Changes,
 };
@@ -202,7 +197,7 @@ impl Running {
         self.tell_reach();
     }
 
-    /// The key of hashes stays for as long as the process; the folder of snapshots is where the next one looks for it.
+    /// The key of hashes stays for as long as the process; it is left where the next one looks for it.
     fn leave_key(&self) {
         if let (None, Some(folder)) = (
             &self.args.observer.hash_key_file,
@@ -236,12 +231,9 @@ impl News {
             .applied
             .iter()
             .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
-        let to_places = changes.any_of(&["report", "snapshot-dir"]).then(|| {
-            Places::open(
-                args.observer.report.as_deref(),
-                args.observer.snapshot_dir.as_deref(),
-            )
-        });
+        let to_places = changes
+            .any_of(&["report", "snapshot-dir", "keep", "keep-bytes"])
+            .then(|| Places::open(args.observer.report.as_deref(), args.observer.snapshot_folder()));
         Ok(Self {
             filter: changes.any_of(&["log"]).then(|| log::parse(filter)).transpose()?,
             tls: of_tls
