@@ -125,9 +125,41 @@ fn systemd_takes_the_units() {
     let verified = cache::run(
         Command::new("systemd-analyze")
             .arg("verify")
-            .args(["cqlens-sniff.timer", "cqlens-sniff.service"].map(example)),
+            .args(UNITS.map(example)),
     );
     available("systemd's opinion of the units", verified);
+}
+
+const UNITS: [&str; 4] = [
+    "cqlens.service",
+    "cqlens.socket",
+    "cqlens-sniff.timer",
+    "cqlens-sniff.service",
+];
+
+/// Exposure from 0 (none) to 100: what is left is the network, and packets.
+#[test]
+fn systemd_finds_little_that_the_units_expose() {
+    for (unit, most) in [("cqlens.service", "15"), ("cqlens-sniff.service", "25")] {
+        let judged = cache::run(
+            Command::new("systemd-analyze")
+                .args(["security", "--offline=true", "--no-pager", "--threshold", most])
+                .arg(example(unit)),
+        );
+        available("systemd's opinion of what a unit exposes", judged);
+        let text = std::fs::read_to_string(example(unit)).unwrap();
+        for setting in [
+            "MemoryMax=",
+            "TasksMax=",
+            "LimitCORE=0",
+            "SystemCallFilter=@system-service",
+        ] {
+            assert!(
+                text.lines().any(|line| line.starts_with(setting)),
+                "{unit}: {setting}"
+            );
+        }
+    }
 }
 
 /// What a unit runs is a command line of this program.

@@ -88,6 +88,15 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_never_ends_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodes.toml");
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let error = format!("{:#}", update(&path, |_| ()).unwrap_err());
+        assert!(error.contains("state-file") && error.contains("4 MiB"), "{error}");
+    }
+
+    #[test]
     fn numbers_outlive_the_process_and_are_shared() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("nodes.toml");
