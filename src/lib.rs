@@ -4,7 +4,9 @@
 //! `audit` turns them into exchanges and folds those into a `window`; `rules` judge windows; `report` renders
 //! what they found and `sink` puts it somewhere. `catalog` knows the schema and the prepared statements. `tls` is what
 //! connections are wrapped in where that is asked for, `timers` what they wait with, `pulse` the sign of life that threads give, and
-//! `memory` the budget that all of them keep to.
+//! `memory` the budget that all of them keep to. `files` reads small files within limits.
+
+mod files;
 
 mod timers;
 

@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink",
-            "node", "number", "pulse", "memory", "proto",
+            "node", "number", "pulse", "memory", "files", "proto",
         ],
     ),
     // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.
@@ -32,8 +32,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // A capture's reader tells from whole messages where it is, where bytes are missing.
     ("sniff", &["capture", "memory", "proto"]),
-    ("tls", &["timers"]),
+    ("tls", &["timers", "files"]),
     ("timers", &[]),
+    ("files", &[]),
     ("pulse", &[]),
     // Counters of bytes, for whoever keeps any.
     ("memory", &[]),

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Span, SpanRelativeTo};
 
 /// Reads a duration: `60s`, `1m 30s`, `500ms`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -20,33 +20,6 @@ pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A number of bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Size(pub(super) usize);
-
-/// Reads a number of bytes with its unit: `512KiB`, `256MiB`, `2GiB`, `300MB`, `1000000B`.
-pub(super) fn size(text: &str) -> Result<Size, String> {
-    const UNITS: [(&str, u64); 7] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("kB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("B", 1),
-    ];
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit = UNITS
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()));
-    let bytes = unit.and_then(|(_, bytes)| number.parse::<u64>().ok()?.checked_mul(*bytes));
-    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    bytes
-        .map(Size)
-        .ok_or_else(|| "a size with its unit, such as 256MiB or 1GiB".to_owned())
-}
-
 /// A duration, or none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OrOff(pub(super) Option<Duration>);
@@ -61,6 +34,63 @@ pub(super) fn duration_or_off(text: &str) -> Result<OrOff, String> {
             Err(expected) => Err(format!("{expected}, or off")),
         },
     }
+}
+
+/// Reads an age, in days and weeks too (`30d`, `12h`), or `off`.
+pub(super) fn age_or_off(text: &str) -> Result<OrOff, String> {
+    if text == "off" {
+        return Ok(OrOff(None));
+    }
+    let span: Option<Span> = text.parse().ok();
+    let age = span.and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()).ok());
+    let age = age.and_then(|age| Duration::try_from(age).ok());
+    age.filter(|age| !age.is_zero())
+        .map(|age| OrOff(Some(age)))
+        .ok_or_else(|| "a duration such as 30d, 2w or 12h, or off".to_owned())
+}
+
+/// A number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size(pub(super) u64);
+
+/// Reads a number of bytes above zero, with its unit: `512KiB`, `256MiB`, `300MB`, `1000000B`.
+pub(super) fn size(text: &str) -> Result<Size, String> {
+    const UNITS: [(&str, u64); 8] = [
+        ("B", 1),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+    ];
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = UNITS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit.trim()));
+    let number: Option<u64> = number.parse().ok();
+    number
+        .zip(unit)
+        .and_then(|(number, (_, bytes))| number.checked_mul(*bytes))
+        .filter(|bytes| *bytes > 0)
+        .map(Size)
+        .ok_or_else(|| "a size with its unit, such as 256MiB or 1GiB".to_owned())
+}
+
+/// A number of bytes, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SizeOrOff(pub(super) Option<Size>);
+
+/// Reads a number of bytes, or `off`.
+pub(super) fn size_or_off(text: &str) -> Result<SizeOrOff, String> {
+    if text == "off" {
+        return Ok(SizeOrOff(None));
+    }
+    size(text)
+        .map(|size| SizeOrOff(Some(size)))
+        .map_err(|expected| format!("{expected}, or off"))
 }
 
 /// Reads `NAME=VALUE`; `form` shows what it looks like, with an example.
@@ -125,7 +155,7 @@ mod tests {
             "MiB",
             "-1MiB",
             "1.5GiB",
-            "1TiB",
+            "99999999999TiB",
             "99999999999999999999B",
             "99999999999GiB",
         ] {
@@ -141,6 +171,23 @@ mod tests {
         assert_eq!(host_and_port("[::1]:9043"), Ok("[::1]:9043".to_owned()));
         for wrong in ["", ":9042", "db:", "db:port", "db:99999"] {
             assert!(host_and_port(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn ages_may_be_days_and_sizes_have_units() {
+        let day = Duration::from_secs(86_400);
+        assert_eq!(age_or_off("30d"), Ok(OrOff(Some(30 * day))));
+        assert_eq!(age_or_off("1w 12h"), Ok(OrOff(Some(7 * day + day / 2))));
+        assert_eq!(age_or_off("off"), Ok(OrOff(None)));
+        for wrong in ["", "30", "0s", "-1d", "1 month", "soon"] {
+            assert!(age_or_off(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(size_or_off("512MiB"), Ok(SizeOrOff(Some(Size(512 << 20)))));
+        assert_eq!(size_or_off("1 GB"), Ok(SizeOrOff(Some(Size(1_000_000_000)))));
+        assert_eq!(size_or_off("off"), Ok(SizeOrOff(None)));
+        for wrong in ["", "512", "0B", "-1MiB", "MiB", "99999999999TiB", "1.5GiB"] {
+            assert!(size_or_off(wrong).is_err(), "{wrong}");
         }
     }
 }

@@ -5,10 +5,12 @@
 mod config;
 mod demo;
 mod explain;
+mod hash_key;
 mod limits;
 mod log;
 mod observer;
 mod output;
+mod process;
 mod proxy;
 mod report;
 mod rules;
@@ -80,6 +82,9 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCode> {
     let log = log::start(&cli.log)?;
+    if matches!(cli.command, Command::Proxy(_) | Command::Sniff(_)) {
+        process::keep_memory_private();
+    }
     match cli.command {
         Command::Proxy(args) => proxy::run(*args, settings, sources, log),
         Command::Sniff(args) => sniff::run(&args, &settings),

@@ -1,15 +1,19 @@
 //! What everything that observes traffic can be told: where its results go and what they show, and who asks the cluster.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use super::{
-    config::{Size, positive_duration, size},
+    config::{OrOff, Size, SizeOrOff, age_or_off, positive_duration, size, size_or_off},
     show,
 };
 use crate::{
     audit::{self, ClientAddresses},
     catalog::{Live, Schema},
     memory::Memory,
+    sink::Retention,
 };
 
 /// Of `cqlens proxy` and `cqlens sniff` alike.
@@ -21,6 +25,13 @@ pub(super) struct ObserverArgs {
     /// Write a snapshot of every window into this folder, for `cqlens report`.
     #[arg(long, env = "CQLENS_SNAPSHOT_DIR", value_name = "DIR")]
     pub(super) snapshot_dir: Option<PathBuf>,
+    /// Remove snapshots of this source that were written longer ago, such as 30d or 12h; `off` keeps them. The latest one stays.
+    #[arg(long, env = "CQLENS_KEEP", value_name = "DURATION", default_value = "30d", value_parser = age_or_off)]
+    keep: OrOff,
+    /// Remove the oldest snapshots of this source when they take up more bytes together, such as 512MiB; `off` keeps them. The latest
+    /// one stays.
+    #[arg(long, env = "CQLENS_KEEP_BYTES", value_name = "SIZE", default_value = "1GiB", value_parser = size_or_off)]
+    keep_bytes: SizeOrOff,
     /// How long a window is; of a capture, in its own time.
     #[arg(long, env = "CQLENS_WINDOW", value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
     pub(super) window: Duration,
@@ -41,8 +52,8 @@ pub(super) struct ObserverArgs {
     /// What this source is called in reports; the listening address, or the names of the captures, if not set.
     #[arg(long, env = "CQLENS_NAME", value_name = "NAME")]
     pub(super) name: Option<String>,
-    /// The key of the hashes that stand for partition keys; made where it is missing. Without it, hash.key in the
-    /// snapshot folder, or a key of this run alone.
+    /// The key of the hashes that stand for partition keys; made where it is missing. Without it, and with a snapshot folder: hash.key
+    /// in $STATE_DIRECTORY (of systemd), $XDG_STATE_HOME/cqlens or ~/.local/state/cqlens; otherwise a key of this run alone.
     #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
     pub(super) hash_key_file: Option<PathBuf>,
     /// How much of clients' addresses stands in reports and snapshots, beside their names: full, network (10.1.2.0/24,
@@ -75,11 +86,20 @@ impl ObserverArgs {
 
     /// A catalog within the budget, which may begin with a schema from a file.
     pub(super) fn live(&self, schema: Option<Schema>) -> Live {
-        let live = Live::within(Memory::of(self.memory.0));
+        let live = Live::within(Memory::of(usize::try_from(self.memory.0).unwrap_or(usize::MAX)));
         match schema {
             Some(schema) => live.beginning_with(schema),
             None => live,
         }
+    }
+
+    /// Where snapshots go, and which are kept.
+    pub(super) fn snapshot_folder(&self) -> Option<(&Path, Retention)> {
+        let retention = Retention {
+            age: self.keep.0,
+            bytes: self.keep_bytes.0.map(|size| size.0),
+        };
+        self.snapshot_dir.as_deref().map(|folder| (folder, retention))
     }
 
     /// Name and password of the control connection.
@@ -91,7 +111,7 @@ impl ObserverArgs {
 /// Reads the size of the budget.
 fn memory(text: &str) -> Result<Size, String> {
     match size(text)? {
-        Size(bytes) if bytes < Memory::LEAST => Err(format!("at least {} MiB", Memory::LEAST >> 20)),
+        Size(bytes) if bytes < Memory::LEAST as u64 => Err(format!("at least {} MiB", Memory::LEAST >> 20)),
         size => Ok(size),
     }
 }

@@ -3,8 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{self, Write},
-    os::unix::fs::{FileTypeExt, OpenOptionsExt},
+    os::unix::fs::FileTypeExt,
     path::{Path, PathBuf},
 };
 
@@ -16,7 +15,7 @@ use crate::{
     catalog::Live,
     report::{Format, Report},
     rules::Judging,
-    sink::{SnapshotDir, replace},
+    sink::{Retention, SnapshotDir, directory, remove_leftovers, replace},
     window::{Cluster, Snapshot, Window},
 };
 
@@ -44,17 +43,24 @@ impl Places {
     ///
     /// # Errors
     /// A report of an unknown format, a snapshot folder that cannot be written.
-    pub(super) fn open(report: Option<&Path>, snapshot_dir: Option<&Path>) -> anyhow::Result<Self> {
+    pub(super) fn open(
+        report: Option<&Path>,
+        snapshot_dir: Option<(&Path, Retention)>,
+    ) -> anyhow::Result<Self> {
         let report = report.map(|path| match Format::of_path(path) {
             Some(format) => Ok((path.to_owned(), format)),
             None => bail!("the report {} must end in .html, .md or .json", path.display()),
         });
-        let snapshots = snapshot_dir.map(|folder| {
-            SnapshotDir::open(folder)
+        let report = report.transpose()?;
+        if let Some((path, _)) = &report {
+            remove_leftovers(&directory(path));
+        }
+        let snapshots = snapshot_dir.map(|(folder, retention)| {
+            SnapshotDir::open(folder, retention)
                 .with_context(|| format!("cannot write snapshots to {}", folder.display()))
         });
         Ok(Self {
-            report: report.transpose()?,
+            report,
             snapshots: snapshots.transpose()?,
         })
     }
@@ -67,7 +73,7 @@ impl Outputs {
     /// A report of an unknown format, a snapshot folder that cannot be written.
     pub(super) fn open(
         report: Option<&Path>,
-        snapshot_dir: Option<&Path>,
+        snapshot_dir: Option<(&Path, Retention)>,
         key: HashKey,
         judging: Judging,
     ) -> anyhow::Result<Self> {
@@ -115,6 +121,9 @@ impl Outputs {
     pub(super) fn begin(&mut self, live: &Live, source: &str, start: Timestamp) -> anyhow::Result<()> {
         let nothing = Window::new(start, source);
         self.all = Some(nothing);
+        if let Some(folder) = &self.places.snapshots {
+            folder.remove_surplus(source);
+        }
         self.write_report(live).context("cannot write the report")
     }
 
@@ -261,54 +270,4 @@ fn cluster(live: &Live) -> Cluster {
         partitioner: cluster.partitioner.clone(),
         nodes: (!cluster.nodes.is_empty()).then_some(cluster.nodes.len()),
     }
-}
-
-/// The key for hashes of partition keys: from `file`, else from `hash.key` in the snapshot folder, else a new one.
-///
-/// # Errors
-/// A key file that cannot be read, written, or is none.
-pub(super) fn hash_key(file: Option<&Path>, snapshot_dir: Option<&Path>) -> anyhow::Result<HashKey> {
-    let in_folder = snapshot_dir.map(|folder| folder.join("hash.key"));
-    let Some(path) = file.map(Path::to_owned).or(in_folder) else {
-        return Ok(HashKey::random());
-    };
-    let context = || format!("hash key file {}", path.display());
-    match fs::read_to_string(&path) {
-        Ok(text) => text.parse().with_context(context),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => write_new_key(&path).with_context(context),
-        Err(error) => Err(error).with_context(context),
-    }
-}
-
-/// Writes `key` to `hash.key` in a folder that has none, so that the next process goes on with it.
-///
-/// # Errors
-/// A file that cannot be written, or that holds another key.
-pub(super) fn leave_key(key: HashKey, snapshot_dir: &Path) -> anyhow::Result<()> {
-    let path = snapshot_dir.join("hash.key");
-    match fs::read_to_string(&path) {
-        Ok(text) if text.trim() == key.to_string() => Ok(()),
-        Ok(_other) => bail!("{} is another key than the one in use", path.display()),
-        Err(_missing) => write_key(&path, key).with_context(|| format!("hash key file {}", path.display())),
-    }
-}
-
-fn write_new_key(path: &Path) -> anyhow::Result<HashKey> {
-    let key = HashKey::random();
-    write_key(path, key)?;
-    Ok(key)
-}
-
-/// Only the operator may read the key: with it, hashes can be tried out.
-fn write_key(path: &Path, key: HashKey) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    writeln!(file, "{key}")?;
-    Ok(())
 }

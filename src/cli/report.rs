@@ -1,7 +1,7 @@
 //! `cqlens report SNAPSHOT…`: merges snapshots and renders what they say.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
@@ -13,16 +13,17 @@ use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 use super::output::today;
 use crate::{
     catalog::Schema,
+    files::{self, Limit},
     report::{Baseline, Format, Report},
     rules::{Judging, Severity},
-    sink,
+    sink::{self, SNAPSHOT_ENDINGS},
     window::{Cluster, Snapshot, Window},
 };
 
 /// Merges snapshots of any time and any number of proxies into one report.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Snapshot files, or folders of them (`*.cqlens.json`).
+    /// Snapshot files, or folders of them (`*.cqlens.json.gz`, `*.cqlens.json`).
     #[arg(required = true, value_name = "SNAPSHOT")]
     snapshots: Vec<PathBuf>,
     /// How the report is written. Without it the ending of the output file decides; else it is Markdown.
@@ -71,15 +72,16 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
 }
 
 fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
-    let file = File::open(path).with_context(|| format!("cannot open the baseline {}", path.display()))?;
-    Baseline::read(io::BufReader::new(file))
-        .with_context(|| format!("cannot compare with {}", path.display()))
+    let text = files::read(path, Limit::BASELINE)
+        .with_context(|| format!("cannot read the baseline {}", path.display()))?;
+    Baseline::read(&text[..]).with_context(|| format!("cannot compare with {}", path.display()))
 }
 
 fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
     let by_name = args.output.as_deref().and_then(Format::of_path);
     let format = args.format.or(by_name).unwrap_or(Format::Md);
     if let Some(path) = &args.output {
+        sink::remove_leftovers(&sink::directory(path));
         return sink::replace(path, |to| report.render(format, to))
             .with_context(|| format!("cannot write the report to {}", path.display()));
     }
@@ -187,7 +189,7 @@ fn take_known(to: &mut Cluster, from: Cluster) {
 }
 
 fn read_snapshot(path: &Path) -> anyhow::Result<Snapshot> {
-    let file = File::open(path).with_context(|| format!("cannot open the snapshot {}", path.display()))?;
+    let file = files::open(path).with_context(|| format!("cannot open the snapshot {}", path.display()))?;
     Snapshot::read(file).with_context(|| format!("cannot read the snapshot {}", path.display()))
 }
 
@@ -207,14 +209,16 @@ fn files(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
                 .file_name()
                 .and_then(|name| name.to_str())
                 .unwrap_or_default();
-            if name.ends_with(ENDING) && !name.starts_with('.') {
+            let is_snapshot = SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending));
+            if is_snapshot && !name.starts_with('.') {
                 files.push(entry);
             }
         }
         ensure!(
             files.len() > before,
-            "the folder {} holds no *{ENDING}",
-            path.display()
+            "the folder {} holds no *{}",
+            path.display(),
+            SNAPSHOT_ENDINGS.join(" and no *")
         );
     }
     // A window that is named twice must not count twice.
@@ -223,8 +227,6 @@ fn files(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     files.sort();
     Ok(files)
 }
-
-const ENDING: &str = ".cqlens.json";
 
 /// A time as an operator types it: RFC 3339, a date or date and time in UTC, or a span before now (`7d`, `36 hours`).
 fn time(text: &str) -> Result<Timestamp, String> {
@@ -252,6 +254,8 @@ fn time_before(text: &str, now: &Zoned) -> Result<Timestamp, String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::fs::File;
+
     use clap::Parser;
 
     use super::*;

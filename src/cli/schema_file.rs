@@ -1,17 +1,20 @@
 //! Reads `--schema FILE`.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use anyhow::{Context, bail};
 
-use crate::catalog::Schema;
+use crate::{
+    catalog::Schema,
+    files::{self, Limit},
+};
 
 /// The schema in the file at `path`.
 ///
 /// # Errors
 /// A file that cannot be read or is no CQL, with the places of the first mistakes.
 pub(super) fn read(path: &Path) -> anyhow::Result<Schema> {
-    let text = fs::read_to_string(path)
+    let text = files::read_text(path, Limit::SCHEMA)
         .with_context(|| format!("cannot read the schema file {}", path.display()))?;
     match Schema::from_cql(&text) {
         Ok(schema) => Ok(schema),

@@ -5,5 +5,5 @@ pub mod admin;
 mod file;
 mod snapshot_dir;
 
-pub use file::replace;
-pub use snapshot_dir::SnapshotDir;
+pub use file::{directory, remove_leftovers, replace};
+pub use snapshot_dir::{Retention, SNAPSHOT_ENDINGS, SnapshotDir};

@@ -1,60 +1,235 @@
-//! A folder of snapshots, one file for each window.
+//! A folder of snapshots, one compressed file for each window, kept for as long and in as many bytes as the operator asks.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::{Duration, SystemTime},
 };
+
+use flate2::{Compression, write::GzEncoder};
 
 use crate::window::{Snapshot, SnapshotError};
 
+/// How snapshot files end: plain ones, which earlier versions wrote, and compressed ones.
+pub const SNAPSHOT_ENDINGS: [&str; 2] = [".cqlens.json", ".cqlens.json.gz"];
+
+/// Which snapshots of one source are kept; no limit where there is none. The latest one always is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Retention {
+    /// Since they were written.
+    pub age: Option<Duration>,
+    /// Of all files together.
+    pub bytes: Option<u64>,
+}
+
 /// A folder that snapshots are written to.
+///
+/// Sources may share a folder: each removes what is too old or too much of its own, known by name, and nothing else. What a source
+/// has left that is gone is the operator's to remove.
 #[derive(Debug)]
 pub struct SnapshotDir {
     folder: PathBuf,
+    retention: Retention,
+    log: Mutex<Log>,
+}
+
+/// What was removed and not logged yet, and what was logged.
+#[derive(Debug, Default)]
+struct Log {
+    files: u64,
+    bytes: u64,
+    /// When removed files were last logged.
+    at: Option<SystemTime>,
+    /// Whether files cannot be removed, which was logged.
+    is_stuck: bool,
+}
+
+/// A snapshot of one source; they sort by age.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kept {
+    written: SystemTime,
+    path: PathBuf,
+    bytes: u64,
 }
 
 impl SnapshotDir {
-    /// Opens `folder`, creating it where it is missing, and makes sure that files can be written there.
+    /// Opens `folder`, creating it where it is missing, and makes sure that files can be written there. Temporary files that a killed
+    /// process has left there are removed.
     ///
     /// # Errors
     /// A folder that cannot be created or written.
-    pub fn open(folder: &Path) -> io::Result<Self> {
+    pub fn open(folder: &Path, retention: Retention) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
         tempfile::tempfile_in(folder)?;
+        super::remove_leftovers(folder);
         Ok(Self {
             folder: folder.to_owned(),
+            retention,
+            log: Mutex::default(),
         })
     }
 
-    /// Writes `snapshot` under a name that sorts by time: `20261121T060000Z-<source>.cqlens.json`.
+    /// Writes `snapshot`, compressed, under a name that sorts by time: `20261121T060000000Z-<source>.cqlens.json.gz`; then removes what is
+    /// too old or too much of this source.
     ///
     /// # Errors
     /// Whatever writing fails with; a half-written file is never left.
     pub fn write(&self, snapshot: &Snapshot) -> Result<PathBuf, SnapshotError> {
-        let path = self.folder.join(file_name(snapshot));
-        super::replace(&path, |to| {
-            snapshot.write(to).map_err(|error| match error {
-                SnapshotError::Io(error) => error,
-                other => io::Error::other(other),
-            })
-        })?;
+        let source = snapshot.window.sources.iter().next().map_or("", String::as_str);
+        let path = self.folder.join(file_name(snapshot, source));
+        let written = super::replace(&path, |to| compress(snapshot, to));
+        self.remove_surplus(source);
+        written?;
         Ok(path)
+    }
+
+    /// Removes the snapshots of `source` that are too old or too much, never the latest one.
+    pub fn remove_surplus(&self, source: &str) {
+        if self.retention == Retention::default() {
+            return;
+        }
+        let mut kept = match self.snapshots(&part_of_name(source)) {
+            Ok(kept) => kept,
+            Err(error) => return self.failed(&error),
+        };
+        kept.sort();
+        // Files are dated by the clock of the file system, which may be another machine's.
+        let latest = kept.last().map_or(SystemTime::UNIX_EPOCH, |kept| kept.written);
+        let now = self.now().unwrap_or(latest);
+        let surplus = self.retention.surplus(&kept, now);
+        for file in &kept[..surplus] {
+            match fs::remove_file(&file.path) {
+                Ok(()) => self.removed(file.bytes),
+                // Another process has the same source.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return self.failed(&error),
+            }
+        }
+        self.log_removed(now);
+    }
+
+    fn snapshots(&self, source: &str) -> io::Result<Vec<Kept>> {
+        let mut kept = Vec::new();
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            if !entry.file_name().to_str().is_some_and(|name| is_of(source, name)) {
+                continue;
+            }
+            // It may have gone meanwhile.
+            let Ok(metadata) = entry.metadata() else { continue };
+            if metadata.is_file() {
+                kept.push(Kept {
+                    written: metadata.modified()?,
+                    path: entry.path(),
+                    bytes: metadata.len(),
+                });
+            }
+        }
+        Ok(kept)
+    }
+
+    fn now(&self) -> io::Result<SystemTime> {
+        tempfile::tempfile_in(&self.folder)?.metadata()?.modified()
+    }
+
+    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn removed(&self, bytes: u64) {
+        let mut log = self.log();
+        log.files += 1;
+        log.bytes += bytes;
+        log.is_stuck = false;
+    }
+
+    fn failed(&self, error: &io::Error) {
+        if !std::mem::replace(&mut self.log().is_stuck, true) {
+            let folder = self.folder.display();
+            tracing::error!("cannot remove old snapshots in {folder} (keep, keep-bytes): {error}");
+        }
+    }
+
+    fn log_removed(&self, now: SystemTime) {
+        let mut log = self.log();
+        let is_due = log
+            .at
+            .is_none_or(|at| now.duration_since(at).is_ok_and(|passed| passed >= LOG_EVERY));
+        if log.files > 0 && is_due {
+            let Log { files, bytes, .. } = *log;
+            tracing::info!(files, bytes, folder = %self.folder.display(), "removed old snapshots (keep, keep-bytes)");
+            *log = Log {
+                at: Some(now),
+                ..Log::default()
+            };
+        }
     }
 }
 
-fn file_name(snapshot: &Snapshot) -> String {
+/// A proxy at its limit removes a file each window.
+const LOG_EVERY: Duration = Duration::from_secs(3600);
+
+impl Retention {
+    /// How many of these, the oldest ones, are too old or too much.
+    fn surplus(self, kept: &[Kept], now: SystemTime) -> usize {
+        let is_too_old = |kept: &Kept| {
+            let age = now.duration_since(kept.written).unwrap_or_default();
+            self.age.is_some_and(|limit| age > limit)
+        };
+        let mut bytes: u64 = kept.iter().map(|kept| kept.bytes).sum();
+        let but_the_latest = kept.len().saturating_sub(1);
+        let surplus = kept[..but_the_latest].iter().take_while(|kept| {
+            let is_surplus = is_too_old(kept) || self.bytes.is_some_and(|limit| bytes > limit);
+            bytes -= kept.bytes;
+            is_surplus
+        });
+        surplus.count()
+    }
+}
+
+fn compress(snapshot: &Snapshot, to: &mut dyn Write) -> io::Result<()> {
+    let mut compressed = BufWriter::new(GzEncoder::new(to, Compression::default()));
+    snapshot.write(&mut compressed).map_err(|error| match error {
+        SnapshotError::Io(error) => error,
+        other => io::Error::other(other),
+    })?;
+    compressed.into_inner()?.finish()?;
+    Ok(())
+}
+
+fn file_name(snapshot: &Snapshot, source: &str) -> String {
     let start = snapshot
         .window
         .start
         .strftime("%Y%m%dT%H%M%S%.3fZ")
         .to_string()
         .replace('.', "");
-    let source = snapshot.window.sources.iter().next().map_or("", String::as_str);
-    let source: String = source
-        .chars()
+    format!("{start}-{}{}", part_of_name(source), SNAPSHOT_ENDINGS[1])
+}
+
+/// A source as it stands in names of files, which hold 255 bytes.
+fn part_of_name(source: &str) -> String {
+    let characters = source.chars().take(200);
+    characters
         .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .collect()
+}
+
+/// Whether a file of this name is a snapshot of that source: `20261121T060000000Z-<source>` and an ending.
+fn is_of(source: &str, name: &str) -> bool {
+    let stem = SNAPSHOT_ENDINGS
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending));
+    let Some((start, rest)) = stem.and_then(|stem| stem.split_once('-')) else {
+        return false;
+    };
+    let form: String = start
+        .chars()
+        .map(|c| if c.is_ascii_digit() { '0' } else { c })
         .collect();
-    format!("{start}-{source}.cqlens.json")
+    form == "00000000T000000000Z" && rest == source
 }
 
 #[cfg(test)]
@@ -68,13 +243,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let window = Window::new("2026-11-21T06:00:00Z".parse().unwrap(), "127.0.0.1:9042");
         let snapshot = Snapshot::new(window, Cluster::default(), String::new(), "k".to_owned());
-        let path = SnapshotDir::open(&folder.path().join("a/b"))
+        let path = SnapshotDir::open(&folder.path().join("a/b"), Retention::default())
             .unwrap()
             .write(&snapshot)
             .unwrap();
         assert_eq!(
             path.file_name().unwrap(),
-            "20261121T060000000Z-127-0-0-1-9042.cqlens.json"
+            "20261121T060000000Z-127-0-0-1-9042.cqlens.json.gz"
         );
         assert_eq!(Snapshot::read(fs::File::open(path).unwrap()).unwrap(), snapshot);
     }
@@ -84,7 +259,127 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        assert!(SnapshotDir::open(&file).is_err());
-        assert!(SnapshotDir::open(&file.join("below")).is_err());
+        assert!(SnapshotDir::open(&file, Retention::default()).is_err());
+        assert!(SnapshotDir::open(&file.join("below"), Retention::default()).is_err());
+    }
+
+    fn snapshot(source: &str, start: &str) -> Snapshot {
+        let window = Window::new(start.parse().unwrap(), source);
+        Snapshot::new(window, Cluster::default(), String::new(), "k".to_owned())
+    }
+
+    /// A file of 100 bytes that was written so many days ago.
+    fn file(folder: &Path, name: &str, days: u64) {
+        let path = folder.join(name);
+        fs::write(&path, [b'x'; 100]).unwrap();
+        let file = fs::File::options().write(true).open(&path).unwrap();
+        let now = file.metadata().unwrap().modified().unwrap();
+        file.set_modified(now - Duration::from_secs(days * 86_400))
+            .unwrap();
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    fn days(days: u64) -> Retention {
+        Retention {
+            age: Some(Duration::from_secs(days * 86_400)),
+            bytes: None,
+        }
+    }
+
+    #[test]
+    fn old_snapshots_of_the_same_source_go_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let others = [
+            "20260101T060000000Z-a-b.cqlens.json",
+            "20260101T060000000Z-b.cqlens.json.gz",
+            "20260101-a.cqlens.json",
+            "hash.key",
+            "x20260101T060000000Z-a.cqlens.json",
+        ];
+        for name in others {
+            file(folder.path(), name, 40);
+        }
+        file(folder.path(), "20260101T060000000Z-a.cqlens.json", 40);
+        file(folder.path(), "20260102T060000000Z-a.cqlens.json.gz", 31);
+        file(folder.path(), "20260103T060000000Z-a.cqlens.json.gz", 29);
+        let dir = SnapshotDir::open(folder.path(), days(30)).unwrap();
+        // Of a capture of long ago: what counts is when it was written.
+        dir.write(&snapshot("a", "2020-11-21T06:00:00Z")).unwrap();
+        let left = names(folder.path());
+        assert!(
+            others.iter().all(|name| left.contains(&(*name).to_owned())),
+            "{left:?}"
+        );
+        let own: Vec<_> = left.iter().filter(|name| is_of("a", name)).collect();
+        assert_eq!(
+            own,
+            [
+                "20201121T060000000Z-a.cqlens.json.gz",
+                "20260103T060000000Z-a.cqlens.json.gz"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_latest_snapshot_stays_however_old_and_large() {
+        let folder = tempfile::tempdir().unwrap();
+        file(folder.path(), "20260101T060000000Z-a.cqlens.json", 400);
+        file(folder.path(), "20260102T060000000Z-a.cqlens.json", 399);
+        let nothing = Retention {
+            bytes: Some(0),
+            ..days(1)
+        };
+        SnapshotDir::open(folder.path(), nothing)
+            .unwrap()
+            .remove_surplus("a");
+        assert_eq!(names(folder.path()), ["20260102T060000000Z-a.cqlens.json"]);
+    }
+
+    #[test]
+    fn as_many_bytes_are_kept_as_were_asked_for_the_oldest_go_first() {
+        let folder = tempfile::tempdir().unwrap();
+        for day in 1..=9 {
+            file(
+                folder.path(),
+                &format!("2026010{day}T060000000Z-a.cqlens.json"),
+                10 - day,
+            );
+        }
+        let retention = Retention {
+            age: None,
+            bytes: Some(350),
+        };
+        let dir = SnapshotDir::open(folder.path(), retention).unwrap();
+        dir.remove_surplus("a");
+        let left = names(folder.path());
+        assert_eq!(left.len(), 3, "{left:?}");
+        assert!(left[0].starts_with("20260107"), "{left:?}");
+        dir.remove_surplus("a");
+        assert_eq!(names(folder.path()), left);
+    }
+
+    #[test]
+    fn without_limits_nothing_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        file(folder.path(), "20260101T060000000Z-a.cqlens.json", 4000);
+        let dir = SnapshotDir::open(folder.path(), Retention::default()).unwrap();
+        dir.write(&snapshot("a", "2026-11-21T06:00:00Z")).unwrap();
+        assert_eq!(names(folder.path()).len(), 2);
+    }
+
+    #[test]
+    fn a_plain_snapshot_is_read_too() {
+        let plain = snapshot("a", "2026-11-21T06:00:00Z");
+        let mut text = Vec::new();
+        plain.write(&mut text).unwrap();
+        assert_eq!(Snapshot::read(&text[..]).unwrap(), plain);
     }
 }

@@ -15,6 +15,7 @@ use tokio_rustls::rustls::{
 };
 
 use super::TlsError;
+use crate::files::{self, Limit};
 
 /// Who cqlens is: a certificate, those that lead to its authority, and the key.
 #[derive(Debug)]
@@ -89,6 +90,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    files::warn_if_exposed(path, "private key");
     PrivateKeyDer::from_pem_slice(&read(path)?).map_err(|error| match error {
         pem::Error::NoItemsFound => TlsError::NoKey(path.to_owned()),
         error => not_pem(path, error),
@@ -96,7 +98,7 @@ fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    std::fs::read(path).map_err(|error: io::Error| TlsError::File {
+    files::read(path, Limit::PEM).map_err(|error: io::Error| TlsError::File {
         path: path.to_owned(),
         error,
     })

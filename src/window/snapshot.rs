@@ -3,8 +3,9 @@
 //! The schema is carried as CQL text, so that a report needs nothing but snapshots and a reader can see what was
 //! in force.
 
-use std::io::{Read, Write};
+use std::io::{self, BufReader, Read, Write};
 
+use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
 use super::Window;
@@ -48,7 +49,7 @@ pub struct Cluster {
 pub enum SnapshotError {
     /// The file could not be read or written.
     #[error(transparent)]
-    Io(#[from] std::io::Error),
+    Io(#[from] io::Error),
     /// The text is no snapshot of this format.
     #[error("not a cqlens snapshot: {0}")]
     Malformed(#[from] serde_json::Error),
@@ -85,23 +86,84 @@ impl Snapshot {
         Ok(serde_json::to_writer(to, self)?)
     }
 
-    /// Reads a snapshot.
+    /// Reads a snapshot, as JSON or as JSON compressed with gzip: its first bytes tell which.
     ///
     /// # Errors
-    /// A document that is damaged, too large, of another format or of another version.
+    /// A document that is damaged, too large (once decompressed), of another format or of another version.
     pub fn read(from: impl Read) -> Result<Self, SnapshotError> {
         #[derive(Deserialize)]
         struct Head {
             format: String,
         }
-        let mut text = Vec::new();
-        if from.take(MAX_BYTES + 1).read_to_end(&mut text)? as u64 > MAX_BYTES {
-            return Err(SnapshotError::TooLarge);
-        }
+        let text = text(from, MAX_BYTES)?;
         let head: Head = serde_json::from_slice(&text)?;
         if head.format != FORMAT {
             return Err(SnapshotError::UnknownFormat(head.format));
         }
         Ok(serde_json::from_slice(&text)?)
+    }
+}
+
+/// The JSON text, of at most `limit` bytes before and after decompression: 512 KiB of gzip expand to 512 MiB.
+fn text(from: impl Read, limit: u64) -> Result<Vec<u8>, SnapshotError> {
+    let mut from = BufReader::new(from);
+    let mut head = Vec::new();
+    (&mut from).take(GZIP.len() as u64).read_to_end(&mut head)?;
+    let is_compressed = head == GZIP;
+    let whole = io::Cursor::new(head).chain(from).take(limit + 1);
+    let mut text = Vec::new();
+    let read = if is_compressed {
+        GzDecoder::new(whole).take(limit + 1).read_to_end(&mut text)?
+    } else {
+        { whole }.read_to_end(&mut text)?
+    };
+    if read as u64 > limit {
+        return Err(SnapshotError::TooLarge);
+    }
+    Ok(text)
+}
+
+/// The first bytes of everything that gzip has written (RFC 1952 §2.3.1).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use flate2::{Compression, write::GzEncoder};
+
+    use super::*;
+
+    fn compressed(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn content_tells_whether_it_is_compressed() {
+        for plain in [&b"{}"[..], b"", b"{"] {
+            assert_eq!(text(plain, 10).unwrap(), plain);
+            assert_eq!(text(&compressed(plain)[..], 30).unwrap(), plain);
+        }
+    }
+
+    /// The attack: a kilobyte that expands a thousandfold.
+    #[test]
+    fn a_compression_bomb_is_refused_at_the_limit() {
+        let limit = 1 << 20;
+        let bomb = compressed(&vec![b' '; (1 << 20) + 1]);
+        assert!(bomb.len() < 8 << 10, "{}", bomb.len());
+        let error = text(&bomb[..], limit).unwrap_err();
+        assert!(matches!(error, SnapshotError::TooLarge), "{error}");
+        let cut = text(&bomb[..bomb.len() / 2], limit).unwrap_err();
+        assert!(matches!(cut, SnapshotError::Io(_)), "{cut}");
+        let endless = io::repeat(b' ');
+        assert!(matches!(
+            text(endless, limit).unwrap_err(),
+            SnapshotError::TooLarge
+        ));
+        // A header whose file name never ends.
+        let header = [&GZIP[..], &[8, 8, 0, 0, 0, 0, 0, 0]].concat();
+        assert!(text((&header[..]).chain(io::repeat(b'a')), limit).is_err());
     }
 }

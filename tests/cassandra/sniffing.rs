@@ -59,9 +59,7 @@ fn tcpdump_and_the_proxy_see_the_same_of_gocql() {
 fn both_see_the_same(driver: &Driver, node: SocketAddr, session: &Session, kind: Kind) {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let snapshots = file("snapshots");
-    std::fs::create_dir(&snapshots).unwrap();
-    let key = snapshots.join("hash.key");
+    let key = file("hash.key");
     std::fs::write(&key, include_str!("../sniff/captures/hash.key")).unwrap();
     let (report, capture) = (file("proxy.json"), file("session.pcap"));
     let arguments = [
@@ -85,17 +83,17 @@ fn both_see_the_same(driver: &Driver, node: SocketAddr, session: &Session, kind:
     let ended = proxy.stop(ENDS_WITHIN);
     assert_eq!(ended.code, 0, "{}", ended.log);
     let proxy_said = read(&report);
-    let sniffed = sniff(&capture, &port, &snapshots, &file("sniffed.json"));
+    let sniffed = sniff(&capture, &port, &key, &file("sniffed.json"));
     let lines = seen::contradictions(&proxy_said, &sniffed);
     assert!(lines.is_empty(), "{session:?}\n{}", lines.join("\n"));
 }
 
-fn sniff(capture: &Path, port: &str, snapshots: &Path, report: &Path) -> Value {
+fn sniff(capture: &Path, port: &str, key: &Path, report: &Path) -> Value {
     let output = Command::new(PROGRAM)
         .arg("sniff")
         .arg(capture)
-        .args(["--port", port, "--snapshot-dir"])
-        .arg(snapshots)
+        .args(["--port", port, "--hash-key-file"])
+        .arg(key)
         .arg("--report")
         .arg(report)
         .stdin(Stdio::null())

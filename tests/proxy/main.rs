@@ -20,6 +20,7 @@ mod files;
 mod forwarding;
 mod handover;
 mod judging;
+mod keeping;
 mod limits;
 mod load;
 mod local_users;

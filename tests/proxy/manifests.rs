@@ -73,10 +73,60 @@ fn the_sidecar_is_understood_by_kubernetes_and_by_cqlens() {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let settings = printed(&arguments, &[]);
     for line in [
+        "keep-bytes = \"512MiB\"",
+        "hash-key-file = \"/etc/cqlens/hash.key\"",
         "transparent = true",
         r#"listen = "[::]:9142""#,
         r#"upstream = "10.0.0.1:9042""#,
     ] {
         assert!(settings.contains(line), "{line}\n{settings}");
     }
+}
+
+/// Neither what runs beside Cassandra nor what it writes can cost Cassandra its pod.
+#[test]
+fn the_sidecar_is_confined_and_its_snapshots_evict_nothing() {
+    let Some(manifest) = available("a manifest for Kubernetes", manifest()) else {
+        return;
+    };
+    let pod = &manifest["spec"]["template"]["spec"];
+    let containers = ["initContainers", "containers"].map(|kind| pod[kind].as_array().unwrap());
+    let ours = containers
+        .into_iter()
+        .flatten()
+        .filter(|container| container["name"] != "cassandra");
+    let mut names = Vec::new();
+    for container in ours {
+        let name = container["name"].as_str().unwrap();
+        names.push(name);
+        let security = &container["securityContext"];
+        assert_eq!(security["allowPrivilegeEscalation"], false, "{name}");
+        assert_eq!(security["readOnlyRootFilesystem"], true, "{name}");
+        assert_eq!(security["capabilities"]["drop"][0], "ALL", "{name}");
+        assert_eq!(security["seccompProfile"]["type"], "RuntimeDefault", "{name}");
+        assert!(container["resources"]["limits"]["memory"].is_string(), "{name}");
+        // The kubelet evicts the whole pod for it.
+        assert!(
+            container["resources"]["limits"]["ephemeral-storage"].is_null(),
+            "{name}"
+        );
+        let does = container.to_string();
+        for installs in ["apt", "apk", "pip", "curl", "wget", ":latest"] {
+            assert!(!does.contains(installs), "{name}: {installs}");
+        }
+    }
+    assert_eq!(names, ["redirect", "cqlens"]);
+    let sidecar = containers[1]
+        .iter()
+        .find(|container| container["name"] == "cqlens");
+    assert_eq!(sidecar.unwrap()["securityContext"]["runAsNonRoot"], true);
+
+    let volumes = pod["volumes"].as_array().unwrap();
+    assert!(
+        volumes.iter().all(|volume| volume["emptyDir"].is_null()),
+        "{volumes:?}"
+    );
+    let claim = &volumes[0]["ephemeral"]["volumeClaimTemplate"]["spec"];
+    // Twice what `--keep-bytes` says.
+    assert_eq!(claim["resources"]["requests"]["storage"], "1Gi");
 }

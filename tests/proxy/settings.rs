@@ -8,7 +8,7 @@ use std::{
 
 use crate::support::proxy::Proxy;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_cqlens");
 
 /// A file of settings in a folder of its own.
 pub(crate) struct File {

@@ -70,7 +70,7 @@ fn a_request_in_flight_is_answered_before_the_end_and_the_last_window_is_written
     assert_eq!(
         snapshots
             .iter()
-            .filter(|name| name.ends_with(".cqlens.json"))
+            .filter(|name| name.ends_with(".cqlens.json.gz"))
             .count(),
         1,
         "{snapshots:?}"

@@ -120,14 +120,53 @@ fn a_ring_of_captures_is_bounded_and_has_what_passed_last() {
     runtime.block_on(node.shutdown());
 }
 
+/// What `systemd-analyze` must find nothing wrong with.
+fn systemd_agrees(arguments: &[&str], units: &[PathBuf]) {
+    let version = cache::run(Command::new("systemd-analyze").arg("--version"));
+    if available("systemd's opinion of the units", version).is_none() {
+        return;
+    }
+    let mut command = Command::new("systemd-analyze");
+    let output = command.args(arguments).args(units).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
 #[test]
 fn systemd_takes_the_units() {
-    let verified = cache::run(
-        Command::new("systemd-analyze")
-            .arg("verify")
-            .args(["cqlens-sniff.timer", "cqlens-sniff.service"].map(example)),
-    );
-    available("systemd's opinion of the units", verified);
+    let place = Place::new();
+    let installed = |name: &str| {
+        let unit = std::fs::read_to_string(example(name)).unwrap();
+        let unit = unit.replace("/usr/local/bin/cqlens", crate::sniff::PROGRAM);
+        place.write(name, unit.as_bytes())
+    };
+    let units = [
+        "cqlens.service",
+        "cqlens.socket",
+        "cqlens-sniff.timer",
+        "cqlens-sniff.service",
+    ];
+    systemd_agrees(&["verify"], &units.map(installed));
+}
+
+/// Exposure from 0 (none) to 100: what is left is the network, and packets.
+#[test]
+fn systemd_finds_little_that_the_units_expose() {
+    for (unit, most) in [("cqlens.service", "15"), ("cqlens-sniff.service", "25")] {
+        let arguments = ["security", "--offline=true", "--no-pager", "--threshold", most];
+        systemd_agrees(&arguments, &[example(unit)]);
+        let text = std::fs::read_to_string(example(unit)).unwrap();
+        for setting in [
+            "MemoryMax=",
+            "TasksMax=",
+            "LimitCORE=0",
+            "SystemCallFilter=@system-service",
+        ] {
+            assert!(
+                text.lines().any(|line| line.starts_with(setting)),
+                "{unit}: {setting}"
+            );
+        }
+    }
 }
 
 /// What a unit runs is a command line of this program.

@@ -105,7 +105,7 @@ fn a_capture_of_every_scenario_says_what_the_proxy_has_said() {
         "--report",
         report_file.to_str().unwrap(),
         "--hash-key-file",
-        &place.path("snapshots/hash.key").display().to_string(),
+        &place.path("hash.key").display().to_string(),
         "--config",
         &settings,
     ];

@@ -66,7 +66,10 @@ impl Place {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("snapshots")).unwrap();
         let place = Self { folder };
-        std::fs::copy(captures().join("hash.key"), place.path("snapshots/hash.key")).unwrap();
+        let key = place.path("hash.key");
+        std::fs::copy(captures().join("hash.key"), &key).unwrap();
+        // Others can read the recorded one.
+        std::fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         place
     }
 
@@ -111,6 +114,7 @@ impl Place {
         command.arg("sniff").args(files).args(more);
         command.arg("--report").arg(self.path("report.json"));
         command.arg("--snapshot-dir").arg(self.path("snapshots"));
+        command.arg("--hash-key-file").arg(self.path("hash.key"));
         command
     }
 

@@ -157,7 +157,7 @@ fn windows_of_a_capture_add_up_to_the_whole() {
                 .unwrap()
                 .path()
                 .extension()
-                .is_some_and(|end| end == "json")
+                .is_some_and(|end| end == "gz")
         });
         let packets = recorded.capture().packets;
         let seconds = (packets.last().unwrap().at - packets[0].at) / 1_000_000_000;
@@ -197,6 +197,8 @@ fn a_stream_is_told_of_while_it_comes() {
         .arg(&report)
         .arg("--snapshot-dir")
         .arg(place.path("snapshots"))
+        .arg("--hash-key-file")
+        .arg(place.path("hash.key"))
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -243,6 +245,8 @@ fn a_file_that_grows_is_followed_until_somebody_stops_it() {
         .arg(&report)
         .arg("--snapshot-dir")
         .arg(place.path("snapshots"))
+        .arg("--hash-key-file")
+        .arg(place.path("hash.key"))
         .arg(&growing)
         .stdin(Stdio::null())
         .stderr(Stdio::piped())

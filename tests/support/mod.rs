@@ -20,6 +20,7 @@ pub mod driver;
 pub mod namespace;
 pub mod process;
 pub mod proxy;
+pub mod snapshots;
 pub mod tap;
 
 use std::fmt::Display;

@@ -73,6 +73,8 @@ impl Supervised {
             .args(["-c", SUPERVISOR, "supervisor"])
             .arg(scratch.unwrap_or(Path::new("")))
             .args(command)
+            // Hash keys of tests are not the user's.
+            .env("XDG_STATE_HOME", super::cache::root().join("state"))
             .envs(environment.iter().cloned())
             .stdin(Stdio::piped())
             .stdout(given().unwrap_or_else(|| output.try_clone().unwrap().into()))
@@ -95,15 +97,15 @@ impl Supervised {
     /// If it does not run within a while.
     pub fn id(&self) -> u32 {
         let supervisor = self.supervisor.id();
-        let shell = std::fs::read_link(format!("/proc/{supervisor}/exe")).unwrap();
+        // Of a process that is not dumpable, others see its name and not its program.
+        let name = |of: &str| std::fs::read_to_string(format!("/proc/{of}/comm"));
+        let shell = name(&supervisor.to_string()).unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let children =
                 std::fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).unwrap();
             // The other child is a shell, and so is this one until it runs the program.
-            let is_program = |id: &&str| {
-                std::fs::read_link(format!("/proc/{id}/exe")).is_ok_and(|program| program != shell)
-            };
+            let is_program = |id: &&str| name(id).is_ok_and(|program| program != shell);
             if let Some(id) = children.split_whitespace().find(is_program) {
                 return id.parse().expect("a process id is a number");
             }

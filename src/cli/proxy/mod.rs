@@ -34,8 +34,9 @@ use running::Running;
 use topology::Mode;
 
 use super::{
+    hash_key::hash_key,
     log::Log,
-    output::{Outputs, hash_key},
+    output::Outputs,
     schema_file,
     settings::{Settings, Sources},
     tls::Tls,
@@ -77,7 +78,7 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
     let judging = settings.judging().clone();
     let outputs = Outputs::open(
         args.observer.report.as_deref(),
-        args.observer.snapshot_dir.as_deref(),
+        args.observer.snapshot_folder(),
         key,
         judging,
     )?;

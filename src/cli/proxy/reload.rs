@@ -331,12 +331,9 @@ impl News {
             .applied
             .iter()
             .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
-        let to_places = changes.any_of(&["report", "snapshot-dir"]).then(|| {
-            Places::open(
-                args.observer.report.as_deref(),
-                args.observer.snapshot_dir.as_deref(),
-            )
-        });
+        let to_places = changes
+            .any_of(&["report", "snapshot-dir", "keep", "keep-bytes"])
+            .then(|| Places::open(args.observer.report.as_deref(), args.observer.snapshot_folder()));
         Ok(Self {
             filter: changes.any_of(&["log"]).then(|| log::parse(filter)).transpose()?,
             tls: of_tls

@@ -20,7 +20,8 @@ use crate::{
     audit::{Audit, Taken},
     catalog::Live,
     cli::{
-        output::{Outputs, Places, leave_key},
+        hash_key::leave_key,
+        output::{Outputs, Places},
         window_clock::WindowClock,
     },
     pulse::Pulse,

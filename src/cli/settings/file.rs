@@ -1,6 +1,6 @@
 //! The file of settings, checked against the arguments that the commands have.
 
-use std::{ffi::OsString, fs, ops::Range, path::Path};
+use std::{ffi::OsString, ops::Range, path::Path};
 
 use anyhow::{Context, anyhow};
 use clap::{Arg, Command};
@@ -10,7 +10,10 @@ use toml::{
 };
 
 use super::{Kind, judging, setting_named, settings_of};
-use crate::rules::Judging;
+use crate::{
+    files::{self, Limit},
+    rules::Judging,
+};
 
 /// What the file says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -49,7 +52,7 @@ impl Entry {
 /// # Errors
 /// A file that cannot be read, is no TOML, or says something that is no setting; with the line and the key.
 pub(super) fn read(path: &Path, command: &Command) -> anyhow::Result<Contents> {
-    let text = fs::read_to_string(path)
+    let text = files::read_text(path, Limit::SETTINGS)
         .with_context(|| format!("cannot read the settings in {}", path.display()))?;
     parse(&text, path, command).map_err(|Fault { at, what }| {
         let line = line(&text, at.start);

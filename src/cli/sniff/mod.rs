@@ -21,7 +21,8 @@ pub(super) use args::Args;
 use running::Running;
 
 use super::{
-    output::{Outputs, hash_key},
+    hash_key::hash_key,
+    output::Outputs,
     schema_file,
     settings::Settings,
     signals::{self, Asked, Patience},
@@ -46,7 +47,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     )?;
     let outputs = Outputs::open(
         observer.report.as_deref(),
-        observer.snapshot_dir.as_deref(),
+        observer.snapshot_folder(),
         key,
         settings.judging().clone(),
     )?;

@@ -1,7 +1,7 @@
 //! The file in which the numbers of nodes outlive the process, and which processes may share.
 
 use std::{
-    fs::{self, File},
+    fs::File,
     io,
     path::{Path, PathBuf},
 };
@@ -9,7 +9,10 @@ use std::{
 use anyhow::{Context, bail};
 
 use super::numbers::Numbers;
-use crate::sink::replace;
+use crate::{
+    files::{self, Limit},
+    sink::replace,
+};
 
 const HEAD: &str = "# Which node has which number in the listen addresses of cqlens. Who removes a node here frees its number.\n\n";
 
@@ -31,7 +34,7 @@ pub(super) fn update(path: &Path, change: impl FnOnce(&mut Numbers)) -> anyhow::
 }
 
 fn read(path: &Path) -> anyhow::Result<Numbers> {
-    let text = match fs::read_to_string(path) {
+    let text = match files::read_text(path, Limit::STATE) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Numbers::default()),
         read => read?,
     };
@@ -67,7 +70,7 @@ fn lock(path: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::net::SocketAddr;
+    use std::{fs, net::SocketAddr};
 
     use cqlens_proto::types::Uuid;
     use jiff::Timestamp;
@@ -82,6 +85,15 @@ mod tests {
         let numbers = update(path, |numbers| numbers.assign(&present, 9, Timestamp::UNIX_EPOCH));
         let numbers = numbers.unwrap();
         ids.iter().map(|id| numbers.number(Uuid([*id; 16]))).collect()
+    }
+
+    #[test]
+    fn a_file_that_never_ends_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodes.toml");
+        std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
+        let error = format!("{:#}", update(&path, |_| ()).unwrap_err());
+        assert!(error.contains("state-file") && error.contains("4 MiB"), "{error}");
     }
 
     #[test]
