@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod limits;
 mod log;
+mod log_line;
 mod observer;
 mod output;
 mod proxy;
@@ -64,6 +65,7 @@ enum Command {
 
 /// Runs the command that was typed; its errors are printed, with their causes.
 pub fn main() -> ExitCode {
+    let _last_lines = log::Flush;
     let sources = Sources::of_process();
     let ran = sources
         .read::<Cli>()

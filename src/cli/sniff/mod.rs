@@ -91,6 +91,7 @@ fn stop_flag(runtime: &Runtime) -> anyhow::Result<Arc<AtomicBool>> {
             match signals.next().await {
                 Asked::Stop(signal) if flag.swap(true, Ordering::Relaxed) => {
                     tracing::warn!(signal, "stopping at once, without a report");
+                    super::log::flush();
                     std::process::exit(STOPPED_AT_ONCE);
                 }
                 Asked::Stop(signal) => {
