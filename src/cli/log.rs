@@ -87,13 +87,11 @@ impl Log {
 
 /// Prints an error that ends the program, in one line with its causes.
 pub(super) fn failed(error: &anyhow::Error) {
-    let mut line = Vec::new();
-    let text = format!("cqlens: {error:#}\n");
-    // Memory takes everything, and without standard error there is no place for it.
-    let _ = text::Lines::new(&mut line).write_all(text.as_bytes());
+    let line = format!("cqlens: {}\n", text::escaped(&format!("{error:#}")));
+    // Without standard error there is no place for it.
     let _ = match QUEUE.get() {
-        Some(queue) => Line(queue.clone()).write_all(&line),
-        None => stderr().write_all(&line),
+        Some(queue) => Line(queue.clone()).write_all(line.as_bytes()),
+        None => stderr().write_all(line.as_bytes()),
     };
 }
 

@@ -13,8 +13,8 @@ use std::{
 use cqlens::text::is_unprintable;
 
 use crate::{
-    support::proxy::Proxy,
-    wire::{LIMIT, Node, connect, envelope, query, void},
+    support::proxy::{Proxy, free_address},
+    wire::{LIMIT, Node, connect, envelope, query, read_to_end, void},
 };
 
 /// A node that answers whatever it is sent.
@@ -82,12 +82,23 @@ fn slowest_request(client: &mut TcpStream) -> Duration {
 fn a_standard_error_that_is_not_read_holds_up_neither_clients_nor_the_end() {
     let (folder, node) = (tempfile::tempdir().unwrap(), node());
     let (program, _pipe) = with_unread_output(folder.path());
-    let arguments = ["--no-control-connection", "--log", "debug"];
+    let admin = free_address().to_string();
+    let arguments = ["--no-control-connection", "--log", "debug", "--admin", &admin];
     let proxy = Proxy::start(program.to_str().unwrap(), node.address, &arguments);
     let mut client = connect(proxy.address);
     flood(proxy.address);
     let slowest = slowest_request(&mut client);
     assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    let mut status = connect(admin.parse().unwrap());
+    status
+        .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let status = String::from_utf8(read_to_end(&mut status)).unwrap();
+    let dropped = status
+        .split_once("\"log_lines_dropped\":")
+        .expect("they are counted")
+        .1;
+    assert!(!dropped.starts_with('0'), "{status}");
     let begun = Instant::now();
     drop(client);
     assert_eq!(proxy.stop(LIMIT).code, 0);

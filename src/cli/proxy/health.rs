@@ -6,7 +6,10 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use super::{super::settings::Settings, reach::Reach};
+use super::{
+    super::{log, settings::Settings},
+    reach::Reach,
+};
 use crate::{
     capture::Queue,
     catalog::Live,
@@ -64,6 +67,7 @@ impl Health {
             },
             control_connection_error: self.live.trouble().map(|trouble| trouble.to_string()),
             schema_known: self.live.is_known(),
+            log_lines_dropped: log::dropped(),
             audit: AuditStatus {
                 waiting_chunks: backlog.chunks,
                 waiting_bytes: backlog.bytes,
