@@ -97,18 +97,46 @@ impl<W: fmt::Write> fmt::Write for OneLine<W> {
 #[derive(Debug)]
 pub struct Lines<W> {
     to: W,
-    colours: bool,
+    form: Form,
+}
+
+/// What a text is written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Plain,
+    /// Plain but for colours (`ESC [ 1 ; 31 m`), which change nothing but how it looks.
+    Coloured,
+    Json,
 }
 
 impl<W: io::Write> Lines<W> {
     /// Passes on to `to`.
     pub fn new(to: W) -> Self {
-        Self { to, colours: false }
+        Self {
+            to,
+            form: Form::Plain,
+        }
     }
 
-    /// Lets colours (`ESC [ 1 ; 31 m`) pass, which change nothing but how the text looks.
-    pub fn with_colours(self, colours: bool) -> Self {
-        Self { colours, ..self }
+    /// Lets colours pass, if there are any.
+    pub fn with_colours(to: W, colours: bool) -> Self {
+        let form = if colours { Form::Coloured } else { Form::Plain };
+        Self { to, form }
+    }
+
+    /// Passes JSON on, and writes escapes as JSON has them: what is read back is the same.
+    pub fn of_json(to: W) -> Self {
+        Self { to, form: Form::Json }
+    }
+
+    fn escape(&mut self, letter: char) -> io::Result<()> {
+        if self.form != Form::Json {
+            return write!(self.to, "{}", letter.escape_default());
+        }
+        letter
+            .encode_utf16(&mut [0; 2])
+            .iter()
+            .try_for_each(|unit| write!(self.to, "\\u{unit:04x}"))
     }
 
     fn is_kept(&self, letter: char) -> bool {
@@ -122,12 +150,16 @@ impl<W: io::Write> Lines<W> {
             self.to.write_all(plain.as_bytes())?;
             let mut letters = other.chars();
             let Some(letter) = letters.next() else { break };
-            let colour = if self.colours { colour(other) } else { 0 };
+            let colour = if self.form == Form::Coloured {
+                colour(other)
+            } else {
+                0
+            };
             rest = if colour > 0 {
                 self.to.write_all(&other.as_bytes()[..colour])?;
                 &other[colour..]
             } else {
-                write!(self.to, "{}", letter.escape_default())?;
+                self.escape(letter)?;
                 letters.as_str()
             };
         }
@@ -192,12 +224,21 @@ mod tests {
     }
 
     #[test]
+    fn json_is_read_back_as_it_was() {
+        let text = "DEL \u{7f} C1 \u{9b} bidi \u{202e} tag \u{e0041} \n\" é";
+        let mut json = Vec::new();
+        serde_json::to_writer(Lines::of_json(&mut json), text).unwrap();
+        let json = String::from_utf8(json).unwrap();
+        assert!(!json.contains(is_unprintable), "{json:?}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+    }
+
+    #[test]
     fn line_breaks_and_colours_pass_where_they_are_the_callers() {
         let text = "a\n\tb \x1b[1;31mred\x1b[0m \x1b]0;title\x07 \x1b[2J \u{202e}\r";
         let passed = |colours| {
             let mut to = Vec::new();
-            Lines::new(&mut to)
-                .with_colours(colours)
+            Lines::with_colours(&mut to, colours)
                 .write_all(text.as_bytes())
                 .unwrap();
             String::from_utf8(to).unwrap()

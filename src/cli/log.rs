@@ -93,6 +93,7 @@ pub(super) fn failed(error: &anyhow::Error) {
         Some(queue) => Line(queue.clone()).write_all(line.as_bytes()),
         None => stderr().write_all(line.as_bytes()),
     };
+    flush();
 }
 
 /// Lines of the log that were dropped because standard error was not read in time, since the start of the process.

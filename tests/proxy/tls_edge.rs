@@ -17,6 +17,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::version::{TLS12, TLS13};
 
+use crate::settings::{File, printed};
 use crate::{
     certificates::{Authority, BOTH, Issued, acceptor, in_front_of},
     support::proxy::Proxy,
@@ -213,6 +214,32 @@ async fn a_lowest_version_is_kept_on_either_side() {
         let connected = Client::connect(proxy.address, &ClientOptions::default()).await;
         assert_eq!(connected.is_ok(), is_taken, "{}", proxy.log());
     }
+}
+
+#[test]
+fn settings_of_tls_are_printed_as_they_can_be_read_back() {
+    let file = File::new(
+        "[proxy]\nclient-tls-cert = ['a.crt', 'b.crt']\nclient-tls-key = ['a.key', 'b.key']\nclient-tls-ca = 'ca.pem'\n\
+         client-tls-crl = 'list.pem'\nclient-tls-min-version = '1.3'\nlisten = '127.0.0.1:9042'\nupstream = '127.0.0.1:9142'\n",
+    );
+    let path = file.path();
+    let printed = printed(&["proxy", "--config", text(&path), "--print-config"], &[]);
+    for line in [
+        r#"client-tls-cert = ["a.crt", "b.crt"]"#,
+        r#"client-tls-key = ["a.key", "b.key"]"#,
+        r#"client-tls-crl = "list.pem""#,
+        r#"client-tls-min-version = "1.3""#,
+        r#"upstream-tls-min-version = "1.2""#,
+    ] {
+        assert!(printed.contains(line), "{line}\n{printed}");
+    }
+    let second = File::new(&printed);
+    let path = second.path();
+    let again = crate::settings::printed(&["proxy", "--config", text(&path), "--print-config"], &[]);
+    assert!(
+        again.contains(r#"client-tls-key = ["a.key", "b.key"]"#),
+        "{again}"
+    );
 }
 
 #[test]
