@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn a_line_is_cut_once_between_characters() {
         let mut line = OneLine::new(String::new(), 6);
-        assert!(write!(line, "{}", "aé\u{202e}").is_err());
+        assert!(write!(line, "aé\u{202e}").is_err());
         assert!(line.write_str("more").is_err());
         assert_eq!(line.to, "aé…");
         let mut line = OneLine::new(String::new(), 3);

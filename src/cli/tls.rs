@@ -127,26 +127,22 @@ impl TlsArgs {
             certificates == keys,
             "each --client-tls-cert needs its --client-tls-key, in the same order: {certificates} and {keys} are given"
         );
-        let Some((identities, authorities)) = self.to_clients()? else {
+        if certificates == 0 {
             return Ok(None);
-        };
+        }
+        let (identities, authorities) = self.to_clients()?;
         let acceptor = Acceptor::new(identities, authorities, self.client_tls_min_version);
         Ok(Some(acceptor.context("no TLS to clients")?))
     }
 
-    fn to_clients(&self) -> Result<Option<(Vec<Identity>, Option<Authorities>)>, TlsError> {
-        if self.client_tls_cert.is_empty() {
-            return Ok(None);
-        }
+    fn to_clients(&self) -> Result<(Vec<Identity>, Option<Authorities>), TlsError> {
         let pairs = self.client_tls_cert.iter().zip(&self.client_tls_key);
         let identities = pairs.map(|(certificate, key)| Identity::read(certificate, key));
-        let identities = identities.collect::<Result<_, _>>()?;
         let authorities = self
             .client_tls_ca
             .as_deref()
-            .map(|ca| Authorities::read(ca)?.without_revoked(&self.client_tls_crl))
-            .transpose()?;
-        Ok(Some((identities, authorities)))
+            .map(|ca| Authorities::read(ca)?.without_revoked(&self.client_tls_crl));
+        Ok((identities.collect::<Result<_, _>>()?, authorities.transpose()?))
     }
 
     fn files(&self) -> impl Iterator<Item = &Path> {
@@ -311,9 +307,10 @@ impl Tls {
     }
 
     fn replace(&self) -> Result<(), TlsError> {
-        let (to_clients, to_upstream) = (self.args.to_clients()?, self.args.upstream.to_upstream()?);
-        if let (Some(clients), Some((identities, authorities))) = (&self.clients, to_clients) {
-            clients.renew(identities, authorities)?;
+        let ((identities, clients_authorities), to_upstream) =
+            (self.args.to_clients()?, self.args.upstream.to_upstream()?);
+        if let Some(clients) = &self.clients {
+            clients.renew(identities, clients_authorities)?;
         }
         if let (Some(upstream), Some((authorities, identity))) = (&self.upstream, to_upstream) {
             upstream.renew(authorities, identity)?;
