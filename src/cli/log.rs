@@ -181,3 +181,46 @@ impl Write for StandardError {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use std::process::Command;
+
+    use super::*;
+
+    /// Runs in a process of its own, for [`a_panic_is_a_line_of_the_log_without_values`].
+    #[test]
+    #[ignore = "it takes over the log and the panics of its process"]
+    fn panic_with_a_value() {
+        let _last_lines = Flush;
+        start("info").unwrap();
+        let secret = "hunter2";
+        let ended = thread::spawn(move || panic!("a value\n{secret}")).join();
+        assert!(ended.is_err());
+        failed(&anyhow::anyhow!("cannot open x\n\x1b[2Jforged"));
+    }
+
+    #[test]
+    fn a_panic_is_a_line_of_the_log_without_values() {
+        let ran = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--ignored",
+                "--exact",
+                "--nocapture",
+                "cli::log::tests::panic_with_a_value",
+            ])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert!(ran.status.success(), "{said}");
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(lines.len(), 2, "{said}");
+        assert!(
+            lines[0].contains("ERROR a thread has panicked") && lines[0].contains("src/cli/log.rs:"),
+            "{said}"
+        );
+        assert!(!said.contains("hunter2"), "{said}");
+        assert_eq!(lines[1], r"cqlens: cannot open x\n\u{1b}[2Jforged");
+    }
+}
