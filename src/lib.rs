@@ -30,6 +30,8 @@ pub mod window;
 
 pub mod number;
 
+pub mod text;
+
 pub mod rules;
 
 pub mod report;

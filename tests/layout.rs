@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink",
-            "node", "number", "pulse", "memory", "files", "proto",
+            "node", "number", "pulse", "memory", "files", "text", "proto",
         ],
     ),
     // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.
@@ -48,7 +48,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Rules see windows, never traffic.
     // They read a template again only to write the CQL that would serve it.
     ("rules", &["window", "catalog", "number", "proto::cql"]),
-    ("report", &["rules", "window", "catalog", "number"]),
+    ("report", &["rules", "window", "catalog", "number", "text"]),
     (
         "sink",
         &["report", "rules", "window", "catalog", "number", "memory"],
@@ -56,6 +56,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     // The stand-in server owns partitions by the same tokens as a real one.
     ("node", &["proto", "catalog"]),
     ("number", &[]),
+    ("text", &[]),
 ];
 
 /// What a module below another may name besides that.
@@ -68,7 +69,7 @@ const MORE_ARROWS: &[(&str, &[&str])] = &[
 const MAY_ASK_THE_CLOCK: &[&str] = &["main", "cli", "proxy", "capture", "node"];
 
 /// Pure functions of what they are given.
-const WITHOUT_RUNTIME: &[&str] = &["window", "rules", "report", "number"];
+const WITHOUT_RUNTIME: &[&str] = &["window", "rules", "report", "number", "text"];
 
 /// What `proto` never names: sockets, clock, async, logging, files.
 const NOT_IN_PROTO: &[&[&str]] = &[

@@ -51,7 +51,8 @@ impl Failure {
     }
 }
 
-fn message(payload: &(dyn Any + Send)) -> &'static str {
+/// The text of a panic, where it is part of the program.
+pub(crate) fn message(payload: &(dyn Any + Send)) -> &'static str {
     // The text of the others was put together when they happened.
     payload
         .downcast_ref::<&'static str>()
@@ -74,7 +75,8 @@ fn listen() {
     });
 }
 
-fn place(panic: &PanicHookInfo<'_>) -> String {
+/// File, line and column of a panic.
+pub(crate) fn place(panic: &PanicHookInfo<'_>) -> String {
     panic
         .location()
         .map_or_else(|| "an unknown place".to_owned(), ToString::to_string)

@@ -14,7 +14,7 @@ mod connection;
 mod counter;
 mod deferred;
 mod exchange;
-mod failure;
+pub(crate) mod failure;
 mod filling;
 mod footprint;
 mod identity;

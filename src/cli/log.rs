@@ -1,13 +1,46 @@
-//! What goes to standard error.
+//! What goes to standard error, which may be a pipe that is not read: no thread but the log's own waits for it.
+//!
+//! Lines are queued, at most [`MOST_LINES`] of [`MOST_BYTES`] each; what does not fit is dropped and counted, and the log
+//! says how many as soon as it can be written again. What clients and servers chose is escaped here, for every field of every
+//! line, so that no call has to remember it. Panics go the same way.
 
-use std::io::{IsTerminal, Write};
+use std::{
+    cell::Cell,
+    io::{IsTerminal, Write, stderr},
+    panic,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
 
 use anyhow::Context;
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder};
 use tracing_subscriber::{EnvFilter, Registry, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt};
+
+use super::log_line::Fields;
+use crate::{audit::failure, text};
 
 /// What is logged, which may change while the process runs.
 #[derive(Debug, Clone)]
 pub(super) struct Log(reload::Handle<EnvFilter, Registry>);
+
+/// More of them wait for standard error only if it stands still.
+const MOST_LINES: usize = 1_024;
+/// Of a line's fields. CQL that `--show-values` asks for is cut, too.
+pub(super) const MOST_BYTES: usize = 8 * 1024;
+/// So long the end of the process waits for lines to be written.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// While lines are dropped, it is said no more often.
+const SAY_EVERY: Duration = Duration::from_secs(10);
+
+static QUEUE: OnceLock<NonBlocking> = OnceLock::new();
+/// Given to the queue, the dropped ones included.
+static LOGGED: AtomicUsize = AtomicUsize::new(0);
+/// Taken from the queue and written, or refused by standard error.
+static WRITTEN: AtomicUsize = AtomicUsize::new(0);
 
 /// Starts logging to standard error, with colour on a terminal only.
 ///
@@ -15,11 +48,24 @@ pub(super) struct Log(reload::Handle<EnvFilter, Registry>);
 /// A filter that cannot be read.
 pub(super) fn start(filter: &str) -> anyhow::Result<Log> {
     let (filter, handle) = reload::Layer::new(parse(filter)?);
+    let (queue, guard) = NonBlockingBuilder::default()
+        .lossy(true)
+        .buffered_lines_limit(MOST_LINES)
+        .thread_name("log")
+        .finish(StandardError::default());
+    // Where the queue is full, its drop prints to standard output, which may be the same pipe: `flush` waits in its place.
+    std::mem::forget(guard);
+    let queue = QUEUE.get_or_init(|| queue);
     let lines = fmt::layer()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(|| Line(queue.clone()))
+        .fmt_fields(Fields)
+        .with_ansi(stderr().is_terminal())
         .with_target(false);
     tracing_subscriber::registry().with(filter).with(lines).init();
+    panic::set_hook(Box::new(|panic| {
+        let (place, message) = (failure::place(panic), failure::message(panic.payload()));
+        tracing::error!(thread = thread::current().name(), %place, "a thread has panicked, which is an error in cqlens: {message}");
+    }));
     Ok(Log(handle))
 }
 
@@ -41,6 +87,140 @@ impl Log {
 
 /// Prints an error that ends the program, in one line with its causes.
 pub(super) fn failed(error: &anyhow::Error) {
-    // Without standard error there is nobody to tell.
-    let _ = writeln!(std::io::stderr(), "cqlens: {error:#}");
+    let line = format!("cqlens: {}\n", text::escaped(&format!("{error:#}")));
+    // Without standard error there is no place for it.
+    let _ = match QUEUE.get() {
+        Some(queue) => Line(queue.clone()).write_all(line.as_bytes()),
+        None => stderr().write_all(line.as_bytes()),
+    };
+    flush();
+}
+
+/// Lines of the log that were dropped because standard error was not read in time, since the start of the process.
+pub(super) fn dropped() -> usize {
+    QUEUE
+        .get()
+        .map_or(0, |queue| queue.error_counter().dropped_lines())
+}
+
+/// Waits until all lines are written, or for a second: a standard error that is not read keeps no process alive.
+pub(super) fn flush() {
+    let deadline = Instant::now() + PATIENCE;
+    let is_written = || WRITTEN.load(Ordering::Acquire) + dropped() >= LOGGED.load(Ordering::Acquire);
+    while !is_written() && Instant::now() < deadline {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// [`flush`]es at the end of a scope, whatever ends it.
+pub(super) struct Flush;
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        flush();
+    }
+}
+
+thread_local! {
+    /// Whether this is the thread that writes the log: its own lines go past the queue, which may be full.
+    static WRITES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Where a line is queued.
+struct Line(NonBlocking);
+
+impl Write for Line {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        if WRITES.get() {
+            return stderr().write_all(line).map(|()| line.len());
+        }
+        LOGGED.fetch_add(1, Ordering::AcqRel);
+        self.0.write(line)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Standard error, as the log's own thread sees it: `write_all` for each line, `flush` when no more lines wait.
+#[derive(Debug, Default)]
+struct StandardError {
+    /// Of the dropped ones, how many the log has told of, and when.
+    said: usize,
+    at: Option<Instant>,
+}
+
+impl StandardError {
+    fn say_dropped(&mut self) {
+        let dropped = dropped();
+        if dropped > self.said {
+            WRITES.set(true);
+            tracing::warn!(
+                lines = dropped - self.said,
+                "lines of this log were dropped: standard error was not read in time"
+            );
+            self.said = dropped;
+            self.at = Some(Instant::now());
+        }
+    }
+}
+
+impl Write for StandardError {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let written = stderr().write_all(line);
+        WRITTEN.fetch_add(1, Ordering::AcqRel);
+        if self.at.is_none_or(|at| at.elapsed() > SAY_EVERY) {
+            self.say_dropped();
+        }
+        written.map(|()| line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.say_dropped();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::panic)]
+    use std::process::Command;
+
+    use super::*;
+
+    /// Runs in a process of its own, for [`a_panic_is_a_line_of_the_log_without_values`].
+    #[test]
+    #[ignore = "it takes over the log and the panics of its process"]
+    fn panic_with_a_value() {
+        let _last_lines = Flush;
+        start("info").unwrap();
+        let secret = "hunter2";
+        let ended = thread::spawn(move || panic!("a value\n{secret}")).join();
+        assert!(ended.is_err());
+        failed(&anyhow::anyhow!("cannot open x\n\x1b[2Jforged"));
+    }
+
+    #[test]
+    fn a_panic_is_a_line_of_the_log_without_values() {
+        let ran = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "--ignored",
+                "--exact",
+                "--nocapture",
+                "cli::log::tests::panic_with_a_value",
+            ])
+            .output()
+            .unwrap();
+        let said = String::from_utf8(ran.stderr).unwrap();
+        assert!(ran.status.success(), "{said}");
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(lines.len(), 2, "{said}");
+        assert!(
+            lines[0].contains("ERROR a thread has panicked") && lines[0].contains("src/cli/log.rs:"),
+            "{said}"
+        );
+        assert!(!said.contains("hunter2"), "{said}");
+        assert_eq!(lines[1], r"cqlens: cannot open x\n\u{1b}[2Jforged");
+    }
 }

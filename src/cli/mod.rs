@@ -8,6 +8,7 @@ mod explain;
 mod hash_key;
 mod limits;
 mod log;
+mod log_line;
 mod observer;
 mod output;
 mod process;
@@ -66,6 +67,7 @@ enum Command {
 
 /// Runs the command that was typed; its errors are printed, with their causes.
 pub fn main() -> ExitCode {
+    let _last_lines = log::Flush;
     let sources = Sources::of_process();
     let ran = sources
         .read::<Cli>()

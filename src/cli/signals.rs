@@ -17,6 +17,8 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
+use super::log;
+
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -141,13 +143,14 @@ async fn due(next: Option<(Instant, u8)>) -> u8 {
 /// Says so, if that is possible at once, and ends the process.
 fn end_now(code: u8) {
     let (said, was_said) = mpsc::channel();
-    // The log may be what the others wait for.
+    // A standard error that is not read must not keep the process.
     let _ = thread::Builder::new().spawn(move || {
         let why = match code {
             TOLD_TWICE => "told to end twice",
             _ => "the time for the end is over",
         };
         tracing::error!(code, "ending as it is: {why}; what was not written yet is lost");
+        log::flush();
         let _ = said.send(());
     });
     let _ = was_said.recv_timeout(LAST_WORDS);

@@ -6,32 +6,36 @@ use std::{
     time::SystemTime,
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
+use clap::{ValueEnum, builder::PossibleValue};
 use parking_lot::Mutex;
 
-use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, Identity, TlsError};
+use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, Identity, MinVersion, TlsError};
 
-/// TLS 1.2 and 1.3, on either side of the proxy or on both. All files are in PEM, and read again when they change.
+/// TLS, on either side of the proxy or on both. All files are in PEM, and read again when they change.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct TlsArgs {
     /// Speak TLS, and nothing else, to clients: the certificate that they see, followed by those that lead to its
-    /// authority, in PEM.
+    /// authority, in PEM. May be given several times: a client sees the one that is for the name it asks for (SNI), else the
+    /// first.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CERT",
         value_name = "FILE",
+        value_delimiter = ',',
         requires = "client_tls_key"
     )]
-    client_tls_cert: Option<PathBuf>,
-    /// The private key of that certificate, in PEM, not encrypted.
+    client_tls_cert: Vec<PathBuf>,
+    /// The private key of that certificate, in PEM, not encrypted; as often as certificates, in their order.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_KEY",
         value_name = "FILE",
+        value_delimiter = ',',
         requires = "client_tls_cert"
     )]
-    client_tls_key: Option<PathBuf>,
+    client_tls_key: Vec<PathBuf>,
     /// Refuse clients that show no certificate signed by one of these authorities, in PEM (mutual TLS).
     #[arg(
         long,
@@ -40,6 +44,24 @@ pub(super) struct TlsArgs {
         requires = "client_tls_cert"
     )]
     client_tls_ca: Option<PathBuf>,
+    /// Refuse clients whose certificates these lists (CRLs, in PEM) revoke. There must be one of each authority between a
+    /// certificate and its root, and none beyond its next update, or clients are refused.
+    #[arg(
+        long,
+        env = "CQLENS_CLIENT_TLS_CRL",
+        value_name = "FILE",
+        value_delimiter = ',',
+        requires = "client_tls_ca"
+    )]
+    client_tls_crl: Vec<PathBuf>,
+    /// The lowest version of TLS that is spoken with clients.
+    #[arg(
+        long,
+        env = "CQLENS_CLIENT_TLS_MIN_VERSION",
+        value_name = "VERSION",
+        default_value = "1.2"
+    )]
+    client_tls_min_version: MinVersion,
     #[command(flatten)]
     upstream: UpstreamTlsArgs,
 }
@@ -52,6 +74,23 @@ pub(super) struct UpstreamTlsArgs {
     /// certificate is believed, in PEM. No others are; for public ones, name the system's file.
     #[arg(long, env = "CQLENS_UPSTREAM_TLS_CA", value_name = "FILE")]
     upstream_tls_ca: Option<PathBuf>,
+    /// Refuse nodes whose certificates these lists (CRLs, in PEM) revoke; as --client-tls-crl of cqlens proxy.
+    #[arg(
+        long,
+        env = "CQLENS_UPSTREAM_TLS_CRL",
+        value_name = "FILE",
+        value_delimiter = ',',
+        requires = "upstream_tls_ca"
+    )]
+    upstream_tls_crl: Vec<PathBuf>,
+    /// The lowest version of TLS that is spoken with nodes.
+    #[arg(
+        long,
+        env = "CQLENS_UPSTREAM_TLS_MIN_VERSION",
+        value_name = "VERSION",
+        default_value = "1.2"
+    )]
+    upstream_tls_min_version: MinVersion,
     /// The certificate, in PEM, that cqlens shows to a node that asks for one (mutual TLS).
     #[arg(long, env = "CQLENS_UPSTREAM_TLS_CERT", value_name = "FILE", requires_all = ["upstream_tls_ca", "upstream_tls_key"])]
     upstream_tls_cert: Option<PathBuf>,
@@ -85,33 +124,45 @@ pub(super) struct UpstreamTlsArgs {
 impl TlsArgs {
     /// TLS to clients, if it was asked for.
     fn acceptor(&self) -> anyhow::Result<Option<Acceptor>> {
-        let Some((identity, authorities)) = self.to_clients()? else {
+        let (certificates, keys) = (self.client_tls_cert.len(), self.client_tls_key.len());
+        ensure!(
+            certificates == keys,
+            "each --client-tls-cert needs its --client-tls-key, in the same order: {certificates} and {keys} are given"
+        );
+        if certificates == 0 {
             return Ok(None);
-        };
-        Ok(Some(
-            Acceptor::new(identity, authorities).context("no TLS to clients")?,
-        ))
+        }
+        let (identities, authorities) = self.to_clients()?;
+        let acceptor = Acceptor::new(identities, authorities, self.client_tls_min_version);
+        Ok(Some(acceptor.context("no TLS to clients")?))
     }
 
-    fn to_clients(&self) -> Result<Option<(Identity, Option<Authorities>)>, TlsError> {
-        let Some(identity) = identity(self.client_tls_cert.as_deref(), self.client_tls_key.as_deref())?
-        else {
-            return Ok(None);
-        };
-        let authorities = self.client_tls_ca.as_deref().map(Authorities::read).transpose()?;
-        Ok(Some((identity, authorities)))
+    fn to_clients(&self) -> Result<(Vec<Identity>, Option<Authorities>), TlsError> {
+        let pairs = self.client_tls_cert.iter().zip(&self.client_tls_key);
+        let identities = pairs.map(|(certificate, key)| Identity::read(certificate, key));
+        let authorities = self
+            .client_tls_ca
+            .as_deref()
+            .map(|ca| Authorities::read(ca)?.without_revoked(&self.client_tls_crl));
+        Ok((identities.collect::<Result<_, _>>()?, authorities.transpose()?))
     }
 
     fn files(&self) -> impl Iterator<Item = &Path> {
-        let files = [
+        let upstream = &self.upstream;
+        let lists = [
             &self.client_tls_cert,
             &self.client_tls_key,
-            &self.client_tls_ca,
-            &self.upstream.upstream_tls_ca,
-            &self.upstream.upstream_tls_cert,
-            &self.upstream.upstream_tls_key,
+            &self.client_tls_crl,
+            &upstream.upstream_tls_crl,
         ];
-        files.into_iter().flatten().map(PathBuf::as_path)
+        let files = [
+            &self.client_tls_ca,
+            &upstream.upstream_tls_ca,
+            &upstream.upstream_tls_cert,
+            &upstream.upstream_tls_key,
+        ];
+        let lists = lists.into_iter().flatten();
+        lists.chain(files.into_iter().flatten()).map(PathBuf::as_path)
     }
 }
 
@@ -138,9 +189,9 @@ impl UpstreamTlsArgs {
         } else {
             HostnameCheck::On
         };
-        let connector =
-            Connector::new(authorities, identity, name, check).context("no TLS to the upstream")?;
-        Ok(Some(connector))
+        let versions = self.upstream_tls_min_version;
+        let connector = Connector::with_versions(authorities, identity, name, check, versions);
+        Ok(Some(connector.context("no TLS to the upstream")?))
     }
 
     fn to_upstream(&self) -> Result<Option<(Authorities, Option<Identity>)>, TlsError> {
@@ -151,7 +202,21 @@ impl UpstreamTlsArgs {
             self.upstream_tls_cert.as_deref(),
             self.upstream_tls_key.as_deref(),
         )?;
-        Ok(Some((Authorities::read(authorities)?, identity)))
+        let authorities = Authorities::read(authorities)?.without_revoked(&self.upstream_tls_crl)?;
+        Ok(Some((authorities, identity)))
+    }
+}
+
+impl ValueEnum for MinVersion {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Tls12, Self::Tls13]
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        Some(PossibleValue::new(match self {
+            Self::Tls12 => "1.2",
+            Self::Tls13 => "1.3",
+        }))
     }
 }
 
@@ -243,9 +308,10 @@ impl Tls {
     }
 
     fn replace(&self) -> Result<(), TlsError> {
-        let (to_clients, to_upstream) = (self.args.to_clients()?, self.args.upstream.to_upstream()?);
-        if let (Some(clients), Some((identity, authorities))) = (&self.clients, to_clients) {
-            clients.renew(identity, authorities)?;
+        let ((identities, clients_authorities), to_upstream) =
+            (self.args.to_clients()?, self.args.upstream.to_upstream()?);
+        if let Some(clients) = &self.clients {
+            clients.renew(identities, clients_authorities)?;
         }
         if let (Some(upstream), Some((authorities, identity))) = (&self.upstream, to_upstream) {
             upstream.renew(authorities, identity)?;

@@ -18,7 +18,7 @@ use super::{
     Chart, ColumnReport, ColumnRole, FindingReport, PatternReport, Quantiles, Report, TableReport, Unit,
     evidence, html, load, unseen,
 };
-use crate::{number, rules::Severity};
+use crate::{number, rules::Severity, text::Lines};
 
 /// More patterns than this are for programs.
 const MOST_PATTERNS: usize = 200;
@@ -30,7 +30,7 @@ const MOST_QUERIES: usize = 8;
 const MOST_SYSTEM_PATTERNS: usize = 50;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    Page { report }.write_into(to)
+    Page { report }.write_into(&mut Lines::new(to))
 }
 
 #[derive(Template)]

@@ -3,9 +3,10 @@
 use std::io::{self, Write};
 
 use super::Report;
+use crate::text::Lines;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *to, report)?;
+    serde_json::to_writer_pretty(Lines::of_json(&mut *to), report)?;
     writeln!(to)
 }
 

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use super::{FindingReport, PatternReport, Report, TableReport, evidence, load, unseen};
-use crate::number;
+use crate::{number, text::Lines};
 
 /// A pull request is no place for all of them.
 const MOST_PATTERNS: usize = 20;
@@ -13,6 +13,7 @@ const MOST_TABLES: usize = 50;
 const MOST_NODES: usize = 50;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    let to: &mut dyn Write = &mut Lines::new(to);
     opening(report, to)?;
     findings(report, to)?;
     gone(report, to)?;
@@ -84,7 +85,7 @@ fn gone(report: &Report, to: &mut dyn Write) -> io::Result<()> {
             writeln!(to, "\n### Gone since the last review\n")?;
         }
         let (severity, title) = (gone.severity, prose(&gone.title));
-        writeln!(to, "- {severity} `{}`: {title}. {}", gone.rule, gone.why())?;
+        writeln!(to, "- {severity} {}: {title}. {}", code(&gone.rule), gone.why())?;
     }
     Ok(())
 }
@@ -243,7 +244,7 @@ fn nodes(report: &Report, to: &mut dyn Write) -> io::Result<()> {
             to,
             "| {} | {} | {} | {} | {} | {} | {} |",
             code_cell(node.name()),
-            prose(&node.place()),
+            prose_cell(&node.place()),
             number::count(node.coordinated),
             number::percent(node.coordinated_share),
             number::count(node.reads),
@@ -323,6 +324,12 @@ fn code(text: &str) -> String {
 /// Inline code in a table: the only place where a bar inside code must be escaped.
 fn code_cell(text: &str) -> String {
     code(text).replace('|', "\\|")
+}
+
+/// A sentence in a table.
+fn prose_cell(text: &str) -> String {
+    // Outside of code they are escaped already.
+    prose(text).replace('|', "\\|").replace("\\\\|", "\\|")
 }
 
 fn fenced(cql: &str, to: &mut dyn Write) -> io::Result<()> {

@@ -4,18 +4,21 @@ use std::{io, sync::Arc, time::Duration};
 
 use arc_swap::ArcSwap;
 use tokio::net::TcpStream;
-use tokio_rustls::{
-    TlsAcceptor,
-    rustls::{ServerConfig, server::WebPkiClientVerifier},
-};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
-use super::{Authorities, Identity, TlsError, TlsStream, VERSIONS, is_plain, provider};
+use super::{
+    Authorities, Identity, MinVersion, TlsError, TlsStream,
+    certificates::Certificates,
+    client_certificates::{Clients, with_refused},
+    is_plain, provider,
+};
 use crate::timers;
 
 /// Does handshakes with clients. Its clones are renewed together.
 #[derive(Debug, Clone)]
 pub struct Acceptor {
     config: Arc<ArcSwap<ServerConfig>>,
+    versions: MinVersion,
 }
 
 /// Why there is no TLS with a client.
@@ -33,24 +36,32 @@ pub enum ClientFault {
     /// No agreement: versions, ciphers, certificates.
     #[error("no TLS with the client: {0}")]
     Handshake(io::Error),
+    /// Its certificate is not believed: the name in it, and why.
+    #[error("no TLS with the client, whose certificate is for {0}: {1}")]
+    Certificate(String, io::Error),
 }
 
 impl Acceptor {
-    /// Shows `identity` to clients. With `authorities`, clients must show a certificate that one of them has signed.
+    /// Shows one of `identities` to clients: the one that is for the name they ask for, else the first. With `authorities`,
+    /// clients must show a certificate that one of them has signed and not revoked.
     ///
     /// # Errors
     /// If these cannot be used.
-    pub fn new(identity: Identity, authorities: Option<Authorities>) -> Result<Self, TlsError> {
-        let config = Arc::new(ArcSwap::new(config(identity, authorities)?));
-        Ok(Self { config })
+    pub fn new(
+        identities: Vec<Identity>,
+        authorities: Option<Authorities>,
+        versions: MinVersion,
+    ) -> Result<Self, TlsError> {
+        let config = Arc::new(ArcSwap::new(config(identities, authorities, versions)?));
+        Ok(Self { config, versions })
     }
 
     /// The same with others, for the clients that come from now on: what they agreed with the old ones is not resumed.
     ///
     /// # Errors
     /// If these cannot be used; then it goes on with the old ones.
-    pub fn renew(&self, identity: Identity, authorities: Option<Authorities>) -> Result<(), TlsError> {
-        self.config.store(config(identity, authorities)?);
+    pub fn renew(&self, identities: Vec<Identity>, authorities: Option<Authorities>) -> Result<(), TlsError> {
+        self.config.store(config(identities, authorities, self.versions)?);
         Ok(())
     }
 
@@ -61,28 +72,28 @@ impl Acceptor {
     pub async fn accept(&self, client: TcpStream) -> Result<TlsStream, ClientFault> {
         // Boxed, because it is big and soon over.
         let handshake = Box::pin(TlsAcceptor::from(self.config.load_full()).accept(client));
-        match timers::timeout(PATIENCE, handshake).await {
+        match timers::timeout(PATIENCE, with_refused(handshake)).await {
             Err(_elapsed) => Err(ClientFault::Slow(PATIENCE)),
-            Ok(Ok(stream)) => Ok(Box::new(stream.into())),
-            Ok(Err(error)) => Err(fault(error)),
+            Ok((Ok(stream), _)) => Ok(Box::new(stream.into())),
+            Ok((Err(error), Some(name))) => Err(ClientFault::Certificate(name, error)),
+            Ok((Err(error), None)) => Err(fault(error)),
         }
     }
 }
 
-fn config(identity: Identity, authorities: Option<Authorities>) -> Result<Arc<ServerConfig>, TlsError> {
-    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(VERSIONS)?;
+fn config(
+    identities: Vec<Identity>,
+    authorities: Option<Authorities>,
+    versions: MinVersion,
+) -> Result<Arc<ServerConfig>, TlsError> {
+    let builder =
+        ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions.versions())?;
     let builder = match authorities {
         None => builder.with_no_client_auth(),
-        Some(Authorities(roots)) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build()?;
-            builder.with_client_cert_verifier(verifier)
-        }
+        Some(authorities) => builder.with_client_cert_verifier(Clients::of(authorities)?),
     };
-    let (certificate_file, key_file) = identity.files();
-    let config = builder
-        .with_single_cert(identity.certificates, identity.key)
-        .map_err(Identity::refused(certificate_file, key_file))?;
-    Ok(Arc::new(config))
+    let certificates = Certificates::new(identities)?;
+    Ok(Arc::new(builder.with_cert_resolver(Arc::new(certificates))))
 }
 
 /// Clients that take longer are not on the way to a query; drivers give up after 5 to 10 seconds.

@@ -7,18 +7,16 @@ use tokio::net::TcpStream;
 use tokio_rustls::{
     TlsConnector,
     rustls::{
-        self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+        self, CertificateError, ClientConfig, DigitallySignedStruct, SignatureScheme,
         client::{
+            WebPkiServerVerifier,
             danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
-            verify_server_cert_signed_by_trust_anchor,
         },
-        crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature},
         pki_types::{CertificateDer, ServerName, UnixTime},
-        server::ParsedCertificate,
     },
 };
 
-use super::{Authorities, Identity, TlsError, TlsStream, VERSIONS, is_plain, provider};
+use super::{Authorities, Identity, MinVersion, TlsError, TlsStream, is_plain, provider};
 
 /// Whether the node's certificate must be for the name that it was reached by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +33,7 @@ pub struct Connector {
     config: Arc<ArcSwap<ClientConfig>>,
     name: ServerName<'static>,
     check: HostnameCheck,
+    versions: MinVersion,
 }
 
 impl Connector {
@@ -49,10 +48,29 @@ impl Connector {
         name: &str,
         check: HostnameCheck,
     ) -> Result<Self, TlsError> {
+        Self::with_versions(authorities, identity, name, check, MinVersion::default())
+    }
+
+    /// The same with nodes that speak no lower version than `versions`.
+    ///
+    /// # Errors
+    /// If these cannot be used.
+    pub fn with_versions(
+        authorities: Authorities,
+        identity: Option<Identity>,
+        name: &str,
+        check: HostnameCheck,
+        versions: MinVersion,
+    ) -> Result<Self, TlsError> {
         let name =
             ServerName::try_from(name.to_owned()).map_err(|_invalid| TlsError::Name(name.to_owned()))?;
-        let config = Arc::new(ArcSwap::new(config(authorities, identity, check)?));
-        Ok(Self { config, name, check })
+        let config = Arc::new(ArcSwap::new(config(authorities, identity, check, versions)?));
+        Ok(Self {
+            config,
+            name,
+            check,
+            versions,
+        })
     }
 
     /// The same for a node with another name, or another address. Both are renewed together.
@@ -79,7 +97,8 @@ impl Connector {
     /// # Errors
     /// If these cannot be used; then it goes on with the old ones.
     pub fn renew(&self, authorities: Authorities, identity: Option<Identity>) -> Result<(), TlsError> {
-        self.config.store(config(authorities, identity, self.check)?);
+        let config = config(authorities, identity, self.check, self.versions)?;
+        self.config.store(config);
         Ok(())
     }
 
@@ -103,14 +122,16 @@ fn config(
     authorities: Authorities,
     identity: Option<Identity>,
     check: HostnameCheck,
+    versions: MinVersion,
 ) -> Result<Arc<ClientConfig>, TlsError> {
-    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(VERSIONS)?;
-    let builder = match check {
-        HostnameCheck::On => builder.with_root_certificates(authorities.0),
-        HostnameCheck::Off => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AnyName::new(authorities))),
-    };
+    let builder =
+        ClientConfig::builder_with_provider(provider()).with_protocol_versions(versions.versions())?;
+    let verifier = authorities.verifier()?;
+    // Called dangerous for what a verifier might leave out; this is rustls' own.
+    let builder = builder.dangerous().with_custom_certificate_verifier(match check {
+        HostnameCheck::On => verifier,
+        HostnameCheck::Off => Arc::new(AnyName(verifier)),
+    });
     let config = match identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
@@ -130,33 +151,28 @@ struct PlainNode;
 
 /// Verifies all but the name.
 #[derive(Debug)]
-struct AnyName {
-    roots: Arc<RootCertStore>,
-    provider: Arc<CryptoProvider>,
-}
-
-impl AnyName {
-    fn new(authorities: Authorities) -> Self {
-        Self {
-            roots: authorities.0,
-            provider: provider(),
-        }
-    }
-}
+struct AnyName(Arc<WebPkiServerVerifier>);
 
 impl ServerCertVerifier for AnyName {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        _whoever: &ServerName<'_>,
-        _ocsp_response: &[u8],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let certificate = ParsedCertificate::try_from(end_entity)?;
-        let algorithms = self.provider.signature_verification_algorithms.all;
-        verify_server_cert_signed_by_trust_anchor(&certificate, &self.roots, intermediates, now, algorithms)?;
-        Ok(ServerCertVerified::assertion())
+        use CertificateError::{NotValidForName, NotValidForNameContext};
+        let verified = self
+            .0
+            .verify_server_cert(end_entity, intermediates, name, ocsp_response, now);
+        match verified {
+            // The name is looked at last: all else is as it should be.
+            Err(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
+                Ok(ServerCertVerified::assertion())
+            }
+            verified => verified,
+        }
     }
 
     fn verify_tls12_signature(
@@ -165,8 +181,7 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signature, algorithms)
+        self.0.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -175,13 +190,10 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
+        self.0.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        self.0.supported_verify_schemes()
     }
 }

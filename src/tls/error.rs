@@ -50,8 +50,19 @@ pub enum TlsError {
     /// The name to look for in the node's certificate is none.
     #[error("`{0}` is neither a host name nor an address")]
     Name(String),
-    /// Clients' certificates cannot be verified with these authorities.
-    #[error("clients' certificates cannot be verified: {0}")]
+    /// A file of revoked certificates has no list of them.
+    #[error("{0} holds no list of revoked certificates in PEM (-----BEGIN X509 CRL-----)")]
+    NoRevocations(PathBuf),
+    /// A list of revoked certificates is of a kind that is not supported.
+    #[error("{path} holds a list of revoked certificates that cannot be used: {error}")]
+    Revocations {
+        /// Which file.
+        path: PathBuf,
+        /// Why.
+        error: Box<TlsError>,
+    },
+    /// Certificates cannot be verified with these authorities.
+    #[error("certificates cannot be verified: {0}")]
     Verifier(#[from] VerifierBuilderError),
     /// Anything else that rustls does not accept.
     #[error("TLS cannot be set up: {0}")]

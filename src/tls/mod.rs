@@ -1,10 +1,13 @@
 //! TLS on either side of the proxy: what certificates, keys and authorities mean, and the handshakes.
 //!
-//! Both sides take TLS 1.2 and 1.3. It knows nothing of envelopes; who authenticates how above TLS passes through it like
+//! Both sides take TLS 1.2 and 1.3, or 1.3 only. It knows nothing of envelopes; who authenticates how above TLS passes through it like
 //! all other bytes. What is absent on purpose: a way not to verify certificates at all, keystores of Java (`keytool
-//! -importkeystore` and `openssl pkcs12` write them as PEM), keys that are encrypted, revocation lists.
+//! -importkeystore` and `openssl pkcs12` write them as PEM), keys that are encrypted, revocation that is asked for
+//! over the network (OCSP): lists of revoked certificates are files like all others.
 
 mod acceptor;
+mod certificates;
+mod client_certificates;
 mod connector;
 mod error;
 mod name;
@@ -28,8 +31,25 @@ pub use pem::{Authorities, Identity};
 /// A connection on which the handshake is done. It is big and boxed, so that plain connections need not make room for it.
 pub type TlsStream = Box<tokio_rustls::TlsStream<TcpStream>>;
 
-/// Older versions are broken, and no longer in drivers' defaults.
-const VERSIONS: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
+/// The lowest version that is spoken. Older ones are broken, and no longer in drivers' defaults.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MinVersion {
+    /// TLS 1.2.
+    #[default]
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+impl MinVersion {
+    fn versions(self) -> &'static [&'static SupportedProtocolVersion] {
+        const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
+        match self {
+            Self::Tls12 => BOTH,
+            Self::Tls13 => &BOTH[..1],
+        }
+    }
+}
 
 /// Named for each configuration: a default of the process could be set by whoever comes first.
 fn provider() -> Arc<CryptoProvider> {

@@ -13,10 +13,11 @@ use super::TlsStream;
 pub fn peer_name(stream: &TlsStream) -> Option<String> {
     let (_socket, session) = stream.get_ref();
     let certificate = session.peer_certificates()?.first()?;
-    name(certificate)
+    of_certificate(certificate)
 }
 
-fn name(certificate: &[u8]) -> Option<String> {
+/// The same of any certificate.
+pub(super) fn of_certificate(certificate: &[u8]) -> Option<String> {
     let (_rest, certificate) = X509Certificate::from_der(certificate).ok()?;
     let mut common_names = certificate.subject().iter_common_name();
     if let Some(name) = common_names.find_map(|name| name.as_str().ok()) {
@@ -69,11 +70,11 @@ mod tests {
             (None, vec![], None),
         ] {
             assert_eq!(
-                name(&certificate(common_name, names)).as_deref(),
+                of_certificate(&certificate(common_name, names)).as_deref(),
                 expected,
                 "{common_name:?}"
             );
         }
-        assert_eq!(name(b"no certificate"), None);
+        assert_eq!(of_certificate(b"no certificate"), None);
     }
 }

@@ -8,13 +8,14 @@ use std::{
 
 use tokio_rustls::rustls::{
     self, RootCertStore,
+    client::WebPkiServerVerifier,
     pki_types::{
-        CertificateDer, PrivateKeyDer,
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer,
         pem::{self, PemObject},
     },
 };
 
-use super::TlsError;
+use super::{TlsError, provider};
 use crate::files::{self, Limit};
 
 /// Who cqlens is: a certificate, those that lead to its authority, and the key.
@@ -58,9 +59,12 @@ impl Identity {
     }
 }
 
-/// Those whose signature on a certificate is believed; nobody else's is, the system's authorities included.
+/// Those whose signature on a certificate is believed, no others, the system's included; and what they have revoked.
 #[derive(Debug, Clone)]
-pub struct Authorities(pub(super) Arc<RootCertStore>);
+pub struct Authorities {
+    pub(super) roots: Arc<RootCertStore>,
+    pub(super) revocations: Vec<CertificateRevocationListDer<'static>>,
+}
 
 impl Authorities {
     /// Reads their certificates, one or many in a file.
@@ -75,7 +79,42 @@ impl Authorities {
                 error,
             })?;
         }
-        Ok(Self(Arc::new(store)))
+        Ok(Self {
+            roots: Arc::new(store),
+            revocations: Vec::new(),
+        })
+    }
+
+    /// The same, without the certificates that the lists in `files` revoke, one or many lists in a file.
+    ///
+    /// With one list there must be one of every authority on the way from a certificate to its root, and none may be beyond its
+    /// `nextUpdate`: what cannot be known to be valid is refused, as with `crl-file` of HAProxy.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or holds no list, or one that cannot be used.
+    pub fn without_revoked(mut self, files: &[PathBuf]) -> Result<Self, TlsError> {
+        for path in files {
+            let revocations = revocation_lists(path)?;
+            let alone = Self {
+                roots: Arc::clone(&self.roots),
+                revocations: revocations.clone(),
+            };
+            alone.verifier().map_err(|error| TlsError::Revocations {
+                path: path.clone(),
+                error: Box::new(error),
+            })?;
+            self.revocations.extend(revocations);
+        }
+        Ok(self)
+    }
+
+    /// Verifies servers' certificates.
+    pub(super) fn verifier(self) -> Result<Arc<WebPkiServerVerifier>, TlsError> {
+        let builder = WebPkiServerVerifier::builder_with_provider(self.roots, provider());
+        Ok(builder
+            .with_crls(self.revocations)
+            .enforce_revocation_expiration()
+            .build()?)
     }
 }
 
@@ -87,6 +126,16 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         return Err(TlsError::NoCertificate(path.to_owned()));
     }
     Ok(certificates)
+}
+
+fn revocation_lists(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
+    let text = read(path)?;
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&text).collect();
+    let lists = lists.map_err(|error| not_pem(path, error))?;
+    if lists.is_empty() {
+        return Err(TlsError::NoRevocations(path.to_owned()));
+    }
+    Ok(lists)
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod,
+    KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -23,6 +26,8 @@ use tokio_rustls::{
     },
     server,
 };
+
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Both versions that there are.
 pub(crate) const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
@@ -70,6 +75,28 @@ impl Authority {
         }
     }
 
+    /// A list, in PEM, that revokes `issued` and is good until the year `until` begins.
+    pub(crate) fn revoke(&self, name: &str, issued: &[&Issued], until: i32) -> PathBuf {
+        let begun = date_time_ymd(2020, 1, 1);
+        let revoked = issued.iter().map(|issued| RevokedCertParams {
+            serial_number: issued.serial(),
+            revocation_time: begun,
+            reason_code: None,
+            invalidity_date: None,
+        });
+        let list = CertificateRevocationListParams {
+            this_update: begun,
+            next_update: date_time_ymd(until, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: revoked.collect(),
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let file = self.folder.join(format!("{name}.crl"));
+        std::fs::write(&file, list.signed_by(&self.issuer).unwrap().pem().unwrap()).unwrap();
+        file
+    }
+
     fn roots(&self) -> Arc<RootCertStore> {
         let mut roots = RootCertStore::empty();
         roots
@@ -87,6 +114,12 @@ fn named(name: &str, hosts: &[&str]) -> CertificateParams {
 }
 
 impl Issued {
+    fn serial(&self) -> SerialNumber {
+        let bytes = CertificateDer::from_pem_file(&self.certificate).unwrap();
+        let (_rest, certificate) = X509Certificate::from_der(&bytes).unwrap();
+        SerialNumber::from_slice(certificate.raw_serial())
+    }
+
     fn read(&self) -> (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>) {
         (
             vec![CertificateDer::from_pem_file(&self.certificate).unwrap()],
@@ -187,6 +220,18 @@ pub(crate) async fn handshake(
     identity: Option<&Issued>,
     versions: &[&'static SupportedProtocolVersion],
 ) -> client::TlsStream<TcpStream> {
+    try_handshake(socket, authority, identity, versions)
+        .await
+        .unwrap()
+}
+
+/// The same where it may be refused.
+pub(crate) async fn try_handshake(
+    socket: TcpStream,
+    authority: &Authority,
+    identity: Option<&Issued>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> std::io::Result<client::TlsStream<TcpStream>> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(versions)
         .unwrap()
@@ -196,8 +241,5 @@ pub(crate) async fn handshake(
         Some((certificates, key)) => builder.with_client_auth_cert(certificates, key).unwrap(),
     };
     let name = ServerName::from(socket.peer_addr().unwrap().ip());
-    TlsConnector::from(Arc::new(config))
-        .connect(name, socket)
-        .await
-        .unwrap()
+    TlsConnector::from(Arc::new(config)).connect(name, socket).await
 }

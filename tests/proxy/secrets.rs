@@ -225,6 +225,78 @@ async fn whole_session(arguments: &[&str]) -> (String, String) {
     (ended.log, fs::read_to_string(key).unwrap())
 }
 
+/// A server that is `node`, but for requests with tracing: it refuses them, and quotes them in a text with a forged line.
+fn refusing_traces(node: SocketAddr) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for client in listener.incoming() {
+            let client = client.unwrap();
+            std::thread::spawn(move || pass_untraced(client, node));
+        }
+    });
+    address
+}
+
+fn pass_untraced(mut client: TcpStream, node: SocketAddr) -> Option<()> {
+    let mut server = TcpStream::connect(node).ok()?;
+    loop {
+        let request = next(&mut client)?;
+        let stream = i16::from_be_bytes([request[2], request[3]]);
+        let text = match (request[0], request[1] & 0x02) {
+            (4, 0) => {
+                server.write_all(&request).ok()?;
+                client.write_all(&next(&mut server)?).ok()?;
+                continue;
+            }
+            (4, _) => "no 'hunter2'\n2026-01-01T00:00:00Z ERROR forged\x1b[2J\u{202e}",
+            _ => "unsupported version",
+        };
+        let code: u32 = if text.contains(SECRET) { 0x2200 } else { 0x000a };
+        let mut body = code.to_be_bytes().to_vec();
+        body.extend(u16::try_from(text.len()).unwrap().to_be_bytes());
+        body.extend(text.as_bytes());
+        client.write_all(&envelope(0x84, stream, 0x00, &body)).ok()?;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_server_says_of_a_traced_read_is_not_in_the_log() {
+    let node = Node::start(Options::default()).await.unwrap();
+    let mut direct = Client::connect(node.address(), &ClientOptions::default())
+        .await
+        .unwrap();
+    direct
+        .script(
+            "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+             CREATE TABLE s.users (name text PRIMARY KEY, word text);",
+        )
+        .await
+        .unwrap();
+    let arguments = ["--log", "debug", "--trace-sample", "100"];
+    let server = refusing_traces(node.address());
+    let mut proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), server, &arguments);
+    proxy.wait_for_log("control connection open");
+    let mut client = Client::connect(proxy.address, &ClientOptions::default())
+        .await
+        .unwrap();
+    let begun = std::time::Instant::now();
+    while !proxy.log().contains("a read could not be traced") {
+        assert!(begun.elapsed() < LIMIT, "{}", proxy.log());
+        let read = "SELECT word FROM s.users WHERE name = 'hunter2'";
+        client.query(read).await.unwrap();
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    drop(client);
+    let log = proxy.stop(LIMIT).log;
+    assert_clean("the log", &log);
+    assert!(
+        !log.contains("forged") && !log.contains('\x1b') && !log.contains('\u{202e}'),
+        "{log}"
+    );
+    assert!(log.contains("the server answered"), "its code is said: {log}");
+}
+
 /// The ways in which a log could show it.
 fn forms(secret: &str) -> Vec<String> {
     let bytes = secret.as_bytes();

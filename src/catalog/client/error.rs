@@ -30,8 +30,8 @@ pub enum ClientError {
     /// The request does not fit the protocol.
     #[error("the request cannot be written: {0}")]
     Encode(#[from] EncodeError),
-    /// An ERROR response.
-    #[error("the server answered {code}: {message}")]
+    /// An ERROR response. What the server says of it is not shown: it may quote the request, values included.
+    #[error("the server answered {code}")]
     Server {
         /// Its code.
         code: ErrorCode,

@@ -10,6 +10,7 @@ use crate::{
     number,
     report::{FindingReport, Report},
     rules::Severity,
+    text,
 };
 
 /// Standard output, with what only a terminal gets.
@@ -161,7 +162,8 @@ impl Summary<'_> {
         writeln!(out, "{heading}")?;
         for finding in &self.report.findings {
             let severity = out.severity(finding.severity);
-            writeln!(out, "  {severity}  {:<21}  {}", finding.rule, finding.title)?;
+            let title = text::escaped(&finding.title);
+            writeln!(out, "  {severity}  {:<21}  {title}", finding.rule)?;
         }
         writeln!(out)
     }

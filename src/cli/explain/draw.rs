@@ -9,7 +9,10 @@ use cqlens_proto::cql::{ParseError, Span};
 
 use super::answer::Error;
 use crate::audit::plan::Refusal;
-use crate::rules::{Finding, Severity};
+use crate::{
+    rules::{Finding, Severity},
+    text,
+};
 
 /// A text to explain, and what it is called.
 pub(super) struct Source<'s> {
@@ -64,7 +67,8 @@ impl<'s> Source<'s> {
             .line_start(line)
             .path(self.name)
             .annotations(annotations);
-        let title = remark.level.clone().primary_title(remark.message.as_str());
+        let message = text::escaped(&remark.message);
+        let title = remark.level.clone().primary_title(message.as_ref());
         let group = title.id(remark.id).element(snippet);
         let help = remark.help.as_deref().map(|help| Level::HELP.message(help));
         let report = &[group.elements(help)];

@@ -12,7 +12,10 @@ use super::lint::{self, Judge, Outcome};
 use crate::audit::plan::Plan;
 use crate::audit::{Count, Footprint, Keys, Once};
 use crate::catalog::Schema;
-use crate::window::{Flag, PartitionClass, Reason};
+use crate::{
+    text,
+    window::{Flag, PartitionClass, Reason},
+};
 
 /// Explains every statement of a script.
 ///
@@ -161,18 +164,16 @@ impl Script<'_> {
             (None, Some(table)) => format!(" on {table}"),
             _ => String::new(),
         };
+        let (name, table) = (text::escaped(self.source.name), text::escaped(&table));
         let touched = in_words(footprint, plan);
-        writeln!(
-            out,
-            "{}:{line}: {}{table}: {touched}",
-            self.source.name, facts.kind
-        )?;
+        writeln!(out, "{name}:{line}: {}{table}: {touched}", facts.kind)?;
         let flags: Vec<String> = facts.flags().map(|flag| serde_name(&flag)).collect();
         if !flags.is_empty() {
             writeln!(out, "    {}", flags.join(", "))?;
         }
         let template = Template::of(statement, self.keyspace.as_deref());
-        writeln!(out, "    {}  {}", template.fingerprint, template.text)
+        let cql = text::escaped(&template.text);
+        writeln!(out, "    {}  {cql}", template.fingerprint)
     }
 }
 

@@ -23,6 +23,7 @@ use self::lint::{Judge, Outcome};
 use super::{log, output::today, schema_file};
 use crate::catalog::Schema;
 use crate::rules::{Judging, Severity};
+use crate::text::Lines;
 
 /// Explain CQL statements without a cluster: what they touch, what the rules find, and what Cassandra would refuse.
 #[derive(Debug, clap::Args)]
@@ -83,10 +84,13 @@ fn explain(args: &Args, schema: Option<&Schema>, judge: &Judge<'_>) -> anyhow::R
             false => text(path, input).map(Input::Script),
         });
         let explained = match input {
-            Ok(Input::Lines(input)) => json::explain(input, &mut out, keyspace, schema, judge),
+            Ok(Input::Lines(input)) => {
+                json::explain(input, &mut Lines::of_json(&mut out), keyspace, schema, judge)
+            }
             Ok(Input::Script(text)) => {
                 let name = name(path);
                 let source = Source::new(&name, &text, colour);
+                let mut out = Lines::with_colours(&mut out, colour);
                 human::explain(&source, &mut out, keyspace, schema, judge)
             }
             Err(error) => {

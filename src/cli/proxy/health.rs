@@ -9,7 +9,11 @@ use arc_swap::ArcSwap;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use super::{super::settings::Settings, reach::Reach, watchdog::Watch};
+use super::{
+    super::{log, settings::Settings},
+    reach::Reach,
+    watchdog::Watch,
+};
 use crate::{
     capture::Queue,
     catalog::Live,
@@ -73,6 +77,7 @@ impl Health {
             },
             control_connection_error: self.live.trouble().map(|trouble| trouble.to_string()),
             schema_known: self.live.is_known(),
+            log_lines_dropped: log::dropped(),
             audit: AuditStatus {
                 waiting_chunks: backlog.chunks,
                 waiting_bytes: backlog.bytes,

@@ -2,7 +2,8 @@
 
 use std::{
     io::{IsTerminal, stderr},
-    thread::{self, JoinHandle},
+    sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    thread,
     time::Duration,
 };
 
@@ -10,10 +11,19 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::sniff::Progress;
 
-/// Shows progress where somebody sees it.
-pub(super) struct Bar(Option<(ProgressBar, JoinHandle<()>)>);
+/// Shows progress where somebody sees it. A thread of its own draws: the terminal may stand still.
+pub(super) struct Bar(Option<Drawing>);
+
+struct Drawing {
+    /// Closed when there is nothing more to show.
+    end: SyncSender<()>,
+    /// Closed when nothing is shown any more.
+    ended: Receiver<()>,
+}
 
 const OFTEN: Duration = Duration::from_millis(200);
+/// A terminal that has not taken the bar away by then stands still.
+const PATIENCE: Duration = Duration::from_millis(500);
 
 impl Bar {
     /// Begins to show it.
@@ -21,36 +31,41 @@ impl Bar {
         if !stderr().is_terminal() {
             return Self(None);
         }
-        let (bar, template) = match progress.total {
-            Some(total) => (
-                ProgressBar::new(total),
-                "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
-            ),
-            None => (
-                ProgressBar::no_length(),
-                "{spinner} {bytes} read, {bytes_per_sec}",
-            ),
-        };
-        bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        let shown = bar.clone();
-        let showing = thread::spawn(move || {
-            while !shown.is_finished() {
-                shown.set_position(progress.read());
-                thread::sleep(OFTEN);
-            }
+        let ((end, until), (done, ended)) = (sync_channel(0), sync_channel::<()>(0));
+        thread::spawn(move || {
+            draw(&progress, &until);
+            drop(done);
         });
-        Self(Some((bar, showing)))
+        Self(Some(Drawing { end, ended }))
     }
 
     /// Takes it away.
     pub(super) fn end(&mut self) {
-        if let Some((bar, showing)) = self.0.take() {
-            bar.finish_and_clear();
-            // It ends by itself, and what it drew is gone.
-            drop(showing);
+        if let Some(Drawing { end, ended }) = self.0.take() {
+            drop(end);
+            // Either way it is closed, or the terminal is not waited for.
+            let _ = ended.recv_timeout(PATIENCE);
         }
     }
+}
+
+fn draw(progress: &Progress, until: &Receiver<()>) {
+    let (bar, template) = match progress.total {
+        Some(total) => (
+            ProgressBar::new(total),
+            "{wide_bar} {bytes} of {total_bytes}, {bytes_per_sec}, {eta} left",
+        ),
+        None => (
+            ProgressBar::no_length(),
+            "{spinner} {bytes} read, {bytes_per_sec}",
+        ),
+    };
+    bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(5));
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    while until.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
+        bar.set_position(progress.read());
+    }
+    bar.finish_and_clear();
 }

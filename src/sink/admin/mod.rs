@@ -95,6 +95,8 @@ pub struct Status {
     pub control_connection_error: Option<String>,
     /// Whether a whole schema is known, from the cluster or a file.
     pub schema_known: bool,
+    /// Lines of the log that were dropped because standard error was not read in time.
+    pub log_lines_dropped: usize,
     /// How the audit keeps up.
     pub audit: AuditStatus,
     /// Whether each thread that is watched makes progress.

@@ -183,6 +183,7 @@ mod tests {
             control_connection: ControlConnection::Off,
             control_connection_error: None,
             schema_known: false,
+            log_lines_dropped: 0,
             audit: AuditStatus::default(),
             threads: Vec::new(),
             memory: crate::memory::Memory::default().status(),

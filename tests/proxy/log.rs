@@ -1,0 +1,246 @@
+//! The log holds up nothing, and what clients and servers chose stays text in it.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use cqlens::text::is_unprintable;
+
+use crate::{
+    support::proxy::{Proxy, free_address},
+    wire::{LIMIT, Node, connect, envelope, query, read_to_end, void},
+};
+
+/// A node that answers whatever it is sent.
+fn node() -> Node {
+    Node::start(|mut connection| {
+        while let Some([_, _, _, stream, opcode]) = request(&mut connection) {
+            let answer = match opcode {
+                0x01 => envelope(0x84, i16::from(stream), 0x02, &[]),
+                _ => void(i16::from(stream)),
+            };
+            if connection.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    })
+}
+
+/// What stands before the length of the next request, whose body is read.
+fn request(connection: &mut TcpStream) -> Option<[u8; 5]> {
+    let mut header = [0; 9];
+    connection.read_exact(&mut header).ok()?;
+    let length = u32::from_be_bytes(header[5..].try_into().unwrap());
+    let mut body = vec![0; length.try_into().unwrap()];
+    connection.read_exact(&mut body).ok()?;
+    header[..5].try_into().ok()
+}
+
+/// A program that is `cqlens` with a pipe that is not read as its standard output and standard error.
+fn with_unread_output(folder: &Path) -> (PathBuf, PathBuf) {
+    let (pipe, script) = (folder.join("pipe"), folder.join("cqlens"));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    // Opened for both, so that it waits for no reader and has one, which does not read.
+    let text = format!(
+        "#!/bin/sh\nexec 1<>'{}' 2>&1\nexec '{}' \"$@\"\n",
+        pipe.display(),
+        env!("CARGO_BIN_EXE_cqlens")
+    );
+    fs::write(&script, text).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&script, mode).unwrap();
+    (script, pipe)
+}
+
+/// More lines than the pipe and the queue have room for.
+fn flood(address: SocketAddr) {
+    for _ in 0..5_000 {
+        drop(connect(address));
+    }
+}
+
+/// The longest of some requests, one after the other.
+fn slowest_request(client: &mut TcpStream) -> Duration {
+    client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let requests = (0..100).map(|_| {
+        let begun = Instant::now();
+        client.write_all(&query(7, "SELECT * FROM k.t")).unwrap();
+        let mut answer = vec![0; void(7).len()];
+        client.read_exact(&mut answer).expect("an answer comes");
+        begun.elapsed()
+    });
+    requests.max().unwrap()
+}
+
+#[test]
+fn a_standard_error_that_is_not_read_holds_up_neither_clients_nor_the_end() {
+    let (folder, node) = (tempfile::tempdir().unwrap(), node());
+    let (program, _pipe) = with_unread_output(folder.path());
+    let admin = free_address().to_string();
+    let arguments = ["--no-control-connection", "--log", "debug", "--admin", &admin];
+    let proxy = Proxy::start(program.to_str().unwrap(), node.address, &arguments);
+    let mut client = connect(proxy.address);
+    flood(proxy.address);
+    let slowest = slowest_request(&mut client);
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+    let mut status = connect(admin.parse().unwrap());
+    status
+        .write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let status = String::from_utf8(read_to_end(&mut status)).unwrap();
+    let dropped = status
+        .split_once("\"log_lines_dropped\":")
+        .expect("they are counted")
+        .1;
+    assert!(!dropped.starts_with('0'), "{status}");
+    let begun = Instant::now();
+    drop(client);
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn lines_that_were_dropped_are_counted_when_the_log_is_read_again() {
+    let (folder, node) = (tempfile::tempdir().unwrap(), node());
+    let (program, pipe) = with_unread_output(folder.path());
+    let arguments = ["--no-control-connection", "--log", "debug"];
+    let proxy = Proxy::start(program.to_str().unwrap(), node.address, &arguments);
+    let mut client = connect(proxy.address);
+    flood(proxy.address);
+    slowest_request(&mut client);
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        let pipe = BufReader::new(fs::File::open(pipe).unwrap());
+        // The test ends when it has read enough.
+        let _ = pipe
+            .lines()
+            .try_for_each(|line| sender.send(line.unwrap()).map_err(drop));
+    });
+    let said = loop {
+        let line = lines.recv_timeout(LIMIT).expect("the log tells what was dropped");
+        if line.contains("lines of this log were dropped") {
+            break line;
+        }
+    };
+    let dropped: u32 = said.rsplit_once("lines=").unwrap().1.parse().unwrap();
+    assert!(dropped > 100, "{said}");
+    assert!(said.contains("WARN") && said.starts_with("20"), "{said}");
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+    assert!(
+        std::iter::from_fn(|| lines.recv_timeout(LIMIT).ok()).any(|line| line.contains("stopped")),
+        "the last lines are written"
+    );
+}
+
+/// A forged line, a cleared screen, a title, reversed writing, invisible letters, a row of a table, code and a script.
+const HOSTILE: &str = "x\n2026-01-01T00:00:00Z ERROR forged \x1b[2J\x1b]0;t\x07\u{9b}31m\u{202e}\u{2066}\u{200b}\u{2028}\u{61c}\r| a ` b <script>alert(1)</script>";
+
+fn assert_printable(what: &str, text: &str) {
+    let letters = text.chars().enumerate();
+    let mut others = letters.filter(|(_, letter)| is_unprintable(*letter) && !matches!(letter, '\n' | '\t'));
+    assert_eq!(others.next(), None, "{what}");
+}
+
+fn strings(texts: &[&str]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for text in texts {
+        body.extend(u16::try_from(text.len()).unwrap().to_be_bytes());
+        body.extend(text.as_bytes());
+    }
+    body
+}
+
+#[test]
+fn hostile_names_and_errors_stay_text_in_log_reports_and_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let snapshots = folder.path().join("snapshots");
+    let node = Node::start(|mut connection| {
+        while let Some([version, _, _, stream, opcode]) = request(&mut connection) {
+            let refused = [&0x2200_u32.to_be_bytes()[..], &strings(&[HOSTILE])].concat();
+            let stream = i16::from(stream);
+            let answer = match (version, opcode) {
+                (0x04, 0x01) => envelope(0x84, stream, 0x02, &[]),
+                (0x04, 0x07) if stream == 7 => void(stream),
+                (version, _) => envelope(version | 0x80, stream, 0x00, &refused),
+            };
+            if connection.write_all(&answer).is_err() {
+                return;
+            }
+        }
+    });
+    // With a control connection, to which the node answers the same.
+    let arguments = ["--log", "debug", "--snapshot-dir", snapshots.to_str().unwrap()];
+    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node.address, &arguments);
+    let mut client = connect(proxy.address);
+    let names = [
+        "CQL_VERSION",
+        "3.0.0",
+        "APPLICATION_NAME",
+        HOSTILE,
+        "DRIVER_NAME",
+        HOSTILE,
+    ];
+    let startup = [&[0, 3][..], &strings(&names)].concat();
+    let quoted = HOSTILE.replace('"', "\"\"");
+    let cql = format!("SELECT \"{quoted}\" FROM \"{quoted}\".\"{quoted}\" WHERE k = 1 ALLOW FILTERING");
+    for request in [
+        envelope(4, 1, 0x01, &startup),
+        query(7, &cql),
+        query(8, &cql),
+        query(7, HOSTILE),
+    ] {
+        client.write_all(&request).unwrap();
+        let mut header = [0; 9];
+        client.read_exact(&mut header).unwrap();
+        let length = u32::from_be_bytes(header[5..].try_into().unwrap());
+        client
+            .read_exact(&mut vec![0; length.try_into().unwrap()])
+            .unwrap();
+    }
+    drop(client);
+    let ended = proxy.stop(LIMIT);
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    assert_printable("the log", &ended.log);
+    assert!(
+        ended
+            .log
+            .lines()
+            .all(|line| line.starts_with("20") && !line.contains("Z ERROR forged"))
+    );
+
+    for format in ["html", "md", "json"] {
+        let report = Command::new(env!("CARGO_BIN_EXE_cqlens"))
+            .args(["report", "--format", format, snapshots.to_str().unwrap()])
+            .output()
+            .unwrap();
+        assert!(report.status.success());
+        let text = String::from_utf8(report.stdout).unwrap();
+        let escaped = if format == "json" { r"\u202e" } else { r"\u{202e}" };
+        assert!(text.contains(escaped), "the names are there, escaped");
+        assert_printable(format, &text);
+        assert!(format != "html" || !text.contains("<script"), "{format}");
+        let cells = |row: &str| row.replace("\\|", "").matches('|').count();
+        for rows in text
+            .split("\n\n")
+            .filter(|part| format == "md" && part.starts_with('|'))
+        {
+            let widths: Vec<_> = rows.lines().map(cells).collect();
+            assert!(widths.windows(2).all(|pair| pair[0] == pair[1]), "{rows}");
+        }
+    }
+    let script = folder.path().join("hostile.cql");
+    fs::write(&script, format!("{cql};\nSELEKT {HOSTILE}")).unwrap();
+    let explained = Command::new(env!("CARGO_BIN_EXE_cqlens"))
+        .arg("explain")
+        .arg(&script)
+        .output()
+        .unwrap();
+    assert_printable("explain", &String::from_utf8(explained.stdout).unwrap());
+    assert_printable("errors of explain", &String::from_utf8(explained.stderr).unwrap());
+}
