@@ -41,6 +41,8 @@ pub(super) struct Analysis {
     pub(super) tables: Vec<(Arc<TableName>, u32)>,
     /// For each bind marker of an INSERT the column that it is the value of.
     pub(super) marker_columns: Vec<Box<str>>,
+    /// Whether all of its tables are in the schema.
+    pub(super) is_known: bool,
     /// The parser did not understand it.
     pub(super) unparsed: bool,
     touches_partitions: bool,
@@ -117,6 +119,7 @@ impl Analysis {
             touches_partitions: head.kind.is_read() || head.kind.is_write(),
             head,
             flags: plan.flags(),
+            is_known: plan.is_known() && plan.facts().schema.is_some(),
             tables: names,
             plan: Some(plan),
             unknown: None,
@@ -160,6 +163,7 @@ impl Analysis {
             unknown: Some(unknown),
             tables: Vec::new(),
             marker_columns: Vec::new(),
+            is_known: false,
             unparsed: false,
             touches_partitions: unknown == Reason::PreparedIdUnknown,
         }
@@ -465,6 +469,7 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
         unknown: None,
         tables,
         marker_columns: Vec::new(),
+        is_known: !children.is_empty() && children.iter().all(|child| child.is_known),
         unparsed: false,
         touches_partitions: true,
     }

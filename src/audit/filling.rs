@@ -7,8 +7,8 @@ use std::{
 
 use jiff::Timestamp;
 
-use super::{clients::ClientCounts, load::NodeCounts, sample::Sampler, tables::Tables};
-use crate::window::{NodeReads, TableName, Window};
+use super::{clients::ClientCounts, load::NodeCounts, refusals::Refusals, sample::Sampler, tables::Tables};
+use crate::window::{Limits, NodeReads, TableName, Window};
 
 /// The window that an auditor fills, and what of it has its names only when it is taken.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub(super) struct Filling {
     pub(super) nodes: NodeCounts,
     pub(super) clients: ClientCounts,
     pub(super) tables: Tables,
+    pub(super) refusals: Refusals,
     /// Requests that are counted in windows that were taken.
     taken: u64,
     /// Where reads are sampled.
@@ -26,12 +27,13 @@ pub(super) struct Filling {
 }
 
 impl Filling {
-    pub(super) fn new(now: Timestamp, source: &str) -> Self {
+    pub(super) fn new(now: Timestamp, source: &str, limits: Limits) -> Self {
         Self {
-            window: Window::new(now, source),
+            window: Window::new(now, source).with_limits(limits),
             nodes: NodeCounts::default(),
             clients: ClientCounts::default(),
             tables: Tables::default(),
+            refusals: Refusals::default(),
             taken: 0,
             sampler: None,
             node_reads: BTreeMap::new(),
@@ -44,11 +46,29 @@ impl Filling {
         self.taken + coverage.audited + coverage.dropped + coverage.undecoded
     }
 
+    /// Makes room in the window, if there is none for another exchange.
+    #[inline]
+    pub(super) fn keep_room(&mut self) {
+        if self.window.is_full() || self.tables.is_full() {
+            self.make_room();
+        }
+    }
+
+    /// What waits to be named belongs to patterns that are still there.
+    #[cold]
+    fn make_room(&mut self) {
+        self.clients.pour(&mut self.window);
+        self.tables.pour(&mut self.window);
+        self.window.make_room();
+    }
+
     /// The window so far; the next one begins at `now`.
     pub(super) fn take(&mut self, now: Timestamp, source: &str) -> Window {
         self.nodes.pour(&mut self.window.load);
         self.clients.pour(&mut self.window);
         self.tables.pour(&mut self.window);
+        self.window.make_room();
+        self.refusals.tell(&mut self.window.coverage);
         // Of tables that nobody reads here there is nothing to say.
         for (name, told) in std::mem::take(&mut self.node_reads) {
             if let Some(table) = self.window.tables.get_mut(&name) {
@@ -56,7 +76,8 @@ impl Filling {
             }
         }
         self.taken = self.counted();
-        std::mem::replace(&mut self.window, Window::new(now, source))
+        let next = Window::new(now, source).with_limits(self.window.limits());
+        std::mem::replace(&mut self.window, next)
     }
 }
 

@@ -26,6 +26,7 @@ mod pair;
 pub mod plan;
 mod reads;
 mod record;
+mod refusals;
 mod repeats;
 mod row_keys;
 mod sample;
@@ -67,7 +68,7 @@ pub use told::Told;
 use crate::{
     capture::{Dropped, Queue},
     catalog::Live,
-    window::Window,
+    window::{Limits, Window},
 };
 
 /// Sees each request before it is counted: for those who show traffic, and for tests. Runs in the auditor's thread, so what it
@@ -108,6 +109,8 @@ pub struct Options {
     pub watch: Watch,
     /// How much of clients' addresses stands in windows and reports.
     pub client_addresses: ClientAddresses,
+    /// How much the window that is being filled holds.
+    pub limits: Limits,
 }
 
 /// The auditors of a process.
@@ -156,7 +159,7 @@ impl Audit {
             source: source.to_owned(),
         };
         for line in 0..audit.queue.auditors() {
-            let window = Arc::new(Mutex::new(Filling::new(now, source)));
+            let window = Arc::new(Mutex::new(Filling::new(now, source, options.limits)));
             let queue = Arc::clone(&audit.queue);
             let auditor = Auditor::new(line, queue, Arc::clone(&window), live, key, options);
             let stop = Arc::clone(&audit.stop);

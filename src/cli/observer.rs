@@ -59,6 +59,7 @@ impl ObserverArgs {
         audit::Options {
             watch: show::watch(self.show_values),
             client_addresses: self.client_addresses,
+            limits: crate::window::Limits::default(),
         }
     }
 

@@ -14,6 +14,7 @@ use super::coverage::add_counts;
 #[serde(default)]
 pub struct Load {
     /// By `host_id`; a node without one by its address. Those that were known and had nothing to do are there with zeros.
+    #[serde(deserialize_with = "super::sketch::meter::map")]
     pub nodes: BTreeMap<String, NodeLoad>,
     /// By token; empty with another partitioner than Murmur3.
     pub ring: RingLoad,
