@@ -109,8 +109,8 @@ impl Analysis {
         let first = names.first().map(|(name, _)| Arc::clone(name));
         let head = PatternHead {
             kind: plan.facts().statement_kind(),
-            keyspace: first.as_ref().map(|name| name.keyspace.clone()),
-            table: first.as_ref().map(|name| name.table.clone()),
+            keyspace: first.as_ref().map(|name| cut(&name.keyspace)),
+            table: first.as_ref().map(|name| cut(&name.table)),
             cql: shown(template.text),
             system: !names.is_empty() && names.iter().all(|(name, _)| is_system(&name.keyspace)),
         };
@@ -187,7 +187,7 @@ fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
         )
     });
     let bound = simple.filter(|(_, value)| matches!(value, ast::Term::BindMarker(_)));
-    bound.map(|(column, _)| column.as_str().into()).collect()
+    bound.map(|(column, _)| cut(column.as_str()).into()).collect()
 }
 
 /// The pattern of all executions of unknown prepared statements.
@@ -204,6 +204,13 @@ const MAX_PREPARED_LEN: usize = 64 << 10;
 
 /// Longer templates are cut off: a window keeps 20,000 of them. Which template it is its fingerprint tells.
 const MAX_SHOWN: usize = 8 << 10;
+
+/// Longer names are cut off: no server has a table that is called so (Cassandra allows 48 characters, of a column's name some more).
+const MAX_NAME: usize = 256;
+
+fn cut(name: &str) -> String {
+    name[..name.floor_char_boundary(MAX_NAME)].to_owned()
+}
 
 fn shown(mut template: String) -> String {
     if template.len() > MAX_SHOWN {
@@ -456,8 +463,8 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
     }
     let head = PatternHead {
         kind: StatementKind::Batch,
-        keyspace: tables.first().map(|(name, _)| name.keyspace.clone()),
-        table: tables.first().map(|(name, _)| name.table.clone()),
+        keyspace: tables.first().map(|(name, _)| cut(&name.keyspace)),
+        table: tables.first().map(|(name, _)| cut(&name.table)),
         cql: shown(template.text),
         system: !tables.is_empty() && tables.iter().all(|(name, _)| is_system(&name.keyspace)),
     };

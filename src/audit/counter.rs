@@ -80,6 +80,7 @@ impl Counter {
     /// Counts what is left of what was found so far, before the window is anybody else's.
     pub(super) fn settle(&mut self, filling: &mut Filling) {
         self.recorder.settle(&mut filling.window);
+        filling.publish();
     }
 
     /// Nothing more comes.

@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use jiff::Timestamp;
@@ -20,6 +23,9 @@ pub(super) struct Filling {
     pub(super) refusals: Refusals,
     /// Requests that are counted in windows that were taken.
     taken: u64,
+    pub(super) usage: Arc<WindowUsage>,
+    /// Patterns and tables that had no room in windows that were taken.
+    evicted: u64,
     /// Where reads are sampled.
     pub(super) sampler: Option<Sampler>,
     /// What nodes have told of their reads since the window began.
@@ -35,6 +41,8 @@ impl Filling {
             tables: Tables::default(),
             refusals: Refusals::default(),
             taken: 0,
+            usage: Arc::default(),
+            evicted: 0,
             sampler: None,
             node_reads: BTreeMap::new(),
         }
@@ -62,6 +70,14 @@ impl Filling {
         self.window.make_room();
     }
 
+    /// Tells how full the window is.
+    pub(super) fn publish(&self) {
+        let coverage = &self.window.coverage;
+        let evicted = self.evicted + coverage.patterns_evicted + coverage.tables_evicted;
+        self.usage.bytes.store(self.window.bytes(), Ordering::Relaxed);
+        self.usage.evicted.store(evicted, Ordering::Relaxed);
+    }
+
     /// The window so far; the next one begins at `now`.
     pub(super) fn take(&mut self, now: Timestamp, source: &str) -> Window {
         self.nodes.pour(&mut self.window.load);
@@ -76,8 +92,31 @@ impl Filling {
             }
         }
         self.taken = self.counted();
+        let coverage = &self.window.coverage;
+        self.evicted += coverage.patterns_evicted + coverage.tables_evicted;
         let next = Window::new(now, source).with_limits(self.window.limits());
-        std::mem::replace(&mut self.window, next)
+        let window = std::mem::replace(&mut self.window, next);
+        self.publish();
+        window
+    }
+}
+
+/// How full the window is that is being filled, for those who must not wait for it.
+#[derive(Debug, Default)]
+pub struct WindowUsage {
+    bytes: AtomicU64,
+    evicted: AtomicU64,
+}
+
+impl WindowUsage {
+    /// Bytes that it takes up.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Patterns and tables that had no room, in all windows.
+    pub fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
     }
 }
 

@@ -51,6 +51,7 @@ use std::{
 use auditor::Auditor;
 pub use cells::{Cells, Use};
 use cqlens_proto::envelope::Envelope;
+pub use filling::WindowUsage;
 use filling::{Filling, lock};
 pub use footprint::{Count, Footprint, Key, Keys, Pushed};
 pub use identity::Identity;
@@ -185,6 +186,12 @@ impl Audit {
     /// Where it is counted what the server tells beside its answers; none where there is no auditor.
     pub fn told(&self) -> Option<Told> {
         self.windows.first().map(|window| Told(Arc::clone(window)))
+    }
+
+    /// How full the windows are that are being filled, one for each auditor.
+    pub fn usage(&self) -> Vec<Arc<WindowUsage>> {
+        let windows = self.windows.iter();
+        windows.map(|window| Arc::clone(&lock(window).usage)).collect()
     }
 
     /// Names the windows that begin from now on after `source`.

@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::{config::positive_duration, show};
-use crate::audit::{self, ClientAddresses};
+use crate::{
+    audit::{self, ClientAddresses},
+    window::Limits,
+};
 
 /// Of `cqlens proxy` and `cqlens sniff` alike.
 #[derive(Debug, clap::Args)]
@@ -59,8 +62,13 @@ impl ObserverArgs {
         audit::Options {
             watch: show::watch(self.show_values),
             client_addresses: self.client_addresses,
-            limits: crate::window::Limits::default(),
+            limits: self.limits(),
         }
+    }
+
+    /// How much one window holds: the one being filled, and the one with everything since the start.
+    pub(super) fn limits(&self) -> Limits {
+        Limits::default()
     }
 
     /// Name and password of the control connection.

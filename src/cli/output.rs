@@ -17,7 +17,7 @@ use crate::{
     report::{Format, Report},
     rules::Judging,
     sink::{SnapshotDir, replace},
-    window::{Cluster, Snapshot, Window},
+    window::{Cluster, Coverage, Limits, Snapshot, Window},
 };
 
 /// The outputs that were asked for.
@@ -29,6 +29,10 @@ pub(super) struct Outputs {
     all: Option<Window>,
     /// What was said of tables since the start.
     rekeyed: BTreeSet<String>,
+    /// How much of everything since the start is kept.
+    limits: Limits,
+    /// Clients that the log named for the last window.
+    refused: BTreeSet<String>,
     /// Outputs that could not be written, since the last one that could.
     failures: u64,
 }
@@ -78,8 +82,15 @@ impl Outputs {
             judging,
             all: None,
             rekeyed: BTreeSet::new(),
+            limits: Limits::default(),
+            refused: BTreeSet::new(),
             failures: 0,
         })
+    }
+
+    /// Keeps so much of everything since the start.
+    pub(super) fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// The key for hashes of partition keys.
@@ -106,7 +117,7 @@ impl Outputs {
     /// # Errors
     /// A report that cannot be written.
     pub(super) fn begin(&mut self, live: &Live, source: &str, start: Timestamp) -> anyhow::Result<()> {
-        let nothing = Window::new(start, source);
+        let nothing = Window::new(start, source).with_limits(self.limits);
         self.all = Some(nothing);
         self.write_report(live).context("cannot write the report")
     }
@@ -129,11 +140,31 @@ impl Outputs {
                 all.coverage.notices.clone_from(&self.rekeyed);
                 all.merge(&window);
             }
-            None => self.all = Some(window.clone()),
+            None => self.all = Some(window.clone().with_limits(self.limits)),
         }
+        self.name_refused(&window.coverage);
         let snapshot = self.write_snapshot(window, live);
         let report = self.write_report(live);
         self.settle(snapshot.and(report));
+    }
+
+    /// Names clients of whom the node refuses everything, when it begins: they would go on unseen, and fail.
+    fn name_refused(&mut self, coverage: &Coverage) {
+        let before = std::mem::take(&mut self.refused);
+        let clients = coverage.refused_clients.iter();
+        let new: Vec<_> = clients.filter(|(client, _)| !before.contains(*client)).collect();
+        for (client, requests) in new.iter().take(MOST_NAMED) {
+            let client = client.escape_debug();
+            tracing::warn!(%client, requests, "the node has refused everything from this client for a minute or longer");
+        }
+        if new.len() > MOST_NAMED {
+            let clients = new.len() - MOST_NAMED;
+            tracing::warn!(
+                clients,
+                "the same is true of further clients, which the report names"
+            );
+        }
+        self.refused = coverage.refused_clients.keys().cloned().collect();
     }
 
     fn settle(&mut self, written: anyhow::Result<()>) {
@@ -217,6 +248,9 @@ fn schema_notice(live: &Live) -> Option<&'static str> {
 pub(super) fn today(now: Timestamp) -> Date {
     now.to_zoned(TimeZone::UTC).date()
 }
+
+/// Clients that one window names in the log.
+const MOST_NAMED: usize = 5;
 
 /// Tables of one window of which it is said; the others of so large a migration are like these.
 const MOST_REKEYED: usize = 20;

@@ -123,6 +123,14 @@ fn counted(report: &Report) -> Vec<String> {
         "reads of token ranges",
         "belonged to sweeps that were not followed to their end: too many went on at once",
     );
+    of_clients(report, &mut say);
+    of_connections(coverage, say);
+    lines
+}
+
+/// What clients sent that is in no pattern, or not wholly.
+fn of_clients(report: &Report, mut say: impl FnMut(u64, &str, &str, &str)) {
+    let coverage = &report.coverage;
     say(
         coverage.before_startup,
         "statement",
@@ -143,8 +151,6 @@ fn counted(report: &Report) -> Vec<String> {
         );
         say(requests, "request was", "requests were", &what);
     }
-    of_connections(coverage, say);
-    lines
 }
 
 /// What a packet capture lacks.

@@ -115,20 +115,14 @@ impl Window {
         id: PatternId,
         head: impl FnOnce() -> (PatternHead, BTreeSet<Flag>),
     ) -> &mut Pattern {
-        if !self.patterns.contains_key(&id) {
-            let (head, flags) = head();
-            self.begin_pattern(id, Pattern::new(head, flags));
-        }
-        self.patterns.entry(id).or_insert_with(Pattern::others)
-    }
-
-    #[cold]
-    fn begin_pattern(&mut self, id: PatternId, mut pattern: Pattern) {
-        if self.is_full() || self.patterns.len() >= self.limits().patterns {
+        if self.is_full() {
             self.make_room();
         }
-        self.take_in(id, &mut pattern);
-        self.patterns.insert(id, pattern);
+        let room = &mut self.room;
+        self.patterns.entry(id).or_insert_with(|| {
+            let (head, flags) = head();
+            room.admit(id, Pattern::new(head, flags))
+        })
     }
 
     /// The pattern in which exchanges of `id` are counted, if it is there.
@@ -205,8 +199,7 @@ impl Window {
         match self.patterns.get_mut(&id) {
             Some(mine) => mine.merge(pattern),
             None => {
-                let mut pattern = pattern.clone();
-                self.take_in(id, &mut pattern);
+                let pattern = self.room.admit(id, pattern.clone());
                 self.patterns.insert(id, pattern);
             }
         }

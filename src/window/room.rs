@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 
 use super::{
     ColumnName, IndexedColumn, MAX_INDEXED_COLUMNS, MAX_TABLES, Missed, OVERFLOW, Pattern, PatternId,
-    TableName, TableTraffic, Window, counts, overflow, sketch::meter,
+    TableName, TableTraffic, Window, counts, sketch::meter,
 };
 
 /// How much a window holds.
@@ -97,6 +97,20 @@ impl PartialEq for Room {
     }
 }
 
+impl Room {
+    /// Counts a new pattern, which regains what it is known to have weighed before.
+    #[cold]
+    pub(super) fn admit(&mut self, id: PatternId, mut pattern: Pattern) -> Pattern {
+        self.bytes += pattern.bytes() as u64;
+        if id != OVERFLOW
+            && let Some(missed) = self.departed.take(id)
+        {
+            pattern.missed.merge(missed);
+        }
+        pattern
+    }
+}
+
 impl Window {
     /// The same window with other limits.
     #[must_use]
@@ -146,16 +160,6 @@ impl Window {
         let patterns: usize = self.patterns.values().map(Pattern::bytes).sum();
         let tables: usize = self.tables.iter().map(table_bytes).sum();
         patterns + tables + self.indexed.len() * COLUMN_BYTES
-    }
-
-    /// Counts a new pattern.
-    pub(super) fn take_in(&mut self, id: PatternId, pattern: &mut Pattern) {
-        self.room.bytes += pattern.bytes() as u64;
-        if id != OVERFLOW
-            && let Some(missed) = self.room.departed.take(id)
-        {
-            pattern.missed.merge(missed);
-        }
     }
 
     fn shed_patterns(&mut self) {
@@ -214,7 +218,7 @@ impl Window {
         pattern.missed = Missed::default();
         self.patterns
             .entry(OVERFLOW)
-            .or_insert_with(|| Pattern::new(overflow(), Default::default()))
+            .or_insert_with(Pattern::others)
             .merge(&pattern);
     }
 

@@ -78,7 +78,8 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
         args.observer.snapshot_dir.as_deref(),
         key,
         judging,
-    )?;
+    )?
+    .with_limits(args.observer.limits());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

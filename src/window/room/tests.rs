@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::window::{PatternHead, StatementKind};
+use crate::window::{PatternHead, StatementKind, overflow};
 
 fn head(cql: &str) -> (PatternHead, BTreeSet<crate::window::Flag>) {
     let head = PatternHead {
