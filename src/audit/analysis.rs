@@ -42,6 +42,8 @@ pub(super) struct Analysis {
     pub(super) tables: Vec<(Arc<TableName>, u32)>,
     /// For each bind marker of an INSERT the column that it is the value of.
     pub(super) marker_columns: Vec<Box<str>>,
+    /// Whether all of its tables are in the schema.
+    pub(super) is_known: bool,
     /// The parser did not understand it.
     pub(super) unparsed: bool,
     touches_partitions: bool,
@@ -117,8 +119,8 @@ impl Analysis {
         let first = names.first().map(|(name, _)| Arc::clone(name));
         let head = PatternHead {
             kind: plan.facts().statement_kind(),
-            keyspace: first.as_ref().map(|name| name.keyspace.clone()),
-            table: first.as_ref().map(|name| name.table.clone()),
+            keyspace: first.as_ref().map(|name| cut(&name.keyspace)),
+            table: first.as_ref().map(|name| cut(&name.table)),
             cql: shown(template.text),
             system: !names.is_empty() && names.iter().all(|(name, _)| is_system(&name.keyspace)),
         };
@@ -127,6 +129,7 @@ impl Analysis {
             touches_partitions: head.kind.is_read() || head.kind.is_write(),
             head,
             flags: plan.flags(),
+            is_known: plan.is_known() && plan.facts().schema.is_some(),
             tables: names,
             plan: Some(plan),
             unknown: None,
@@ -171,6 +174,7 @@ impl Analysis {
             unknown: Some(unknown),
             tables: Vec::new(),
             marker_columns: Vec::new(),
+            is_known: false,
             unparsed: false,
             touches_partitions: unknown == Reason::PreparedIdUnknown,
             weight: 0,
@@ -206,7 +210,7 @@ fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
         )
     });
     let bound = simple.filter(|(_, value)| matches!(value, ast::Term::BindMarker(_)));
-    bound.map(|(column, _)| column.as_str().into()).collect()
+    bound.map(|(column, _)| cut(column.as_str()).into()).collect()
 }
 
 /// The pattern of all executions of unknown prepared statements.
@@ -222,6 +226,13 @@ const LARGEST: usize = 4;
 
 /// Longer templates are cut off: a window keeps 20,000 of them. Which template it is its fingerprint tells.
 const MAX_SHOWN: usize = 8 << 10;
+
+/// Longer names are cut off: no server has a table that is called so (Cassandra allows 48 characters, of a column's name some more).
+const MAX_NAME: usize = 256;
+
+fn cut(name: &str) -> String {
+    name[..name.floor_char_boundary(MAX_NAME)].to_owned()
+}
 
 fn shown(mut template: String) -> String {
     if template.len() > MAX_SHOWN {
@@ -550,8 +561,8 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
     }
     let head = PatternHead {
         kind: StatementKind::Batch,
-        keyspace: tables.first().map(|(name, _)| name.keyspace.clone()),
-        table: tables.first().map(|(name, _)| name.table.clone()),
+        keyspace: tables.first().map(|(name, _)| cut(&name.keyspace)),
+        table: tables.first().map(|(name, _)| cut(&name.table)),
         cql: shown(template.text),
         system: !tables.is_empty() && tables.iter().all(|(name, _)| is_system(&name.keyspace)),
     };
@@ -563,6 +574,7 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
         unknown: None,
         tables,
         marker_columns: Vec::new(),
+        is_known: !children.is_empty() && children.iter().all(|child| child.is_known),
         unparsed: false,
         touches_partitions: true,
         weight: 0,

@@ -118,6 +118,7 @@ impl ConnectionState {
             session: self.session,
             ..Self::new(self.connection, self.waiting.budget(), ClientAddresses::default())
         };
+        fresh.session.is_started = true;
         fresh.requests.lost = true;
         fresh.responses.lost = true;
         fresh
@@ -159,6 +160,7 @@ impl ConnectionState {
     /// Takes a chunk of any kind.
     fn take_any(&mut self, capture: Capture, each: &mut impl FnMut(&mut Session, Found)) {
         let (direction, at) = (capture.direction, capture.at);
+        self.session.is_started |= capture.after_gap.is_some() || capture.hole > 0;
         let side = self.side(direction);
         side.lost |= capture.after_gap.is_some();
         if side.lost {
@@ -349,6 +351,7 @@ impl ConnectionState {
         if header.opcode == Opcode::EVENT {
             return;
         }
+        self.session.is_started |= shows_started(header.opcode);
         let waiting = self.waiting.remove(header.stream_id);
         if let Received::Whole(envelope) = &response
             && envelope.header.opcode == Opcode::SUPPORTED
@@ -373,6 +376,7 @@ impl ConnectionState {
         begun: Moment,
         each: &mut impl FnMut(&mut Session, Found),
     ) {
+        self.session.is_started |= shows_started(header.opcode);
         let waiting = self.waiting.remove(header.stream_id);
         if waiting.is_none() && header.opcode != Opcode::EVENT {
             self.unasked(header.stream_id, begun, each);
@@ -468,6 +472,11 @@ impl ConnectionState {
             );
         }
     }
+}
+
+/// Whether a server answers so only on a connection whose STARTUP is complete, or completes it so.
+fn shows_started(answer: Opcode) -> bool {
+    matches!(answer, Opcode::READY | Opcode::AUTH_SUCCESS | Opcode::RESULT)
 }
 
 impl Side {

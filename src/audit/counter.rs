@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use cqlens_proto::message::Request;
+use cqlens_proto::{envelope::Opcode, message::Request};
 
 use super::{
     Cells, HashKey, Keys, Watch,
@@ -81,6 +81,7 @@ impl Counter {
     /// Counts what is left of what was found so far, before the window is anybody else's.
     pub(super) fn settle(&mut self, filling: &mut Filling) {
         self.recorder.settle(&mut filling.window);
+        filling.publish();
     }
 
     /// Nothing more comes.
@@ -121,6 +122,11 @@ impl Counter {
         pair: &Pair,
         is_clear: impl FnOnce(&Exchange<'_>) -> bool,
     ) -> bool {
+        if is_before_startup(session, pair) {
+            count_before_startup(filling, session, pair);
+            return false;
+        }
+        let is_started = session.is_started;
         let decoded = Request::decode_message(&pair.request, session.extensions);
         let request = match &decoded {
             Ok(request) => request,
@@ -135,11 +141,13 @@ impl Counter {
         if !is_clear(&exchange) {
             return true;
         }
+        filling.keep_room();
         let Filling {
             window,
             nodes,
             clients,
             tables,
+            refusals,
             sampler,
             ..
         } = filling;
@@ -147,7 +155,15 @@ impl Counter {
         exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
         let seen = interpreter.row_keys.hashes();
         self.recorder.record(window, tables, &exchange, keys, seen);
-        clients.count(window, &exchange);
+        // What somebody calls itself who has not got in is no client.
+        if is_started {
+            clients.count(window, &exchange);
+        }
+        if exchange.outcome.is_refused() {
+            refusals.refuse(exchange.client, exchange.at);
+        } else if exchange.is_granted() {
+            refusals.grant(exchange.client);
+        }
         if !exchange.refused {
             interpreter.cells.count(window, tables);
         }
@@ -159,6 +175,28 @@ impl Counter {
             sampler.hand_over(now);
         }
         false
+    }
+}
+
+/// Whether this is a statement that comes too early for any server. Where answers may be missing only an error tells that.
+fn is_before_startup(session: &Session, pair: &Pair) -> bool {
+    if session.is_started {
+        return false;
+    }
+    let is_statement = matches!(
+        pair.request.header.opcode,
+        Opcode::QUERY | Opcode::PREPARE | Opcode::EXECUTE | Opcode::BATCH
+    );
+    is_statement && (pair.response.is_some() || !session.is_recorded)
+}
+
+fn count_before_startup(filling: &mut Filling, session: &Session, pair: &Pair) {
+    let coverage = &mut filling.window.coverage;
+    coverage.audited += 1;
+    coverage.before_startup += 1;
+    match pair.response {
+        Some(_) => filling.refusals.refuse(&session.client, pair.requested_at),
+        None => coverage.unanswered += 1,
     }
 }
 

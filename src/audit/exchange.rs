@@ -71,6 +71,17 @@ pub(super) struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
+    /// Whether the server has run a statement of an application, which says that the client may do something.
+    pub(super) fn is_granted(&self) -> bool {
+        let execution = self.execution.as_ref();
+        self.outcome.is_answer() && execution.is_some_and(|execution| !execution.analysis.head.system)
+    }
+
+    /// Whether the answer shows that the server ran it.
+    pub(super) fn is_confirmed(&self) -> bool {
+        !self.refused && !matches!(self.outcome, Outcome::Unanswered | Outcome::Failed)
+    }
+
     /// What was executed, if it is of a kind that touches partitions and was not refused before it did.
     pub(super) fn touching(&self) -> Option<&Execution> {
         let execution = self.execution.as_ref();

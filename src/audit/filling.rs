@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{clients::ClientCounts, load::NodeCounts, sample::Sampler, tables::Tables};
-use crate::window::{NodeReads, TableName, Window};
+use super::{clients::ClientCounts, load::NodeCounts, refusals::Refusals, sample::Sampler, tables::Tables};
+use crate::{
+    memory::Part,
+    window::{Limits, NodeReads, TableName, Window},
+};
 
 /// The window that an auditor fills, and what of it has its names only when it is taken.
 #[derive(Debug)]
@@ -15,8 +18,13 @@ pub(super) struct Filling {
     pub(super) nodes: NodeCounts,
     pub(super) clients: ClientCounts,
     pub(super) tables: Tables,
+    pub(super) refusals: Refusals,
     /// Requests that are counted in windows that were taken.
     taken: u64,
+    /// What the window takes up counts there.
+    memory: Part,
+    /// Bytes of it that are counted in `memory`, and patterns and tables that had no room.
+    published: (usize, u64),
     /// Where reads are sampled.
     pub(super) sampler: Option<Sampler>,
     /// What nodes have told of their reads since the window began.
@@ -24,13 +32,16 @@ pub(super) struct Filling {
 }
 
 impl Filling {
-    pub(super) fn new(now: Timestamp, source: &str) -> Self {
+    pub(super) fn new(now: Timestamp, source: &str, limits: Limits, memory: Part) -> Self {
         Self {
-            window: Window::new(now, source),
+            window: Window::new(now, source).with_limits(limits),
             nodes: NodeCounts::default(),
             clients: ClientCounts::default(),
             tables: Tables::default(),
+            refusals: Refusals::default(),
             taken: 0,
+            memory,
+            published: (0, 0),
             sampler: None,
             node_reads: BTreeMap::new(),
         }
@@ -42,11 +53,40 @@ impl Filling {
         self.taken + coverage.audited + coverage.dropped + coverage.undecoded
     }
 
+    /// Makes room in the window, if there is none for another exchange.
+    #[inline]
+    pub(super) fn keep_room(&mut self) {
+        if self.window.is_full() || self.tables.is_full() {
+            self.make_room();
+        }
+    }
+
+    /// What waits to be named belongs to patterns that are still there.
+    #[cold]
+    fn make_room(&mut self) {
+        self.clients.pour(&mut self.window);
+        self.tables.pour(&mut self.window);
+        self.window.make_room();
+    }
+
+    /// Counts what the window takes up now, and what had no room in it.
+    pub(super) fn publish(&mut self) {
+        let coverage = &self.window.coverage;
+        let evicted = coverage.patterns_evicted + coverage.tables_evicted;
+        let bytes = usize::try_from(self.window.bytes()).unwrap_or(usize::MAX);
+        let (bytes_before, evicted_before) = std::mem::replace(&mut self.published, (bytes, evicted));
+        self.memory.take(bytes);
+        self.memory.give_back(bytes_before);
+        self.memory.count_evicted(evicted.saturating_sub(evicted_before));
+    }
+
     /// The window so far; the next one begins at `now`.
     pub(super) fn take(&mut self, now: Timestamp, source: &str) -> Window {
         self.nodes.pour(&mut self.window.load);
         self.clients.pour(&mut self.window);
         self.tables.pour(&mut self.window);
+        self.window.make_room();
+        self.refusals.tell(&mut self.window.coverage);
         // Of tables that nobody reads here there is nothing to say.
         for (name, told) in std::mem::take(&mut self.node_reads) {
             if let Some(table) = self.window.tables.get_mut(&name) {
@@ -54,7 +94,12 @@ impl Filling {
             }
         }
         self.taken = self.counted();
-        std::mem::replace(&mut self.window, Window::new(now, source))
+        self.publish();
+        let next = Window::new(now, source).with_limits(self.window.limits());
+        let window = std::mem::replace(&mut self.window, next);
+        self.published.1 = 0;
+        self.publish();
+        window
     }
 }
 

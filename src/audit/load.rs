@@ -228,6 +228,7 @@ impl NodeCounts {
                 add(load.nodes.entry(id.clone()).or_default(), node, counts);
             }
         }
+        load.keep_busiest();
         for (why, count) in Unplaced::ALL.into_iter().zip(std::mem::take(&mut self.unplaced)) {
             if count > 0 {
                 *load.unplaced.entry(why).or_default() += count;

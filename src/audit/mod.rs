@@ -26,6 +26,7 @@ mod pair;
 pub mod plan;
 mod reads;
 mod record;
+mod refusals;
 mod repeats;
 mod row_keys;
 mod sample;
@@ -68,9 +69,9 @@ pub use told::Told;
 use crate::{
     capture::{Clock, Dropped, Queue},
     catalog::Live,
-    memory::Memory,
+    memory::{self, Memory},
     pulse::Pulse,
-    window::Window,
+    window::{Limits, Window},
 };
 
 /// Sees each request before it is counted: for those who show traffic, and for tests. Runs in the auditor's thread, so what it
@@ -111,6 +112,8 @@ pub struct Options {
     pub watch: Watch,
     /// How much of clients' addresses stands in windows and reports.
     pub client_addresses: ClientAddresses,
+    /// How much the window that is being filled holds.
+    pub limits: Limits,
 }
 
 /// The auditors of a process.
@@ -168,10 +171,16 @@ impl Audit {
         options: &Options,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
+        let memory = live.memory().clone();
         let (mut auditors, mut threads) = (Vec::new(), Vec::new());
         for line in 0..queue.auditors() {
             let name = format!("audit-{line}");
-            let window = Arc::new(Mutex::new(Filling::new(now, source)));
+            let window = Arc::new(Mutex::new(Filling::new(
+                now,
+                source,
+                options.limits,
+                memory.part(memory::Use::Window),
+            )));
             let pulse = Pulse::new(&name);
             let own = (Arc::clone(&queue), Arc::clone(&window), pulse.clone());
             let auditor = Auditor::new(line, own.0, own.1, own.2, live, key, options);
@@ -188,7 +197,7 @@ impl Audit {
             threads: Mutex::new(threads),
             stop,
             source: Mutex::new(source.to_owned()),
-            memory: live.memory().clone(),
+            memory,
         })
     }
 

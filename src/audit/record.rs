@@ -6,6 +6,7 @@ use cqlens_proto::message::ErrorCode;
 
 use super::{
     Count, Ending, HashKey, Identity, Key, Keys, Repeat, Repeats,
+    analysis::Analysis,
     by_table::ByTable,
     exchange::{Exchange, Execution, Outcome, is_all_or_nothing},
     key_hash::TableHash,
@@ -69,15 +70,14 @@ impl Recorder {
         };
         let analysis = &execution.analysis;
         cover(&mut window.coverage, exchange, execution);
-        let is_told_apart = window.has_room_for(analysis.id);
         let pattern = window.pattern_mut(analysis.id, || (analysis.head.clone(), analysis.flags.clone()));
         record_pattern(pattern, exchange, execution);
-        if let (Some(identity), true) = (exchange.identity, is_told_apart)
+        if let Some(identity) = exchange.identity
             && let Some((page, progress)) = self.read_on(pattern, exchange, execution, identity, seen)
         {
             self.reads.wait(page, progress, analysis, exchange.at, window);
         }
-        if !analysis.head.system && !exchange.refused {
+        if !analysis.head.system && has_tables(exchange, analysis) {
             record_tables(tables, exchange, execution, keys, &mut self.hashing);
         }
         if let Some(identity) = exchange.identity {
@@ -304,6 +304,8 @@ fn cover(coverage: &mut Coverage, exchange: &Exchange<'_>, execution: &Execution
 
 fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
     pattern.count += 1;
+    pattern.unconfirmed += u64::from(!exchange.is_confirmed());
+    pattern.on_known_table |= execution.analysis.is_known;
     pattern.warnings += exchange.warnings;
     pattern.request_bytes.record(exchange.request_bytes);
     if let Some(bytes) = exchange.response_bytes {
@@ -404,6 +406,11 @@ fn record_texts(tombstones: &mut Tombstones, texts: &[TombstoneText]) {
     }
 }
 
+/// Names that no schema has are believed once the server has run a statement with them.
+fn has_tables(exchange: &Exchange<'_>, analysis: &Analysis) -> bool {
+    !exchange.refused && (analysis.is_known || exchange.is_confirmed())
+}
+
 /// A read counts on its table; a write (and each write of a batch) on every table that it names.
 fn record_tables(
     tables: &mut Tables,
@@ -440,6 +447,7 @@ fn record_statements(
     exchange: &Exchange<'_>,
     execution: &Execution,
 ) {
+    table.known |= execution.analysis.is_known;
     if execution.analysis.head.kind.is_read() {
         record_read(table, exchange, execution);
     } else {

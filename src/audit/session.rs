@@ -30,6 +30,8 @@ pub(super) struct Session {
     /// What was agreed beyond the version.
     pub(super) extensions: Extensions,
     announced: Extensions,
+    /// Whether its STARTUP is complete, or may be: something that the server only does then has been seen, or its beginning was not.
+    pub(super) is_started: bool,
     /// Nobody asks the cluster, perhaps: what clients read of the schema is looked at.
     pub(super) is_recorded: bool,
 }
@@ -45,6 +47,7 @@ impl Session {
             coordinator: Coordinator::at(connection.upstream()),
             extensions: Extensions::NONE,
             announced: Extensions::NONE,
+            is_started: false,
             is_recorded: connection.is_recorded(),
         }
     }

@@ -36,6 +36,12 @@ impl Tables {
         }
     }
 
+    /// Whether there is no place for another table.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.traffic.len() >= MAX_TABLES
+    }
+
     /// Adds everything to `window`, by name, and begins anew.
     pub(super) fn pour(&mut self, window: &mut Window) {
         let Self {
@@ -45,7 +51,7 @@ impl Tables {
             ..
         } = std::mem::take(self);
         for (name, place) in places {
-            window.count_table(&name, |table| *table = std::mem::take(&mut traffic[place]));
+            window.add_table(&name, std::mem::take(&mut traffic[place]));
         }
         window.coverage.tables_overflowed += overflowed;
     }

@@ -12,8 +12,9 @@ use super::{
 use crate::{
     audit::{self, ClientAddresses},
     catalog::{Live, Schema},
-    memory::Memory,
+    memory::{Memory, Use},
     sink::Retention,
+    window::Limits,
 };
 
 /// Of `cqlens proxy` and `cqlens sniff` alike.
@@ -81,12 +82,13 @@ impl ObserverArgs {
         audit::Options {
             watch: show::watch(self.show_values),
             client_addresses: self.client_addresses,
+            limits: self.limits(),
         }
     }
 
     /// A catalog within the budget, which may begin with a schema from a file.
     pub(super) fn live(&self, schema: Option<Schema>) -> Live {
-        let live = Live::within(Memory::of(usize::try_from(self.memory.0).unwrap_or(usize::MAX)));
+        let live = Live::within(self.memory());
         match schema {
             Some(schema) => live.beginning_with(schema),
             None => live,
@@ -100,6 +102,16 @@ impl ObserverArgs {
             bytes: self.keep_bytes.0.map(|size| size.0),
         };
         self.snapshot_dir.as_deref().map(|folder| (folder, retention))
+    }
+
+    fn memory(&self) -> Memory {
+        Memory::of(usize::try_from(self.memory.0).unwrap_or(usize::MAX))
+    }
+
+    /// How much one window holds: the one being filled, and the one with everything since the start.
+    pub(super) fn limits(&self) -> Limits {
+        // The two parts are of the same size.
+        Limits::of_bytes(self.memory().part(Use::Window).limit())
     }
 
     /// Name and password of the control connection.

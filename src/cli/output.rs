@@ -13,10 +13,11 @@ use jiff::{Timestamp, civil::Date, tz::TimeZone};
 use crate::{
     audit::HashKey,
     catalog::Live,
+    memory::Use,
     report::{Format, Report},
     rules::Judging,
     sink::{Retention, SnapshotDir, directory, remove_leftovers, replace},
-    window::{Cluster, Snapshot, Window},
+    window::{Cluster, Coverage, Limits, Snapshot, Window},
 };
 
 /// The outputs that were asked for.
@@ -28,6 +29,10 @@ pub(super) struct Outputs {
     all: Option<Window>,
     /// What was said of tables since the start.
     rekeyed: BTreeSet<String>,
+    /// How much of everything since the start is kept.
+    limits: Limits,
+    /// Clients that the log named for the last window.
+    refused: BTreeSet<String>,
     /// Outputs that could not be written, since the last one that could.
     failures: u64,
 }
@@ -84,6 +89,8 @@ impl Outputs {
             judging,
             all: None,
             rekeyed: BTreeSet::new(),
+            limits: Limits::default(),
+            refused: BTreeSet::new(),
             failures: 0,
         })
     }
@@ -93,6 +100,11 @@ impl Outputs {
         let report = self.places.report.as_ref();
         let metadata = report.and_then(|(path, _)| fs::metadata(path).ok());
         metadata.is_some_and(|metadata| metadata.file_type().is_fifo())
+    }
+
+    /// Keeps so much of everything since the start.
+    pub(super) fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// The key for hashes of partition keys.
@@ -119,7 +131,7 @@ impl Outputs {
     /// # Errors
     /// A report that cannot be written.
     pub(super) fn begin(&mut self, live: &Live, source: &str, start: Timestamp) -> anyhow::Result<()> {
-        let nothing = Window::new(start, source);
+        let nothing = Window::new(start, source).with_limits(self.limits);
         self.all = Some(nothing);
         if let Some(folder) = &self.places.snapshots {
             folder.remove_surplus(source);
@@ -145,9 +157,16 @@ impl Outputs {
                 all.coverage.notices.clone_from(&self.rekeyed);
                 all.merge(&window);
             }
-            None => self.all = Some(window.clone()),
+            None => self.all = Some(window.clone().with_limits(self.limits)),
         }
+        self.name_refused(&window.coverage);
+        let written = live.memory().part(Use::Writer);
+        written.set(bytes(&window));
         let snapshot = self.write_snapshot(window, live);
+        written.set(0);
+        live.memory()
+            .part(Use::Report)
+            .set(self.all.as_ref().map_or(0, bytes));
         let report = self.write_report(live);
         self.settle(snapshot.and(report));
     }
@@ -159,6 +178,28 @@ impl Outputs {
         }
         let written = self.write_report(live);
         self.settle(written);
+    }
+
+    /// Names clients of whom the node refuses everything, when it begins: they would go on unseen, and fail.
+    fn name_refused(&mut self, coverage: &Coverage) {
+        let before = std::mem::take(&mut self.refused);
+        let clients = coverage.refused_clients.iter();
+        let new: Vec<_> = clients.filter(|(client, _)| !before.contains(*client)).collect();
+        for (client, requests) in new.iter().take(MOST_NAMED) {
+            tracing::warn!(
+                client,
+                requests,
+                "the node has refused everything from this client for a minute or longer"
+            );
+        }
+        if new.len() > MOST_NAMED {
+            let clients = new.len() - MOST_NAMED;
+            tracing::warn!(
+                clients,
+                "the same is true of further clients, which the report names"
+            );
+        }
+        self.refused = coverage.refused_clients.keys().cloned().collect();
     }
 
     fn settle(&mut self, written: anyhow::Result<()>) {
@@ -245,10 +286,17 @@ fn schema_notice(live: &Live) -> Option<&'static str> {
 const CUT: &str = "The schema is larger than there is room for: what is asked of the tables that are missing is counted as unknown. \
      More --memory holds more of it.";
 
+fn bytes(window: &Window) -> usize {
+    usize::try_from(window.bytes()).unwrap_or(usize::MAX)
+}
+
 /// The day on which acceptances are judged, the same everywhere.
 pub(super) fn today(now: Timestamp) -> Date {
     now.to_zoned(TimeZone::UTC).date()
 }
+
+/// Clients that one window names in the log.
+const MOST_NAMED: usize = 5;
 
 /// Tables of one window of which it is said; the others of so large a migration are like these.
 const MOST_REKEYED: usize = 20;

@@ -24,6 +24,9 @@ use crate::{
     },
 };
 
+/// How many patterns keep what their distributions are drawn from, which takes more memory than all else of them.
+pub(super) const MOST_DRAWN: usize = 200;
+
 /// How many of its busiest partitions a table shows.
 const TOP_PARTITIONS: usize = 10;
 
@@ -57,9 +60,12 @@ impl Report {
             accepted: accepted.len(),
             rules: rules.len(),
         });
+        let mut coverage = window.coverage.clone();
+        // Before anything else that is said.
+        coverage.notices.extend(summary::overflow(&coverage, &patterns));
         Self {
             format: FORMAT,
-            notices: window.coverage.notices.clone(),
+            notices: coverage.notices.clone(),
             tool: Tool {
                 name: "cqlens",
                 version: env!("CARGO_PKG_VERSION"),
@@ -73,7 +79,7 @@ impl Report {
             },
             cluster: cluster.clone(),
             summary,
-            coverage: window.coverage.clone(),
+            coverage,
             totals,
             tables,
             patterns,
@@ -141,12 +147,20 @@ fn patterns(window: &Window) -> (Vec<PatternReport>, Vec<PatternReport>) {
         .patterns
         .iter()
         .filter(|(_, pattern)| pattern.count > 0)
-        .map(|(&id, pattern)| (pattern.head.system, pattern_report(id, pattern, whole)));
-    let (system, user): (Vec<_>, Vec<_>) = reports.partition(|(system, _)| *system);
-    let sorted = |reports: Vec<(bool, PatternReport)>| {
-        let mut reports: Vec<_> = reports.into_iter().map(|(_, report)| report).collect();
-        reports.sort_by(|a, b| b.cost.total_cmp(&a.cost).then(a.id.cmp(&b.id)));
+        .map(|(&id, pattern)| (rules::cost(pattern), id, pattern));
+    let (system, user): (Vec<_>, Vec<_>) = reports.partition(|(.., pattern)| pattern.head.system);
+    let sorted = |mut patterns: Vec<(f64, PatternId, &Pattern)>| -> Vec<_> {
+        patterns.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let reports = (0..).zip(patterns);
         reports
+            .map(|(at, (_, id, pattern))| {
+                let mut report = pattern_report(id, pattern, whole);
+                if at >= MOST_DRAWN {
+                    report.forget_steps();
+                }
+                report
+            })
+            .collect()
     };
     (sorted(user), sorted(system))
 }
@@ -161,6 +175,7 @@ fn pattern_report(id: PatternId, pattern: &Pattern, whole_cost: f64) -> PatternR
         table: pattern.head.table.clone(),
         cql: pattern.head.cql.clone(),
         count: pattern.count,
+        missed: pattern.missed.executions,
         errors: pattern.errors,
         warnings: pattern.warnings,
         latency_us: latency(&pattern.latency_us),

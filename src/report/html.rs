@@ -21,7 +21,7 @@ use super::{
 use crate::{number, rules::Severity, text::Lines};
 
 /// More patterns than this are for programs.
-const MOST_PATTERNS: usize = 200;
+const MOST_PATTERNS: usize = super::build::MOST_DRAWN;
 const MOST_TABLES: usize = 200;
 const MOST_CLIENTS: usize = 50;
 const MOST_NODES: usize = 60;

@@ -63,7 +63,12 @@ fn findings(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to, "\n## Findings")?;
     if report.findings.is_empty() {
         let rules: Vec<_> = report.rules.iter().map(|rule| format!("`{rule}`")).collect();
-        return writeln!(to, "\nNone. The rules that ran: {}.", rules.join(", "));
+        return writeln!(
+            to,
+            "\n{}. The rules that ran: {}.",
+            report.none(),
+            rules.join(", ")
+        );
     }
     for (at, finding) in (1..).zip(&report.findings) {
         self::finding(report, at, finding, to)?;

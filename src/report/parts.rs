@@ -215,6 +215,31 @@ pub struct TopPartition {
     pub error: Option<u64>,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl PatternReport {
+    /// Keeps of the distributions only whether there is anything.
+    pub(super) fn forget_steps(&mut self) {
+        let per_read = self.per_read.iter_mut();
+        let numbers = [
+            &mut self.partitions.numbers,
+            &mut self.rows,
+            &mut self.response_bytes,
+        ];
+        let numbers = numbers
+            .into_iter()
+            .chain(per_read.flat_map(|reads| [&mut reads.rows, &mut reads.pages]));
+        let steps = numbers.map(|numbers| &mut numbers.steps);
+        for steps in steps.chain([&mut self.latency_us.steps]) {
+            steps.truncate(1);
+            steps.shrink_to_fit();
+        }
+    }
+}
+
 /// One template.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PatternReport {
@@ -230,6 +255,9 @@ pub struct PatternReport {
     pub cql: String,
     /// Exchanges.
     pub count: u64,
+    /// Further ones, at least, that are counted among other statements: there was no room for the pattern at times.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missed: u64,
     /// Exchanges answered with an error.
     pub errors: u64,
     /// Warnings in answers.

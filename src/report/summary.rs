@@ -8,7 +8,7 @@ use super::{FindingReport, PatternReport, Report, Summary, Totals};
 use crate::{
     number,
     rules::Severity,
-    window::{Coverage, PartitionClass},
+    window::{Coverage, OVERFLOW, PartitionClass},
 };
 
 /// What the sentences are made of.
@@ -63,11 +63,16 @@ fn headline(facts: &Facts<'_>) -> String {
         .flat_map(|finding| &finding.patterns)
         .collect();
     if costly.is_empty() {
-        return match facts.findings.first().map(|finding| finding.severity) {
-            None => format!("No findings{but}."),
-            Some(worst) => format!("No finding above {worst}{but}."),
+        let no = match facts.findings.first().map(|finding| finding.severity) {
+            None => format!("No findings{but}"),
+            Some(worst) => format!("No finding above {worst}{but}"),
+        };
+        return match unjudged(facts.coverage) {
+            None => format!("{no}."),
+            Some(others) => format!("{no} among the {}; {others}.", kept(facts.patterns)),
         };
     }
+    let others = unjudged(facts.coverage).map(|others| format!(" {}.", capitalized(&others)));
     let those = facts
         .patterns
         .iter()
@@ -78,13 +83,59 @@ fn headline(facts: &Facts<'_>) -> String {
     let all: u64 = facts.patterns.iter().map(|pattern| pattern.count).sum();
     let one = costly.len() == 1;
     format!(
-        "{} query {} {} {} of the estimated cost with {} of the statements.",
+        "{} query {} {} {} of the estimated cost with {} of the statements.{}",
         capitalized(&number::word(costly.len() as u64)),
         if one { "pattern" } else { "patterns" },
         if one { "causes" } else { "cause" },
         number::percent(cost),
         number::share(count, all),
+        others.unwrap_or_default(),
     )
+}
+
+/// What rules have not seen because there was no room for it: as long as there is anything, nothing is called clean.
+fn unjudged(coverage: &Coverage) -> Option<String> {
+    let of = |count: u64, one: &str, many: &str| (count > 0).then(|| number::plural(count, one, many));
+    let counts = [
+        of(
+            coverage.patterns_overflowed,
+            "execution of another statement",
+            "executions of other statements",
+        ),
+        of(
+            coverage.tables_overflowed,
+            "read or write of another table",
+            "reads and writes of other tables",
+        ),
+        of(
+            coverage.indexed_columns_overflowed,
+            "use of another index",
+            "uses of other indexes",
+        ),
+    ];
+    let counts: Vec<_> = counts.into_iter().flatten().collect();
+    let total = coverage
+        .patterns_overflowed
+        .saturating_add(coverage.tables_overflowed)
+        .saturating_add(coverage.indexed_columns_overflowed);
+    let were = if total == 1 { "was" } else { "were" };
+    (total > 0).then(|| format!("{} {were} not judged", counts.join(" and ")))
+}
+
+/// `20,000 patterns kept`.
+fn kept(patterns: &[PatternReport]) -> String {
+    let kept = patterns.iter().filter(|pattern| pattern.id != OVERFLOW).count();
+    number::plural(kept as u64, "pattern kept", "patterns kept")
+}
+
+/// The same for the first lines of a report.
+pub(super) fn overflow(coverage: &Coverage, patterns: &[PatternReport]) -> Option<String> {
+    unjudged(coverage).map(|others| {
+        format!(
+            "There was more than there is room for: {others}, beside the {}.",
+            kept(patterns)
+        )
+    })
 }
 
 fn detail(facts: &Facts<'_>) -> String {
@@ -148,6 +199,14 @@ fn caution(coverage: &Coverage) -> Option<String> {
 }
 
 impl Report {
+    /// What stands where findings would.
+    pub(super) fn none(&self) -> &'static str {
+        match unjudged(&self.coverage) {
+            None => "None",
+            Some(_) => "None among what there was room for",
+        }
+    }
+
     /// From when to when, as short as it can be said.
     pub(super) fn period(&self) -> String {
         let (start, end) = (self.window.start, self.window.end);
@@ -221,8 +280,9 @@ fn lower_first(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use crate::{
-        report::testing::report,
+        report::{Format, testing::report},
         rules::testing::{pattern, read, window},
         window::{Flag, PartitionClass, StatementKind},
     };
@@ -263,6 +323,40 @@ mod tests {
             )
         );
         assert_eq!(summary.caution, None);
+    }
+
+    #[test]
+    fn what_overflowed_is_said_first_and_nothing_is_called_clean() {
+        let mut window = window([lookup(100)]);
+        window.coverage.requests = 12_445;
+        window.coverage.patterns_overflowed = 12_345;
+        let quiet = report(&window);
+        assert_eq!(
+            quiet.summary.headline,
+            "No findings among the 1 pattern kept; 12,345 executions of other statements were not judged."
+        );
+        assert!(
+            quiet
+                .notices
+                .first()
+                .is_some_and(|notice| notice.contains("12,345 executions"))
+        );
+        for format in [Format::Html, Format::Md, Format::Json] {
+            let mut text = Vec::new();
+            quiet.render(format, &mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            assert!(!text.contains("No findings."), "{format:?}");
+            assert!(
+                text.contains("12,345 executions of other statements"),
+                "{format:?}"
+            );
+        }
+        window.coverage.patterns_overflowed = 0;
+        window.coverage.tables_overflowed = 1;
+        assert_eq!(
+            report(&window).summary.headline,
+            "No findings among the 1 pattern kept; 1 read or write of another table was not judged."
+        );
     }
 
     #[test]

@@ -91,13 +91,13 @@ fn counted(report: &Report) -> Vec<String> {
         coverage.patterns_overflowed,
         "execution",
         "executions",
-        "of rare templates are counted together as other statements: there were too many templates",
+        "of other statements are counted together: there was no room for each of them, and those that weigh least went first",
     );
     say(
         coverage.tables_overflowed,
         "read or write",
         "reads and writes",
-        "are not in the numbers of their tables: there were too many tables",
+        "are not in the numbers of their tables: there was no room for all tables, and those that are used least went first",
     );
     say(
         coverage.indexed_columns_overflowed,
@@ -123,8 +123,34 @@ fn counted(report: &Report) -> Vec<String> {
         "reads of token ranges",
         "belonged to sweeps that were not followed to their end: too many went on at once",
     );
+    of_clients(report, &mut say);
     of_connections(coverage, say);
     lines
+}
+
+/// What clients sent that is in no pattern, or not wholly.
+fn of_clients(report: &Report, mut say: impl FnMut(u64, &str, &str, &str)) {
+    let coverage = &report.coverage;
+    say(
+        coverage.before_startup,
+        "statement",
+        "statements",
+        "came before the STARTUP of the connection was complete: no server runs them, and they are in no other number",
+    );
+    let missed = report.patterns.iter().filter(|pattern| pattern.missed > 0);
+    say(
+        missed.count() as u64,
+        "pattern lacks",
+        "patterns lack",
+        "some of the executions: they are among those of other statements, from times when there was no room for the pattern",
+    );
+    for (client, &requests) in &coverage.refused_clients {
+        let what = format!(
+            "of {} refused by the server, and nothing else for a minute or longer",
+            quoted(client)
+        );
+        say(requests, "request was", "requests were", &what);
+    }
 }
 
 /// What a packet capture lacks.
@@ -201,6 +227,11 @@ fn of_connections(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str
         let what = format!("refused: {}", refusal(reason));
         say(count, "connection was", "connections were", &what);
     }
+}
+
+/// A name that somebody has given himself.
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "'").escape_debug())
 }
 
 /// ` (1,900 EXECUTE, 100 QUERY)`, the most frequent first; nothing where nothing is known.

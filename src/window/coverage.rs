@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::{counts, sketch::meter};
+
 /// How much of the traffic the numbers of a window speak of.
 ///
 /// `requests = audited + dropped + undecoded` always holds. The `partitions_*` counters speak of executions of
@@ -19,6 +21,7 @@ pub struct Coverage {
     /// Requests left out because the audit was behind, or missing in a capture. Compressed segments of version 5 count as one request each.
     pub dropped: u64,
     /// Of those, what is known of their opcodes; what was in compressed segments is not.
+    #[serde(deserialize_with = "meter::map")]
     pub dropped_by_opcode: BTreeMap<String, u64>,
     /// Bytes left out because the audit was behind, of requests and of responses.
     pub dropped_bytes: u64,
@@ -44,12 +47,16 @@ pub struct Coverage {
     /// errors, and have touched no partition.
     pub refused: u64,
     /// Why counts are bounded or unknown.
+    #[serde(deserialize_with = "meter::map")]
     pub unknown_reasons: BTreeMap<String, u64>,
     /// Connections forwarded without being captured, by reason.
+    #[serde(deserialize_with = "meter::map")]
     pub opaque_connections: BTreeMap<String, u64>,
     /// Connections that TLS ended, most of them before anything was forwarded, by whose it was.
+    #[serde(deserialize_with = "meter::map")]
     pub tls_failures: BTreeMap<String, u64>,
     /// Connections that were not let in, by reason: the limit that was reached, or what was missing.
+    #[serde(deserialize_with = "meter::map")]
     pub refused_connections: BTreeMap<String, u64>,
     /// What had to be evicted, or was not kept, because its part of the memory was full, by the part.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -60,8 +67,17 @@ pub struct Coverage {
     pub system_requests: u64,
     /// Exchanges folded into "other statements" because the window held too many patterns.
     pub patterns_overflowed: u64,
+    /// How often a pattern was given up for others that weigh more.
+    pub patterns_evicted: u64,
     /// Reads and writes that are not in the numbers of their table because the window held too many tables.
     pub tables_overflowed: u64,
+    /// How often a table was given up for others that are used more.
+    pub tables_evicted: u64,
+    /// Statements before their connection had completed its STARTUP, which no server runs: they are requests and nothing else.
+    pub before_startup: u64,
+    /// Clients of whom the server has refused everything for a minute or longer, and how many requests.
+    #[serde(deserialize_with = "meter::map")]
+    pub refused_clients: BTreeMap<String, u64>,
     /// Reads and writes of columns with an index that were not counted because the window held too many such columns.
     pub indexed_columns_overflowed: u64,
     /// Reads whose next page could no longer be linked, because too many others waited for theirs.
@@ -76,6 +92,9 @@ pub struct Coverage {
     /// What the reader must know before any number, in whole sentences (traffic may bypass the proxy, no schema, …).
     pub notices: std::collections::BTreeSet<String>,
 }
+
+/// How many clients are named of whom everything is refused.
+const MAX_REFUSED_CLIENTS: usize = 100;
 
 /// What packet captures lack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -129,7 +148,15 @@ impl Coverage {
         self.unparsed += other.unparsed;
         self.system_requests += other.system_requests;
         self.patterns_overflowed += other.patterns_overflowed;
+        self.patterns_evicted += other.patterns_evicted;
         self.tables_overflowed += other.tables_overflowed;
+        self.tables_evicted += other.tables_evicted;
+        self.before_startup += other.before_startup;
+        counts::merge(
+            &mut self.refused_clients,
+            &other.refused_clients,
+            MAX_REFUSED_CLIENTS,
+        );
         self.indexed_columns_overflowed += other.indexed_columns_overflowed;
         self.reads_forgotten += other.reads_forgotten;
         self.retries_forgotten += other.retries_forgotten;

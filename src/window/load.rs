@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::coverage::add_counts;
+use super::{counts, coverage::add_counts};
 
 /// Which nodes the traffic of a window goes to, and which parts of the ring.
 ///
@@ -14,6 +14,7 @@ use super::coverage::add_counts;
 #[serde(default)]
 pub struct Load {
     /// By `host_id`; a node without one by its address. Those that were known and had nothing to do are there with zeros.
+    #[serde(deserialize_with = "super::sketch::meter::map")]
     pub nodes: BTreeMap<String, NodeLoad>,
     /// By token; empty with another partitioner than Murmur3.
     pub ring: RingLoad,
@@ -32,10 +33,35 @@ impl Load {
         for (id, load) in &other.nodes {
             self.nodes.entry(id.clone()).or_default().merge(load);
         }
+        self.keep_busiest();
         self.ring.merge(&other.ring);
         self.coordinator_unknown += other.coordinator_unknown;
         add_counts(&mut self.unplaced, &other.unplaced);
         self.without_keys += other.without_keys;
+    }
+}
+
+/// How many nodes are told apart, thrice as many as the largest clusters have; what the idlest of further ones did is not known.
+const MAX_NODES: usize = 4_096;
+
+impl Load {
+    /// Lets go of the idlest nodes where there are too many: of a fleet whose nodes come and go, or made up by a hostile one.
+    pub(crate) fn keep_busiest(&mut self) {
+        if self.nodes.len() <= MAX_NODES {
+            return;
+        }
+        let work = |load: &NodeLoad| load.coordinated + load.reads + load.writes;
+        let mut works: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|(id, load)| (work(load), id.clone()))
+            .collect();
+        works.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, id) in works.drain(counts::kept(MAX_NODES)..) {
+            if let Some(load) = self.nodes.remove(&id) {
+                self.coordinator_unknown += load.coordinated;
+            }
+        }
     }
 }
 
@@ -259,6 +285,21 @@ mod tests {
         );
         assert_eq!(RingLoad::first_token(0), i64::MIN);
         assert_eq!(RingLoad::first_token(128), 0);
+    }
+
+    #[test]
+    fn of_too_many_nodes_the_busiest_stay() {
+        let mut load = Load::default();
+        for number in 0..2 * MAX_NODES as u64 {
+            let node = load.nodes.entry(format!("node {number}")).or_default();
+            node.coordinated = number;
+        }
+        let sum = |load: &Load| load.nodes.values().map(|node| node.coordinated).sum::<u64>();
+        let all = sum(&load);
+        load.merge(&Load::default());
+        assert_eq!(load.nodes.len(), counts::kept(MAX_NODES));
+        assert!(load.nodes.contains_key(&format!("node {}", 2 * MAX_NODES - 1)));
+        assert_eq!(sum(&load) + load.coordinator_unknown, all);
     }
 
     #[test]

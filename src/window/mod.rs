@@ -5,13 +5,14 @@
 //! busiest partitions, beyond 4,096 of a table) merges within its error instead.
 
 mod class;
-mod clients;
+mod counts;
 mod coverage;
 mod flag;
 mod load;
 mod pattern;
 mod reads;
 mod ring;
+mod room;
 mod sketch;
 mod snapshot;
 mod table;
@@ -21,14 +22,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use sketch::meter;
 
 pub use class::{PartitionClass, Reason};
 pub use coverage::{CaptureCoverage, Coverage};
 pub use flag::Flag;
 pub use load::{Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
-pub use pattern::{Nulls, Pattern, PatternHead, PatternId, StatementKind, Tombstones};
+pub use pattern::{Missed, Nulls, Pattern, PatternHead, PatternId, StatementKind, Tombstones};
 pub use reads::{Paging, Repeats, RetryCause, Scanned, TokenRanges};
 pub use ring::RingCover;
+pub(crate) use room::Room;
+pub use room::{Limits, MAX_PATTERNS};
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
 pub use table::{NodeReads, TableName, TableTraffic};
@@ -48,21 +52,24 @@ pub struct Window {
     /// What was seen and what was not.
     pub coverage: Coverage,
     /// By template.
+    #[serde(deserialize_with = "meter::map")]
     pub patterns: BTreeMap<PatternId, Pattern>,
     /// By table or view.
+    #[serde(deserialize_with = "meter::map")]
     pub tables: BTreeMap<TableName, TableTraffic>,
     /// By column that has an index.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "meter::map")]
     pub indexed: BTreeMap<ColumnName, IndexedColumn>,
     /// By node and by token.
     #[serde(default)]
     pub load: Load,
     /// Requests by client: application, driver and address as far as known. Bounded.
+    #[serde(deserialize_with = "meter::map")]
     pub clients: BTreeMap<String, u64>,
+    /// What it takes up.
+    #[serde(skip)]
+    pub(crate) room: Room,
 }
-
-/// How many patterns a window tells apart; further ones are counted under [`OVERFLOW`].
-pub const MAX_PATTERNS: usize = 20_000;
 
 /// The pattern of all statements for which there was no room.
 pub const OVERFLOW: PatternId = PatternId(0);
@@ -87,6 +94,7 @@ impl Window {
             indexed: BTreeMap::new(),
             load: Load::default(),
             clients: BTreeMap::new(),
+            room: Room::default(),
         }
     }
 
@@ -101,27 +109,19 @@ impl Window {
         self.observed_seconds / self.sources.len().max(1) as f64
     }
 
-    /// Whether exchanges of `id` have a pattern of their own, or can have one.
-    pub fn has_room_for(&self, id: PatternId) -> bool {
-        self.patterns.len() < MAX_PATTERNS || self.patterns.contains_key(&id)
-    }
-
-    /// The pattern `id`, made with `head` if it is new; [`OVERFLOW`] if there is no room for a new one.
+    /// The pattern `id`, made with `head` if it is new. What is lightest may go to make room for it.
     pub fn pattern_mut(
         &mut self,
         id: PatternId,
         head: impl FnOnce() -> (PatternHead, BTreeSet<Flag>),
     ) -> &mut Pattern {
-        if !self.has_room_for(id) {
-            self.coverage.patterns_overflowed += 1;
-            return self
-                .patterns
-                .entry(OVERFLOW)
-                .or_insert_with(|| Pattern::new(overflow(), BTreeSet::new()));
+        if self.is_full() {
+            self.make_room();
         }
+        let room = &mut self.room;
         self.patterns.entry(id).or_insert_with(|| {
             let (head, flags) = head();
-            Pattern::new(head, flags)
+            room.admit(id, Pattern::new(head, flags))
         })
     }
 
@@ -138,28 +138,38 @@ impl Window {
     /// Counts something in the traffic of a table.
     pub fn count_table(&mut self, name: &TableName, count: impl FnOnce(&mut TableTraffic)) {
         // The name is copied once, not for every exchange.
-        let is_full = self.tables.len() >= MAX_TABLES;
+        if let Some(table) = self.tables.get_mut(name) {
+            return count(table);
+        }
+        if self.tables.len() >= MAX_TABLES {
+            self.make_room();
+        }
+        count(self.tables.entry(name.clone()).or_default());
+    }
+
+    /// Adds the traffic of a table.
+    pub(crate) fn add_table(&mut self, name: &TableName, traffic: TableTraffic) {
         match self.tables.get_mut(name) {
-            Some(table) => count(table),
-            None if is_full => self.coverage.tables_overflowed += 1,
-            None => count(self.tables.entry(name.clone()).or_default()),
+            Some(table) => table.merge(&traffic),
+            None => drop(self.tables.insert(name.clone(), traffic)),
         }
     }
 
     /// Counts something of a column that has an index.
     pub fn count_indexed(&mut self, name: &ColumnName, count: impl FnOnce(&mut IndexedColumn)) {
         // The name is copied once, not for every exchange.
-        let is_full = self.indexed.len() >= MAX_INDEXED_COLUMNS;
-        match self.indexed.get_mut(name) {
-            Some(column) => count(column),
-            None if is_full => self.coverage.indexed_columns_overflowed += 1,
-            None => count(self.indexed.entry(name.clone()).or_default()),
+        if let Some(column) = self.indexed.get_mut(name) {
+            return count(column);
         }
+        if self.indexed.len() >= MAX_INDEXED_COLUMNS {
+            self.make_room();
+        }
+        count(self.indexed.entry(name.clone()).or_default());
     }
 
     /// Counts requests of `client`.
     pub fn count_client(&mut self, client: &str, requests: u64) {
-        clients::add(&mut self.clients, client, requests, MAX_CLIENTS);
+        counts::add(&mut self.clients, client, requests, MAX_CLIENTS);
     }
 
     /// Adds what `other` has seen.
@@ -172,42 +182,26 @@ impl Window {
         for (id, pattern) in &other.patterns {
             self.merge_pattern(*id, pattern);
         }
+        self.merge_departed(other);
         for (name, table) in &other.tables {
-            if self.tables.len() >= MAX_TABLES && !self.tables.contains_key(name) {
-                self.coverage.tables_overflowed += table.reads + table.writes;
-                continue;
-            }
             self.tables.entry(name.clone()).or_default().merge(table);
         }
         for (name, column) in &other.indexed {
-            if self.indexed.len() >= MAX_INDEXED_COLUMNS && !self.indexed.contains_key(name) {
-                self.coverage.indexed_columns_overflowed +=
-                    column.inserts + column.updates + column.reads + column.reads_in_partition;
-                continue;
-            }
             self.indexed.entry(name.clone()).or_default().merge(column);
         }
         self.load.merge(&other.load);
-        clients::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
+        counts::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
+        // Once everything is there, so that it does not depend on the order within a window what stays.
+        self.make_room();
     }
 
-    /// Up to [`MAX_PATTERNS`] this does not depend on the order of windows; beyond, those that came first stay.
     fn merge_pattern(&mut self, id: PatternId, pattern: &Pattern) {
-        let is_full = self.patterns.len() >= MAX_PATTERNS;
         match self.patterns.get_mut(&id) {
             Some(mine) => mine.merge(pattern),
-            None if is_full && id != OVERFLOW => {
-                self.coverage.patterns_overflowed += pattern.count;
-                let others = self
-                    .patterns
-                    .entry(OVERFLOW)
-                    .or_insert_with(|| Pattern::new(overflow(), BTreeSet::new()));
-                others.merge(&Pattern {
-                    flags: BTreeSet::new(),
-                    ..pattern.clone()
-                });
+            None => {
+                let pattern = self.room.admit(id, pattern.clone());
+                self.patterns.insert(id, pattern);
             }
-            None => drop(self.patterns.insert(id, pattern.clone())),
         }
     }
 }
@@ -417,67 +411,5 @@ mod tests {
             (id, without)
         });
         assert_eq!(read.map(|window| window.patterns).ok(), Some(expected.collect()));
-    }
-
-    #[test]
-    fn patterns_beyond_the_limit_are_counted_together_and_said() {
-        let mut window = Window::new(at(0), "proxy");
-        let most = MAX_PATTERNS as u64;
-        for id in 10..most + 15 {
-            window.pattern_mut(PatternId(id), || head("SELECT")).count += 1;
-        }
-        window.pattern_mut(PatternId(10), || head("SELECT")).count += 1;
-        assert_eq!(
-            (
-                window.patterns[&OVERFLOW].count,
-                window.coverage.patterns_overflowed
-            ),
-            (5, 5)
-        );
-        assert_eq!(window.patterns[&PatternId(10)].count, 2);
-    }
-
-    #[test]
-    fn tables_beyond_the_limit_are_left_out_and_said() {
-        let of = |tables: std::ops::Range<usize>| {
-            let mut window = Window::new(at(0), "proxy");
-            for table in tables {
-                let name = TableName {
-                    keyspace: "s".to_owned(),
-                    table: table.to_string(),
-                };
-                window.count_table(&name, |table| table.reads += 1);
-            }
-            window
-        };
-        let mut window = of(0..MAX_TABLES + 3);
-        assert_eq!(
-            (window.tables.len(), window.coverage.tables_overflowed),
-            (MAX_TABLES, 3)
-        );
-        window.merge(&of(MAX_TABLES - 2..MAX_TABLES + 5));
-        assert_eq!(
-            (window.tables.len(), window.coverage.tables_overflowed),
-            (MAX_TABLES, 8)
-        );
-    }
-
-    #[test]
-    fn merged_windows_keep_to_the_limit() {
-        let most = MAX_PATTERNS as u64;
-        let of = |ids: std::ops::Range<u64>| {
-            let mut window = Window::new(at(0), "proxy");
-            for id in ids {
-                window.pattern_mut(PatternId(id), || head("SELECT")).count += 1;
-            }
-            window
-        };
-        let mut all = of(10..most + 5);
-        all.merge(&of(most..most + 20));
-        // The first window has room for five more.
-        assert_eq!(all.patterns.len() as u64, most + 1);
-        assert_eq!(all.patterns[&OVERFLOW].count, 10);
-        assert_eq!(all.coverage.patterns_overflowed, 10);
-        assert_eq!(all.patterns[&PatternId(most)].count, 2);
     }
 }

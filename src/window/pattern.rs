@@ -6,8 +6,10 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Distribution, Flag, Paging, PartitionClass, Repeats, Routing, Scanned, TokenRanges, clients,
+    Distinct, Distribution, Flag, Paging, PartitionClass, Repeats, Routing, Scanned, TokenRanges, counts,
     coverage::add_counts,
+    overflow,
+    sketch::meter::{self, PER_ENTRY},
 };
 
 /// The identity of a query pattern: the 64-bit fingerprint of its template.
@@ -94,9 +96,19 @@ pub struct Pattern {
     pub flags: BTreeSet<Flag>,
     /// Exchanges, errors included.
     pub count: u64,
+    /// Executions of which nothing shows that the server ran them: refused, or without an answer.
+    #[serde(default)]
+    pub unconfirmed: u64,
+    /// Whether all of its tables are in the schema that was known.
+    #[serde(default)]
+    pub on_known_table: bool,
+    /// What is not counted here but among other statements: there was no room for it at times.
+    #[serde(default, skip_serializing_if = "Missed::is_nothing")]
+    pub missed: Missed,
     /// Exchanges answered with an error.
     pub errors: u64,
     /// Errors by their protocol code.
+    #[serde(deserialize_with = "meter::map")]
     pub error_codes: BTreeMap<u32, u64>,
     /// Server warnings, of all exchanges.
     pub warnings: u64,
@@ -105,6 +117,7 @@ pub struct Pattern {
     /// Partitions of each execution whose number is known.
     pub partitions: Distribution,
     /// Executions by what they touch.
+    #[serde(deserialize_with = "meter::map")]
     pub classes: BTreeMap<PartitionClass, u64>,
     /// Rows of each answer with rows.
     pub rows: Distribution,
@@ -141,6 +154,7 @@ pub struct Pattern {
     #[serde(default)]
     pub routing: Routing,
     /// Exchanges by consistency level, as the specification names it (`LOCAL_QUORUM`).
+    #[serde(deserialize_with = "meter::map")]
     pub consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.
     pub prepared: u64,
@@ -153,9 +167,45 @@ pub struct Pattern {
     #[serde(default)]
     pub nulls: Nulls,
     /// Executions by client, as [`super::Window::clients`] names them. Bounded.
+    #[serde(deserialize_with = "meter::map")]
     pub clients: BTreeMap<String, u64>,
     /// The first and the last exchange.
     pub seen: Option<(Timestamp, Timestamp)>,
+}
+
+/// Executions of a pattern that are counted among other statements, at least.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missed {
+    /// How many.
+    pub executions: u64,
+    /// Their latencies together, in microseconds.
+    pub latency_us: u64,
+}
+
+impl Missed {
+    /// What would be missed if `pattern` went.
+    pub(super) fn of(pattern: &Pattern) -> Self {
+        let executions = match pattern.is_confirmed() {
+            true => pattern.count.saturating_sub(pattern.unconfirmed),
+            false => pattern.count,
+        };
+        let mut missed = pattern.missed;
+        missed.merge(Self {
+            executions,
+            latency_us: pattern.latency_us.total(),
+        });
+        missed
+    }
+
+    /// Whether everything is counted.
+    pub fn is_nothing(&self) -> bool {
+        self.executions == 0
+    }
+
+    pub(super) fn merge(&mut self, other: Self) {
+        self.executions = self.executions.saturating_add(other.executions);
+        self.latency_us = self.latency_us.saturating_add(other.latency_us);
+    }
 }
 
 /// Server-side evidence of tombstones.
@@ -212,27 +262,18 @@ pub struct Nulls {
     /// Executions with at least one.
     pub executions: u64,
     /// By the column that they were bound for; `(others)` where that is not known or there are too many.
+    #[serde(deserialize_with = "meter::map")]
     pub by_column: BTreeMap<String, u64>,
 }
 
 /// How many columns a pattern tells apart.
 const MAX_NULL_COLUMNS: usize = 64;
 
-/// The nulls of columns for which there is no room, or no name.
-const OTHER_COLUMNS: &str = "(others)";
-
 impl Nulls {
     /// Counts nulls of a column.
     pub fn count(&mut self, column: Option<&str>, times: u64) {
-        let column = column.unwrap_or(OTHER_COLUMNS);
-        // The name becomes a string once, not for every execution.
-        if let Some(count) = self.by_column.get_mut(column) {
-            *count += times;
-            return;
-        }
-        let has_room = self.by_column.len() < MAX_NULL_COLUMNS;
-        let column = if has_room { column } else { OTHER_COLUMNS };
-        *self.by_column.entry(column.to_owned()).or_default() += times;
+        let column = column.unwrap_or(counts::OTHERS);
+        counts::add(&mut self.by_column, column, times, MAX_NULL_COLUMNS);
     }
 
     /// Adds the nulls of `other`.
@@ -257,6 +298,9 @@ impl Pattern {
             head,
             flags,
             count: 0,
+            unconfirmed: 0,
+            on_known_table: false,
+            missed: Missed::default(),
             errors: 0,
             error_codes: BTreeMap::new(),
             warnings: 0,
@@ -284,6 +328,48 @@ impl Pattern {
             clients: BTreeMap::new(),
             seen: None,
         }
+    }
+
+    /// The pattern of all statements for which there is no room.
+    pub(super) fn others() -> Self {
+        Self::new(overflow(), BTreeSet::new())
+    }
+
+    /// Whether the server has run it, as far as its answers show.
+    pub fn is_confirmed(&self) -> bool {
+        self.count > self.unconfirmed || !self.missed.is_nothing()
+    }
+
+    /// Bytes that it takes up.
+    pub(super) fn bytes(&self) -> usize {
+        let head = &self.head;
+        let names = [&head.keyspace, &head.table].map(|name| name.as_ref().map_or(0, String::len));
+        let distributions = [
+            &self.latency_us,
+            &self.partitions,
+            &self.rows,
+            &self.response_bytes,
+            &self.request_bytes,
+            &self.tombstones.scanned,
+            &self.tombstones.live_rows,
+            &self.unpaged_rows,
+            &self.paging.rows,
+            &self.paging.pages,
+            &self.scanned.partitions,
+        ];
+        let counted = [&self.clients, &self.consistency, &self.nulls.by_column];
+        let counted = counted.into_iter().flat_map(|counts| counts.keys());
+        let entries =
+            self.error_codes.len() + self.classes.len() + self.repeats.retries.len() + self.flags.len();
+        // A tree has two places for three entries on average.
+        size_of::<Self>() * 3 / 2
+            + head.cql.len()
+            + names.into_iter().sum::<usize>()
+            + distributions.map(Distribution::bytes).into_iter().sum::<usize>()
+            + self.scanned.distinct.as_ref().map_or(0, Distinct::bytes)
+            + self.token_ranges.cover.bytes()
+            + counted.map(|name| name.len() + PER_ENTRY).sum::<usize>()
+            + entries * PER_ENTRY
     }
 
     /// The class that most executions have; the worse one where two are equally frequent.
@@ -317,14 +403,12 @@ impl Pattern {
     /// Counts an exchange that was answered with an error.
     pub fn count_error(&mut self, code: u32) {
         self.errors += 1;
-        if self.error_codes.len() < MAX_ERROR_CODES || self.error_codes.contains_key(&code) {
-            *self.error_codes.entry(code).or_default() += 1;
-        }
+        counts::add_or_forget(&mut self.error_codes, code, 1, MAX_ERROR_CODES);
     }
 
     /// Counts exchanges of `client`.
     pub fn count_client(&mut self, client: &str, exchanges: u64) {
-        clients::add(&mut self.clients, client, exchanges, MAX_CLIENTS);
+        counts::add(&mut self.clients, client, exchanges, MAX_CLIENTS);
     }
 
     /// Adds the exchanges of `other`, a pattern of the same template.
@@ -332,11 +416,12 @@ impl Pattern {
         self.flags.extend(&other.flags);
         self.count += other.count;
         self.errors += other.errors;
-        for (code, count) in &other.error_codes {
-            if self.error_codes.len() < MAX_ERROR_CODES || self.error_codes.contains_key(code) {
-                *self.error_codes.entry(*code).or_default() += count;
-            }
+        for (&code, &count) in &other.error_codes {
+            counts::add_or_forget(&mut self.error_codes, code, count, MAX_ERROR_CODES);
         }
+        self.unconfirmed += other.unconfirmed;
+        self.on_known_table |= other.on_known_table;
+        self.missed.merge(other.missed);
         self.warnings += other.warnings;
         self.latency_us.merge(&other.latency_us);
         self.partitions.merge(&other.partitions);
@@ -359,7 +444,7 @@ impl Pattern {
         self.prepared_again += other.prepared_again;
         self.nulls.merge(&other.nulls);
         self.unprepared += other.unprepared;
-        clients::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
+        counts::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
         if let Some((first, last)) = other.seen {
             self.see(first);
             self.see(last);

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::sketch::meter;
+
 /// A part of the token ring, in 4,096 cells.
 ///
 /// The ends of a range are rounded to the nearest cell, so that ranges that share an end leave no gap between them, however
@@ -31,6 +33,9 @@ impl RingCover {
         if from >= to {
             return (0, 0);
         }
+        if self.words.is_empty() {
+            meter::grow(WORDS * size_of::<u64>());
+        }
         self.words.resize(WORDS, 0);
         let mut new = 0;
         let mut first = from;
@@ -57,6 +62,11 @@ impl RingCover {
         for (mine, its) in self.words.iter_mut().zip(&other.words) {
             *mine |= its;
         }
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        self.words.capacity() * size_of::<u64>()
     }
 
     /// Covers nothing any more.

@@ -8,7 +8,7 @@ use std::io::{self, BufReader, Read, Write};
 use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
-use super::Window;
+use super::{Window, sketch::meter};
 
 /// The format's name and version, the first field of every snapshot.
 const FORMAT: &str = "cqlens.snapshot.v1";
@@ -56,18 +56,30 @@ pub enum SnapshotError {
     /// A snapshot of another version.
     #[error("unknown snapshot format {0:?}, this version reads {FORMAT:?}")]
     UnknownFormat(String),
-    /// More than 512 MiB.
+    /// More than is read again.
     #[error("snapshot larger than {MAX_BYTES} bytes")]
     TooLarge,
 }
 
-/// The largest snapshot that is read: 20,000 patterns with full histograms stay far below.
+/// The largest snapshot that is written or read. A window of [`Limits::MOST_BYTES`](super::Limits::MOST_BYTES) stays below: numbers and
+/// histograms take up less as text than in memory, and names are a small part.
 const MAX_BYTES: u64 = 512 << 20;
+
+/// What is made of it in memory, at most: a few characters may stand for a histogram of 50 KiB.
+const MAX_MEMORY: u64 = 512 << 20;
+
+/// A longer schema is not written: 20,000 tables take less.
+const MAX_SCHEMA: usize = 32 << 20;
 
 impl Snapshot {
     /// A snapshot of `window`.
     pub fn new(window: Window, cluster: Cluster, schema: String, key_id: String) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
+        let schema = if schema.len() > MAX_SCHEMA {
+            String::new()
+        } else {
+            schema
+        };
         Self {
             format: FORMAT.to_owned(),
             version,
@@ -81,9 +93,22 @@ impl Snapshot {
     /// Writes the snapshot as JSON.
     ///
     /// # Errors
-    /// Whatever `to` fails with.
+    /// Whatever `to` fails with, and a snapshot that is too large to be read.
     pub fn write(&self, to: &mut dyn Write) -> Result<(), SnapshotError> {
-        Ok(serde_json::to_writer(to, self)?)
+        self.write_up_to(MAX_BYTES, to)
+    }
+
+    fn write_up_to(&self, most: u64, to: &mut dyn Write) -> Result<(), SnapshotError> {
+        let mut bounded = Bounded {
+            to,
+            left: most,
+            is_over: false,
+        };
+        let written = serde_json::to_writer(&mut bounded, self);
+        match bounded.is_over {
+            true => Err(SnapshotError::TooLarge),
+            false => Ok(written?),
+        }
     }
 
     /// Reads a snapshot, as JSON or as JSON compressed with gzip: its first bytes tell which.
@@ -100,7 +125,7 @@ impl Snapshot {
         if head.format != FORMAT {
             return Err(SnapshotError::UnknownFormat(head.format));
         }
-        Ok(serde_json::from_slice(&text)?)
+        Ok(meter::within(MAX_MEMORY, || serde_json::from_slice(&text))?)
     }
 }
 
@@ -126,12 +151,106 @@ fn text(from: impl Read, limit: u64) -> Result<Vec<u8>, SnapshotError> {
 /// The first bytes of everything that gzip has written (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
+/// Takes a number of bytes and no more.
+struct Bounded<'a> {
+    to: &'a mut dyn Write,
+    left: u64,
+    is_over: bool,
+}
+
+impl Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+            self.is_over = true;
+            return Err(io::Error::other("too large"));
+        };
+        self.left = left;
+        self.to.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::collections::BTreeSet;
+
     use flate2::{Compression, write::GzEncoder};
+    use jiff::Timestamp;
 
     use super::*;
+    use crate::window::{Limits, PatternId};
+
+    fn snapshot(window: Window) -> Snapshot {
+        Snapshot::new(window, Cluster::default(), String::new(), String::new())
+    }
+
+    /// As full of everything as it can be: the most bytes, names that JSON makes six times as long, histograms with a count everywhere.
+    #[test]
+    fn a_full_window_is_written_and_read_again() {
+        let limits = Limits::of_bytes(Limits::LEAST_BYTES);
+        let mut window = Window::new(Timestamp::UNIX_EPOCH, "test").with_limits(limits);
+        for id in 10..500 {
+            let mut head = super::super::overflow();
+            head.cql = "\u{1}".repeat(8 << 10);
+            let pattern = window.pattern_mut(PatternId(id), || (head, BTreeSet::new()));
+            pattern.count += 1;
+            for shift in 0..40 {
+                (0..16_u64).for_each(|step| pattern.latency_us.record((16 + step) << shift));
+            }
+            pattern.count_client(&"\u{1}".repeat(160), 1);
+        }
+        window.make_room();
+        let snapshot = snapshot(window);
+        let mut text = Vec::new();
+        snapshot.write(&mut text).unwrap();
+        let largest = (text.len() as u64).saturating_mul((Limits::MOST_BYTES / Limits::LEAST_BYTES) as u64);
+        assert!(largest <= MAX_BYTES, "{} bytes of {}", text.len(), limits.bytes);
+        assert_eq!(Snapshot::read(&text[..]).unwrap(), snapshot);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_not_written() {
+        let snapshot = snapshot(Window::new(Timestamp::UNIX_EPOCH, "test"));
+        let mut text = Vec::new();
+        let written = snapshot.write_up_to(100, &mut text);
+        assert!(matches!(written, Err(SnapshotError::TooLarge)), "{written:?}");
+        assert!(text.len() <= 100);
+    }
+
+    /// A histogram of 40 KiB is some dozen characters long where it is nearly empty.
+    #[test]
+    fn a_small_file_does_not_unpack_to_gigabytes() {
+        let mut window = Window::new(Timestamp::UNIX_EPOCH, "test");
+        let head = || (super::super::overflow(), BTreeSet::new());
+        let pattern = window.pattern_mut(PatternId(10), head);
+        for value in (0..17).chain([u64::MAX]) {
+            pattern.latency_us.record(value);
+            pattern.rows.record(value);
+            pattern.unpaged_rows.record(value);
+            pattern.request_bytes.record(value);
+            pattern.response_bytes.record(value);
+            pattern.partitions.record(value);
+        }
+        let mut text = serde_json::to_value(snapshot(window)).unwrap();
+        let patterns = text["window"]["patterns"].as_object_mut().unwrap();
+        let pattern = patterns.values().next().unwrap().clone();
+        for id in 0..3_000 {
+            patterns.insert(format!("{id:x}"), pattern.clone());
+        }
+        let text = text.to_string();
+        assert!(text.len() < 16 << 20, "{}", text.len());
+        let read = Snapshot::read(text.as_bytes());
+        assert!(
+            matches!(read, Err(SnapshotError::Malformed(_))),
+            "{:?}",
+            read.err()
+        );
+    }
 
     fn compressed(text: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());

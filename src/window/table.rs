@@ -42,6 +42,9 @@ impl TryFrom<String> for TableName {
 /// Counters and sketches of one table; a batch counts once for each table that it writes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct TableTraffic {
+    /// Whether it is in the schema that was known.
+    #[serde(default)]
+    pub known: bool,
     /// Reads (pages count each).
     pub reads: u64,
     /// Writes: statements, those inside batches included.
@@ -89,8 +92,21 @@ impl NodeReads {
 }
 
 impl TableTraffic {
+    /// Bytes that it takes up, its name left out.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<(TableName, Self)>() * 3 / 2
+            + self.partitions_per_read.bytes()
+            + self.tombstones.scanned.bytes()
+            + self.tombstones.live_rows.bytes()
+            + self.top_partitions.bytes()
+            + self.distinct_partitions.bytes()
+            + self.inserted.rows.bytes()
+            + self.inserted.contents.bytes()
+    }
+
     /// Adds the traffic of `other`.
     pub fn merge(&mut self, other: &Self) {
+        self.known |= other.known;
         self.reads += other.reads;
         self.writes += other.writes;
         self.partitions_per_read.merge(&other.partitions_per_read);

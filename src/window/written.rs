@@ -93,6 +93,11 @@ pub struct IndexedColumn {
 }
 
 impl IndexedColumn {
+    /// How often it was written or read.
+    pub fn uses(&self) -> u64 {
+        self.inserts + self.updates + self.reads + self.reads_in_partition
+    }
+
     pub(super) fn merge(&mut self, other: &Self) {
         self.inserts += other.inserts;
         self.updates += other.updates;

@@ -21,6 +21,7 @@ mod support;
 mod wire;
 
 mod auditor;
+mod blinding;
 mod bystander;
 mod control;
 mod disk;

@@ -156,7 +156,7 @@ impl Summary<'_> {
 
     fn print_findings(&self, out: &mut Out) -> io::Result<()> {
         if self.report.findings.is_empty() {
-            return writeln!(out, "No findings.\n");
+            return writeln!(out, "{}\n", self.report.summary.headline);
         }
         let heading = out.heading("Findings, the most expensive first");
         writeln!(out, "{heading}")?;

@@ -81,7 +81,8 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
         args.observer.snapshot_folder(),
         key,
         judging,
-    )?;
+    )?
+    .with_limits(args.observer.limits());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -50,7 +50,8 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
         observer.snapshot_folder(),
         key,
         settings.judging().clone(),
-    )?;
+    )?
+    .with_limits(observer.limits());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

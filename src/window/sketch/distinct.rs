@@ -7,6 +7,8 @@ use datasketches::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::meter;
+
 /// A count of distinct 64-bit hashes (HyperLogLog with 2,048 registers).
 ///
 /// Practically exact up to about 200 distinct hashes; beyond that the standard error is 2.3 %. At most 2 KiB.
@@ -28,13 +30,27 @@ impl Default for Distinct {
 impl Distinct {
     /// Counts `hash` if it has not been seen before.
     pub fn insert(&mut self, hash: u64) {
+        if self.0.is_empty() {
+            meter::grow(Self::MOST_BYTES);
+        }
         self.0.update(hash);
     }
+
+    /// Bytes on the heap, at most.
+    pub(in crate::window) fn bytes(&self) -> usize {
+        if self.0.is_empty() { 0 } else { Self::MOST_BYTES }
+    }
+
+    /// The registers and what the library keeps beside them.
+    const MOST_BYTES: usize = (1 << LG_REGISTERS) + 256;
 
     /// Adds everything that `other` has seen.
     pub fn merge(&mut self, other: &Self) {
         if other.0.is_empty() {
             return;
+        }
+        if self.0.is_empty() {
+            meter::grow(Self::MOST_BYTES);
         }
         let mut union = HllUnion::new(LG_REGISTERS).expect(SIZE_IS_VALID);
         union.update(&self.0);
@@ -95,6 +111,7 @@ impl<'de> Deserialize<'de> for Distinct {
         if sketch.lg_config_k() != LG_REGISTERS {
             return Err(D::Error::custom("a sketch of another size"));
         }
+        meter::charge(Self::MOST_BYTES)?;
         Ok(Self(sketch))
     }
 }

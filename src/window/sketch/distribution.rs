@@ -7,6 +7,8 @@ use hdrhistogram::{
 };
 use serde::{Deserialize, Serialize};
 
+use super::meter;
+
 /// A distribution of whole numbers (microseconds, rows, bytes, partitions, tombstones).
 ///
 /// `count`, `min`, `max` and the sum are always exact. Quantiles are exact up to 16 different
@@ -73,6 +75,9 @@ impl Distribution {
         }
         match &mut self.values {
             Values::Few(few) => {
+                if few.len() == few.capacity() {
+                    meter::grow(few.capacity().max(4) * size_of::<(u64, u64)>());
+                }
                 let at = few.partition_point(|step| step.0 < value);
                 few.insert(at, (value, times));
                 if few.len() > EXACT_VALUES {
@@ -90,11 +95,20 @@ impl Distribution {
             Values::Many(many) => match &mut self.values {
                 Values::Few(few) => {
                     let mut merged = many.clone();
+                    meter::grow(merged.bytes());
                     few.iter().for_each(|&(value, times)| merged.record(value, times));
                     self.values = Values::Many(merged);
                 }
                 Values::Many(mine) => mine.merge(many),
             },
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(in crate::window) fn bytes(&self) -> usize {
+        match &self.values {
+            Values::Few(few) => few.capacity() * size_of::<(u64, u64)>(),
+            Values::Many(many) => many.bytes(),
         }
     }
 
@@ -213,28 +227,42 @@ impl Many {
             max: 0,
             sum: 0,
         };
+        meter::grow(many.bytes());
         few.iter().for_each(|&(value, times)| many.record(value, times));
         many
     }
 
     fn record(&mut self, value: u64, times: u64) {
+        let before = self.histogram.distinct_values();
         self.histogram
             .record_n(value.min(CEILING), times)
             .expect("the histogram resizes up to the ceiling");
+        if self.histogram.distinct_values() != before {
+            meter::grow((self.histogram.distinct_values() - before) * size_of::<u64>());
+        }
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         self.sum += u128::from(value) * u128::from(times);
     }
 
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.histogram.distinct_values() * size_of::<u64>()
+    }
+
     fn merge(&mut self, other: &Self) {
+        let before = self.bytes();
         self.histogram
             .add(&other.histogram)
             .expect("both histograms resize up to the same ceiling");
+        meter::grow(self.bytes() - before);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
         self.sum += other.sum;
     }
 }
+
+/// Where a stored histogram (HdrHistogram V2) has its number of significant digits.
+const DIGITS: std::ops::Range<usize> = 12..16;
 
 /// The form in snapshots: `few` pairs, or `hdr` (HdrHistogram V2, base64) with the exact bounds.
 #[derive(Serialize, Deserialize)]
@@ -278,9 +306,16 @@ impl<'de> Deserialize<'de> for Distribution {
             None if !stored.few.is_sorted_by(|a, b| a.0 < b.0) => {
                 return Err(D::Error::custom("values out of order"));
             }
-            None => Values::Few(stored.few),
+            None => {
+                meter::charge(stored.few.capacity() * size_of::<(u64, u64)>())?;
+                Values::Few(stored.few)
+            }
             Some((min, max, text)) => {
                 let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+                // Looked at before anything is made of it: with five digits it would take megabytes.
+                if bytes.get(DIGITS) != Some(&[0, 0, 0, 2]) {
+                    return Err(D::Error::custom("not a histogram of this program"));
+                }
                 let mut histogram: Histogram<u64> = Deserializer::new()
                     .deserialize(&mut bytes.as_slice())
                     .map_err(D::Error::custom)?;
@@ -288,12 +323,14 @@ impl<'de> Deserialize<'de> for Distribution {
                     return Err(D::Error::custom("not a histogram of this program"));
                 }
                 histogram.auto(true);
-                Values::Many(Box::new(Many {
+                let many = Many {
                     histogram,
                     min,
                     max,
                     sum,
-                }))
+                };
+                meter::charge(many.bytes())?;
+                Values::Many(Box::new(many))
             }
         };
         Ok(Self { values })

@@ -3,6 +3,8 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::meter;
+
 /// The heaviest keys of a stream (Misra and Gries 1982, with the batched purge of Anderson et al. 2017).
 ///
 /// After `n` occurrences every key that came more often than `n / 256` times is here, and its count is known up to that
@@ -13,6 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heavy {
     /// The keys are hashes already.
+    #[serde(deserialize_with = "entries")]
     entries: FxHashMap<u64, HeavyEntry>,
     /// All occurrences, of keys that are here and of those that are not.
     total: u64,
@@ -69,11 +72,35 @@ impl Heavy {
         if self.entries.len() >= CAPACITY && !self.entries.contains_key(&key) {
             self.purge(KEPT);
         }
+        if self.entries.len() == self.entries.capacity() {
+            self.reserve(1);
+        }
         let error = self.absent_at_most;
         self.entries.entry(key).or_insert(HeavyEntry {
             error,
             ..HeavyEntry::default()
         })
+    }
+
+    #[cold]
+    fn reserve(&mut self, more: usize) {
+        let before = self.bytes();
+        self.entries.reserve(more);
+        meter::grow(self.bytes() - before);
+    }
+
+    /// Bytes on the heap.
+    pub(in crate::window) fn bytes(&self) -> usize {
+        // The table has an eighth more places than it fills, and a byte beside each.
+        self.entries.capacity() / 7 * 8 * (size_of::<(u64, HeavyEntry)>() + 1)
+    }
+
+    /// Keeps only the heavier keys, as many as after a purge, and gives the memory of the others back.
+    pub(in crate::window) fn shrink(&mut self) {
+        if self.entries.len() > KEPT {
+            self.purge(KEPT);
+        }
+        self.entries.shrink_to_fit();
     }
 
     /// Keeps the `kept` heavier keys, which are at least [`KEPT`].
@@ -101,7 +128,11 @@ impl Heavy {
             error: self.absent_at_most,
             ..HeavyEntry::default()
         };
+        self.reserve(other.entries.len().saturating_sub(self.entries.len()));
         for (&key, theirs) in &other.entries {
+            if self.entries.len() == self.entries.capacity() {
+                self.reserve(1);
+            }
             let mine = self.entries.entry(key).or_insert(absent);
             mine.reads += theirs.reads;
             mine.writes += theirs.writes;
@@ -130,6 +161,17 @@ impl Heavy {
         entries.truncate(n);
         entries
     }
+}
+
+/// What is stored, if it is no more than merging keeps.
+fn entries<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<FxHashMap<u64, HeavyEntry>, D::Error> {
+    let entries: FxHashMap<u64, HeavyEntry> = meter::map(deserializer)?;
+    if entries.len() > MERGED_CAPACITY {
+        return Err(serde::de::Error::custom("more partitions than are kept"));
+    }
+    Ok(entries)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 mod distinct;
 mod distribution;
 mod heavy;
+pub(super) mod meter;
 
 pub use distinct::Distinct;
 pub use distribution::Distribution;
