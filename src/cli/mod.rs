@@ -1,6 +1,7 @@
 //! The commands: what was typed, what it means, and who does it.
 //!
-//! Exit codes: 0 done, 1 findings at or above `--fail-on`, 2 usage or input error.
+//! Exit codes: 0 done, 1 findings at or above `--fail-on`, 2 usage or input error, 3 told to end and not everything could be written in
+//! time, 130 told twice and stuck.
 
 mod config;
 mod demo;

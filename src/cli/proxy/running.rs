@@ -38,6 +38,7 @@ use crate::{
     cli::{
         limits::Descriptors,
         log::Log,
+        output::Outputs,
         settings::{Settings, Sources},
         signals::{self, Asked, End, Patience, UNFINISHED},
         tls::Tls,
@@ -126,31 +127,15 @@ impl Running {
             outputs,
         } = prepared;
         // Before anybody can connect: whoever sees the proxy listen may also stop it.
-        let (tell, signals) = mpsc::channel(MOST_SIGNALS);
-        // Of many of a kind one is enough, and a deadline needs nobody here.
-        let end = signals::listen(patience(&args), move |asked| {
-            let _ = tell.try_send(asked);
-        })?;
+        let (signals, end) = take_signals(&args)?;
         control::check(&args, &tls).await?;
         let mut listeners = Listeners::open(&args, &mode, inherited)?;
         let listening = listening(&mode, &listeners)?;
         let name = args.observer.name.clone().unwrap_or_else(|| listening.clone());
         let queue = Arc::new(Queue::new(1, Limits::of(live.memory())));
-        let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
-        let key = outputs.hash_key();
-        let audit = Audit::start_with(
-            Arc::clone(&queue),
-            &live,
-            key,
-            &name,
-            clock.time(),
-            &args.observer.audit_options(),
-        )
-        .context("no auditor")?;
-        let audit = Arc::new(audit);
+        let (audit, writer) = begin_audit(&args, &queue, &live, outputs, &name)?;
         let control = Control::begin(&args, &tls, &live);
         let asking = Asking::begin(&args, &tls, &live, &audit);
-        let writer = Writer::start(outputs, &audit, &live, &name, clock)?;
 
         let workers = Workers::for_each_processor().context("no threads for connections")?;
         // One more waits for everything else.
@@ -175,16 +160,9 @@ impl Running {
             None => State::Accepting,
         };
         let pulse = Pulse::new("control");
-        let mut vital = serving.runners();
-        vital.push(Runner::new("runtime", Handle::current()));
-        let watched = Watched {
-            vital: vec![pulse.clone()],
-            others: audit.pulses().chain([writer.pulse()]).cloned().collect(),
-            runners: vital,
-        };
-        let watch = watchdog::start(watched, supervisor::Watchdog::of_environment())?;
+        let watched = watched(&pulse, &serving, &audit, &writer);
         let health = Arc::new(Health {
-            watch,
+            watch: watchdog::start(watched, supervisor::Watchdog::of_environment())?,
             postponed: Arc::clone(writer.postponed()),
             state: ArcSwap::from_pointee((state, Timestamp::now())),
             settings: ArcSwap::from_pointee(settings.clone()),
@@ -363,6 +341,44 @@ impl Running {
         }
         self.serving.drain(self.args.grace);
         self.stop = Stop::Draining;
+    }
+}
+
+/// Signals as they come, and the end that they may ask for.
+fn take_signals(args: &Args) -> anyhow::Result<(mpsc::Receiver<Asked>, End)> {
+    let (tell, signals) = mpsc::channel(MOST_SIGNALS);
+    let end = signals::listen(patience(args), move |asked| {
+        // Of many of a kind one is enough, and a deadline needs nobody here.
+        let _ = tell.try_send(asked);
+    })?;
+    Ok((signals, end))
+}
+
+/// Begins to audit what comes into `queue`, and to write what comes of it, as a source called `name`.
+fn begin_audit(
+    args: &Args,
+    queue: &Arc<Queue>,
+    live: &Arc<Live>,
+    outputs: Outputs,
+    name: &str,
+) -> anyhow::Result<(Arc<Audit>, Writer)> {
+    let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
+    let (key, now) = (outputs.hash_key(), clock.time());
+    let options = args.observer.audit_options();
+    let audit = Audit::start_with(Arc::clone(queue), live, key, name, now, &options);
+    let audit = Arc::new(audit.context("no auditor")?);
+    let writer = Writer::start(outputs, &audit, live, name, clock)?;
+    Ok((audit, writer))
+}
+
+/// The threads of this process, for the watchdog; `control` is that of the loop here.
+fn watched(control: &Pulse, serving: &Serving, audit: &Audit, writer: &Writer) -> Watched {
+    let mut runners = serving.runners();
+    runners.push(Runner::new("runtime", Handle::current()));
+    Watched {
+        vital: vec![control.clone()],
+        others: audit.pulses().chain([writer.pulse()]).cloned().collect(),
+        runners,
     }
 }
 

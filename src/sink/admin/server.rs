@@ -1,6 +1,13 @@
 //! The connections below the routes: HTTP/1.1, few at a time, none for long.
 
-use std::{io, sync::Arc, time::Duration};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::{
     Extension, Router,
@@ -17,7 +24,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, UnixListener},
     task::AbortHandle,
-    time::{Instant, interval, sleep, timeout},
+    time::{interval, sleep, timeout},
 };
 
 use super::{
@@ -49,28 +56,45 @@ pub async fn serve(listener: Listener, admin: Admin) {
                 tracing::warn!(%error, "the admin listener could not accept");
                 sleep(ACCEPT_PAUSE).await;
             },
-            _ = sweep.tick() => connections.close_idle(Instant::now()),
+            _ = sweep.tick() => connections.close_idle(),
         }
     }
 }
 
 /// Those that are open.
 #[derive(Default)]
-struct Connections(Vec<Open>);
+struct Connections {
+    open: Vec<Open>,
+    /// Counts what connections do, so that it can be told what was done first.
+    turns: Arc<AtomicU64>,
+}
 
 struct Open {
     task: AbortHandle,
     activity: Arc<Activity>,
+    /// The turn since which it asked nothing when it was last looked at, and how often that was the same.
+    seen: (Option<u64>, u32),
 }
 
-impl Open {
-    fn idle_since(&self) -> Option<Instant> {
-        *self.activity.0.lock()
+/// The turn since which a connection asks nothing; none while it waits for an answer.
+struct Activity {
+    idle_since: Mutex<Option<u64>>,
+    turns: Arc<AtomicU64>,
+}
+
+impl Activity {
+    fn idle_since(&self) -> Option<u64> {
+        *self.idle_since.lock()
+    }
+
+    fn is_idle(&self) {
+        *self.idle_since.lock() = Some(self.turns.fetch_add(1, Ordering::Relaxed));
+    }
+
+    fn is_busy(&self) {
+        *self.idle_since.lock() = None;
     }
 }
-
-/// Since when a connection asks nothing; none while it waits for an answer.
-struct Activity(Mutex<Option<Instant>>);
 
 impl Connections {
     /// Accepts the next one. Nothing is lost if the future is dropped.
@@ -96,7 +120,11 @@ impl Connections {
         if !self.make_room() {
             return;
         }
-        let activity = Arc::new(Activity(Mutex::new(Some(Instant::now()))));
+        let activity = Arc::new(Activity {
+            idle_since: Mutex::default(),
+            turns: Arc::clone(&self.turns),
+        });
+        activity.is_idle();
         let own = Arc::clone(&activity);
         let routes = routes
             .clone()
@@ -105,42 +133,50 @@ impl Connections {
             }))
             .layer(Extension(peer));
         let task = tokio::spawn(connection(socket, peer, routes)).abort_handle();
-        self.0.push(Open { task, activity });
+        self.open.push(Open {
+            task,
+            activity,
+            seen: (None, 0),
+        });
     }
 
     /// Closes the connection that asks nothing for the longest time, if there are too many; false where all wait for answers.
     fn make_room(&mut self) -> bool {
-        self.0.retain(|open| !open.task.is_finished());
-        if self.0.len() < MOST_CONNECTIONS {
+        self.open.retain(|open| !open.task.is_finished());
+        if self.open.len() < MOST_CONNECTIONS {
             return true;
         }
-        let idle = self.0.iter().enumerate();
-        let idle = idle.filter_map(|(index, open)| Some((open.idle_since()?, index)));
+        let idle = self.open.iter().enumerate();
+        let idle = idle.filter_map(|(index, open)| Some((open.activity.idle_since()?, index)));
         let Some((_, index)) = idle.min() else {
             return false;
         };
-        self.0.swap_remove(index).task.abort();
+        self.open.swap_remove(index).task.abort();
         true
     }
 
-    fn close_idle(&mut self, now: Instant) {
-        self.0.retain(|open| {
-            let is_idle = open
-                .idle_since()
-                .is_some_and(|since| now.duration_since(since) >= IDLE);
-            if is_idle {
+    /// Closes connections that were idle the last few times, too.
+    fn close_idle(&mut self) {
+        self.open.retain_mut(|open| {
+            let idle_since = open.activity.idle_since();
+            let looks = match open.seen {
+                (since @ Some(_), looks) if since == idle_since => looks + 1,
+                _ => 0,
+            };
+            open.seen = (idle_since, looks);
+            if looks >= MOST_LOOKS {
                 open.task.abort();
             }
-            !is_idle && !open.task.is_finished()
+            looks < MOST_LOOKS && !open.task.is_finished()
         });
     }
 }
 
 /// Notes that a request is being answered.
 async fn answer(activity: Arc<Activity>, request: Request, next: Next) -> axum::response::Response {
-    *activity.0.lock() = None;
+    activity.is_busy();
     let response = next.run(request).await;
-    *activity.0.lock() = Some(Instant::now());
+    activity.is_idle();
     response
 }
 
@@ -165,5 +201,7 @@ const LARGEST_HEAD: usize = 16 << 10;
 /// Without a whole request.
 const IDLE: Duration = Duration::from_secs(5);
 const SWEEP: Duration = Duration::from_secs(1);
+/// Looks at a connection that is idle, of which the first finds that it has become so.
+const MOST_LOOKS: u32 = 5;
 const LONGEST: Duration = Duration::from_secs(60);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

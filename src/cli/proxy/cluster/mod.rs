@@ -15,12 +15,12 @@ use anyhow::bail;
 use cqlens_proto::types::Uuid;
 use jiff::Timestamp;
 
-use self::numbers::Numbers;
 pub(super) use self::{
     names::{ListenFor, Mapped},
     plan::{Planned, Problem},
     rule::{Listen, overlap},
 };
+use self::{numbers::Numbers, state::StateFile};
 use crate::{catalog::Cluster, proxy::topology::Addresses};
 
 /// Where nodes listen, as settings have it.
@@ -127,7 +127,7 @@ pub(super) struct Nodes {
     /// What connections know.
     pub(super) addresses: Addresses,
     numbers: Numbers,
-    state_file: Option<PathBuf>,
+    state_file: Option<StateFile>,
     /// The name of the cluster that was seen first.
     cluster: Option<String>,
     /// The nodes that have a listener.
@@ -147,7 +147,7 @@ impl Nodes {
             rules,
             addresses,
             numbers: Numbers::default(),
-            state_file,
+            state_file: state_file.map(StateFile::new),
             cluster: None,
             served: HashSet::new(),
         }
@@ -173,9 +173,10 @@ impl Nodes {
                 .map(|node| (node.host_id, node.native))
                 .collect();
             self.numbers.assign(&numbered, rule.capacity(), now);
-            if let Some(path) = &self.state_file {
-                let assign = |numbers: &mut Numbers| numbers.assign(&numbered, rule.capacity(), now);
-                match state::update(path, assign) {
+            if let Some(file) = &mut self.state_file {
+                let capacity = rule.capacity();
+                let assign = move |numbers: &mut Numbers| numbers.assign(&numbered, capacity, now);
+                match file.update(assign) {
                     Ok(numbers) => self.numbers = numbers,
                     Err(error) => problems.push(Problem::of_settings(format!(
                         "{error:#}: after a restart, nodes may get other listen addresses"

@@ -4,6 +4,9 @@ use std::{
     fs::File,
     io,
     path::{Path, PathBuf},
+    sync::mpsc,
+    thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
@@ -16,11 +19,52 @@ use crate::{
 
 const HEAD: &str = "# Which node has which number in the listen addresses of cqlens. Who removes a node here frees its number.\n\n";
 
-/// Changes the numbers in the file at `path`, which need not exist, and returns them. Processes that share it wait for each other.
-///
-/// # Errors
-/// A file that cannot be read, written or understood.
-pub(super) fn update(path: &Path, change: impl FnOnce(&mut Numbers)) -> anyhow::Result<Numbers> {
+/// The file, on a disk that may not answer.
+#[derive(Debug)]
+pub(super) struct StateFile {
+    path: PathBuf,
+    /// Still waits for the disk.
+    stuck: Option<JoinHandle<()>>,
+}
+
+/// How long the disk is waited for, by a loop that has others to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+impl StateFile {
+    pub(super) fn new(path: PathBuf) -> Self {
+        Self { path, stuck: None }
+    }
+
+    /// Changes the numbers in the file, which need not exist, and returns them. Processes that share it wait for each other.
+    ///
+    /// # Errors
+    /// A file that cannot be read, written or understood, or not in time.
+    pub(super) fn update(
+        &mut self,
+        change: impl FnOnce(&mut Numbers) + Send + 'static,
+    ) -> anyhow::Result<Numbers> {
+        let hangs = format!(
+            "the state file {} (state-file) is on a disk that does not answer",
+            self.path.display()
+        );
+        if self.stuck.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            bail!(hangs);
+        }
+        let (done, is_done) = mpsc::sync_channel(1);
+        let path = self.path.clone();
+        let thread = thread::Builder::new()
+            .name("state-file".to_owned())
+            // Whoever waited may have given up.
+            .spawn(move || drop(done.send(update(&path, change))))
+            .context("no thread for the state file")?;
+        is_done.recv_timeout(PATIENCE).unwrap_or_else(|_timeout| {
+            self.stuck = Some(thread);
+            bail!(hangs)
+        })
+    }
+}
+
+fn update(path: &Path, change: impl FnOnce(&mut Numbers)) -> anyhow::Result<Numbers> {
     let context = || format!("the state file {} (state-file)", path.display());
     // Until it is dropped.
     let _lock = lock(path).with_context(context)?;
@@ -82,8 +126,8 @@ mod tests {
             .iter()
             .map(|id| (Uuid([*id; 16]), SocketAddr::from(([10, 0, 0, *id], 9042))))
             .collect();
-        let numbers = update(path, |numbers| numbers.assign(&present, 9, Timestamp::UNIX_EPOCH));
-        let numbers = numbers.unwrap();
+        let change = move |numbers: &mut Numbers| numbers.assign(&present, 9, Timestamp::UNIX_EPOCH);
+        let numbers = StateFile::new(path.to_owned()).update(change).unwrap();
         ids.iter().map(|id| numbers.number(Uuid([*id; 16]))).collect()
     }
 
@@ -107,7 +151,7 @@ mod tests {
             text.starts_with("# ") && text.contains("gone_since = \"1970-01-01T00:00:00Z\""),
             "{text}"
         );
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             for id in 10..14 {
                 let path = &path;
                 scope.spawn(move || assign(path, &[4, 6, id]));
@@ -115,6 +159,28 @@ mod tests {
         });
         assert!(read(&path).unwrap().is_consistent());
         assert_eq!(assign(&path, &[4, 6]), [Some(3), Some(2)]);
+    }
+
+    #[test]
+    fn a_disk_that_does_not_answer_is_waited_for_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nodes.toml");
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+        let mut file = StateFile::new(path.clone());
+        let began = std::time::Instant::now();
+        for _ in 0..5 {
+            let error = format!("{:#}", file.update(|_| ()).unwrap_err());
+            assert!(error.contains("nodes.toml (state-file)"), "{error}");
+        }
+        assert!(began.elapsed() < 2 * PATIENCE, "{:?}", began.elapsed());
+        // What the disk has to say comes at last.
+        fs::write(&path, "").unwrap();
+        fs::remove_file(&path).unwrap();
+        while file.stuck.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            thread::yield_now();
+        }
+        assert!(file.update(|_| ()).is_ok());
     }
 
     #[test]
