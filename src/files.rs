@@ -4,7 +4,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read},
+    io::{self, BufRead, Read},
     os::unix::fs::{FileTypeExt, MetadataExt},
     path::Path,
 };
@@ -30,8 +30,26 @@ impl Limit {
     /// `--baseline`: a report in its JSON form.
     pub(crate) const BASELINE: Self = Self::new("a baseline", 256 << 20);
 
+    /// What `cqlens explain` reads as a whole.
+    pub(crate) const STATEMENTS: Self = Self::new("statements", 64 << 20);
+
+    /// A line of `cqlens explain --json`.
+    pub(crate) const RECORD: Self = Self::new("a record", 64 << 20);
+
     const fn new(kind: &'static str, bytes: u64) -> Self {
         Self { kind, bytes }
+    }
+
+    /// Appends the next line to `line`; false at the end of the input.
+    ///
+    /// # Errors
+    /// An input that cannot be read, a line that is larger than this.
+    pub(crate) fn read_line(self, input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+        let read = input.take(self.bytes + 1).read_until(b'\n', line)?;
+        if read as u64 > self.bytes {
+            return Err(self.exceeded());
+        }
+        Ok(read > 0)
     }
 
     fn exceeded(self) -> io::Error {
@@ -52,8 +70,12 @@ impl Limit {
 /// # Errors
 /// A file that cannot be opened or read, or that is larger than `limit`.
 pub(crate) fn read(path: &Path, limit: Limit) -> io::Result<Vec<u8>> {
+    read_from(open(path)?, limit)
+}
+
+fn read_from(input: impl Read, limit: Limit) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let read = open(path)?.take(limit.bytes + 1).read_to_end(&mut bytes)?;
+    let read = input.take(limit.bytes + 1).read_to_end(&mut bytes)?;
     if read as u64 > limit.bytes {
         return Err(limit.exceeded());
     }
@@ -65,7 +87,15 @@ pub(crate) fn read(path: &Path, limit: Limit) -> io::Result<Vec<u8>> {
 /// # Errors
 /// As [`read`], and bytes that are not UTF-8.
 pub(crate) fn read_text(path: &Path, limit: Limit) -> io::Result<String> {
-    String::from_utf8(read(path, limit)?)
+    text_from(open(path)?, limit)
+}
+
+/// The text of what is open already, such as standard input.
+///
+/// # Errors
+/// As [`read_text`].
+pub(crate) fn text_from(input: impl Read, limit: Limit) -> io::Result<String> {
+    String::from_utf8(read_from(input, limit)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 

@@ -361,6 +361,20 @@ fn what_cassandra_would_refuse_is_exit_code_two_without_any_limit() {
     assert!(ended.out.contains("error[prepare]"), "{}", ended.out);
 }
 
+/// The attack: an input without an end.
+#[test]
+fn statements_that_never_end_are_refused_at_a_limit() {
+    let folder = Folder::new();
+    for (arguments, limit) in [
+        (&["/dev/zero"][..], "64 MiB, the limit for statements"),
+        (&["--json", "/dev/zero"], "64 MiB, the limit for a record"),
+    ] {
+        let ended = folder.explain(arguments, b"");
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.err.contains(limit), "{}", ended.err);
+    }
+}
+
 #[test]
 fn a_file_that_cannot_be_read_is_told_and_the_next_one_is_read() {
     let folder = Folder::new()

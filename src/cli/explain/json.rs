@@ -1,6 +1,6 @@
 //! `--json`: one record a line in, one answer a line out.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 
 use cqlens_proto::cql::ast::BatchKind;
 use cqlens_proto::message::{Value, ValuesBuf};
@@ -10,6 +10,7 @@ use super::answer::{Answer, Context, Error};
 use super::lint::{self, Judge, Outcome};
 use crate::audit::Keys;
 use crate::catalog::Schema;
+use crate::files::Limit;
 
 /// A statement, or a batch of them.
 #[derive(Debug, Deserialize)]
@@ -71,7 +72,7 @@ pub(super) fn explain(
     let mut keys = Keys::new();
     let mut line = Vec::new();
     let mut outcome = Outcome::default();
-    while input.read_until(b'\n', &mut line)? > 0 {
+    while Limit::RECORD.read_line(&mut input, &mut line)? {
         if !line.trim_ascii().is_empty() {
             let (id, answer) = answer(&line, context, &mut keys);
             outcome.add(Outcome {

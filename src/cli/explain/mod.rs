@@ -22,6 +22,7 @@ use self::draw::Source;
 use self::lint::{Judge, Outcome};
 use super::{log, output::today, schema_file};
 use crate::catalog::Schema;
+use crate::files::{self, Limit};
 use crate::rules::{Judging, Severity};
 use crate::text::Lines;
 
@@ -140,12 +141,8 @@ fn open(path: Option<&Path>) -> anyhow::Result<io::BufReader<Box<dyn Read>>> {
     Ok(io::BufReader::new(input))
 }
 
-fn text(path: Option<&Path>, mut input: impl Read) -> anyhow::Result<String> {
-    let mut text = String::new();
-    input
-        .read_to_string(&mut text)
-        .with_context(|| cannot_read(path))?;
-    Ok(text)
+fn text(path: Option<&Path>, input: impl Read) -> anyhow::Result<String> {
+    files::text_from(input, Limit::STATEMENTS).with_context(|| cannot_read(path))
 }
 
 fn cannot_read(path: Option<&Path>) -> String {
