@@ -5,6 +5,7 @@
 //! what they found and `sink` puts it somewhere. `catalog` knows the schema and the prepared statements. `tls` is what
 //! connections are wrapped in where that is asked for, and `timers` what they wait with.
 
+mod throttle;
 mod timers;
 
 pub mod tls;

@@ -23,6 +23,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "tls",
             "timers",
+            "throttle",
             "capture",
             "proto::cutter",
             "proto::envelope",
@@ -33,15 +34,19 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sniff", &["capture", "proto"]),
     ("tls", &["timers"]),
     ("timers", &[]),
+    ("throttle", &["timers"]),
     ("capture", &["proto"]),
-    ("catalog", &["tls", "proto"]),
+    ("catalog", &["tls", "throttle", "proto"]),
     ("audit", &["window", "catalog", "capture", "proto"]),
     ("window", &[]),
     // Rules see windows, never traffic.
     // They read a template again only to write the CQL that would serve it.
     ("rules", &["window", "catalog", "number", "proto::cql"]),
     ("report", &["rules", "window", "catalog", "number"]),
-    ("sink", &["report", "rules", "window", "catalog", "number"]),
+    (
+        "sink",
+        &["throttle", "report", "rules", "window", "catalog", "number"],
+    ),
     // The stand-in server owns partitions by the same tokens as a real one.
     ("node", &["proto", "catalog"]),
     ("number", &[]),

@@ -4,7 +4,10 @@
 //! prepared statements when somebody executes one that is not known. When the node is lost, it goes on with the next one that it may
 //! ask; without any it tries again, forever and ever more patiently, and the audit goes on with what is known.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use cqlens_proto::{
     envelope::Envelope,
@@ -17,6 +20,7 @@ use super::{
     client::{Client, ClientError, ClientOptions},
     read,
 };
+use crate::throttle::Throttle;
 
 /// Follows the node at `address`; never returns. Drop the future to stop.
 pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
@@ -185,6 +189,9 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 /// Events can get lost with a connection; nothing stays wrong for longer than this.
 const REFRESH: Duration = Duration::from_secs(300);
 
+/// A node decides how much of its schema cannot be read, and how often it changes.
+static MISUNDERSTOOD: LazyLock<Throttle> = LazyLock::new(|| Throttle::of_first(8));
+
 async fn read_all(live: &Live, client: &mut Client) -> Result<(), ClientError> {
     read_schema_and_cluster(live, client).await?;
     read_prepared(live, client).await
@@ -196,7 +203,10 @@ async fn read_schema_and_cluster(live: &Live, client: &mut Client) -> Result<(),
     let reading = live.begin_reading();
     let (schema, errors) = read::schema(client).await?;
     for error in &errors {
-        tracing::warn!(%error, "a part of the schema was not understood");
+        let later = |suppressed| tracing::warn!(suppressed, "more parts of the schema were not understood");
+        if MISUNDERSTOOD.is_new(later) {
+            tracing::warn!(%error, "a part of the schema was not understood");
+        }
     }
     live.replace_schema(schema, reading);
     Ok(())

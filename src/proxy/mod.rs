@@ -17,7 +17,6 @@ mod proxy_header;
 mod pump;
 mod refusal;
 mod socket;
-mod throttle;
 pub mod topology;
 mod transparent;
 mod turns;

@@ -13,13 +13,10 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use super::{
-    gate::Full,
-    throttle::{INTERVAL, Throttle},
-    transparent::NoDestination,
-};
+use super::{gate::Full, transparent::NoDestination};
 use crate::{
     capture::{Queue, Refusal},
+    throttle::{INTERVAL, Throttle},
     timers::timeout,
 };
 

@@ -1,6 +1,10 @@
 //! What is asked and what is answered.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use axum::{
     Extension, Json, Router,
@@ -14,6 +18,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{Admin, Order, State};
+use crate::throttle::Throttle;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +83,9 @@ fn busy() -> Response {
 /// Files of certificates may be on slow disks.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// Of what is refused.
+static REFUSED: LazyLock<Throttle> = LazyLock::new(Throttle::default);
+
 /// Refuses what comes from elsewhere, or out of a web page that a browser on this machine shows: browsers say where a page is
 /// from whenever it sends more than a GET, or asks another site.
 async fn from_this_machine(Extension(Peer(peer)): Extension<Peer>, request: Request, next: Next) -> Response {
@@ -85,7 +93,10 @@ async fn from_this_machine(Extension(Peer(peer)): Extension<Peer>, request: Requ
     if is_local && !request.headers().contains_key(header::ORIGIN) {
         return next.run(request).await;
     }
-    tracing::warn!(%peer, path = request.uri().path(), "refused on the admin listener");
+    let later = |suppressed| tracing::warn!(suppressed, "more requests were refused on the admin listener");
+    if REFUSED.is_new(later) {
+        tracing::warn!(%peer, path = request.uri().path(), "refused on the admin listener");
+    }
     (
         StatusCode::FORBIDDEN,
         "only from the machine that cqlens runs on, and from no web page\n",
