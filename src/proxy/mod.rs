@@ -11,19 +11,25 @@ mod drain;
 mod gate;
 mod idle;
 mod keepalive;
+mod login;
+mod networks;
+mod notices;
 mod path;
 mod policy;
 mod proxy_header;
 mod pump;
+mod rate;
 mod refusal;
 mod socket;
 pub mod topology;
 mod transparent;
 mod turns;
+mod upstreams;
 mod watched;
 mod workers;
 
 use std::{
+    io,
     net::SocketAddr,
     sync::{
         Arc,
@@ -45,6 +51,8 @@ use arrival::Guest;
 pub use drain::{Drain, DrainSwitch, Drained};
 use gate::Entrance;
 pub use gate::Gate;
+pub use networks::ClientNetworks;
+use notices::Notice;
 pub use policy::Policy;
 pub use proxy_header::LOCAL as PROXY_PROTOCOL_LOCAL;
 pub use refusal::ANSWERED_AT_A_TIME as REFUSALS_AT_A_TIME;
@@ -147,7 +155,7 @@ impl Proxy {
             tokio::select! {
                 biased;
                 () = drain.begun() => break,
-                accepted = listener.accept() => match accepted {
+                accepted = self.next(&listener) => match accepted {
                     Ok((client, address)) => take(client, address),
                     Err(error) => errors.after(&error).await,
                 },
@@ -159,6 +167,12 @@ impl Proxy {
         // Clients that connect from now on are refused, not left waiting.
         drop((listener, alive));
         drain.wait_for(all_done).await
+    }
+
+    /// The next client, when the rate of connections allows one. Until then it waits where the kernel keeps it.
+    async fn next(&self, listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+        self.entrance.pace().await;
+        listener.accept().await
     }
 
     fn spawn(
@@ -193,7 +207,15 @@ impl Proxy {
         let (proxy, draining) = (self.clone(), drain.clone());
         // Boxed, so that a connection that is open has no room for how it was opened.
         let opening = Box::pin(async move {
-            let socket = on_this_thread(socket, peer)?;
+            let socket = match TcpStream::from_std(socket) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    proxy.entrance.notices().say(Notice::Unserved, || {
+                        tracing::warn!(client = %peer, %error, "a client could not be served");
+                    });
+                    return None;
+                }
+            };
             let guest = Guest {
                 socket,
                 peer,
@@ -215,16 +237,5 @@ impl Proxy {
     fn connection(&self, client: SocketAddr) -> Connection {
         let id = self.connections.fetch_add(1, Ordering::Relaxed);
         Connection::new(ConnectionId(id), client)
-    }
-}
-
-/// A client's socket, for the runtime of the thread that asks.
-fn on_this_thread(socket: std::net::TcpStream, client: SocketAddr) -> Option<TcpStream> {
-    match TcpStream::from_std(socket) {
-        Ok(socket) => Some(socket),
-        Err(error) => {
-            tracing::warn!(%client, %error, "a client could not be served");
-            None
-        }
     }
 }
