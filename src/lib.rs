@@ -8,6 +8,7 @@
 
 mod files;
 
+mod throttle;
 mod timers;
 
 pub mod memory;

@@ -24,6 +24,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "tls",
             "timers",
             "pulse",
+            "throttle",
             "capture",
             "proto::cutter",
             "proto::envelope",
@@ -39,7 +40,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     // Counters of bytes, for whoever keeps any.
     ("memory", &[]),
     ("capture", &["memory", "proto"]),
-    ("catalog", &["tls", "memory", "proto"]),
+    ("throttle", &["timers"]),
+    ("catalog", &["tls", "throttle", "memory", "proto"]),
     (
         "audit",
         &["window", "catalog", "capture", "pulse", "memory", "proto"],
@@ -51,7 +53,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("report", &["rules", "window", "catalog", "number", "text"]),
     (
         "sink",
-        &["report", "rules", "window", "catalog", "number", "memory"],
+        &[
+            "throttle", "report", "rules", "window", "catalog", "number", "memory",
+        ],
     ),
     // The stand-in server owns partitions by the same tokens as a real one.
     ("node", &["proto", "catalog"]),

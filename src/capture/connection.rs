@@ -45,6 +45,8 @@ pub struct Connection {
     /// All requests by opcode, once no more come; only where some were left out.
     ended: OnceLock<Box<OpcodeCounts>>,
     opaque: AtomicBool,
+    /// The node has let the client in, as far as that can be told.
+    logged_in: AtomicBool,
     closed: AtomicBool,
     is_recorded: bool,
     /// Some of what passed has no time.
@@ -68,6 +70,7 @@ impl Connection {
             hidden_segments: AtomicU64::new(0),
             ended: OnceLock::new(),
             opaque: AtomicBool::new(false),
+            logged_in: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             is_recorded: false,
             untimed: AtomicBool::new(false),
@@ -185,6 +188,16 @@ impl Connection {
 
     pub(super) fn turn_opaque(&self) {
         self.opaque.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the node has let the client in: it sent READY or AUTH_SUCCESS, or a first compressed segment, whose opcode cannot be
+    /// told. On opaque connections, whether it sent anything.
+    pub fn is_logged_in(&self) -> bool {
+        self.logged_in.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn log_in(&self) {
+        self.logged_in.store(true, Ordering::Relaxed);
     }
 
     /// Whether the data path is done with the connection: no more captures follow.

@@ -9,6 +9,8 @@ pub enum Refusal {
     MaxConnectionsPerListener,
     /// The client has.
     MaxConnectionsPerClient,
+    /// The client opens connections faster than it may.
+    MaxConnectionRatePerClient,
     /// There was no file descriptor for the connection to the node.
     Descriptors,
     /// It did not begin with a header of the PROXY protocol where every client must.
@@ -17,18 +19,25 @@ pub enum Refusal {
     Destination,
     /// It was a connection of cqlens itself, redirected back to it.
     Loop,
+    /// The node accepts no connections.
+    UpstreamDown,
+    /// The client did not log in within the time that it had.
+    LoginTimeout,
 }
 
 impl Refusal {
     /// All of them, in their order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::MaxConnections,
         Self::MaxConnectionsPerListener,
         Self::MaxConnectionsPerClient,
+        Self::MaxConnectionRatePerClient,
         Self::Descriptors,
         Self::ProxyHeader,
         Self::Destination,
         Self::Loop,
+        Self::UpstreamDown,
+        Self::LoginTimeout,
     ];
 
     /// The reason as reports name it.
@@ -37,10 +46,13 @@ impl Refusal {
             Self::MaxConnections => "max-connections",
             Self::MaxConnectionsPerListener => "max-connections-per-listener",
             Self::MaxConnectionsPerClient => "max-connections-per-client",
+            Self::MaxConnectionRatePerClient => "max-connection-rate-per-client",
             Self::Descriptors => "descriptors",
             Self::ProxyHeader => "proxy-header",
             Self::Destination => "destination",
             Self::Loop => "loop",
+            Self::UpstreamDown => "upstream-down",
+            Self::LoginTimeout => "login-timeout",
         }
     }
 }

@@ -27,6 +27,8 @@ pub struct Tap {
     gap: bool,
     /// An envelope has begun and not ended.
     in_the_middle: bool,
+    /// The node has not let the client in yet, as far as this direction can tell.
+    awaits_login: bool,
 }
 
 impl Tap {
@@ -43,6 +45,7 @@ impl Tap {
             opcodes: OpcodeCounts::default(),
             gap: false,
             in_the_middle: false,
+            awaits_login: direction == Direction::Response,
         }
     }
 
@@ -50,9 +53,11 @@ impl Tap {
     pub fn offer(&mut self, chunk: &Bytes) {
         if self.connection.is_opaque() {
             self.connection.count(0, chunk.len());
+            self.notice_login(|| true);
             return;
         }
         let cut = self.cutter.cut(chunk);
+        self.notice_login(|| lets_in(&cut));
         let in_flight = self.in_flight_change(&cut);
         self.connection.count(in_flight, chunk.len());
         if let Some(reason) = cut.opaque {
@@ -68,6 +73,13 @@ impl Tap {
         self.count(&cut, taken, chunk.len());
         // The audit finds its place at the next boundary.
         self.gap = !taken || (self.gap && cut.first_boundary.is_none());
+    }
+
+    fn notice_login(&mut self, lets_in: impl Fn() -> bool) {
+        if self.awaits_login && lets_in() {
+            self.awaits_login = false;
+            self.connection.log_in();
+        }
     }
 
     fn capture(&self, chunk: &Bytes, cut: &Cut) -> Capture {
@@ -125,6 +137,13 @@ impl Tap {
             }
         }
     }
+}
+
+/// Whether the node lets its client in with what it sends. What is not the protocol is as good: the client has its answer.
+fn lets_in(cut: &Cut) -> bool {
+    let of = |opcode| cut.envelopes.of(opcode) > 0;
+    let is_hidden = cut.segments > 0 && matches!(cut.framing, Some(Framing::Segments(Encoding::Lz4)));
+    of(Opcode::READY) || of(Opcode::AUTH_SUCCESS) || is_hidden || cut.opaque.is_some()
 }
 
 impl Drop for Tap {

@@ -4,7 +4,10 @@
 //! prepared statements when somebody executes one that is not known. When the node is lost, it goes on with the next one that it may
 //! ask; without any it tries again, forever and ever more patiently, and the audit goes on with what is known.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use cqlens_proto::{
     envelope::Envelope,
@@ -17,7 +20,7 @@ use super::{
     client::{Client, ClientError, ClientOptions},
     read,
 };
-use crate::memory::Use;
+use crate::{memory::Use, throttle::Throttle};
 
 /// Follows the node at `address`; never returns. Drop the future to stop.
 pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
@@ -254,6 +257,9 @@ const REFRESH: Duration = Duration::from_secs(300);
 /// The time that reading everything may take.
 const READING: Duration = Duration::from_secs(120);
 
+/// A node decides how much of its schema cannot be read, and how often it changes.
+static MISUNDERSTOOD: LazyLock<Throttle> = LazyLock::new(|| Throttle::of_first(8));
+
 async fn read_all(live: &Live, client: &mut Client) -> Result<(), ClientError> {
     let reading = async {
         read_schema_and_cluster(live, client).await?;
@@ -271,8 +277,11 @@ async fn read_schema_and_cluster(live: &Live, client: &mut Client) -> Result<(),
     live.replace_cluster(read::cluster(client).await?);
     let reading = live.begin_reading();
     let read = read::schema(client).await?;
-    for error in read.errors.iter().take(MOST_SAID) {
-        tracing::warn!(%error, "a part of the schema was not understood");
+    for error in &read.errors {
+        let later = |suppressed| tracing::warn!(suppressed, "more parts of the schema were not understood");
+        if MISUNDERSTOOD.is_new(later) {
+            tracing::warn!(%error, "a part of the schema was not understood");
+        }
     }
     let was_cut = live.is_cut();
     live.cut(!read.is_whole);

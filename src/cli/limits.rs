@@ -1,11 +1,11 @@
 //! The settings of the edge: how many connections, how long they may be silent, the PROXY protocol.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::config::{OrOff, duration_or_off};
-use crate::proxy::{Policy, REFUSALS_AT_A_TIME};
+use crate::proxy::{ClientNetworks, Policy, REFUSALS_AT_A_TIME};
 
 /// What connections may cost.
 #[derive(Debug, Clone, clap::Args)]
@@ -18,20 +18,46 @@ pub(super) struct LimitArgs {
     /// How many of them may come through one listener; no limit of its own if not set.
     #[arg(long, env = "CQLENS_MAX_CONNECTIONS_PER_LISTENER", value_name = "NUMBER")]
     max_connections_per_listener: Option<NonZeroUsize>,
-    /// How many of them may come from one address; no limit if not set.
+    /// How many of them may come from one client (see --client-networks); no limit if not set.
     #[arg(long, env = "CQLENS_MAX_CONNECTIONS_PER_CLIENT", value_name = "NUMBER")]
     max_connections_per_client: Option<NonZeroUsize>,
+    /// How many connections of clients are accepted in a second, in the whole process; further ones wait in the kernel's backlog. No limit
+    /// if not set.
+    #[arg(long, env = "CQLENS_MAX_CONNECTION_RATE", value_name = "PER_SECOND")]
+    max_connection_rate: Option<NonZeroU32>,
+    /// How many of them may come from one client in a second; further ones are answered with an ERROR that says so. No limit if not set.
+    #[arg(
+        long,
+        env = "CQLENS_MAX_CONNECTION_RATE_PER_CLIENT",
+        value_name = "PER_SECOND"
+    )]
+    max_connection_rate_per_client: Option<NonZeroU32>,
+    /// How many leading bits of an address tell clients apart, of IPv4 and of IPv6.
+    #[arg(
+        long,
+        env = "CQLENS_CLIENT_NETWORKS",
+        value_name = "BITS,BITS",
+        default_value = "32,64"
+    )]
+    client_networks: ClientNetworks,
+    /// How long a client may take from its connection to READY or AUTH_SUCCESS before the connection is closed. A client that only asks for
+    /// OPTIONS does not log in.
+    #[arg(long, env = "CQLENS_LOGIN_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = duration_or_off)]
+    login_timeout: OrOff,
     /// How long a connection, of a client or to the node, is silent before the kernel asks whether the other end is still there;
     /// `off` never asks.
     #[arg(long, env = "CQLENS_KEEPALIVE", value_name = "DURATION", default_value = "60s", value_parser = duration_or_off)]
     keepalive: OrOff,
     /// How long the other end may acknowledge nothing, or take nothing of what waits for it, before the connection is given up; `off`
     /// leaves that to the kernel, which takes about a quarter of an hour.
-    #[arg(long, env = "CQLENS_UNACKNOWLEDGED_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off)]
+    #[arg(long, env = "CQLENS_UNACKNOWLEDGED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off)]
     unacknowledged_timeout: OrOff,
     /// How long a connection may carry no byte in either direction before it is closed; it may take up to a quarter longer.
     #[arg(long, env = "CQLENS_IDLE_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off)]
     idle_timeout: OrOff,
+    /// The same once one side has finished and the other has not: a node that has closed, a client that forgets to.
+    #[arg(long, env = "CQLENS_HALF_CLOSED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off)]
+    half_closed_timeout: OrOff,
     /// Clients come through a load balancer that says who they are in a header of the PROXY protocol (version 1 or 2). Whoever
     /// connects without one is refused, and whoever can connect past the load balancer can claim any address.
     #[arg(long, env = "CQLENS_ACCEPT_PROXY_PROTOCOL")]
@@ -55,9 +81,14 @@ impl LimitArgs {
             max_connections,
             max_connections_per_listener: self.max_connections_per_listener.map(NonZeroUsize::get),
             max_connections_per_client: self.max_connections_per_client.map(NonZeroUsize::get),
+            max_connection_rate: self.max_connection_rate,
+            max_connection_rate_per_client: self.max_connection_rate_per_client,
+            client_networks: self.client_networks,
+            login_timeout: self.login_timeout.0,
             keepalive: self.keepalive.0,
             unacknowledged_timeout: self.unacknowledged_timeout.0,
             idle_timeout: self.idle_timeout.0,
+            half_closed_timeout: self.half_closed_timeout.0,
             accept_proxy_protocol: self.accept_proxy_protocol,
             send_proxy_protocol: self.send_proxy_protocol,
         }

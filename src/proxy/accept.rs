@@ -4,7 +4,7 @@ use std::{io, time::Duration};
 
 use tokio::time::sleep;
 
-use super::throttle::{INTERVAL, Throttle};
+use crate::throttle::{INTERVAL, Throttle};
 
 /// What a listener does about errors: it goes on. They pass (a client that has gone, no file descriptors left), and what is
 /// open is not touched by them.

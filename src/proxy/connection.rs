@@ -1,8 +1,8 @@
 //! One client and the node it talks to.
 
 use std::{
-    future::poll_fn,
-    pin::pin,
+    future::{pending, poll_fn},
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,11 +15,11 @@ use cqlens_proto::envelope::Direction;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{
-    Drain, Proxy, Route,
+    Drain, Notice, Policy, Proxy, Route,
     arrival::{Guest, Visit},
     drain::Release,
     gate::Seat,
-    idle,
+    idle, login,
     path::{Path, Rewritten, Unchanged},
     pump::{Ended, Side},
     refusal::{self, Refused},
@@ -39,7 +39,7 @@ pub(super) struct Opened {
     connection: Arc<Connection>,
     client: Socket,
     upstream: Socket,
-    idle_timeout: Option<Duration>,
+    policy: Arc<Policy>,
     route: Arc<Route>,
     seat: Seat,
     /// Boxed, because there is seldom one.
@@ -55,23 +55,26 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
         route,
         seat,
     } = guest.enter(seat, &proxy, &drain).await?;
-    let queue = &proxy.queue;
     let (socket, route) = match &proxy.transparent {
         None => (socket, route),
         Some(transparent) => transparent::route(transparent, socket, route, &origin, &proxy).await?,
     };
     let connection = Arc::new(proxy.connection(origin.client));
     let destination = socket.local_addr().ok();
-    let client = socket::of_client(socket, &connection, &route, queue, &drain).await?;
+    let client = socket::of_client(socket, &connection, &route, &proxy, &drain).await?;
     if let Some(name) = client.peer_name().or(origin.certificate.take()) {
         connection.certified(&name);
     }
     let header = policy.send_proxy_protocol.then(|| origin.header(destination));
     let upstream = match socket::of_upstream(&connection, &route, &policy, header, &proxy).await {
         Ok(upstream) => upstream,
-        Err(NoUpstream::Said) => return None,
-        Err(NoUpstream::NoDescriptor) => {
-            turn_away(client, &connection, &proxy).await;
+        Err(why) => {
+            let refused = match why {
+                NoUpstream::Said => return None,
+                NoUpstream::NoDescriptor => Refused::NoDescriptor,
+                NoUpstream::Down(outage) => Refused::UpstreamDown(outage),
+            };
+            turn_away(client, &connection, &refused, &proxy).await;
             return None;
         }
     };
@@ -83,7 +86,7 @@ pub(super) async fn open(guest: Guest, seat: Seat, proxy: Proxy, drain: Drain) -
         connection,
         client,
         upstream,
-        idle_timeout: policy.idle_timeout,
+        policy,
         route,
         seat,
         own,
@@ -97,7 +100,7 @@ pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
         connection,
         client,
         upstream,
-        idle_timeout,
+        policy,
         route,
         seat: _seat,
         own: _own,
@@ -108,7 +111,7 @@ pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
         queue: &proxy.queue,
         clock: proxy.clock,
         drain,
-        idle_timeout,
+        policy: &policy,
     };
     let ended = match &route.topology {
         None => link.connect(client, upstream, Unchanged).await,
@@ -119,24 +122,36 @@ pub(super) async fn forward(opened: Opened, proxy: &Proxy, drain: &Drain) {
         }
     };
     tracing::debug!(client = %connection.client, %ended, bytes = connection.bytes(), "connection closed");
-    if let Ended::Unreadable(_) = ended {
-        tracing::warn!(client = %connection.client, upstream = %route.upstream, "{ended}");
+    let failure = tls_failure(&ended);
+    let notice = match (&ended, failure) {
+        (Ended::Unreadable(_), _) => Some(Notice::Unreadable),
+        (_, Some(TlsFailure::Upstream)) => Some(Notice::UpstreamTls),
+        (_, Some(_)) => Some(Notice::ClientTls),
+        _ => None,
+    };
+    if let Some(notice) = notice {
+        proxy.entrance.notices().say(notice, || {
+            tracing::warn!(client = %connection.client, upstream = %route.upstream, "{ended}");
+        });
     }
-    if let Some(failure) = tls_failure(&ended) {
-        tracing::warn!(client = %connection.client, upstream = %route.upstream, "{ended}");
+    if let Some(failure) = failure {
         proxy.queue.count_tls_failure(failure);
+    }
+    if let (Ended::NoLogin, Some(timeout)) = (&ended, policy.login_timeout) {
+        let refusals = proxy.entrance.refusals();
+        refusals.note(connection.client, &Refused::NoLogin(timeout), &proxy.queue);
     }
     connection.close();
 }
 
 /// Tells a client that its connection cannot go on, if not too many are being told such things.
-async fn turn_away(client: Socket, connection: &Connection, proxy: &Proxy) {
+async fn turn_away(client: Socket, connection: &Connection, refused: &Refused, proxy: &Proxy) {
     let refusals = proxy.entrance.refusals();
-    refusals.note(connection.client, &Refused::NoDescriptor, &proxy.queue);
+    refusals.note(connection.client, refused, &proxy.queue);
     let Some(_permit) = refusals.answer() else { return };
     match client {
-        Socket::Plain(mut client) => refusal::answer(&mut client, &Refused::NoDescriptor).await,
-        Socket::Tls(mut client) => refusal::answer(&mut client, &Refused::NoDescriptor).await,
+        Socket::Plain(mut client) => refusal::answer(&mut client, refused).await,
+        Socket::Tls(mut client) => refusal::answer(&mut client, refused).await,
     }
 }
 
@@ -147,7 +162,7 @@ struct Link<'a> {
     queue: &'a Arc<Queue>,
     clock: Clock,
     drain: &'a Drain,
-    idle_timeout: Option<Duration>,
+    policy: &'a Policy,
 }
 
 impl Link<'_> {
@@ -177,9 +192,10 @@ impl Link<'_> {
             let client_write = Watched::new(client_write, &stalled);
             let mut responses =
                 pin!(path.responses(upstream_read, client_write, self.tap(Direction::Response)));
-            let forwarded = both(requests, responses.as_mut(), &turns, &over);
-            let must_ask = || self.idle_timeout.is_some() || self.drain.has_begun();
-            match until(forwarded, self.told_to_end(&stalled), must_ask).await {
+            let forwarded = both(requests, responses.as_mut(), &turns, &over, || self.abandoned());
+            let must_ask = || self.policy.idle_timeout.is_some() || self.drain.has_begun();
+            let login = login::Deadline::new(self.connection, self.policy.login_timeout);
+            match until(forwarded, self.told_to_end(&stalled), must_ask, login).await {
                 Told::End(ended) => ended,
                 // The pump of requests is gone: what the client sends from now on is not taken.
                 Told::LastAnswers if !over.load(Ordering::Relaxed) => tokio::select! {
@@ -192,9 +208,7 @@ impl Link<'_> {
         match ended.reset_by() {
             Some(Side::Client) => reset(upstream.tcp()),
             Some(Side::Upstream) => reset(client.tcp()),
-            None if matches!(ended, Ended::Drained | Ended::Idle | Ended::Unreadable(_)) => {
-                close_gently(&mut client).await
-            }
+            None if ended.is_ours() => close_gently(&mut client).await,
             None => {}
         }
         ended
@@ -203,7 +217,7 @@ impl Link<'_> {
     /// Waits until there is a reason to end the connection that does not come from its two sides. `stalled` says whether an answer
     /// waits to be written.
     async fn told_to_end(&self, stalled: &AtomicBool) -> Told {
-        let Some(timeout) = self.idle_timeout else {
+        let Some(timeout) = self.policy.idle_timeout else {
             return self.drain.releases(self.connection, stalled).await.into();
         };
         // Boxed, because there is seldom one.
@@ -211,6 +225,14 @@ impl Link<'_> {
         tokio::select! {
             release = self.drain.releases(self.connection, stalled) => release.into(),
             () = idle => Told::End(Ended::Idle),
+        }
+    }
+
+    /// Waits until nothing has passed for too long on a connection one of whose sides has finished.
+    async fn abandoned(self) {
+        match self.policy.half_closed_timeout {
+            Some(timeout) => idle::reached(self.connection, timeout).await,
+            None => pending().await,
         }
     }
 
@@ -254,7 +276,7 @@ impl From<Release> for Told {
     }
 }
 
-/// Waits for `forwarded` to end, or for `told`, which is asked where `must_ask` says so.
+/// Waits for `forwarded` to end, for the client to miss its `login`, or for `told`, which is asked where `must_ask` says so.
 ///
 /// This is polled for every chunk. `told` is asked once, so that it can wake the task, and again only when there is something to
 /// ask it; a task has one waker for all its life.
@@ -262,12 +284,16 @@ async fn until(
     forwarded: impl Future<Output = Ended>,
     told: impl Future<Output = Told>,
     must_ask: impl Fn() -> bool,
+    mut login: login::Deadline<'_>,
 ) -> Told {
     let (mut forwarded, mut told) = (pin!(forwarded), pin!(told));
     let mut is_asked = false;
     poll_fn(|context| {
         if let Poll::Ready(ended) = forwarded.as_mut().poll(context) {
             return Poll::Ready(Told::End(ended));
+        }
+        if login.is_over(context) {
+            return Poll::Ready(Told::End(Ended::NoLogin));
         }
         if is_asked && !must_ask() {
             return Poll::Pending;
@@ -279,15 +305,18 @@ async fn until(
 }
 
 /// Waits for both directions to end; a direction that fails ends the connection at once. `responses_over` is set when `responses`
-/// has ended, which must not be polled again then.
-async fn both(
+/// has ended, which must not be polled again then. Once one has, the other is waited for until it is `abandoned`.
+async fn both<A: Future<Output = ()>>(
     requests: impl Future<Output = Ended>,
     responses: impl Future<Output = Ended>,
     [of_requests, of_responses]: &[Turn; 2],
     responses_over: &AtomicBool,
+    abandoned: impl Fn() -> A,
 ) -> Ended {
     let (mut requests, mut responses) = (pin!(requests), pin!(responses));
     let (mut requests_go_on, mut responses_go_on) = (true, true);
+    // Boxed, because there is seldom one.
+    let mut half_closed: Option<Pin<Box<A>>> = None;
     poll_fn(|context| {
         if requests_go_on && let Poll::Ready(ended) = of_requests.poll(context, requests.as_mut()) {
             requests_go_on = false;
@@ -302,6 +331,10 @@ async fn both(
             if ended.ends_connection() || !requests_go_on {
                 return Poll::Ready(ended);
             }
+        }
+        if requests_go_on != responses_go_on {
+            let abandoned = half_closed.get_or_insert_with(|| Box::pin(abandoned()));
+            return abandoned.as_mut().poll(context).map(|()| Ended::HalfClosed);
         }
         Poll::Pending
     })

@@ -11,21 +11,26 @@ mod drain;
 mod gate;
 mod idle;
 mod keepalive;
+mod login;
+mod networks;
+mod notices;
 mod path;
 mod policy;
 mod proxy_header;
 mod pump;
+mod rate;
 mod refusal;
 mod resolve;
 mod socket;
-mod throttle;
 pub mod topology;
 mod transparent;
 mod turns;
+mod upstreams;
 mod watched;
 mod workers;
 
 use std::{
+    io,
     net::SocketAddr,
     sync::{
         Arc,
@@ -47,10 +52,11 @@ use arrival::Guest;
 pub use drain::{Drain, DrainSwitch, Drained};
 use gate::Entrance;
 pub use gate::Gate;
+pub use networks::ClientNetworks;
+use notices::Notice;
 pub use policy::Policy;
 pub use proxy_header::LOCAL as PROXY_PROTOCOL_LOCAL;
 pub use refusal::ANSWERED_AT_A_TIME as REFUSALS_AT_A_TIME;
-use resolve::Resolver;
 use topology::Pairing;
 pub use transparent::{Transparent, is_local};
 pub use workers::Workers;
@@ -82,7 +88,6 @@ pub struct Proxy {
     connections: Arc<AtomicU64>,
     entrance: Entrance,
     transparent: Option<Arc<Transparent>>,
-    resolver: Resolver,
 }
 
 /// What becomes of clients that wait to be accepted when the proxy stops.
@@ -104,7 +109,6 @@ impl Proxy {
             connections: Arc::default(),
             entrance: Gate::default().entrance(),
             transparent: None,
-            resolver: Resolver::default(),
         }
     }
 
@@ -152,7 +156,7 @@ impl Proxy {
             tokio::select! {
                 biased;
                 () = drain.begun() => break,
-                accepted = listener.accept() => match accepted {
+                accepted = self.next(&listener) => match accepted {
                     Ok((client, address)) => take(client, address),
                     Err(error) => errors.after(&error).await,
                 },
@@ -164,6 +168,12 @@ impl Proxy {
         // Clients that connect from now on are refused, not left waiting.
         drop((listener, alive));
         drain.wait_for(all_done).await
+    }
+
+    /// The next client, when the rate of connections allows one. Until then it waits where the kernel keeps it.
+    async fn next(&self, listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
+        self.entrance.pace().await;
+        listener.accept().await
     }
 
     fn spawn(
@@ -198,7 +208,15 @@ impl Proxy {
         let (proxy, draining) = (self.clone(), drain.clone());
         // Boxed, so that a connection that is open has no room for how it was opened.
         let opening = Box::pin(async move {
-            let socket = on_this_thread(socket, peer)?;
+            let socket = match TcpStream::from_std(socket) {
+                Ok(socket) => socket,
+                Err(error) => {
+                    proxy.entrance.notices().say(Notice::Unserved, || {
+                        tracing::warn!(client = %peer, %error, "a client could not be served");
+                    });
+                    return None;
+                }
+            };
             let guest = Guest {
                 socket,
                 peer,
@@ -220,16 +238,5 @@ impl Proxy {
     fn connection(&self, client: SocketAddr) -> Connection {
         let id = self.connections.fetch_add(1, Ordering::Relaxed);
         Connection::new(ConnectionId(id), client)
-    }
-}
-
-/// A client's socket, for the runtime of the thread that asks.
-fn on_this_thread(socket: std::net::TcpStream, client: SocketAddr) -> Option<TcpStream> {
-    match TcpStream::from_std(socket) {
-        Ok(socket) => Some(socket),
-        Err(error) => {
-            tracing::warn!(%client, %error, "a client could not be served");
-            None
-        }
     }
 }

@@ -27,6 +27,10 @@ pub(super) enum Ended {
     Drained,
     /// Nothing has passed for as long as the operator allows.
     Idle,
+    /// The same, after one side had finished.
+    HalfClosed,
+    /// The client has not logged in within the time that it had.
+    NoLogin,
     /// The node sent what might lead the client around cqlens.
     Unreadable(Unreadable),
 }
@@ -58,6 +62,12 @@ impl Ended {
         gone.contains(&error.kind()).then_some(*side)
     }
 
+    /// Whether neither side has ended the connection.
+    pub(super) fn is_ours(&self) -> bool {
+        use Ended::{Drained, HalfClosed, Idle, NoLogin, Unreadable};
+        matches!(self, Drained | Idle | HalfClosed | NoLogin | Unreadable(_))
+    }
+
     /// Whether the other direction cannot go on either.
     ///
     /// A node that no longer reads may still have responses on their way, so a failed write to it is no reason to
@@ -66,7 +76,8 @@ impl Ended {
         match self {
             Self::Finished => false,
             Self::WriteFailed(side, _) => *side == Side::Client,
-            Self::ReadFailed(..) | Self::Drained | Self::Idle | Self::Unreadable(_) => true,
+            Self::ReadFailed(..) => true,
+            _ => self.is_ours(),
         }
     }
 }
@@ -77,6 +88,12 @@ impl fmt::Display for Ended {
             Self::Finished => return formatter.write_str("closed by both sides"),
             Self::Drained => return formatter.write_str("closed by cqlens"),
             Self::Idle => return formatter.write_str("closed by cqlens, nothing has passed for too long"),
+            Self::HalfClosed => {
+                return formatter.write_str(
+                    "closed by cqlens, one side has finished and nothing has passed for too long",
+                );
+            }
+            Self::NoLogin => return formatter.write_str("closed by cqlens, the client has not logged in"),
             Self::Unreadable(reason) => {
                 return write!(
                     formatter,

@@ -13,13 +13,10 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use super::{
-    gate::Full,
-    throttle::{INTERVAL, Throttle},
-    transparent::NoDestination,
-};
+use super::{gate::Full, transparent::NoDestination, upstreams::Outage};
 use crate::{
     capture::{Queue, Refusal},
+    throttle::{INTERVAL, Throttle},
     timers::timeout,
 };
 
@@ -80,6 +77,10 @@ pub(super) enum Refused {
     NoProxyHeader(String),
     /// It is not known where it was going.
     NoDestination(NoDestination),
+    /// The node accepts no connections.
+    UpstreamDown(Outage),
+    /// It has not logged in within this time.
+    NoLogin(Duration),
 }
 
 impl Refused {
@@ -90,14 +91,20 @@ impl Refused {
             Self::NoProxyHeader(_) => Refusal::ProxyHeader,
             Self::NoDestination(NoDestination::NotRedirected(_)) => Refusal::Destination,
             Self::NoDestination(NoDestination::Loop(_)) => Refusal::Loop,
+            Self::UpstreamDown(_) => Refusal::UpstreamDown,
+            Self::NoLogin(_) => Refusal::LoginTimeout,
         }
     }
 }
 
 impl fmt::Display for Refused {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (refusal, limit) = match self {
-            Self::Full(Full { refusal, limit }) => (refusal, limit),
+        let Full {
+            refusal,
+            limit,
+            whose,
+        } = match self {
+            Self::Full(full) => full,
             Self::NoDescriptor => {
                 return out.write_str("cqlens refuses the connection: it has no file descriptor for it");
             }
@@ -107,20 +114,28 @@ impl fmt::Display for Refused {
             Self::NoDestination(why) => {
                 return write!(out, "cqlens refuses the connection: {why}");
             }
+            Self::UpstreamDown(outage) => {
+                return write!(out, "cqlens refuses the connection: {outage}");
+            }
+            Self::NoLogin(timeout) => {
+                return write!(
+                    out,
+                    "cqlens closes the connection: the client has not logged in within {timeout:?} (login-timeout)"
+                );
+            }
+        };
+        let (one, many, when) = match refusal {
+            Refusal::MaxConnectionRatePerClient => ("has come", "have come", " within a second"),
+            _ => ("is open", "are open", ""),
         };
         let open = match limit {
-            1 => "connection is open",
-            _ => "connections are open",
-        };
-        let to_whom = match refusal {
-            Refusal::MaxConnectionsPerClient => " from this address",
-            Refusal::MaxConnectionsPerListener => " through this listener",
-            _ => "",
+            1 => format!("connection {one}"),
+            _ => format!("connections {many}"),
         };
         let setting = refusal.name();
         write!(
             out,
-            "cqlens refuses the connection: {limit} {open}{to_whom}, and {setting} allows no more"
+            "cqlens refuses the connection: {limit} {open}{whose}{when}, and {setting} allows no more"
         )
     }
 }

@@ -11,9 +11,12 @@ use tokio::{
     time::Instant,
 };
 
-use super::{Drain, Policy, Proxy, Route, keepalive, refusal, resolve::Resolver};
+use super::{
+    Drain, Notice, Policy, Proxy, Route, keepalive, refusal,
+    upstreams::{Outage, Unreached},
+};
 use crate::{
-    capture::{Connection, Queue, TlsFailure},
+    capture::{Connection, TlsFailure},
     timers::timeout_at,
     tls::{self, Acceptor, ClientFault, TlsStream},
 };
@@ -48,6 +51,8 @@ pub(super) enum NoUpstream {
     Said,
     /// It is not the upstream's fault.
     NoDescriptor,
+    /// It is known to accept none.
+    Down(Outage),
 }
 
 /// What can be read and written at the same time.
@@ -92,7 +97,7 @@ pub(super) async fn of_client(
     client: TcpStream,
     connection: &Connection,
     route: &Route,
-    queue: &Queue,
+    proxy: &Proxy,
     drain: &Drain,
 ) -> Option<Socket> {
     if let Err(error) = client.set_nodelay(true) {
@@ -103,7 +108,7 @@ pub(super) async fn of_client(
         return Some(Socket::Plain(client));
     };
     tokio::select! {
-        accepted = accept(acceptor, client, connection, queue) => accepted.map(Socket::Tls),
+        accepted = accept(acceptor, client, connection, proxy) => accepted.map(Socket::Tls),
         _release = drain.releases(connection, &NOTHING_WRITTEN) => None,
     }
 }
@@ -115,7 +120,7 @@ async fn accept(
     acceptor: &Acceptor,
     client: TcpStream,
     connection: &Connection,
-    queue: &Queue,
+    proxy: &Proxy,
 ) -> Option<TlsStream> {
     let failure = match acceptor.accept(client).await {
         Ok(stream) => return Some(stream),
@@ -124,14 +129,16 @@ async fn accept(
             return None;
         }
         Err(fault) => {
-            tracing::warn!(client = %connection.client, "{fault}; it is refused");
+            proxy.entrance.notices().say(Notice::ClientTls, || {
+                tracing::warn!(client = %connection.client, "{fault}; it is refused");
+            });
             match fault {
                 ClientFault::Plain => TlsFailure::PlainClient,
                 _ => TlsFailure::Client,
             }
         }
     };
-    queue.count_tls_failure(failure);
+    proxy.queue.count_tls_failure(failure);
     None
 }
 
@@ -144,12 +151,19 @@ pub(super) async fn of_upstream(
     proxy: &Proxy,
 ) -> Result<Socket, NoUpstream> {
     let deadline = Instant::now() + route.connect_timeout;
-    let mut upstream = match timeout_at(deadline, connect(&route.upstream, &proxy.resolver)).await {
+    let notices = proxy.entrance.notices();
+    let upstreams = proxy.entrance.upstreams();
+    let mut upstream = match upstreams.connect(&route.upstream, deadline).await {
         Ok(upstream) => upstream,
-        Err(error) if refusal::is_out_of_descriptors(&error) => return Err(NoUpstream::NoDescriptor),
-        Err(error) => {
-            tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
-                "upstream refused the connection, the client's is closed");
+        Err(Unreached::Down(outage)) => return Err(NoUpstream::Down(outage)),
+        Err(Unreached::Failed(error)) if refusal::is_out_of_descriptors(&error) => {
+            return Err(NoUpstream::NoDescriptor);
+        }
+        Err(Unreached::Failed(error)) => {
+            notices.say(Notice::NoUpstream, || {
+                tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
+                    "upstream refused the connection, the client's is closed");
+            });
             return Err(NoUpstream::Said);
         }
     };
@@ -166,17 +180,14 @@ pub(super) async fn of_upstream(
     match timeout_at(deadline, connector.connect(upstream)).await {
         Ok(stream) => Ok(Socket::Tls(stream)),
         Err(error) => {
-            tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
-                "no TLS with the upstream, the client's connection is closed");
+            notices.say(Notice::UpstreamTls, || {
+                tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
+                    "no TLS with the upstream, the client's connection is closed");
+            });
             proxy.queue.count_tls_failure(TlsFailure::Upstream);
             Err(NoUpstream::Said)
         }
     }
-}
-
-async fn connect(upstream: &str, resolver: &Resolver) -> io::Result<TcpStream> {
-    let addresses = resolver.resolve(upstream).await?;
-    TcpStream::connect(&*addresses).await
 }
 
 async fn prepare(upstream: &mut TcpStream, policy: &Policy, header: Option<Vec<u8>>) -> io::Result<()> {

@@ -265,6 +265,8 @@ fn refusal(reason: &str) -> String {
         }
         "destination" => "it was not redirected to cqlens, which serves only those that are".to_owned(),
         "loop" => "it was cqlens' own, redirected back to it by rules that do not exempt cqlens".to_owned(),
+        "upstream-down" => "its node accepted no connections".to_owned(),
+        "login-timeout" => "the client did not log in within the login-timeout".to_owned(),
         setting => format!("{setting} allowed no more"),
     }
 }

@@ -201,7 +201,8 @@ pub(crate) fn same_with_and_without(client: ClientScript, node: NodeScript) -> (
 
 /// The proxy in front of `upstream`, without a connection of its own and with little to say.
 pub(crate) fn proxy(upstream: SocketAddr, arguments: &[&str]) -> Proxy {
-    let arguments = [&["--no-control-connection"], arguments].concat();
+    // Scripts do not log in.
+    let arguments = [&["--no-control-connection", "--login-timeout", "off"], arguments].concat();
     Proxy::start(env!("CARGO_BIN_EXE_cqlens"), upstream, &arguments)
 }
 

@@ -51,7 +51,7 @@ fn admitted_by(connect: impl Fn() -> TcpStream) -> TcpStream {
 }
 
 /// Connects from an address of this machine.
-fn connect_from(source: &str, address: SocketAddr) -> TcpStream {
+pub(crate) fn connect_from(source: &str, address: SocketAddr) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let source: SocketAddr = format!("{source}:0").parse().unwrap();
     socket.bind(&source.into()).unwrap();
@@ -67,7 +67,7 @@ pub(crate) fn refusal(client: &mut TcpStream, request: &[u8]) -> (u32, String) {
     error_in(&read_to_end(client), request)
 }
 
-fn error_in(answer: &[u8], request: &[u8]) -> (u32, String) {
+pub(crate) fn error_in(answer: &[u8], request: &[u8]) -> (u32, String) {
     assert!(answer.len() > 15, "no answer but {answer:?}");
     let (header, body) = answer.split_at(9);
     assert_eq!(header[0], request[0] | 0x80, "the client's version");

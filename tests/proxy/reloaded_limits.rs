@@ -119,6 +119,40 @@ fn limits_keepalive_and_idle_timeout_change_and_who_is_in_stays() {
 }
 
 #[test]
+fn deadlines_and_rates_change_for_those_who_come_later() {
+    let node = answering(void(1));
+    let (operator, proxy) = Operator::new(node.address, "no-control-connection = true");
+    let mut early = connect(proxy.address);
+    assert_eq!(ask(&mut early), void(1));
+    let changed = operator.change(
+        "no-control-connection = true\nlogin-timeout = '1s'\nhalf-closed-timeout = 'off'\nmax-connection-rate = 1000\n\
+         max-connection-rate-per-client = 100\nclient-networks = '24,56'",
+    );
+    let mut changed: Vec<_> = changed
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|key| key.as_str().unwrap())
+        .collect();
+    changed.sort_unstable();
+    assert_eq!(
+        changed,
+        [
+            "client-networks",
+            "half-closed-timeout",
+            "login-timeout",
+            "max-connection-rate",
+            "max-connection-rate-per-client"
+        ]
+    );
+    let mut late = connect(proxy.address);
+    assert_eq!(ask(&mut late), void(1));
+    assert_eq!(read_to_end(&mut late), b"");
+    assert_eq!(ask(&mut early), void(1));
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+}
+
+#[test]
 fn the_control_connection_begins_as_the_node_now_expects_it() {
     let (sender, received) = mpsc::channel();
     let node = Node::start(move |mut connection| {

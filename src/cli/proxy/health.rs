@@ -67,7 +67,7 @@ impl Health {
             listen: self.listening.clone(),
             upstream: self.upstream.load().to_string(),
             listeners: self.listeners.load().to_vec(),
-            problems: self.problems.load().to_vec(),
+            problems: [self.problems.load().to_vec(), self.gate.outages()].concat(),
             bypass: self.bypass(),
             connections: self.gate.open(),
             control_connection: match (self.live.is_followed(), self.live.is_in_step()) {

@@ -285,6 +285,7 @@ impl Kind {
             TypeId::of::<u64>(),
             TypeId::of::<usize>(),
             TypeId::of::<std::num::NonZeroUsize>(),
+            TypeId::of::<std::num::NonZeroU32>(),
             TypeId::of::<i32>(),
             TypeId::of::<i64>(),
         ];

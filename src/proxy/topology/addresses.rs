@@ -212,7 +212,10 @@ impl Addresses {
         for node in nodes {
             if !is_ready(&known, &node) {
                 let waited = self.shared.patience;
-                tracing::warn!(%node, ?waited, "a node has no listener: clients do not hear of it");
+                let later = |suppressed| tracing::warn!(suppressed, "more nodes have no listener");
+                if self.counters().node_missing.is_new(later) {
+                    tracing::warn!(%node, ?waited, "a node has no listener: clients do not hear of it");
+                }
                 self.shared.missing.note(node);
             }
         }

@@ -142,7 +142,15 @@ impl Judge<'_> {
         let Some(listen) = listen else {
             let counters = self.addresses.counters();
             Counters::add(&counters.events_left_out, 1);
-            tracing::warn!(node = %identity, change = change.change, "an event about a node without a listener is left out");
+            let later = |suppressed| {
+                tracing::warn!(
+                    suppressed,
+                    "more events about nodes without listeners were left out"
+                )
+            };
+            if counters.event_left_out.is_new(later) {
+                tracing::warn!(node = %identity, change = change.change, "an event about a node without a listener is left out");
+            }
             return Outcome::Dropped;
         };
         if (listen.ip(), i32::from(listen.port())) == (change.address, change.port) {

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::throttle::Throttle;
+
 /// What rewriting has done so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -18,14 +20,35 @@ pub struct Counts {
 }
 
 /// [`Counts`] that all connections add to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Counters {
     pub(super) rewritten: AtomicU64,
     pub(super) rows_left_out: AtomicU64,
     pub(super) events_left_out: AtomicU64,
     pub(super) may_have_leaked: AtomicU64,
     pub(super) refused: AtomicU64,
+    /// Of what the log says of nodes that have no listener in time.
+    pub(super) node_missing: Throttle,
+    /// Of what it says of their events.
+    pub(super) event_left_out: Throttle,
 }
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self {
+            rewritten: AtomicU64::default(),
+            rows_left_out: AtomicU64::default(),
+            events_left_out: AtomicU64::default(),
+            may_have_leaked: AtomicU64::default(),
+            refused: AtomicU64::default(),
+            node_missing: Throttle::of_first(NODES),
+            event_left_out: Throttle::of_first(NODES),
+        }
+    }
+}
+
+/// The log names some nodes before it only counts them.
+const NODES: u64 = 16;
 
 impl Counters {
     pub(super) fn read(&self) -> Counts {

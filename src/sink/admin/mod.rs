@@ -82,7 +82,7 @@ pub struct Status {
     /// All listeners, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listeners: Vec<ListenerStatus>,
-    /// What keeps nodes from having a listener, in whole sentences.
+    /// What keeps nodes from having a listener, and which accept no connections, in whole sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
     /// What of the cluster's traffic does not come this way, or could go another one; null where all of it does.

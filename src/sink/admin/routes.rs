@@ -2,7 +2,7 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::Duration,
 };
 
@@ -18,6 +18,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::{Admin, Order, State};
+use crate::throttle::Throttle;
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
@@ -143,16 +144,23 @@ fn busy() -> Response {
 /// Files of certificates may be on slow disks.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// Of what is refused.
+static REFUSED: LazyLock<Throttle> = LazyLock::new(Throttle::default);
+
 async fn only_operators(Extension(peer): Extension<Peer>, request: Request, next: Next) -> Response {
     match peer.check(request.headers()) {
         Ok(()) => next.run(request).await,
         Err((code, why)) => {
-            tracing::warn!(
-                ?peer,
-                path = request.uri().path(),
-                code = code.as_u16(),
-                "refused on the admin listener"
-            );
+            let later =
+                |suppressed| tracing::warn!(suppressed, "more requests were refused on the admin listener");
+            if REFUSED.is_new(later) {
+                tracing::warn!(
+                    ?peer,
+                    path = request.uri().path(),
+                    code = code.as_u16(),
+                    "refused on the admin listener"
+                );
+            }
             (code, why).into_response()
         }
     }

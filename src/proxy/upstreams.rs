@@ -1,0 +1,358 @@
+//! Which nodes accept no connections at the moment: found out once for all clients, instead of by each of them in turn.
+//!
+//! A node that does not answer takes every client's `--connect-timeout`. After a few such failures in a row it counts as down: clients
+//! are told so at once, and one check tries it again, with growing pauses, until it accepts. A connection that is refused at once costs
+//! nobody time and is no failure here: the client gets what it would get without cqlens. So is TLS: a node that accepts is not down.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::{BuildHasher, RandomState},
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{net::TcpStream, time::Instant};
+
+use super::resolve::Resolver;
+use crate::{
+    throttle::{INTERVAL, Throttle},
+    timers::{sleep, timeout_at},
+};
+
+/// Failures in a row after which a node counts as down: one may be a packet that was lost.
+const FAILURES: u32 = 3;
+
+/// What fails sooner costs nobody anything.
+const SLOW: Duration = Duration::from_millis(500);
+
+/// Pauses between the checks of a node that is down: each is twice the one before, give or take a quarter.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
+
+/// A node that no client has asked for in this time is no longer checked.
+const WANTED: Duration = Duration::from_secs(300);
+
+/// Nodes of which failures are remembered. Only a transparent proxy can meet more: those are tried for each client.
+const MOST: usize = 1_024;
+
+/// Nodes that do not answer, by `host:port`. Clones are the same.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Upstreams(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    /// How many are in the table: a look at it is all that a connection costs where there are none.
+    troubled: AtomicUsize,
+    resolver: Resolver,
+    table: Mutex<HashMap<String, Trouble>>,
+    changes: Throttle,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            troubled: AtomicUsize::new(0),
+            resolver: Resolver::default(),
+            table: Mutex::default(),
+            changes: Throttle::of_first(CHANGES),
+        }
+    }
+}
+
+/// Nodes that go down and come back all the time are logged so often within the interval of a throttle.
+const CHANGES: u64 = 10;
+
+#[derive(Debug, Default)]
+struct Trouble {
+    failures: u32,
+    down: Option<Down>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Down {
+    since: Instant,
+    wanted: Instant,
+    error: io::ErrorKind,
+}
+
+/// A node that is down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Outage {
+    upstream: String,
+    lasts: Duration,
+    error: io::ErrorKind,
+}
+
+/// Why there is no connection to a node.
+#[derive(Debug)]
+pub(super) enum Unreached {
+    /// It is down, and was not tried.
+    Down(Outage),
+    /// It was tried.
+    Failed(io::Error),
+}
+
+/// What changes with a connection, for the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    Nothing,
+    IsDown(Instant),
+    IsBack(Duration),
+}
+
+impl fmt::Display for Outage {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            upstream,
+            lasts,
+            error,
+        } = self;
+        let seconds = lasts.as_secs();
+        write!(
+            out,
+            "the node {upstream} has accepted no connection for {seconds} s ({error})"
+        )
+    }
+}
+
+impl Upstreams {
+    /// Connects to a node, unless it is down.
+    pub(super) async fn connect(&self, upstream: &str, deadline: Instant) -> Result<TcpStream, Unreached> {
+        if let Some(outage) = self.outage(upstream) {
+            return Err(Unreached::Down(outage));
+        }
+        let begun = Instant::now();
+        match timeout_at(deadline, self.try_connect(upstream)).await {
+            Ok(stream) => {
+                self.say(upstream, self.accepted(upstream));
+                Ok(stream)
+            }
+            Err(error) => {
+                if begun.elapsed() >= SLOW {
+                    let change = self.failed(upstream, error.kind());
+                    self.say(upstream, change);
+                    if let Change::IsDown(since) = change {
+                        let check = self.clone().check(upstream.to_owned(), since, deadline - begun);
+                        tokio::spawn(check);
+                    }
+                }
+                Err(Unreached::Failed(error))
+            }
+        }
+    }
+
+    async fn try_connect(&self, upstream: &str) -> io::Result<TcpStream> {
+        let addresses = self.0.resolver.resolve(upstream).await?;
+        TcpStream::connect(&*addresses).await
+    }
+
+    /// All that are down.
+    pub(super) fn outages(&self) -> Vec<Outage> {
+        let table = self.table();
+        let outage = |(upstream, trouble): (&String, &Trouble)| Some(trouble.down?.of(upstream));
+        let mut outages: Vec<_> = table.iter().filter_map(outage).collect();
+        outages.sort_by(|one, other| one.upstream.cmp(&other.upstream));
+        outages
+    }
+
+    /// Says that a client wants to be connected to a node, and whether that is down.
+    fn outage(&self, upstream: &str) -> Option<Outage> {
+        if self.0.troubled.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let mut table = self.table();
+        let down = table.get_mut(upstream)?.down.as_mut()?;
+        down.wanted = Instant::now();
+        Some(down.of(upstream))
+    }
+
+    fn failed(&self, upstream: &str, error: io::ErrorKind) -> Change {
+        let mut table = self.table();
+        if table.len() >= MOST && !table.contains_key(upstream) {
+            table.retain(|_, trouble| trouble.down.is_some());
+            if table.len() >= MOST {
+                return Change::Nothing;
+            }
+        }
+        let trouble = table.entry(upstream.to_owned()).or_default();
+        trouble.failures += 1;
+        let is_new = trouble.failures >= FAILURES && trouble.down.is_none();
+        let since = Instant::now();
+        if is_new {
+            trouble.down = Some(Down {
+                since,
+                wanted: since,
+                error,
+            });
+        }
+        self.0.troubled.store(table.len(), Ordering::Relaxed);
+        if is_new {
+            Change::IsDown(since)
+        } else {
+            Change::Nothing
+        }
+    }
+
+    fn accepted(&self, upstream: &str) -> Change {
+        if self.0.troubled.load(Ordering::Relaxed) == 0 {
+            return Change::Nothing;
+        }
+        match self.forget(&mut self.table(), upstream) {
+            Some(Trouble { down: Some(down), .. }) => Change::IsBack(down.since.elapsed()),
+            _ => Change::Nothing,
+        }
+    }
+
+    fn forget(&self, table: &mut HashMap<String, Trouble>, upstream: &str) -> Option<Trouble> {
+        let forgotten = table.remove(upstream);
+        self.0.troubled.store(table.len(), Ordering::Relaxed);
+        forgotten
+    }
+
+    /// Tries a node that is down `since` then until it accepts a connection, or no client has wanted it for long.
+    async fn check(self, upstream: String, since: Instant, patience: Duration) {
+        let mut pause = PAUSES.0;
+        loop {
+            sleep(jittered(pause)).await;
+            if !self.is_to_be_checked(&upstream, since) {
+                return;
+            }
+            let deadline = Instant::now() + patience;
+            if timeout_at(deadline, self.try_connect(&upstream)).await.is_ok() {
+                return self.say(&upstream, self.accepted(&upstream));
+            }
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    /// Whether it is still the same outage, and matters to any client; forgets it if it does not.
+    fn is_to_be_checked(&self, upstream: &str, since: Instant) -> bool {
+        let mut table = self.table();
+        let down = table.get(upstream).and_then(|trouble| trouble.down);
+        let Some(down) = down.filter(|down| down.since == since) else {
+            return false;
+        };
+        let is_wanted = down.wanted.elapsed() < WANTED;
+        if !is_wanted {
+            self.forget(&mut table, upstream);
+        }
+        is_wanted
+    }
+
+    fn say(&self, upstream: &str, change: Change) {
+        let later = |suppressed| {
+            tracing::warn!(
+                suppressed,
+                "more upstreams went down or came back within {INTERVAL:?}"
+            );
+        };
+        if change == Change::Nothing || !self.0.changes.is_new(later) {
+            return;
+        }
+        match change {
+            Change::Nothing => {}
+            Change::IsDown(_) => tracing::warn!(
+                upstream,
+                "the upstream accepts no connections: clients are refused at once until a check finds that it does"
+            ),
+            Change::IsBack(after) => {
+                tracing::info!(upstream, ?after, "the upstream accepts connections again");
+            }
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<String, Trouble>> {
+        // Nothing that holds it can panic.
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Down {
+    fn of(self, upstream: &str) -> Outage {
+        Outage {
+            upstream: upstream.to_owned(),
+            lasts: self.since.elapsed(),
+            error: self.error,
+        }
+    }
+}
+
+/// The processes that found a node down together do not try it together.
+fn jittered(pause: Duration) -> Duration {
+    // Each new state of the standard library's hash has other keys.
+    let part = RandomState::new().hash_one(()) % 512;
+    pause.mul_f64(0.75 + part as f64 / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOST: io::ErrorKind = io::ErrorKind::TimedOut;
+
+    #[test]
+    fn a_node_is_down_after_failures_in_a_row_and_back_with_the_first_connection() {
+        let upstreams = Upstreams::default();
+        for _ in 1..FAILURES {
+            assert_eq!(upstreams.failed("a:1", LOST), Change::Nothing);
+        }
+        assert_eq!(upstreams.accepted("a:1"), Change::Nothing);
+        for _ in 1..FAILURES {
+            assert_eq!(upstreams.failed("a:1", LOST), Change::Nothing);
+            assert_eq!(upstreams.failed("b:1", LOST), Change::Nothing);
+        }
+        assert_eq!(upstreams.outage("a:1"), None);
+        assert!(matches!(upstreams.failed("a:1", LOST), Change::IsDown(_)));
+        // Whoever was under way.
+        assert_eq!(upstreams.failed("a:1", LOST), Change::Nothing);
+        let outage = upstreams.outage("a:1").map(|outage| outage.to_string());
+        assert_eq!(
+            outage.as_deref(),
+            Some("the node a:1 has accepted no connection for 0 s (timed out)")
+        );
+        assert_eq!((upstreams.outage("b:1"), upstreams.outages().len()), (None, 1));
+        assert!(matches!(upstreams.accepted("a:1"), Change::IsBack(_)));
+        assert_eq!((upstreams.outage("a:1"), upstreams.outages().len()), (None, 0));
+    }
+
+    #[test]
+    fn a_check_of_an_outage_that_is_over_ends() {
+        let upstreams = Upstreams::default();
+        let outage = || {
+            (0..FAILURES).find_map(|_| match upstreams.failed("a:1", LOST) {
+                Change::IsDown(since) => Some(since),
+                _ => None,
+            })
+        };
+        let first = outage();
+        upstreams.accepted("a:1");
+        let second = outage();
+        let is_checked =
+            |since: Option<Instant>| since.is_some_and(|since| upstreams.is_to_be_checked("a:1", since));
+        assert!(!is_checked(first) && is_checked(second));
+    }
+
+    #[test]
+    fn nodes_that_fail_now_and_then_take_bounded_memory() {
+        let upstreams = Upstreams::default();
+        for number in 0..3 * MOST {
+            upstreams.failed(&format!("a:{number}"), LOST);
+        }
+        assert!(upstreams.table().len() <= MOST);
+    }
+
+    #[test]
+    fn pauses_are_not_those_of_others() {
+        let pauses: std::collections::BTreeSet<_> = (0..20).map(|_| jittered(PAUSES.1)).collect();
+        assert!(pauses.len() > 1, "{pauses:?}");
+        assert!(
+            pauses
+                .iter()
+                .all(|pause| (1_500..=2_500).contains(&pause.as_millis()))
+        );
+    }
+}
