@@ -59,8 +59,10 @@ impl Observed {
     fn check(&self) -> (u64, u64) {
         let status = self.status();
         for part in status["memory"]["parts"].as_array().unwrap() {
-            let (used, limit) = (part["used_bytes"].as_u64(), part["limit_bytes"].as_u64());
-            assert!(used <= limit, "{part}");
+            let bytes = |what: &str| part[what].as_u64().unwrap();
+            // Threads look for room in the queue and take it in two steps: it may be over by a chunk for each.
+            let over = if part["name"] == "queue" { 1 << 20 } else { 0 };
+            assert!(bytes("used_bytes") <= bytes("limit_bytes") + over, "{part}");
         }
         let resident = resident_kib(self.proxy.id()) << 10;
         assert!(
@@ -312,6 +314,15 @@ fn execute(id: [u8; 16]) -> Vec<u8> {
     envelope(4, 1, 0x0a, &[&[0, 16], &id[..], &[0, 1, 0]].concat())
 }
 
+/// Stops floods also where the test fails.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// An id that goes with a text, or with a number.
 fn id(of: &[u8]) -> [u8; 16] {
     let hash = |seed: u64| {
@@ -350,6 +361,7 @@ fn floods_of_all_kinds_at_once_keep_to_the_budget() {
     let long = |number: u64| format!("SELECT c FROM k.t WHERE a IN ({}{number})", "1,".repeat(31_000));
     let (mut used, mut resident) = (0, 0);
     thread::scope(|scope| {
+        let stops = Stops(stop);
         let floods = [
             scope.spawn(move || flood(address, stop, |number| prepare(&long(number)))),
             scope.spawn(move || {
@@ -398,7 +410,7 @@ fn floods_of_all_kinds_at_once_keep_to_the_budget() {
             (used, resident) = (used.max(now.0), resident.max(now.1));
             thread::sleep(Duration::from_millis(20));
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         let counts: Vec<_> = floods.into_iter().map(|flood| flood.join().unwrap()).collect();
         assert!(counts.iter().all(|count| *count > 20), "{counts:?}");
         println!("requests {counts:?}");
