@@ -74,12 +74,15 @@ impl Observed {
         (status["memory"]["used_bytes"].as_u64().unwrap(), resident)
     }
 
+    fn part(&self, name: &str) -> Value {
+        let status = self.status();
+        let mut parts = status["memory"]["parts"].as_array().unwrap().iter();
+        parts.find(|part| part["name"] == name).unwrap().clone()
+    }
+
     /// What was evicted of a part.
     fn evicted(&self, name: &str) -> u64 {
-        let status = self.status();
-        let parts = status["memory"]["parts"].as_array().unwrap().clone();
-        let part = parts.iter().find(|part| part["name"] == name).unwrap();
-        part["evicted"].as_u64().unwrap()
+        self.part(name)["evicted"].as_u64().unwrap()
     }
 }
 
@@ -284,7 +287,7 @@ fn a_schema_that_there_is_no_room_for_is_cut_and_that_is_said() {
     );
 }
 
-/// Sends what `request` makes of a number, and reads the answers, until `stop`; how many.
+/// Sends what `request` makes of a number, and reads the answers, once at least, until `stop`; how many.
 fn flood(address: SocketAddr, stop: &AtomicBool, request: impl Fn(u64) -> Vec<u8>) -> u64 {
     let mut connection = connect(address);
     let mut number = 0;
@@ -297,12 +300,14 @@ fn flood(address: SocketAddr, stop: &AtomicBool, request: impl Fn(u64) -> Vec<u8
         ))
         .unwrap();
     next(&mut connection).unwrap();
-    while !stop.load(Ordering::Relaxed) {
+    loop {
         connection.write_all(&request(number)).unwrap();
         next(&mut connection).unwrap();
         number += 1;
+        if stop.load(Ordering::Relaxed) {
+            return number;
+        }
     }
-    number
 }
 
 fn prepare(cql: &str) -> Vec<u8> {
@@ -358,6 +363,16 @@ fn floods_of_all_kinds_at_once_keep_to_the_budget() {
     let observed = Observed::start(node, &["--no-control-connection", "--window", "1s"]);
     let (_, at_rest) = observed.check();
     let (address, stop, began) = (observed.proxy.address, &AtomicBool::new(false), Instant::now());
+    // Before there is so much that some is left out.
+    let keyspace = query(
+        1,
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+    );
+    flood(address, &AtomicBool::new(true), |_| keyspace.clone());
+    while observed.part("schema")["used_bytes"] == 0 {
+        assert!(began.elapsed() < LIMIT, "the keyspace is not known");
+        thread::sleep(Duration::from_millis(10));
+    }
     let long = |number: u64| format!("SELECT c FROM k.t WHERE a IN ({}{number})", "1,".repeat(31_000));
     let (mut used, mut resident) = (0, 0);
     thread::scope(|scope| {
@@ -385,12 +400,6 @@ fn floods_of_all_kinds_at_once_keep_to_the_budget() {
             scope.spawn(move || flood(address, stop, |number| execute(id(&number.to_be_bytes())))),
             scope.spawn(move || {
                 flood(address, stop, |number| {
-                    if number == 0 {
-                        return query(
-                            1,
-                            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
-                        );
-                    }
                     let comment = "c".repeat(60_000);
                     query(
                         1,
