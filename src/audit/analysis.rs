@@ -685,7 +685,7 @@ mod tests {
             assert_eq!(unparsed, [false, true, true]);
         });
         assert!(
-            taken.bytes_max <= 160 * longest as u64,
+            taken.bytes_max <= 170 * longest as u64,
             "{} bytes",
             taken.bytes_max
         );
