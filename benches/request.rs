@@ -186,7 +186,7 @@ fn repeat(bencher: Bencher<'_, '_>) {
 #[divan::bench(args = [3, 12, 100, 1_000])]
 fn replicas(bencher: Bencher<'_, '_>, nodes: u64) {
     let placement = ring(nodes)
-        .place(&Replication::Simple(3))
+        .place(&Replication::Simple(3), usize::MAX)
         .expect("the replication is known");
     let mut load = RingLoad::default();
     let mut at = 0;

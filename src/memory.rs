@@ -86,7 +86,7 @@ impl Memory {
         self.parts[of as usize].clone()
     }
 
-    /// The longest statement that is parsed, in bytes: while it is, it takes up to 150 times as many.
+    /// The longest statement that is parsed, in bytes: while it is, it takes up to 170 times as many.
     pub fn longest_statement(&self) -> usize {
         self.budget / 512
     }

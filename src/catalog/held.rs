@@ -34,6 +34,11 @@ impl Held {
         self.bytes().saturating_add(bytes) <= self.limit
     }
 
+    /// How many bytes more there is room for.
+    pub(super) fn room(&self) -> usize {
+        self.limit.saturating_sub(self.bytes())
+    }
+
     pub(super) fn take(&self, bytes: usize) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.part.take(bytes);

@@ -33,6 +33,8 @@ pub struct Live {
     /// Why there is no control connection.
     trouble: ArcSwapOption<String>,
     places: Mutex<Places>,
+    /// What placements take up. Who has a control connection keeps no rows that others have read.
+    placed: Held,
     /// Prepared statements.
     pub prepared: PreparedStatements,
     definitions: Mutex<Definitions>,
@@ -148,6 +150,7 @@ impl Live {
             cluster_wanted: Notify::new(),
             trouble: ArcSwapOption::default(),
             places: Mutex::default(),
+            placed: Held::of(schema.clone(), 3),
             prepared: PreparedStatements::within(memory.part(Use::Prepared)),
             definitions: Mutex::new(Definitions {
                 seen: 0,
@@ -378,6 +381,7 @@ impl Live {
             ring: Ring::of(&cluster),
             placements: HashMap::new(),
         };
+        self.placed.set(0);
         self.cluster.store(Arc::new(cluster));
         self.version.fetch_add(1, Ordering::Release);
         self.cluster_changed.notify_waiters();
@@ -393,7 +397,14 @@ impl Live {
         let ring = ring.as_ref()?;
         placements
             .entry(replication)
-            .or_insert_with_key(|replication| ring.place(replication).map(Arc::new))
+            .or_insert_with_key(|replication| {
+                let placement = ring.place(replication, self.placed.room());
+                match &placement {
+                    Some(placement) => self.placed.take(placement.bytes()),
+                    None => self.placed.count_evicted(),
+                }
+                placement.map(Arc::new)
+            })
             .clone()
     }
 
@@ -510,5 +521,33 @@ mod tests {
         }
         live.replace_schema(schema(BEFORE), reading);
         assert_eq!(tables(&live).len(), Definitions::MOST);
+    }
+
+    #[test]
+    fn replicas_of_a_ring_without_an_end_are_not_worked_out() {
+        let memory = Memory::of(32 << 20);
+        let keyspaces = (0..200).map(|number| {
+            format!(
+                "CREATE KEYSPACE k{number} WITH replication = {{'class': 'NetworkTopologyStrategy', 'dc': {}}};",
+                number + 1
+            )
+        });
+        let live = Live::within(memory.clone()).beginning_with(schema(&keyspaces.collect::<String>()));
+        let node = |number: i64| super::super::Node {
+            data_center: Some("dc".to_owned()),
+            tokens: (0..50).map(|token| token * 1_000 + number).collect(),
+            ..super::super::Node::default()
+        };
+        live.replace_cluster(Cluster {
+            partitioner: Some("Murmur3Partitioner".to_owned()),
+            nodes: (0..200).map(node).collect(),
+            ..Cluster::default()
+        });
+        assert!(live.placement("k2").is_some());
+        let placed = (0..200).filter(|number| live.placement(&format!("k{number}")).is_some());
+        let placed = placed.count();
+        assert!((2..100).contains(&placed), "{placed}");
+        let part = memory.part(Use::Schema);
+        assert!(part.used() <= part.limit() && part.evicted() > 0);
     }
 }

@@ -80,8 +80,9 @@ impl Ring {
         })
     }
 
-    /// The replicas of every range of the ring; none where the replication is not understood.
-    pub fn place(&self, replication: &Replication) -> Option<Placement> {
+    /// The replicas of every range of the ring; none where the replication is not understood, or where they take up more than `limit`
+    /// bytes: a node can tell any number of tokens.
+    pub fn place(&self, replication: &Replication, limit: usize) -> Option<Placement> {
         let replicas_at: Box<dyn Fn(usize) -> Vec<u16>> = match replication {
             Replication::Simple(factor) => {
                 let factor = (*factor).min(self.owners().len());
@@ -105,6 +106,9 @@ impl Ring {
         for range in 0..self.tokens.len() {
             placement.replicas.extend(replicas_at(range));
             placement.ends.push(placement.replicas.len());
+            if placement.bytes() > limit {
+                return None;
+            }
         }
         Some(placement)
     }
@@ -223,6 +227,12 @@ pub struct Placement {
 }
 
 impl Placement {
+    /// What it takes up.
+    pub(super) fn bytes(&self) -> usize {
+        let ranges = self.tokens.capacity() * (size_of::<i64>() + size_of::<usize>());
+        size_of::<Self>() + ranges + self.replicas.capacity() * size_of::<u16>()
+    }
+
     /// The nodes that hold a token, as indices of [`Cluster::nodes`], in the order in which the strategy chose them.
     pub fn replicas(&self, token: i64) -> &[u16] {
         let range = self.tokens.partition_point(|last| *last < token);
@@ -301,7 +311,7 @@ mod tests {
     #[test]
     fn simple_strategy_takes_the_next_nodes() {
         let ring = ring(&[("d", "r", &[-100, 50]), ("d", "r", &[0]), ("d", "r", &[100])]);
-        let placement = ring.place(&Replication::Simple(2)).unwrap();
+        let placement = ring.place(&Replication::Simple(2), usize::MAX).unwrap();
         for (token, replicas) in [
             (i64::MIN, [0, 1]),
             (-100, [0, 1]),
@@ -315,7 +325,7 @@ mod tests {
         ] {
             assert_eq!(placement.replicas(token), replicas, "{token}");
         }
-        let more_than_nodes = ring.place(&Replication::Simple(5)).unwrap();
+        let more_than_nodes = ring.place(&Replication::Simple(5), usize::MAX).unwrap();
         assert_eq!(more_than_nodes.replicas(1), [0, 2, 1]);
     }
 
@@ -330,7 +340,7 @@ mod tests {
         ]);
         let place = |factors: &[(&str, usize)]| {
             let factors = factors.iter().map(|(name, factor)| ((*name).to_owned(), *factor));
-            ring.place(&Replication::NetworkTopology(factors.collect()))
+            ring.place(&Replication::NetworkTopology(factors.collect()), usize::MAX)
                 .unwrap()
         };
         // The second node of rack r1 is passed over while rack r2 has none.

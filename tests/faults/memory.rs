@@ -22,8 +22,9 @@ use crate::{
 
 const BUDGET: u64 = 64 << 20;
 
-/// What the process needs besides: code, threads, buffers of connections, and what one statement takes while it is parsed.
-const BESIDES: u64 = 64 << 20;
+/// What the process needs besides: code, threads, what one statement takes while it is parsed, and slabs of the data path. A chunk that waits in
+/// the queue keeps its whole slab, also where its neighbours were left out: some 60 MiB with a full queue of 10 MiB, measured.
+const BESIDES: u64 = 96 << 20;
 
 struct Observed {
     proxy: Proxy,
@@ -59,8 +60,10 @@ impl Observed {
     fn check(&self) -> (u64, u64) {
         let status = self.status();
         for part in status["memory"]["parts"].as_array().unwrap() {
-            let (used, limit) = (part["used_bytes"].as_u64(), part["limit_bytes"].as_u64());
-            assert!(used <= limit, "{part}");
+            let bytes = |what: &str| part[what].as_u64().unwrap();
+            // Threads look for room in the queue and take it in two steps: it may be over by a chunk for each.
+            let over = if part["name"] == "queue" { 1 << 20 } else { 0 };
+            assert!(bytes("used_bytes") <= bytes("limit_bytes") + over, "{part}");
         }
         let resident = resident_kib(self.proxy.id()) << 10;
         assert!(
@@ -72,12 +75,15 @@ impl Observed {
         (status["memory"]["used_bytes"].as_u64().unwrap(), resident)
     }
 
+    fn part(&self, name: &str) -> Value {
+        let status = self.status();
+        let mut parts = status["memory"]["parts"].as_array().unwrap().iter();
+        parts.find(|part| part["name"] == name).unwrap().clone()
+    }
+
     /// What was evicted of a part.
     fn evicted(&self, name: &str) -> u64 {
-        let status = self.status();
-        let parts = status["memory"]["parts"].as_array().unwrap().clone();
-        let part = parts.iter().find(|part| part["name"] == name).unwrap();
-        part["evicted"].as_u64().unwrap()
+        self.part(name)["evicted"].as_u64().unwrap()
     }
 }
 
@@ -282,7 +288,7 @@ fn a_schema_that_there_is_no_room_for_is_cut_and_that_is_said() {
     );
 }
 
-/// Sends what `request` makes of a number, and reads the answers, until `stop`; how many.
+/// Sends what `request` makes of a number, and reads the answers, once at least, until `stop`; how many.
 fn flood(address: SocketAddr, stop: &AtomicBool, request: impl Fn(u64) -> Vec<u8>) -> u64 {
     let mut connection = connect(address);
     let mut number = 0;
@@ -295,12 +301,14 @@ fn flood(address: SocketAddr, stop: &AtomicBool, request: impl Fn(u64) -> Vec<u8
         ))
         .unwrap();
     next(&mut connection).unwrap();
-    while !stop.load(Ordering::Relaxed) {
+    loop {
         connection.write_all(&request(number)).unwrap();
         next(&mut connection).unwrap();
         number += 1;
+        if stop.load(Ordering::Relaxed) {
+            return number;
+        }
     }
-    number
 }
 
 fn prepare(cql: &str) -> Vec<u8> {
@@ -310,6 +318,15 @@ fn prepare(cql: &str) -> Vec<u8> {
 
 fn execute(id: [u8; 16]) -> Vec<u8> {
     envelope(4, 1, 0x0a, &[&[0, 16], &id[..], &[0, 1, 0]].concat())
+}
+
+/// Stops floods also where the test fails.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// An id that goes with a text, or with a number.
@@ -347,9 +364,20 @@ fn floods_of_all_kinds_at_once_keep_to_the_budget() {
     let observed = Observed::start(node, &["--no-control-connection", "--window", "1s"]);
     let (_, at_rest) = observed.check();
     let (address, stop, began) = (observed.proxy.address, &AtomicBool::new(false), Instant::now());
+    // Before there is so much that some is left out.
+    let keyspace = query(
+        1,
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+    );
+    flood(address, &AtomicBool::new(true), |_| keyspace.clone());
+    while observed.part("schema")["used_bytes"] == 0 {
+        assert!(began.elapsed() < LIMIT, "the keyspace is not known");
+        thread::sleep(Duration::from_millis(10));
+    }
     let long = |number: u64| format!("SELECT c FROM k.t WHERE a IN ({}{number})", "1,".repeat(31_000));
     let (mut used, mut resident) = (0, 0);
     thread::scope(|scope| {
+        let stops = Stops(stop);
         let floods = [
             scope.spawn(move || flood(address, stop, |number| prepare(&long(number)))),
             scope.spawn(move || {
@@ -373,12 +401,6 @@ fn floods_of_all_kinds_at_once_keep_to_the_budget() {
             scope.spawn(move || flood(address, stop, |number| execute(id(&number.to_be_bytes())))),
             scope.spawn(move || {
                 flood(address, stop, |number| {
-                    if number == 0 {
-                        return query(
-                            1,
-                            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
-                        );
-                    }
                     let comment = "c".repeat(60_000);
                     query(
                         1,
@@ -398,7 +420,7 @@ fn floods_of_all_kinds_at_once_keep_to_the_budget() {
             (used, resident) = (used.max(now.0), resident.max(now.1));
             thread::sleep(Duration::from_millis(20));
         }
-        stop.store(true, Ordering::Relaxed);
+        drop(stops);
         let counts: Vec<_> = floods.into_iter().map(|flood| flood.join().unwrap()).collect();
         assert!(counts.iter().all(|count| *count > 20), "{counts:?}");
         println!("requests {counts:?}");

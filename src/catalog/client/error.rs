@@ -72,12 +72,15 @@ impl ClientError {
     }
 }
 
+/// Longer messages are cut: they stand in the log and in the status.
+const MAX_MESSAGE: usize = 512;
+
 /// The error that a response is which was not hoped for.
 pub(super) fn unexpected(response: &Response<'_>) -> ClientError {
     match response {
         Response::Error(error) => ClientError::Server {
             code: error.code,
-            message: error.message.to_owned(),
+            message: error.message.chars().take(MAX_MESSAGE).collect(),
             unprepared: match error.details {
                 ErrorDetails::Unprepared(id) => Some(id.0.to_vec()),
                 _ => None,
