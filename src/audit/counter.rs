@@ -121,11 +121,6 @@ impl Counter {
         pair: &Pair,
         is_clear: impl FnOnce(&Exchange<'_>) -> bool,
     ) -> bool {
-        if is_before_startup(session, pair) {
-            count_before_startup(filling, session, pair);
-            return false;
-        }
-        let is_started = session.is_started;
         let decoded = Request::decode_message(&pair.request, session.extensions);
         let request = match &decoded {
             Ok(request) => request,
@@ -135,6 +130,11 @@ impl Counter {
                 return false;
             }
         };
+        if is_before_startup(session, pair) {
+            count_before_startup(filling, session, pair);
+            return false;
+        }
+        let is_started = session.is_started;
         let interpreter = &mut self.interpreter;
         let mut exchange = interpreter.interpret(session, pair, request);
         if !is_clear(&exchange) {
