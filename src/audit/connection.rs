@@ -352,7 +352,7 @@ impl ConnectionState {
             return;
         }
         self.session.is_started |= match &response {
-            Received::Whole(envelope) => shows_started(&header, &envelope.body),
+            Received::Whole(envelope) => shows_started(header, &envelope.body),
             _ => true,
         };
         let waiting = self.waiting.remove(header.stream_id);

@@ -134,7 +134,7 @@ impl Counter {
             count_before_startup(filling, session, pair);
             return false;
         }
-        let is_started = session.is_started;
+        let is_only_claimed = session.is_only_claimed();
         let interpreter = &mut self.interpreter;
         let mut exchange = interpreter.interpret(session, pair, request);
         if !is_clear(&exchange) {
@@ -154,8 +154,8 @@ impl Counter {
         exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
         let seen = interpreter.row_keys.hashes();
         self.recorder.record(window, tables, &exchange, keys, seen);
-        // What somebody calls itself who has not got in is no client.
-        if is_started {
+        // What somebody calls itself whom the server has not let in is no client.
+        if !is_only_claimed {
             clients.count(window, &exchange);
         }
         if exchange.outcome.is_refused() {
