@@ -351,7 +351,10 @@ impl ConnectionState {
         if header.opcode == Opcode::EVENT {
             return;
         }
-        self.session.is_started |= shows_started(header.opcode);
+        self.session.is_started |= match &response {
+            Received::Whole(envelope) => shows_started(header, &envelope.body),
+            _ => true,
+        };
         let waiting = self.waiting.remove(header.stream_id);
         if let Received::Whole(envelope) = &response
             && envelope.header.opcode == Opcode::SUPPORTED
@@ -376,7 +379,7 @@ impl ConnectionState {
         begun: Moment,
         each: &mut impl FnMut(&mut Session, Found),
     ) {
-        self.session.is_started |= shows_started(header.opcode);
+        self.session.is_started |= shows_started(&header, &body);
         let waiting = self.waiting.remove(header.stream_id);
         if waiting.is_none() && header.opcode != Opcode::EVENT {
             self.unasked(header.stream_id, begun, each);
@@ -475,8 +478,13 @@ impl ConnectionState {
 }
 
 /// Whether a server answers so only on a connection whose STARTUP is complete, or completes it so.
-fn shows_started(answer: Opcode) -> bool {
-    matches!(answer, Opcode::READY | Opcode::AUTH_SUCCESS | Opcode::RESULT)
+fn shows_started(header: &Header, body: &[u8]) -> bool {
+    match header.opcode {
+        Opcode::READY | Opcode::AUTH_SUCCESS | Opcode::RESULT => true,
+        // Before, there are protocol errors, server errors and bad credentials; nothing is compressed, and there are no warnings.
+        Opcode::ERROR => header.flags.0 != 0 || !matches!(body.first_chunk(), Some([0, 0, 0..0x10, _])),
+        _ => false,
+    }
 }
 
 impl Side {

@@ -122,11 +122,6 @@ impl Counter {
         pair: &Pair,
         is_clear: impl FnOnce(&Exchange<'_>) -> bool,
     ) -> bool {
-        if is_before_startup(session, pair) {
-            count_before_startup(filling, session, pair);
-            return false;
-        }
-        let is_started = session.is_started;
         let decoded = Request::decode_message(&pair.request, session.extensions);
         let request = match &decoded {
             Ok(request) => request,
@@ -136,6 +131,11 @@ impl Counter {
                 return false;
             }
         };
+        if is_before_startup(session, pair) {
+            count_before_startup(filling, session, pair);
+            return false;
+        }
+        let is_only_claimed = session.is_only_claimed();
         let interpreter = &mut self.interpreter;
         let mut exchange = interpreter.interpret(session, pair, request);
         if !is_clear(&exchange) {
@@ -155,8 +155,8 @@ impl Counter {
         exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
         let seen = interpreter.row_keys.hashes();
         self.recorder.record(window, tables, &exchange, keys, seen);
-        // What somebody calls itself who has not got in is no client.
-        if is_started {
+        // What somebody calls itself whom the server has not let in is no client.
+        if !is_only_claimed {
             clients.count(window, &exchange);
         }
         if exchange.outcome.is_refused() {

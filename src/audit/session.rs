@@ -32,6 +32,8 @@ pub(super) struct Session {
     announced: Extensions,
     /// Whether its STARTUP is complete, or may be: something that the server only does then has been seen, or its beginning was not.
     pub(super) is_started: bool,
+    /// Whether a STARTUP has said how the client calls itself.
+    is_named: bool,
     /// Nobody asks the cluster, perhaps: what clients read of the schema is looked at.
     pub(super) is_recorded: bool,
 }
@@ -48,6 +50,7 @@ impl Session {
             extensions: Extensions::NONE,
             announced: Extensions::NONE,
             is_started: false,
+            is_named: false,
             is_recorded: connection.is_recorded(),
         }
     }
@@ -60,7 +63,13 @@ impl Session {
         if let Request::Startup(startup) = decoded.message {
             self.extensions = self.announced.agreed(&startup);
             self.client = client_name(&startup, connection, self.shown).into();
+            self.is_named = true;
         }
+    }
+
+    /// Whether its name is more than an address, and from somebody whom the server may not have let in.
+    pub(super) fn is_only_claimed(&self) -> bool {
+        self.is_named && !self.is_started
     }
 
     /// Learns from a SUPPORTED.

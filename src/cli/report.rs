@@ -17,7 +17,7 @@ use crate::{
     report::{Baseline, Format, Report},
     rules::{Judging, Severity},
     sink::{self, SNAPSHOT_ENDINGS},
-    window::{Cluster, Snapshot, Window},
+    window::{Cluster, Limits, Snapshot, Window},
 };
 
 /// Merges snapshots of any time and any number of proxies into one report.
@@ -131,7 +131,8 @@ impl Merged {
         let end = snapshot.window.end;
         Self {
             schema: (!snapshot.schema.is_empty()).then(|| (end, snapshot.schema, path.to_owned())),
-            window: snapshot.window,
+            // However much those held that wrote them.
+            window: snapshot.window.with_limits(Limits::of_bytes(Limits::MOST_BYTES)),
             cluster: snapshot.cluster,
             first: (path.to_owned(), snapshot.key_id),
         }

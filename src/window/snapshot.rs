@@ -73,13 +73,14 @@ const MAX_SCHEMA: usize = 32 << 20;
 
 impl Snapshot {
     /// A snapshot of `window`.
-    pub fn new(window: Window, cluster: Cluster, schema: String, key_id: String) -> Self {
+    pub fn new(mut window: Window, cluster: Cluster, mut schema: String, key_id: String) -> Self {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        let schema = if schema.len() > MAX_SCHEMA {
-            String::new()
-        } else {
-            schema
-        };
+        if schema.len() > MAX_SCHEMA {
+            let notice =
+                "The schema is too large for a snapshot: reports that are made from snapshots lack it.";
+            window.coverage.notices.insert(notice.to_owned());
+            schema = String::new();
+        }
         Self {
             format: FORMAT.to_owned(),
             version,
@@ -211,6 +212,21 @@ mod tests {
         let largest = (text.len() as u64).saturating_mul((Limits::MOST_BYTES / Limits::LEAST_BYTES) as u64);
         assert!(largest <= MAX_BYTES, "{} bytes of {}", text.len(), limits.bytes);
         assert_eq!(Snapshot::read(&text[..]).unwrap(), snapshot);
+    }
+
+    #[test]
+    fn a_schema_that_is_too_large_is_left_out_and_said() {
+        let window = Window::new(Timestamp::UNIX_EPOCH, "test");
+        let snapshot = Snapshot::new(
+            window,
+            Cluster::default(),
+            "x".repeat(MAX_SCHEMA + 1),
+            String::new(),
+        );
+        assert_eq!(
+            (snapshot.schema.len(), snapshot.window.coverage.notices.len()),
+            (0, 1)
+        );
     }
 
     #[test]

@@ -120,12 +120,9 @@ async fn texts_before_startup_are_requests_and_nothing_else() {
     assert_eq!(before + dropped, JUNK as u64, "{coverage}");
     assert_eq!(coverage["patterns_overflowed"], 0, "{coverage}");
     assert!(report["patterns"].as_array().unwrap().len() < 5);
-    assert_eq!(
-        report["clients"].as_object().unwrap().len(),
-        1,
-        "{}",
-        report["clients"]
-    );
+    let clients = report["clients"].as_object().unwrap().values();
+    let requests: u64 = clients.map(|count| count.as_u64().unwrap()).sum();
+    assert!(requests < TIMES + 20, "{}", report["clients"]);
     node.shutdown().await;
 }
 
