@@ -428,3 +428,29 @@ fn the_help_tells_how_it_is_used_as_a_linter() {
         assert!(help.contains(part), "{part}:\n{help}");
     }
 }
+
+/// A megabyte of what stopped the lexer for hours, and a thousand errors in one line.
+#[test]
+fn long_texts_are_explained_at_once() {
+    let digits = format!("SELECT {}n FROM kv;", "1".repeat(1 << 20));
+    let float = format!("SELECT * FROM kv WHERE k = 1{}e99999;", "1".repeat(1 << 20));
+    let nested = format!(
+        "SELECT * FROM kv WHERE k = {}1{};",
+        "(1 + ".repeat(100),
+        ")".repeat(100)
+    );
+    let line = "SELEC * FROM kv; ".repeat(1_000);
+    let folder = Folder::new();
+    for text in [&digits, &float, &line] {
+        let ended = folder.explain(&["--schema", "schema.cql", "-"], text.as_bytes());
+        assert_eq!(
+            ended.code,
+            Some(2),
+            "{}",
+            ended.err.chars().take(500).collect::<String>()
+        );
+    }
+    let ended = folder.explain(&["--schema", "schema.cql", "-"], nested.as_bytes());
+    assert_eq!(ended.code, Some(0), "{}", ended.err);
+    assert!(ended.out.contains("statement-too-complex"), "{}", ended.out);
+}

@@ -96,7 +96,7 @@ fn window(minute: u64, new: u64) -> Window {
         };
         let mut random = Random(minute * PATTERNS + place);
         see(
-            window.pattern_mut(PatternId(id), || (head(id), BTreeSet::new())),
+            window.pattern_mut(PatternId(id), &head(id).cql, || (head(id), BTreeSet::new())),
             &mut random,
             start,
         );

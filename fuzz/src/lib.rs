@@ -22,7 +22,7 @@ use cqlens_proto::types::CqlType;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All of them.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     ("envelope", envelope),
     ("segment", segment),
     ("split", split),
@@ -31,6 +31,7 @@ pub const TARGETS: [Target; 8] = [
     ("value", value),
     ("cql", cql),
     ("template", template),
+    ("work", work),
 ];
 
 /// A direction of a connection: `connection [byte] · bytes`.
@@ -133,6 +134,11 @@ pub fn cql(input: &[u8]) {
 /// CQL text.
 pub fn template(input: &[u8]) {
     text::template(&String::from_utf8_lossy(input));
+}
+
+/// CQL text: steps are counted, not time.
+pub fn work(input: &[u8]) {
+    text::work(&String::from_utf8_lossy(input));
 }
 
 fn direction(connection: u8) -> Direction {

@@ -22,7 +22,7 @@ pub fn of(target: &str) -> Vec<Vec<u8>> {
             "request" => bodies(recording, Direction::Request),
             "response" => bodies(recording, Direction::Response),
             "value" => recording.envelopes().iter().flat_map(values).collect(),
-            "cql" | "template" => recording.envelopes().iter().flat_map(texts).collect(),
+            "cql" | "template" | "work" => recording.envelopes().iter().flat_map(texts).collect(),
             _ => Vec::new(),
         })
         .filter(|seed| seed.len() <= MAX_LEN)

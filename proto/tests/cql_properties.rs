@@ -14,6 +14,7 @@ mod exercise;
 fn ask_everything(text: &str) {
     exercise::text(text);
     exercise::template(text);
+    exercise::work(text);
 }
 
 /// Words and signs, of which statements could be made.

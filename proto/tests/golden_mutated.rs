@@ -50,6 +50,11 @@ fn a_mutated_statements_template_is_its_own() {
     run("template");
 }
 
+#[test]
+fn a_mutated_statement_costs_no_more_than_its_length() {
+    run("work");
+}
+
 fn run(name: &str) {
     let (_, target): Target = fuzz::TARGETS
         .into_iter()

@@ -7,7 +7,7 @@ use std::{
 };
 
 use cqlens_proto::{
-    cql::{self, Fingerprint, Template, ast},
+    cql::{self, ParseError, ParseErrorKind, Template, Work, ast, cut_name},
     message::{Batch, BatchKind, BatchQuery, Request, Rows, Values},
 };
 
@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use super::{
     Cells, Footprint, Keys,
     exchange::Execution,
-    plan::{BatchSum, Plan},
+    plan::{self, BatchSum, Plan},
 };
 use crate::{
     catalog::{Live, Markers, PreparedStatement, schema::is_system},
@@ -76,17 +76,11 @@ impl Analysis {
         plan.is_some_and(|plan| plan.facts().schema.is_none())
     }
 
-    fn template(&self) -> Template {
-        Template {
-            text: self.head.cql.clone(),
-            fingerprint: Fingerprint(self.id.0),
-        }
-    }
-
     fn of(text: &str, keyspace: Option<&str>, prepared: Option<&PreparedStatement>, live: &Live) -> Self {
-        let mut analysis = match cql::parse(text) {
-            Ok(statement) => Self::of_statement(&statement, keyspace, prepared, live),
-            Err(_) => Self::unparsed(text),
+        let work = Work::of_text(text);
+        let mut analysis = match cql::parse_within(text, &work) {
+            Ok(statement) => Self::of_statement(&statement, keyspace, prepared, live, &work),
+            Err(error) => Self::unparsed(text, unparsed_reason(&error), &work),
         };
         analysis.weight = weight(text, analysis.head.kind);
         analysis
@@ -97,9 +91,12 @@ impl Analysis {
         keyspace: Option<&str>,
         prepared: Option<&PreparedStatement>,
         live: &Live,
+        work: &Work,
     ) -> Self {
-        let template = Template::of(statement, keyspace);
-        let mut plan = Plan::of(statement, keyspace, &live.schema());
+        let keyspace = keyspace.map(cut_name);
+        let keyspace = keyspace.as_deref();
+        let template = Template::of_within(statement, keyspace, work);
+        let mut plan = Plan::of_within(statement, keyspace, &live.schema(), work);
         let markers = prepared.and_then(|prepared| prepared.markers.as_ref());
         match markers {
             _ if plan.is_known() => {}
@@ -119,9 +116,9 @@ impl Analysis {
         let first = names.first().map(|(name, _)| Arc::clone(name));
         let head = PatternHead {
             kind: plan.facts().statement_kind(),
-            keyspace: first.as_ref().map(|name| cut(&name.keyspace)),
-            table: first.as_ref().map(|name| cut(&name.table)),
-            cql: shown(template.text),
+            keyspace: first.as_ref().map(|name| name.keyspace.clone()),
+            table: first.as_ref().map(|name| name.table.clone()),
+            cql: template.text,
             system: !names.is_empty() && names.iter().all(|(name, _)| is_system(&name.keyspace)),
         };
         Self {
@@ -140,15 +137,11 @@ impl Analysis {
     }
 
     /// A text that is not CQL as we know it: counted under its words, without its values.
-    fn unparsed(text: &str) -> Self {
-        let template = Template::unparsed(text);
+    fn unparsed(text: &str, reason: Reason, work: &Work) -> Self {
+        let template = Template::unparsed_within(text, work);
         Self {
             unparsed: true,
-            ..Self::other(
-                PatternId(template.fingerprint.0),
-                shown(template.text),
-                Reason::StatementUnknown,
-            )
+            ..Self::other(PatternId(template.fingerprint.0), template.text, reason)
         }
     }
 
@@ -182,6 +175,13 @@ impl Analysis {
     }
 }
 
+fn unparsed_reason(error: &ParseError) -> Reason {
+    match error.kind {
+        ParseErrorKind::TooDeep | ParseErrorKind::TooLong => Reason::StatementTooComplex,
+        _ => Reason::StatementUnknown,
+    }
+}
+
 /// What the analysis of a text takes up, about. A plan has parts for each part of its text: 42 bytes for each byte of a batch of short
 /// statements, 30 for one of a long list of numbers, 10 for one of a usual statement.
 fn weight(text: &str, kind: StatementKind) -> usize {
@@ -210,7 +210,9 @@ fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
         )
     });
     let bound = simple.filter(|(_, value)| matches!(value, ast::Term::BindMarker(_)));
-    bound.map(|(column, _)| cut(column.as_str()).into()).collect()
+    bound
+        .map(|(column, _)| cut_name(column.as_str()).into())
+        .collect()
 }
 
 /// The pattern of all executions of unknown prepared statements.
@@ -223,26 +225,6 @@ const MAX_TEXT_LEN: usize = 4 << 10;
 /// of the memory.
 const MAX_PREPARED_LEN: usize = 64 << 10;
 const LARGEST: usize = 4;
-
-/// Longer templates are cut off: a window keeps 20,000 of them. Which template it is its fingerprint tells.
-const MAX_SHOWN: usize = 8 << 10;
-
-/// Longer names are cut off: no server has a table that is called so (Cassandra allows 48 characters, of a column's name some more).
-const MAX_NAME: usize = 256;
-
-fn cut(name: &str) -> String {
-    name[..name.floor_char_boundary(MAX_NAME)].to_owned()
-}
-
-fn shown(mut template: String) -> String {
-    if template.len() > MAX_SHOWN {
-        let end = (0..=MAX_SHOWN).rev().find(|&end| template.is_char_boundary(end));
-        template.truncate(end.unwrap_or(0));
-        template.push_str(" …");
-        template.shrink_to_fit();
-    }
-    template
-}
 
 /// The analyses of one auditor.
 ///
@@ -380,7 +362,7 @@ impl Analyses {
     fn analyse(&self, text: &str, keyspace: Option<&str>, prepared: Option<&PreparedStatement>) -> Analysis {
         if text.len() > self.live.memory().longest_statement() {
             self.memory.count_evicted(1);
-            return Analysis::unparsed(text);
+            return Analysis::unparsed(text, Reason::StatementTooComplex, &Work::of_text(text));
         }
         Analysis::of(text, keyspace, prepared, &self.live)
     }
@@ -537,20 +519,18 @@ fn batch_kind(kind: BatchKind) -> ast::BatchKind {
 
 /// What the statements of a BATCH message are together.
 pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -> Analysis {
-    let templates: Vec<_> = children.iter().map(|child| child.template()).collect();
+    let repeated = children;
+    let mut children: Vec<&Arc<Analysis>> = repeated.iter().collect();
+    // A few bytes of a message name a prepared statement again: what is written of it is written once.
+    children.sort_unstable_by_key(|child| Arc::as_ptr(child));
+    children.dedup_by(|one, other| Arc::ptr_eq(one, other));
     let flag = match kind {
         ast::BatchKind::Unlogged => Flag::UnloggedBatch,
         ast::BatchKind::Counter => Flag::Counter,
         ast::BatchKind::Logged => Flag::LoggedBatch,
     };
-    let template = Template::batch(kind, &templates);
-    let mut tables: Vec<(Arc<TableName>, u32)> = Vec::new();
-    for (name, count) in children.iter().flat_map(|child| &child.tables) {
-        match tables.iter_mut().find(|(known, _)| known == name) {
-            Some((_, total)) => *total += count,
-            None => tables.push((Arc::clone(name), *count)),
-        }
-    }
+    let template = Template::batch(kind, children.iter().map(|child| child.head.cql.as_str()));
+    let tables = plan::summed(repeated.iter().flat_map(|child| &child.tables));
     let mut flags: BTreeSet<Flag> = children
         .iter()
         .flat_map(|child| child.flags.iter().copied())
@@ -561,9 +541,9 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
     }
     let head = PatternHead {
         kind: StatementKind::Batch,
-        keyspace: tables.first().map(|(name, _)| cut(&name.keyspace)),
-        table: tables.first().map(|(name, _)| cut(&name.table)),
-        cql: shown(template.text),
+        keyspace: tables.first().map(|(name, _)| name.keyspace.clone()),
+        table: tables.first().map(|(name, _)| name.table.clone()),
+        cql: template.text,
         system: !tables.is_empty() && tables.iter().all(|(name, _)| is_system(&name.keyspace)),
     };
     Analysis {
@@ -701,5 +681,48 @@ mod tests {
             "{} bytes",
             taken.bytes_max
         );
+    }
+
+    #[test]
+    fn long_names_are_cut_off_before_anything_is_kept_of_them() {
+        let mut analyses = Analyses::new(Arc::new(Live::default()));
+        let name = "n".repeat(1 << 20);
+        let length = |analysis: &Analysis| {
+            let head = &analysis.head;
+            let names = [&head.keyspace, &head.table].into_iter().flatten();
+            let tables = analysis
+                .tables
+                .iter()
+                .flat_map(|(name, _)| [&name.keyspace, &name.table]);
+            let columns = analysis.marker_columns.iter().map(|column| column.len());
+            let names = names.chain(tables).map(String::len).chain(columns);
+            names.sum::<usize>() + head.cql.len()
+        };
+        for text in [
+            format!("SELECT a FROM {name}.{name}"),
+            format!("INSERT INTO t ({name}) VALUES (?)"),
+            format!("UPDATE k.t SET {name} = 1 WHERE k = 1"),
+            format!("SELECT a FROM {name} WHERE"),
+            format!("USE {name}"),
+            "SELECT a FROM t".to_owned(),
+        ] {
+            let analysis = analyses.of_text(&text, Some(&name));
+            assert!(
+                length(&analysis) < 4_000,
+                "{}: {}",
+                &text[..20.min(text.len())],
+                length(&analysis)
+            );
+        }
+    }
+
+    #[test]
+    fn what_nests_too_deeply_is_too_complex_and_what_is_wrong_is_not() {
+        let mut analyses = Analyses::new(Arc::new(Live::default()));
+        let mut unknown = |text: &str| analyses.of_text(text, None).unknown;
+        let nested = format!("SELECT a FROM t WHERE k = {}", "[".repeat(1_000));
+        assert_eq!(unknown(&nested), Some(Reason::StatementTooComplex));
+        let digits = format!("SELECT {}n FROM t", "1".repeat(1 << 20));
+        assert_eq!(unknown(&digits), Some(Reason::StatementUnknown));
     }
 }

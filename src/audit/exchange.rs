@@ -3,6 +3,7 @@
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use cqlens_proto::{
+    cql::cut_name,
     envelope::{Envelope, HEADER_LEN, Opcode},
     error::DecodeError,
     message::{
@@ -383,14 +384,14 @@ impl Interpreter {
                 (analysis, &execute.parameters, true)
             }
             Request::Query(query) => {
-                let keyspace = query.parameters.keyspace.or(session.keyspace.as_deref());
-                let analysis = self.analyses.of_text(query.query, keyspace);
+                let keyspace = keyspace_of(query.parameters.keyspace, session);
+                let analysis = self.analyses.of_text(query.query, keyspace.as_deref());
                 (analysis, &query.parameters, false)
             }
             Request::Batch(batch) => {
-                let keyspace = batch.keyspace.or(session.keyspace.as_deref());
+                let keyspace = keyspace_of(batch.keyspace, session);
                 let (keys, cells) = (&mut self.keys, &mut self.cells);
-                return Some(self.analyses.batch(batch, keyspace, keys, cells));
+                return Some(self.analyses.batch(batch, keyspace.as_deref(), keys, cells));
             }
             _ => return None,
         };
@@ -454,21 +455,20 @@ impl Interpreter {
     fn follow(&mut self, request: &Request<'_>, response: &Response<'_>, session: &mut Session) {
         match (request, response) {
             (_, Response::Result(QueryResult::SetKeyspace { keyspace })) => {
-                session.keyspace = Some((*keyspace).into())
+                session.keyspace = Some(cut_name(keyspace).into())
             }
             (Request::Prepare(prepare), Response::Result(QueryResult::Prepared(prepared))) => {
-                let keyspace = prepare.keyspace.or(session.keyspace.as_deref());
                 let known = PreparedStatement {
                     cql: prepare.query.into(),
-                    keyspace: keyspace.map(Into::into),
+                    keyspace: keyspace_of(prepare.keyspace, session).map(Into::into),
                     markers: Some(Markers::of(&prepared.bind)),
                 };
                 self.row_keys.prepared(prepare.query, prepared);
                 self.analyses.prepared(prepared.id.0, known);
             }
             (Request::Query(query), Response::Result(QueryResult::SchemaChange(_))) => {
-                let keyspace = query.parameters.keyspace.or(session.keyspace.as_deref());
-                self.analyses.defined(query.query, keyspace);
+                let keyspace = keyspace_of(query.parameters.keyspace, session);
+                self.analyses.defined(query.query, keyspace.as_deref());
             }
             (Request::Execute(execute), Response::Result(QueryResult::SchemaChange(_))) => {
                 self.analyses.defined_by_prepared(execute.id.0);
@@ -696,6 +696,12 @@ fn nulls(values: &Values<'_>) -> u64 {
 /// Of an envelope, in bytes.
 fn size(body_len: usize) -> u64 {
     (HEADER_LEN + body_len) as u64
+}
+
+/// The keyspace of unqualified names: the request's, else the connection's. It is cut off here, since every statement of a batch is
+/// looked up by it, and no keyspace is as long.
+fn keyspace_of<'k>(requested: Option<&'k str>, session: &'k Session) -> Option<Cow<'k, str>> {
+    requested.or(session.keyspace.as_deref()).map(cut_name)
 }
 
 #[cfg(test)]

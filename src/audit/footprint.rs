@@ -3,7 +3,10 @@
 //! A [`Footprint`] is a small value; the keys behind it go into a [`Keys`] buffer that its owner reuses, so that
 //! counting an execution allocates nothing. Nothing here knows CQL: plans fill both.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+
+use hashbrown::HashTable;
 
 use crate::catalog::murmur3;
 use crate::window::{PartitionClass, Reason, TableName};
@@ -116,9 +119,16 @@ pub struct Keys {
     tables: Vec<Arc<TableName>>,
     arena: Vec<u8>,
     entries: Vec<Entry>,
-    /// Open addressing over `entries`, by token; empty while a walk over all entries is as quick.
-    slots: Vec<u32>,
+    /// Places in `entries` by a keyed hash of table and bytes; empty while a walk over all entries is as quick. Clients choose keys,
+    /// and can choose thousands that share their tokens: what those hash to they do not know.
+    places: HashTable<u32>,
+    hashing: RandomState,
     overflowed: u64,
+    /// What combinations of `IN` lists have cost: see [`Keys::MAX_COMBINED`].
+    combined: usize,
+    /// Keys that were compared with keys.
+    #[cfg(test)]
+    compared: std::cell::Cell<u64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -156,6 +166,11 @@ impl Keys {
     pub const MAX_KEYS: usize = 1 << 16;
     /// Most bytes of keys that are kept.
     pub const MAX_BYTES: usize = 8 << 20;
+    /// Most bytes of keys that are put together of the values of several columns, with [`Keys::EACH`] for each key: two short lists
+    /// make very many keys, which are hashed one by one, known or not.
+    pub const MAX_COMBINED: usize = 4 * Self::MAX_BYTES;
+    /// What a key costs beside its bytes.
+    pub const EACH: usize = 64;
     /// Up to here a walk over all keys beats a table.
     const FEW: usize = 16;
     /// Tables that are remembered from one execution to the next: their counters are shared with other threads, and
@@ -175,8 +190,9 @@ impl Keys {
         }
         self.arena.clear();
         self.entries.clear();
-        self.slots.clear();
+        self.places.clear();
         self.overflowed = 0;
+        self.combined = 0;
     }
 
     /// Number of distinct keys.
@@ -192,6 +208,12 @@ impl Keys {
     /// Pushes that found no room.
     pub fn overflowed(&self) -> u64 {
         self.overflowed
+    }
+
+    /// Takes note of a key that was put together; false when there were too many.
+    pub fn combine(&mut self, len: usize) -> bool {
+        self.combined = self.combined.saturating_add(len + Self::EACH);
+        self.combined <= Self::MAX_COMBINED
     }
 
     /// The distinct keys, in the order of their first appearance.
@@ -282,6 +304,8 @@ impl Keys {
     }
 
     fn is(&self, entry: &Entry, table: u32, token: i64, key: &[u8]) -> bool {
+        #[cfg(test)]
+        self.compared.set(self.compared.get() + 1);
         entry.token == token
             && entry.table == table
             && &self.arena[entry.start as usize..entry.end as usize] == key
@@ -293,23 +317,16 @@ impl Keys {
     }
 
     fn find_among(&self, table: u32, token: i64, key: &[u8]) -> bool {
-        if self.slots.is_empty() {
+        if self.places.is_empty() {
             return self.entries.iter().any(|entry| self.is(entry, table, token, key));
         }
-        let mut slot = self.home(token);
-        while self.slots[slot] != EMPTY {
-            if self.is(&self.entries[self.slots[slot] as usize], table, token, key) {
-                return true;
-            }
-            slot = (slot + 1) % self.slots.len();
-        }
-        false
-    }
-
-    /// Where the search for a token begins; the table's size is a power of two.
-    fn home(&self, token: i64) -> usize {
-        let mask = self.slots.len() as u64 - 1;
-        usize::try_from(token.cast_unsigned() & mask).unwrap_or(0)
+        let is_same = |place: &u32| {
+            let entry = self.entries.get(*place as usize);
+            entry.is_some_and(|entry| self.is(entry, table, token, key))
+        };
+        self.places
+            .find(self.hashing.hash_one((table, key)), is_same)
+            .is_some()
     }
 
     /// Puts the newest entry into the hash table, which is built once there are more than a few entries.
@@ -321,29 +338,24 @@ impl Keys {
     }
 
     fn index_last_of_many(&mut self) {
-        if self.entries.len() * 2 <= self.slots.len() {
-            self.place(self.entries.len() - 1);
-            return;
+        let first = if self.places.is_empty() {
+            0
+        } else {
+            self.entries.len() - 1
+        };
+        let hash = |place: u32| {
+            let entry = &self.entries[place as usize];
+            let key = &self.arena[entry.start as usize..entry.end as usize];
+            self.hashing.hash_one((entry.table, key))
+        };
+        for place in first..self.entries.len() {
+            // Lossless: MAX_KEYS fits.
+            let place = u32::try_from(place).unwrap_or(u32::MAX);
+            self.places
+                .insert_unique(hash(place), place, |place| hash(*place));
         }
-        let size = (self.entries.len() * 4).next_power_of_two();
-        self.slots.clear();
-        self.slots.resize(size, EMPTY);
-        for index in 0..self.entries.len() {
-            self.place(index);
-        }
-    }
-
-    fn place(&mut self, index: usize) {
-        let mut slot = self.home(self.entries[index].token);
-        while self.slots[slot] != EMPTY {
-            slot = (slot + 1) % self.slots.len();
-        }
-        // Lossless: MAX_KEYS fits.
-        self.slots[slot] = u32::try_from(index).unwrap_or(EMPTY);
     }
 }
-
-const EMPTY: u32 = u32::MAX;
 
 #[cfg(test)]
 mod tests {
@@ -383,6 +395,63 @@ mod tests {
         assert_eq!(keys.len(), 5_000);
         keys.clear();
         assert_eq!(keys.push(&kv, &7_u32.to_be_bytes()), Pushed::New);
+    }
+
+    /// The only key of 16 bytes whose hash, as Murmur3 has it, is these two halves.
+    fn key_of_hash(first: u64, second: u64) -> [u8; 16] {
+        const C1: u64 = 0x87c3_7b91_1142_53d5;
+        const C2: u64 = 0x4cf5_ad43_2745_937f;
+        // Of an odd number, by Newton's method.
+        let inverse = |odd: u64| {
+            (0..6).fold(odd, |x, _| {
+                x.wrapping_mul(2_u64.wrapping_sub(odd.wrapping_mul(x)))
+            })
+        };
+        let unmix = |mixed: u64| {
+            let mut x = mixed ^ (mixed >> 33);
+            x = x.wrapping_mul(inverse(0xc4ce_b9fe_1a85_ec53));
+            x ^= x >> 33;
+            x = x.wrapping_mul(inverse(0xff51_afd7_ed55_8ccd));
+            x ^ (x >> 33)
+        };
+        let second = second.wrapping_sub(first);
+        let (mut h1, mut h2) = (unmix(first.wrapping_sub(second)), unmix(second));
+        h2 = h2.wrapping_sub(h1);
+        h1 = h1.wrapping_sub(h2);
+        (h1, h2) = (h1 ^ 16, h2 ^ 16);
+        let five = inverse(5);
+        let k2 = h2
+            .wrapping_sub(0x3849_5ab5)
+            .wrapping_mul(five)
+            .wrapping_sub(h1)
+            .rotate_right(31);
+        let k1 = h1.wrapping_sub(0x52dc_e729).wrapping_mul(five).rotate_right(27);
+        let k1 = k1
+            .wrapping_mul(inverse(C2))
+            .rotate_right(31)
+            .wrapping_mul(inverse(C1));
+        let k2 = k2
+            .wrapping_mul(inverse(C1))
+            .rotate_right(33)
+            .wrapping_mul(inverse(C2));
+        let mut key = [0; 16];
+        key[..8].copy_from_slice(&k1.to_le_bytes());
+        key[8..].copy_from_slice(&k2.to_le_bytes());
+        key
+    }
+
+    #[test]
+    fn keys_that_share_their_token_are_not_compared_with_each_other() {
+        let kv = table("kv");
+        let mut keys = Keys::new();
+        let most = Keys::MAX_KEYS as u64;
+        for second in 0..most {
+            let key = key_of_hash(7, second << 40);
+            assert_eq!(murmur3::token(&key), 7);
+            assert_eq!(keys.push(&kv, &key), Pushed::New);
+        }
+        let compared = keys.compared.get();
+        assert!(compared < 2 * most, "{compared} comparisons of {most} keys");
     }
 
     #[test]

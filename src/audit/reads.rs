@@ -158,7 +158,8 @@ impl OpenReads {
         self.held -= read.held();
         let pattern = match &read.analysis {
             Some(analysis) => {
-                Some(window.pattern_mut(read.id, || (analysis.head.clone(), analysis.flags.clone())))
+                let head = || (analysis.head.clone(), analysis.flags.clone());
+                Some(window.pattern_mut(read.id, &analysis.head.cql, head))
             }
             None => window.counted_pattern(read.id),
         };

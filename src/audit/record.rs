@@ -70,7 +70,8 @@ impl Recorder {
         };
         let analysis = &execution.analysis;
         cover(&mut window.coverage, exchange, execution);
-        let pattern = window.pattern_mut(analysis.id, || (analysis.head.clone(), analysis.flags.clone()));
+        let head = || (analysis.head.clone(), analysis.flags.clone());
+        let pattern = window.pattern_mut(analysis.id, &analysis.head.cql, head);
         record_pattern(pattern, exchange, execution);
         if let Some(identity) = exchange.identity
             && let Some((page, progress)) = self.read_on(pattern, exchange, execution, identity, seen)

@@ -77,7 +77,7 @@ mod tests {
             cql: String::new(),
             system: false,
         };
-        window.pattern_mut(ID, || (head, BTreeSet::new()));
+        window.pattern_mut(ID, "", || (head, BTreeSet::new()));
         window
     }
 

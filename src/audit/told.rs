@@ -33,7 +33,9 @@ impl Told {
         let analysis = sample.analysis();
         let Filling { window, tables, .. } = &mut *lock(&self.0);
         let head = || (analysis.head.clone(), analysis.flags.clone());
-        add(&mut window.pattern_mut(analysis.id, head).tombstones);
+        add(&mut window
+            .pattern_mut(analysis.id, &analysis.head.cql, head)
+            .tombstones);
         for (table, _) in &analysis.tables {
             tables.count(table, |table| add(&mut table.tombstones));
         }

@@ -294,9 +294,6 @@ async fn read_schema_and_cluster(live: &Live, client: &mut Client) -> Result<(),
     Ok(())
 }
 
-/// Errors in a schema of which each is said; a hostile node has any number.
-const MOST_SAID: usize = 20;
-
 /// Whether ids were wanted and none of them found. Servers that have no such table, or do not let us read it, are no reason to end the
 /// connection, nor are statements that there is no room for.
 async fn read_prepared(live: &Live, client: &mut Client) -> Result<bool, ClientError> {

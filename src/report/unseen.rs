@@ -94,6 +94,12 @@ fn counted(report: &Report) -> Vec<String> {
         "of other statements are counted together: there was no room for each of them, and those that weigh least went first",
     );
     say(
+        coverage.patterns_collided,
+        "execution",
+        "executions",
+        "of templates that share the fingerprint of another (a collision) are counted together as other statements",
+    );
+    say(
         coverage.tables_overflowed,
         "read or write",
         "reads and writes",
@@ -311,6 +317,10 @@ const REASONS: &[(&str, &str)] = &[
     (
         Reason::StatementUnknown.name(),
         "the statement could not be parsed",
+    ),
+    (
+        Reason::StatementTooComplex.name(),
+        "the statement is too long or too deeply nested to be looked at",
     ),
     (
         Reason::InvalidStatement.name(),

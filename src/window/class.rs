@@ -63,6 +63,8 @@ pub enum Reason {
     TypeUnknown,
     /// The text is not CQL that the parser knows.
     StatementUnknown,
+    /// The text has more tokens or nests deeper than is looked at, or to plan it takes more steps than its length allows.
+    StatementTooComplex,
     /// The statement is CQL, but not for this schema: the server refuses it.
     InvalidStatement,
     /// A marker has no value: the statement was prepared, not executed.
@@ -91,13 +93,14 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::PreparedIdUnknown,
         Self::TableUnknown,
         Self::KeyspaceUnknown,
         Self::SchemaUnknown,
         Self::TypeUnknown,
         Self::StatementUnknown,
+        Self::StatementTooComplex,
         Self::InvalidStatement,
         Self::Unbound,
         Self::InvalidKey,
@@ -121,6 +124,7 @@ impl Reason {
             Self::SchemaUnknown => "schema-unknown",
             Self::TypeUnknown => "type-unknown",
             Self::StatementUnknown => "statement-unknown",
+            Self::StatementTooComplex => "statement-too-complex",
             Self::InvalidStatement => "invalid-statement",
             Self::Unbound => "unbound",
             Self::InvalidKey => "invalid-key",

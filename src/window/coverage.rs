@@ -69,6 +69,8 @@ pub struct Coverage {
     pub patterns_overflowed: u64,
     /// How often a pattern was given up for others that weigh more.
     pub patterns_evicted: u64,
+    /// Exchanges folded into "other statements" because another template has the fingerprint of theirs.
+    pub patterns_collided: u64,
     /// Reads and writes that are not in the numbers of their table because the window held too many tables.
     pub tables_overflowed: u64,
     /// How often a table was given up for others that are used more.
@@ -149,6 +151,7 @@ impl Coverage {
         self.system_requests += other.system_requests;
         self.patterns_overflowed += other.patterns_overflowed;
         self.patterns_evicted += other.patterns_evicted;
+        self.patterns_collided += other.patterns_collided;
         self.tables_overflowed += other.tables_overflowed;
         self.tables_evicted += other.tables_evicted;
         self.before_startup += other.before_startup;

@@ -109,14 +109,21 @@ impl Window {
         self.observed_seconds / self.sources.len().max(1) as f64
     }
 
-    /// The pattern `id`, made with `head` if it is new. What is lightest may go to make room for it.
+    /// The pattern `id` of the template `cql`, made with `head` if it is new: what is lightest may go to make room for it. [`OVERFLOW`]
+    /// if another template has that id: two that differ are never counted as one.
     pub fn pattern_mut(
         &mut self,
         id: PatternId,
+        cql: &str,
         head: impl FnOnce() -> (PatternHead, BTreeSet<Flag>),
     ) -> &mut Pattern {
         if self.is_full() {
             self.make_room();
+        }
+        let collides = |known: &Pattern| known.head.cql != cql;
+        if self.patterns.get(&id).is_some_and(collides) {
+            self.coverage.patterns_collided += 1;
+            return self.others();
         }
         let room = &mut self.room;
         self.patterns.entry(id).or_insert_with(|| {
@@ -195,9 +202,17 @@ impl Window {
         self.make_room();
     }
 
+    /// Of two templates with one id the first stays.
     fn merge_pattern(&mut self, id: PatternId, pattern: &Pattern) {
         match self.patterns.get_mut(&id) {
-            Some(mine) => mine.merge(pattern),
+            Some(mine) if mine.head.cql == pattern.head.cql => mine.merge(pattern),
+            Some(_) => {
+                self.coverage.patterns_collided += pattern.count;
+                self.others().merge(&Pattern {
+                    flags: BTreeSet::new(),
+                    ..pattern.clone()
+                });
+            }
             None => {
                 let pattern = self.room.admit(id, pattern.clone());
                 self.patterns.insert(id, pattern);
@@ -239,7 +254,7 @@ mod tests {
         let mut window = Window::new(at(start), if start % 2 == 0 { "even" } else { "odd" });
         for id in ids {
             for exchange in 0..count {
-                let pattern = window.pattern_mut(PatternId(id), || head("SELECT"));
+                let pattern = window.pattern_mut(PatternId(id), "SELECT", || head("SELECT"));
                 pattern.count += 1;
                 pattern.rows.record(exchange * id);
                 pattern.see(at(start));
@@ -411,5 +426,32 @@ mod tests {
             (id, without)
         });
         assert_eq!(read.map(|window| window.patterns).ok(), Some(expected.collect()));
+    }
+
+    #[test]
+    fn templates_that_share_an_id_are_not_counted_as_one() {
+        let of = |templates: &[&str]| {
+            let mut window = Window::new(at(0), "proxy");
+            for cql in templates {
+                window.pattern_mut(PatternId(7), cql, || head(cql)).count += 1;
+            }
+            window
+        };
+        let mut window = of(&["SELECT a", "SELECT b", "SELECT a", "SELECT c"]);
+        let counted = |window: &Window| {
+            let pattern = &window.patterns[&PatternId(7)];
+            let others = window.patterns.get(&OVERFLOW).map_or(0, |others| others.count);
+            (
+                pattern.head.cql.clone(),
+                pattern.count,
+                others,
+                window.coverage.patterns_collided,
+            )
+        };
+        assert_eq!(counted(&window), ("SELECT a".to_owned(), 2, 2, 2));
+        window.merge(&of(&["SELECT b", "SELECT b"]));
+        assert_eq!(counted(&window), ("SELECT a".to_owned(), 2, 4, 4));
+        window.merge(&of(&["SELECT a"]));
+        assert_eq!(counted(&window), ("SELECT a".to_owned(), 3, 4, 4));
     }
 }

@@ -216,10 +216,12 @@ impl Window {
         }
         pattern.flags.clear();
         pattern.missed = Missed::default();
-        self.patterns
-            .entry(OVERFLOW)
-            .or_insert_with(Pattern::others)
-            .merge(&pattern);
+        self.others().merge(&pattern);
+    }
+
+    /// The pattern of all statements that have none of their own.
+    pub(super) fn others(&mut self) -> &mut Pattern {
+        self.patterns.entry(OVERFLOW).or_insert_with(Pattern::others)
     }
 
     /// What `other` remembers of patterns that it had no room for is missing here, too.

@@ -198,7 +198,8 @@ mod tests {
         for id in 10..500 {
             let mut head = super::super::overflow();
             head.cql = "\u{1}".repeat(8 << 10);
-            let pattern = window.pattern_mut(PatternId(id), || (head, BTreeSet::new()));
+            let cql = head.cql.clone();
+            let pattern = window.pattern_mut(PatternId(id), &cql, || (head, BTreeSet::new()));
             pattern.count += 1;
             for shift in 0..40 {
                 (0..16_u64).for_each(|step| pattern.latency_us.record((16 + step) << shift));
@@ -243,7 +244,7 @@ mod tests {
     fn a_small_file_does_not_unpack_to_gigabytes() {
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "test");
         let head = || (super::super::overflow(), BTreeSet::new());
-        let pattern = window.pattern_mut(PatternId(10), head);
+        let pattern = window.pattern_mut(PatternId(10), &super::super::overflow().cql, head);
         for value in (0..17).chain([u64::MAX]) {
             pattern.latency_us.record(value);
             pattern.rows.record(value);

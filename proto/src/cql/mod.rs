@@ -9,6 +9,7 @@
 //! ```
 
 pub mod ast;
+mod cut;
 mod error;
 mod keyword;
 mod lexer;
@@ -17,13 +18,16 @@ mod script;
 mod span;
 mod template;
 mod token;
+mod work;
 
+pub use cut::{MAX_NAME_LEN, cut_name};
 pub use error::{Expected, ParseError, ParseErrorKind};
 pub use keyword::{Keyword, KeywordClass};
 pub use lexer::MAX_TOKENS;
 pub use lexer::tokens;
-pub use parse::{MAX_DEPTH, parse};
+pub use parse::{MAX_DEPTH, parse, parse_within};
 pub use script::statements;
 pub use span::Span;
 pub use template::{Fingerprint, Template};
 pub use token::{Token, TokenKind};
+pub use work::Work;

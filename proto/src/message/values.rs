@@ -49,6 +49,8 @@ pub struct Values<'a> {
     count: u16,
     form: Form,
     raw: &'a [u8],
+    /// Where each value begins, in their order or by name, if somebody has looked: see [`Values::with_index`].
+    index: &'a [u32],
 }
 
 /// What the bytes of values look like.
@@ -68,6 +70,7 @@ impl<'a> Values<'a> {
             has_not_set: false,
         },
         raw: &[],
+        index: &[],
     };
 
     /// Reads a `[short]` count and the values.
@@ -93,6 +96,7 @@ impl<'a> Values<'a> {
             count,
             form,
             raw: cursor.since(start),
+            index: &[],
         })
     }
 
@@ -123,9 +127,57 @@ impl<'a> Values<'a> {
         }
     }
 
+    /// Where each value begins, for [`Values::with_index`]: in their order, or where they have names, by name; of several with one
+    /// name the first comes first.
+    pub fn offsets(&self) -> Vec<u32> {
+        let mut values = self.iter();
+        let offset = |values: &ValuesIter<'_>| u32::try_from(self.raw.len() - values.rest.len()).ok();
+        let offsets = std::iter::from_fn(|| {
+            let offset = offset(&values)?;
+            values.next().map(|_| offset)
+        });
+        let mut offsets: Vec<u32> = offsets.collect();
+        if self.form.named {
+            offsets.sort_by_key(|offset| self.name_at(*offset));
+        }
+        offsets
+    }
+
+    /// The same values, of which each is found without a walk over those before it: a list of 65,535 markers asks for each of them.
+    #[must_use]
+    pub fn with_index<'b>(&self, offsets: &'b [u32]) -> Values<'b>
+    where
+        'a: 'b,
+    {
+        Values {
+            index: offsets,
+            ..*self
+        }
+    }
+
+    /// Whether they are found by an index.
+    pub fn has_index(&self) -> bool {
+        !self.index.is_empty()
+    }
+
+    fn at(&self, offset: u32) -> ValuesIter<'a> {
+        ValuesIter {
+            rest: self.raw.get(offset as usize..).unwrap_or_default(),
+            form: self.form,
+        }
+    }
+
+    fn name_at(&self, offset: u32) -> Option<&'a str> {
+        self.at(offset).next().and_then(|(name, _)| name)
+    }
+
     /// The value at a position, without looking at the later ones.
     #[inline(always)]
     pub fn nth(&self, index: usize) -> Option<Value<'a>> {
+        if !self.index.is_empty() && !self.form.named {
+            let offset = self.index.get(index)?;
+            return self.at(*offset).next().map(|(_, value)| value);
+        }
         let mut values = self.iter();
         for _ in 0..index {
             values.next()?;
@@ -135,6 +187,13 @@ impl<'a> Values<'a> {
 
     /// The value with a name; `None` if values have no names.
     pub fn named(&self, name: &str) -> Option<Value<'a>> {
+        if !self.index.is_empty() && self.form.named {
+            let first = self
+                .index
+                .partition_point(|offset| self.name_at(*offset) < Some(name));
+            let (its_name, value) = self.at(*self.index.get(first)?).next()?;
+            return (its_name == Some(name)).then_some(value);
+        }
         self.iter()
             .find(|(its_name, _)| *its_name == Some(name))
             .map(|(_, value)| value)
@@ -307,6 +366,7 @@ impl ValuesBuf {
                 has_not_set: true,
             },
             raw: &self.raw,
+            index: &[],
         }
     }
 }
@@ -357,5 +417,28 @@ mod tests {
         assert_eq!(values.named("c"), None);
         assert_eq!(values.nth(0), Some(Value::Bytes(b"1")));
         assert_eq!(values.nth(2), None);
+    }
+
+    #[test]
+    fn values_are_the_same_with_an_index() {
+        let bytes: Vec<[u8; 2]> = (0..300_u16).map(u16::to_be_bytes).collect();
+        let positional = ValuesBuf::positional(bytes.iter().map(|value| Value::Bytes(value))).unwrap();
+        let names: Vec<String> = (0..300_u16).map(|place| format!("v{}", place % 200)).collect();
+        let named = names
+            .iter()
+            .map(String::as_str)
+            .zip(bytes.iter().map(|value| Value::Bytes(value)));
+        let named = ValuesBuf::by_name(named).unwrap();
+        for values in [positional.values(), named.values()] {
+            let offsets = values.offsets();
+            let indexed = values.with_index(&offsets);
+            assert!(indexed.has_index() && !values.has_index() && indexed == values);
+            for place in [0, 1, 199, 250, 299, 300] {
+                assert_eq!(indexed.nth(place), values.nth(place), "{place}");
+            }
+            for name in ["v0", "v7", "v199", "v200", ""] {
+                assert_eq!(indexed.named(name), values.named(name), "{name}");
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code, clippy::panic, missing_docs)]
 
 use cqlens_proto::cql::ast::Body;
-use cqlens_proto::cql::{self, Template};
+use cqlens_proto::cql::{self, Template, Work};
 
 /// Tokens, tree, script: spans lie within the text.
 pub(crate) fn text(text: &str) {
@@ -27,10 +27,34 @@ pub(crate) fn template(text: &str) {
     let Ok(statement) = cql::parse(text) else { return };
     let found = Template::of(&statement, Some("ks"));
     assert!(found.text.len() <= Template::MAX_LEN);
-    if !is_definition(&statement.body) && !found.text.ends_with('…') {
+    if !is_definition(&statement.body) && !found.text.contains('…') {
         let again = cql::parse(&found.text).unwrap_or_else(|error| panic!("{}: {error}", found.text));
         assert_eq!(Template::of(&again, None), found);
     }
+}
+
+/// What lexer, parser and template may take for each byte of a text.
+const STEPS_PER_BYTE: u64 = 10;
+
+/// What they may take for a text of no bytes.
+const STEPS: u64 = 100;
+
+/// Parsing a text and writing its template take a number of steps that grows no faster than the text.
+pub(crate) fn work(text: &str) {
+    let work = Work::of_text(text);
+    let parsed = cql::parse_within(text, &work);
+    if let Ok(statement) = &parsed {
+        let _ = Template::of_within(statement, Some("ks"), &work);
+    }
+    let _ = Template::unparsed_within(text, &work);
+    let most = STEPS + STEPS_PER_BYTE * text.len() as u64;
+    let beginning: String = text.chars().take(20).collect();
+    assert!(
+        work.spent() <= most,
+        "{beginning}: {} steps for {} bytes",
+        work.spent(),
+        text.len()
+    );
 }
 
 /// Whose templates need not be CQL.

@@ -77,6 +77,9 @@ pub(super) fn is_other_sum(term: &ast::Term<'_>) -> bool {
 }
 
 fn fits(compiler: Compiler<'_>, operation: &Operation<'_>) -> Fits {
+    if compiler.is_exhausted() {
+        return [Fit::Weakly; NUMBERS.len()];
+    }
     match operation {
         Operation::Operand(term) => match Operation::of(term) {
             Operation::Operand(_) => NUMBERS.each_ref().map(|number| compiler.fit(term, number)),
@@ -93,6 +96,7 @@ fn fits(compiler: Compiler<'_>, operation: &Operation<'_>) -> Fits {
             let mut left = fits(compiler, &Operation::of(first));
             let mut left_is_marker = is_marker(first);
             for (_, right) in *rest {
+                compiler.work.spend(COMBINED_STEPS);
                 let any_marker = left_is_marker || is_marker(right);
                 left = combined(&left, &fits(compiler, &Operation::of(right)), any_marker);
                 left_is_marker = false;
@@ -101,6 +105,9 @@ fn fits(compiler: Compiler<'_>, operation: &Operation<'_>) -> Fits {
         }
     }
 }
+
+/// What [`combined`] takes: all pairs of types for each type.
+const COMBINED_STEPS: u64 = (NUMBERS.len() * NUMBERS.len() * NUMBERS.len()) as u64;
 
 /// How well the result of an operation fits, given how well its operands do.
 fn combined(left: &Fits, right: &Fits, any_marker: bool) -> Fits {
@@ -240,6 +247,7 @@ fn chain(
     }
     let mut lefts = vec![fits(compiler, &Operation::of(first))];
     for (index, (_, right)) in rest.iter().enumerate() {
+        compiler.work.spend(COMBINED_STEPS);
         let any_marker = (index == 0 && is_marker(first)) || is_marker(right);
         let right = fits(compiler, &Operation::of(right));
         lefts.push(combined(&lefts[index], &right, any_marker));
@@ -298,7 +306,13 @@ enum Number {
     Decimal(Decimal),
 }
 
+/// Numbers of more bytes are not computed with: to divide and to print them takes time that grows with their square.
+pub(super) const MAX_OPERAND: usize = 1 << 10;
+
 fn read(cql_type: &CqlType, bytes: &[u8]) -> Option<Number> {
+    if bytes.len() > MAX_OPERAND {
+        return None;
+    }
     Some(match cql_type {
         CqlType::Float => Number::Double(f64::from(f32::from_be_bytes(*bytes.first_chunk()?))),
         CqlType::Double => Number::Double(f64::from_be_bytes(*bytes.first_chunk()?)),

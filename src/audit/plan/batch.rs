@@ -1,18 +1,15 @@
 //! Batches, as text and as messages: several modifications whose partitions are counted together.
 
-use std::sync::Arc;
-
 use cqlens_proto::cql::ast::{Batch, BatchKind, Term, Using};
 use cqlens_proto::message::Values;
 
 use super::batch_sum::{BatchSum, Rules};
 use super::facts::{Facts, SchemaFacts};
 use super::refusal::{Refusal, Stage};
-use super::{KeyText, Plan, Shape, TextFacts, Touched, markers_in_key_order};
+use super::{KeyText, Plan, Shape, TextFacts, Touched, markers_in_key_order, summed};
 use crate::audit::cells::Cells;
 use crate::audit::footprint::Keys;
 use crate::catalog::schema::{Schema, Table};
-use crate::window::TableName;
 
 /// A batch in CQL text.
 #[derive(Debug, Clone)]
@@ -30,12 +27,13 @@ pub(super) fn plan(text: &TextFacts<'_, '_>, batch: &Batch<'_>, schema: &Schema)
         .iter()
         .map(|child| text.of_modification(child, schema))
         .collect();
-    let mut tables: Vec<(Arc<TableName>, u32)> = Vec::new();
-    for (table, _) in children.iter().flat_map(Plan::tables) {
-        match tables.iter_mut().find(|(known, _)| known == table) {
-            Some((_, count)) => *count += 1,
-            None => tables.push((Arc::clone(table), 1)),
-        }
+    let tables = summed(children.iter().flat_map(Plan::tables));
+    if text.work.is_exhausted() {
+        let facts = Facts {
+            batch: Some((batch.kind, children.len())),
+            ..Facts::new(text.statement.kind(), markers)
+        };
+        return Plan::too_complex(facts, tables);
     }
     let mut rules = Rules::new(batch.kind);
     (rules.timestamp, rules.ttl) = (batch.using.timestamp.is_some(), batch.using.ttl.is_some());

@@ -49,7 +49,10 @@ impl BatchSum {
             self.add_unknown(Reason::Unbound);
             return Ok(());
         }
-        self.add_touched(plan.touch(values, keys)?);
+        let mut offsets = Vec::new();
+        // A batch in text has one list of values, which has its index.
+        let values = values.map(|values| super::indexed(values, &mut offsets));
+        self.add_touched(plan.touch(values.as_ref(), keys)?);
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use cqlens_proto::cql::ast;
 use cqlens_proto::types::CqlType;
 use num_bigint::BigInt;
 
-use super::arithmetic::write_integer;
+use super::arithmetic::{MAX_OPERAND, write_integer};
 use super::function::{self, Function, Signature};
 use super::refusal::Refusal;
 use super::term::{Compiler, Fault, Fit, Receiver, Term, accepts};
@@ -73,6 +73,9 @@ pub(super) fn convert(from: &CqlType, bytes: &[u8], to: &CqlType) -> Result<Vec<
         Ascii, BigInt as Long, Boolean, Counter, Decimal, Int, SmallInt, Text, TimeUuid, TinyInt, Uuid,
         Varint,
     };
+    if *from == Varint && bytes.len() > MAX_OPERAND {
+        return Err(Fault::NotFollowed);
+    }
     let is_integer = |number: &CqlType| matches!(number, TinyInt | SmallInt | Int | Long | Counter | Varint);
     match (from, to) {
         _ if from == to => Ok(bytes.to_vec()),

@@ -183,6 +183,9 @@ fn bytes_of(cql_type: &CqlType, json: &Value) -> Result<Vec<u8>, Fault> {
             };
             constant(cql_type, kind, &number.to_string()).ok_or_else(misfit)
         }
+        (CqlType::Varint | CqlType::Decimal, Value::String(text)) if text.len() > MAX_DIGITS => Err(
+            Fault::Refused(Reason::StatementTooComplex, "a number of too many digits".into()),
+        ),
         (_, Value::String(text)) => constant(cql_type, kind_of(cql_type), text).ok_or_else(misfit),
         _ => Err(misfit()),
     }
@@ -216,6 +219,9 @@ fn kind_of(cql_type: &CqlType) -> LiteralKind {
         _ => LiteralKind::String,
     }
 }
+
+/// Numbers of more digits are not read: a key of so many is nobody's, and the time to read them grows with their square.
+const MAX_DIGITS: usize = 4 << 10;
 
 fn constant(cql_type: &CqlType, kind: LiteralKind, text: &str) -> Option<Vec<u8>> {
     let quoted = format!("'{}'", text.replace('\'', "''"));

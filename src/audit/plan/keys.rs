@@ -204,9 +204,14 @@ impl KeyPlan {
         let mut counted = Counted::default();
         let mut choice = vec![0_usize; columns.len()];
         let mut key = Vec::new();
+        let mut all = total <= Keys::MAX_KEYS as u64;
         for _ in 0..total.min(Keys::MAX_KEYS as u64) {
             key.clear();
             write_key(&mut key, columns, &choice)?;
+            if columns.len() > 1 && !keys.combine(key.len()) {
+                all = false;
+                break;
+            }
             // Cassandra looks at the length of those keys only that the token leaves.
             if token
                 .as_ref()
@@ -218,7 +223,7 @@ impl KeyPlan {
             }
             advance(&mut choice, columns);
         }
-        if total > Keys::MAX_KEYS as u64 {
+        if !all {
             counted.incomplete = Some(Reason::TooManyKeys);
             if token.is_some() {
                 counted.is_bound = true;

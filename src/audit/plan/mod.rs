@@ -37,14 +37,14 @@ mod tests;
 mod token;
 mod value;
 
-use std::cell::Cell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use cqlens_proto::cql::ast::{
     BindMarker, Body, Comparand, Insert, InsertSource, Kind, Modification, QualifiedName, RelationOperator,
     Select, Statement, Subject, Term as AstTerm, Using, Where,
 };
+use cqlens_proto::cql::{Work, cut_name};
 use cqlens_proto::message::Values;
 use cqlens_proto::types::CqlType;
 
@@ -150,7 +150,22 @@ impl Plan {
     ///
     /// A statement that Cassandra would refuse has a plan too: one with a [`Plan::refusal`].
     pub fn of(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Schema) -> Self {
-        let text = TextFacts { statement, keyspace };
+        Self::of_within(statement, keyspace, schema, &Work::of_len(statement.span.len()))
+    }
+
+    /// As [`Plan::of`], with the steps taken from `work`: a statement that takes more than are left is not counted, for
+    /// [`Reason::StatementTooComplex`].
+    pub fn of_within(
+        statement: &Statement<'_>,
+        keyspace: Option<&str>,
+        schema: &Schema,
+        work: &Work,
+    ) -> Self {
+        let text = TextFacts {
+            statement,
+            keyspace,
+            work,
+        };
         match &statement.body {
             Body::Select(select) => {
                 let facts = text.of_select(select);
@@ -166,7 +181,7 @@ impl Plan {
             Body::Batch(batch) => batch::plan(&text, batch, schema),
             Body::Truncate(truncate) => {
                 let facts = text.of_other();
-                let found = find(&truncate.table, keyspace, schema, &facts);
+                let found = find(&truncate.table, &text, schema, &facts);
                 let refusal = found.err().and_then(|(_, refusal)| refusal);
                 let refusal = refusal.map(|refusal| Refusal {
                     stage: Stage::Validate,
@@ -266,6 +281,9 @@ impl Plan {
         if let Some(refusal) = self.refusal() {
             return Err(refusal.clone());
         }
+        let mut offsets = Vec::new();
+        let values = values.map(|values| indexed(values, &mut offsets));
+        let values = values.as_ref();
         // What was only prepared touches nothing, whatever its text says.
         if values.is_none() && self.facts.bind_markers > 0 {
             return Ok(Footprint::unknown(Reason::Unbound));
@@ -357,7 +375,7 @@ impl Plan {
             Shape::Read(ReadPlan { cells: None, .. })
             | Shape::Write(WritePlan { cells: None, .. })
             | Shape::Unknown(..) => {}
-            shape => shape.note_cells(values, cells),
+            shape => shape.note_cells(&indexed(values, &mut Vec::new()), cells),
         }
     }
 
@@ -428,6 +446,10 @@ impl Plan {
                 Err(fault) => Touched::of(Err(fault)),
             },
         }
+    }
+
+    fn too_complex(facts: Facts, tables: Vec<(Arc<TableName>, u32)>) -> Self {
+        Self::unknown(facts, tables, Reason::StatementTooComplex, None)
     }
 
     fn unknown(
@@ -552,8 +574,7 @@ struct Target<'s> {
     /// The type of its tokens.
     token_type: CqlType,
     key_markers: KeyMarkers,
-    /// See [`term::Compiler::budget`].
-    budget: Cell<u32>,
+    work: &'s Work,
 }
 
 /// Markers that are values of partition key columns, by column.
@@ -596,6 +617,8 @@ impl<'s> Target<'s> {
 struct TextFacts<'t, 'a> {
     statement: &'t Statement<'a>,
     keyspace: Option<&'t str>,
+    /// What planning may cost.
+    work: &'t Work,
 }
 
 impl TextFacts<'_, '_> {
@@ -607,7 +630,10 @@ impl TextFacts<'_, '_> {
         schema: &Schema,
         plan: impl FnOnce(&Target<'_>) -> Result<(SchemaFacts, Shape), Refusal>,
     ) -> Plan {
-        let target = match find(name, self.keyspace, schema, &facts) {
+        if self.work.is_exhausted() {
+            return Plan::too_complex(facts, Vec::new());
+        }
+        let target = match find(name, self, schema, &facts) {
             Ok(target) => target,
             Err((reason, refusal)) => return Plan::unknown(facts, Vec::new(), reason, refusal),
         };
@@ -616,7 +642,12 @@ impl TextFacts<'_, '_> {
             ..target
         };
         let tables = vec![(Arc::clone(&target.name), 1)];
-        match plan(&target) {
+        let planned = plan(&target);
+        // What was decided without looking at all of it may be wrong.
+        if self.work.is_exhausted() {
+            return Plan::too_complex(facts, tables);
+        }
+        match planned {
             Ok((schema_facts, shape)) => Plan {
                 facts: Facts {
                     schema: Some(schema_facts),
@@ -649,8 +680,8 @@ impl TextFacts<'_, '_> {
 
     fn named(&self, name: &QualifiedName<'_>) -> Facts {
         Facts {
-            keyspace: name.keyspace_or(self.keyspace).map(ToOwned::to_owned),
-            table: Some(name.name.as_str().to_owned()),
+            keyspace: name.keyspace_or(self.keyspace).map(kept),
+            table: Some(kept(name.name.as_str())),
             ..Facts::new(self.statement.kind(), self.statement.bind_markers.len())
         }
     }
@@ -695,7 +726,7 @@ impl TextFacts<'_, '_> {
         let name = match &self.statement.body {
             Body::Use(using) => {
                 return Facts {
-                    keyspace: Some(using.keyspace.as_str().to_owned()),
+                    keyspace: Some(kept(using.keyspace.as_str())),
                     ..facts
                 };
             }
@@ -709,25 +740,25 @@ impl TextFacts<'_, '_> {
             Body::Drop(drop) if facts.kind == Kind::DropView => &drop.name,
             Body::Drop(drop) if facts.kind == Kind::DropKeyspace => {
                 return Facts {
-                    keyspace: Some(drop.name.name.as_str().to_owned()),
+                    keyspace: Some(kept(drop.name.name.as_str())),
                     ..facts
                 };
             }
             Body::CreateKeyspace(create) => {
                 return Facts {
-                    keyspace: Some(create.name.as_str().to_owned()),
+                    keyspace: Some(kept(create.name.as_str())),
                     ..facts
                 };
             }
             Body::AlterKeyspace(alter) => {
                 return Facts {
-                    keyspace: Some(alter.name.as_str().to_owned()),
+                    keyspace: Some(kept(alter.name.as_str())),
                     ..facts
                 };
             }
             _ => {
                 return Facts {
-                    keyspace: self.keyspace.map(ToOwned::to_owned),
+                    keyspace: self.keyspace.map(kept),
                     ..facts
                 };
             }
@@ -739,10 +770,42 @@ impl TextFacts<'_, '_> {
     }
 }
 
+/// More values than that are looked up in an index, which is worth while for so many.
+const MANY_VALUES: usize = 64;
+
+/// The same values, with an index where there are many.
+fn indexed<'v>(values: &Values<'v>, offsets: &'v mut Vec<u32>) -> Values<'v> {
+    if values.len() <= MANY_VALUES || values.has_index() {
+        return *values;
+    }
+    *offsets = values.offsets();
+    values.with_index(offsets)
+}
+
+/// A name as it is kept, whatever its length; no schema has one that is cut off.
+fn kept(name: &str) -> String {
+    cut_name(name).into_owned()
+}
+
+/// Tables in the order of their first appearance, with the sums of their counts.
+pub(super) fn summed<'t>(all: impl Iterator<Item = &'t (Arc<TableName>, u32)>) -> Vec<(Arc<TableName>, u32)> {
+    let mut sums: Vec<(Arc<TableName>, u32)> = Vec::new();
+    // Of a batch on thousands of tables each is looked for thousands of times.
+    let mut places: HashMap<&TableName, usize> = HashMap::new();
+    for (table, count) in all {
+        let place = *places.entry(table).or_insert(sums.len());
+        match sums.get_mut(place) {
+            Some((_, sum)) => *sum += count,
+            None => sums.push((Arc::clone(table), *count)),
+        }
+    }
+    sums
+}
+
 /// The table of a name, or why it is not there.
 fn find<'s>(
     name: &QualifiedName<'_>,
-    keyspace: Option<&str>,
+    text: &TextFacts<'s, '_>,
     schema: &'s Schema,
     facts: &Facts,
 ) -> Result<Target<'s>, (Reason, Option<Refusal>)> {
@@ -753,7 +816,7 @@ fn find<'s>(
         };
         Err((reason, Some(refusal)))
     };
-    let Some(keyspace_name) = name.keyspace_or(keyspace) else {
+    let Some(keyspace_name) = facts.keyspace.as_deref() else {
         let message =
             "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
         return refuse(Reason::KeyspaceUnknown, message.to_owned());
@@ -789,7 +852,7 @@ fn find<'s>(
         key_types,
         token_type,
         key_markers: Vec::new(),
-        budget: Cell::new(term::FIT_BUDGET),
+        work: text.work,
     })
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use cqlens_proto::cql::Work;
 use cqlens_proto::cql::ast::{Body, Comparand, Modification, RelationOperator, Statement, Subject, Where};
 
 use super::keys::{Choice, KeyColumn, KeyPlan};
 use super::term::{Marker, Term};
-use super::{Plan, ReadPlan, Reads, RowCheck, Shape, TextFacts, WritePlan, Writes, rows};
+use super::{Plan, ReadPlan, Reads, RowCheck, Shape, TextFacts, WritePlan, Writes, kept, rows};
 use crate::catalog::Markers;
 use crate::window::{Reason, TableName};
 
@@ -20,7 +21,12 @@ impl Plan {
     /// clustering columns. Some are counted by their text, whatever the key: a write of one row is one partition, and a
     /// read without `WHERE` is a scan.
     pub fn without_schema(statement: &Statement<'_>, keyspace: Option<&str>, markers: &Markers) -> Self {
-        let text = TextFacts { statement, keyspace };
+        let work = Work::of_len(statement.span.len());
+        let text = TextFacts {
+            statement,
+            keyspace,
+            work: &work,
+        };
         let (facts, clause) = match &statement.body {
             Body::Select(select) => (text.of_select(select), Some(&select.where_clause)),
             Body::Insert(insert) => (
@@ -40,8 +46,8 @@ impl Plan {
         };
         let table = markers.table.as_ref().map(|(keyspace, table)| {
             Arc::new(TableName {
-                keyspace: keyspace.clone(),
-                table: table.clone(),
+                keyspace: kept(keyspace),
+                table: kept(table),
             })
         });
         // A statement without markers of a table has its name in the text.
@@ -60,7 +66,10 @@ impl Plan {
                 None => Self::unknown(facts, tables, Reason::SchemaUnknown, None),
             };
         };
-        let row_check = clause.and_then(|clause| rows::check(clause, markers));
+        let row_check = clause.and_then(|clause| rows::check(clause, markers, &work));
+        if work.is_exhausted() {
+            return Self::too_complex(facts, tables);
+        }
         let shape = match &statement.body {
             Body::Select(_) => Shape::Read(ReadPlan {
                 reads: Reads::Keys { keys, row_check },

@@ -3,9 +3,9 @@
 //! Which columns are clustering ones is not known, and types are those that PREPARED gives to markers. That is enough to
 //! say that an execution may touch nothing, not that it does.
 
-use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use cqlens_proto::cql::Work;
 use cqlens_proto::cql::ast::{
     Comparand, LiteralKind, Relation, RelationOperator, Subject, Term as AstTerm, Where,
 };
@@ -13,11 +13,11 @@ use cqlens_proto::types::CqlType;
 
 use super::clustering::{RowCheck, RowSlice};
 use super::restriction::Slice;
-use super::term::{Compiler, FIT_BUDGET, Marker, Receiver, Term};
+use super::term::{Compiler, Marker, Receiver, Term};
 use crate::catalog::Markers;
 
 /// What is to be checked; none if every execution names rows.
-pub(super) fn check(clause: &Where<'_>, markers: &Markers) -> Option<RowCheck> {
+pub(super) fn check(clause: &Where<'_>, markers: &Markers, work: &Work) -> Option<RowCheck> {
     let is_empty = |relation: &Relation<'_>| {
         let is_in = relation.operator == RelationOperator::In;
         is_in && matches!(&relation.comparand, Comparand::List(terms) if terms.is_empty())
@@ -27,7 +27,7 @@ pub(super) fn check(clause: &Where<'_>, markers: &Markers) -> Option<RowCheck> {
         .iter()
         .filter_map(|relation| list(relation, markers));
     let has_empty_list = clause.relations.iter().any(is_empty);
-    RowCheck::guessed(has_empty_list, lists.collect(), slices(clause, markers))
+    RowCheck::guessed(has_empty_list, lists.collect(), slices(clause, markers, work))
 }
 
 /// The marker of an `IN ?`.
@@ -44,16 +44,20 @@ fn list(relation: &Relation<'_>, markers: &Markers) -> Option<Marker> {
 }
 
 /// The slices that have two ends.
-fn slices(clause: &Where<'_>, markers: &Markers) -> Vec<RowSlice> {
+fn slices(clause: &Where<'_>, markers: &Markers, work: &Work) -> Vec<RowSlice> {
     let types = column_types(clause, markers);
     let ends: Vec<(Vec<&CqlType>, &str, Slice)> = clause
         .relations
         .iter()
-        .filter_map(|relation| end(relation, &types))
+        .filter_map(|relation| end(relation, &types, work))
         .collect();
     let mut slices = Vec::new();
     for (index, (types, column, one)) in ends.iter().enumerate() {
         for (other_types, other_column, other) in ends.iter().skip(index + 1) {
+            // Each with each: of a clause that restricts a column thousands of times nothing is concluded.
+            if !work.spend(1) {
+                return Vec::new();
+            }
             if column != other_column {
                 continue;
             }
@@ -83,6 +87,7 @@ fn slices(clause: &Where<'_>, markers: &Markers) -> Vec<RowSlice> {
 fn end<'c>(
     relation: &'c Relation<'_>,
     types: &'c BTreeMap<&str, CqlType>,
+    work: &Work,
 ) -> Option<(Vec<&'c CqlType>, &'c str, Slice)> {
     let (
         RelationOperator::LessThan
@@ -99,32 +104,37 @@ fn end<'c>(
     let types = types?;
     let is_tuple = matches!(relation.subject, Subject::Columns(_));
     let term = if is_tuple {
-        tuple(term, &columns, &types)
+        tuple(term, &columns, &types, work)
     } else {
-        compiled(term, columns.first()?, types.first()?)
+        compiled(term, columns.first()?, types.first()?, work)
     };
     let slice = Slice::of(relation.operator, term?, is_tuple);
     Some((types, columns.first()?, slice))
 }
 
 /// What columns are compared with that are compared as a tuple.
-fn tuple(term: &AstTerm<'_>, columns: &[&str], types: &[&CqlType]) -> Option<Term> {
+fn tuple(term: &AstTerm<'_>, columns: &[&str], types: &[&CqlType], work: &Work) -> Option<Term> {
     let AstTerm::Tuple { items, .. } = term else {
         let types = types.iter().map(|cql_type| (*cql_type).clone()).collect();
-        return compiled(term, &format!("({})", columns.join(",")), &CqlType::Tuple(types));
+        return compiled(
+            term,
+            &format!("({})", columns.join(",")),
+            &CqlType::Tuple(types),
+            work,
+        );
     };
     let components = columns.iter().zip(types).zip(items);
-    let components = components.map(|((column, cql_type), item)| compiled(item, column, cql_type));
+    let components = components.map(|((column, cql_type), item)| compiled(item, column, cql_type, work));
     let components: Option<Vec<Term>> = components.collect();
     components.map(|components| Term::Tuple(components).folded())
 }
 
-fn compiled(term: &AstTerm<'_>, name: &str, cql_type: &CqlType) -> Option<Term> {
+fn compiled(term: &AstTerm<'_>, name: &str, cql_type: &CqlType, work: &Work) -> Option<Term> {
     let compiler = Compiler {
         keyspace: None,
         partition_key: &[],
         token_type: &CqlType::BigInt,
-        budget: &Cell::new(FIT_BUDGET),
+        work,
     };
     compiler.term(term, Receiver { name, cql_type }).ok()
 }

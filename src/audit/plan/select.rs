@@ -338,7 +338,7 @@ impl<'s> Target<'s> {
             keyspace: Some(self.keyspace),
             partition_key: &self.key_types,
             token_type: &self.token_type,
-            budget: &self.budget,
+            work: self.work,
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Terms of a known type: compiled once from the text, evaluated for each execution to the bytes of a value.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 
-use cqlens_proto::cql::Span;
 use cqlens_proto::cql::ast;
+use cqlens_proto::cql::{Span, Work};
 use cqlens_proto::message::{Value, Values};
 use cqlens_proto::types::CqlType;
 
@@ -194,13 +193,9 @@ pub(super) struct Compiler<'s> {
     pub(super) partition_key: &'s [CqlType],
     /// The type of the table's tokens: what `token()` gives.
     pub(super) token_type: &'s CqlType,
-    /// How many more times it may be asked how well a term fits a type: nested calls ask for each other, and time
-    /// would double with each level.
-    pub(super) budget: &'s Cell<u32>,
+    /// What it may cost: nested calls ask again and again how well their arguments fit, and time would double with each level.
+    pub(super) work: &'s Work,
 }
-
-/// The budget of a statement: no statement that is meant seriously comes near it.
-pub(super) const FIT_BUDGET: u32 = 100_000;
 
 /// What receives a term's value.
 #[derive(Debug, Clone, Copy)]
@@ -214,6 +209,9 @@ impl Compiler<'_> {
     /// Compiles a term for a receiver.
     pub(super) fn term(&self, term: &ast::Term<'_>, receiver: Receiver<'_>) -> Result<Term, Refusal> {
         let cql_type = receiver.cql_type;
+        if !self.work.spend(steps(term, cql_type)) {
+            return Ok(Term::Unknown(Fault::NotFollowed));
+        }
         let misfit = || {
             let message = format!("invalid value for \"{}\" of type {cql_type}", receiver.name);
             Refusal::at(message, term.span())
@@ -289,10 +287,9 @@ impl Compiler<'_> {
 
     /// How well a term fits a type, without its being evaluated.
     pub(super) fn fit(&self, term: &ast::Term<'_>, cql_type: &CqlType) -> Fit {
-        if self.is_exhausted() {
+        if !self.work.spend(steps(term, cql_type)) {
             return Fit::Weakly;
         }
-        self.budget.set(self.budget.get() - 1);
         let receiver = Receiver { name: "", cql_type };
         match term {
             ast::Term::Literal(literal) => literal_fit(literal, cql_type),
@@ -329,7 +326,7 @@ impl Compiler<'_> {
 
     /// Whether the statement is too entangled to be followed further.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.budget.get() == 0
+        self.work.is_exhausted()
     }
 
     /// The type that a name stands for in the statement's keyspace.
@@ -432,6 +429,25 @@ impl Compiler<'_> {
             None => Ok(Term::Collection(cql_type.clone(), compiled).folded()),
         }
     }
+}
+
+/// What it takes to look at a term itself, not at the terms in it: its bytes, and what is made of them.
+fn steps(term: &ast::Term<'_>, cql_type: &CqlType) -> u64 {
+    let bytes = match term {
+        ast::Term::Literal(literal) => {
+            let len = literal.text.len() as u64;
+            // Digits become a number of any size in time that grows with their square.
+            let digits = match cql_type {
+                CqlType::Varint | CqlType::Decimal => len * len / value::DIGITS_SQUARED_PER_STEP,
+                _ => 0,
+            };
+            len + digits
+        }
+        ast::Term::Function(call) => call.name.name.as_str().len() as u64,
+        ast::Term::TypeHint { term: inner, .. } => (term.span().len() - inner.span().len()) as u64,
+        _ => 0,
+    };
+    1 + bytes
 }
 
 /// Whether a term is made of constants alone: no function, no operation, no marker.

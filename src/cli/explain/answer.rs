@@ -256,7 +256,7 @@ impl Answer {
             Ok(footprint) => (footprint, None),
             Err(refusal) => (Footprint::unknown(refusal.reason), Some(refusal)),
         };
-        let template = Template::batch(kind, &templates);
+        let template = Template::batch(kind, templates.iter().map(|template| template.text.as_str()));
         let facts = plans.iter().map(Plan::facts);
         let names: Vec<_> = facts
             .clone()

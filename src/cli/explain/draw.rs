@@ -23,6 +23,9 @@ pub(super) struct Source<'s> {
     line: Cell<(usize, usize)>,
 }
 
+/// How many bytes of a line are drawn before and after what is wrong in it, of a script in one line that may be all of it.
+const MAX_BESIDE: usize = 256;
+
 /// Something to draw.
 pub(super) struct Remark {
     level: Level<'static>,
@@ -90,8 +93,12 @@ impl<'s> Source<'s> {
         let text = self.text;
         let begin = char_start(text, span.range().start);
         let end = char_start(text, span.range().end).max(begin);
-        let first = text[..begin].rfind('\n').map_or(0, |newline| newline + 1);
-        let last = text[end..].find('\n').map_or(text.len(), |newline| end + newline);
+        let from = char_start(text, begin.saturating_sub(MAX_BESIDE));
+        let first = text[from..begin]
+            .rfind('\n')
+            .map_or(from, |newline| from + newline + 1);
+        let upto = char_start(text, end.saturating_add(MAX_BESIDE).min(text.len()));
+        let last = text[end..upto].find('\n').map_or(upto, |newline| end + newline);
         (self.line_of(begin), first..last)
     }
 

@@ -45,7 +45,7 @@ fn execute(window: &mut Window, execution: Execution) {
     if window.is_full() {
         window.make_room();
     }
-    let pattern = window.pattern_mut(PatternId(execution.id), || head("SELECT"));
+    let pattern = window.pattern_mut(PatternId(execution.id), "SELECT", || head("SELECT"));
     pattern.count += 1;
     pattern.unconfirmed += u64::from(!execution.is_confirmed);
     pattern.on_known_table |= execution.on_known_table;
@@ -159,7 +159,7 @@ fn bytes_are_bounded_however_much_each_pattern_holds() {
                 ..Execution::of(id)
             };
             execute(&mut window, execution);
-            let pattern = window.pattern_mut(PatternId(id), || head("SELECT"));
+            let pattern = window.pattern_mut(PatternId(id), "SELECT", || head("SELECT"));
             pattern.rows.record(1 << exchange);
             pattern.response_bytes.record(1 << exchange);
         }

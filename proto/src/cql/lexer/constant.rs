@@ -52,6 +52,14 @@ pub(super) fn constant(input: &[u8]) -> Lexed<'_, TokenKind> {
     Ok((rest, kind))
 }
 
+/// How many bytes a constant that breaks off reaches: its sign, and all digits, letters and points, with which the next word or
+/// number would be read again from its middle otherwise. Bytes beyond ASCII belong to a broken micro sign at most, and go too.
+pub(super) fn constant_run(input: &[u8]) -> usize {
+    let signs = input.iter().take_while(|byte| **byte == b'-').take(1).count();
+    let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | 0x80..);
+    signs + input.iter().skip(signs).take_while(|byte| goes_on(byte)).count()
+}
+
 /// The hex digits before the first hyphen of a UUID.
 pub(super) const UUID_HEAD: usize = 8;
 

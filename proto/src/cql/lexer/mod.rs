@@ -20,10 +20,10 @@ use nom::character::complete::one_of;
 use nom::error::{ErrorKind, ParseError as NomError};
 use nom::{IResult, Parser};
 
-use constant::{constant, minus, plain_integer};
+use constant::{constant, constant_run, minus, plain_integer};
 use word::{dollar_string, quoted_name, sign, string, word};
 
-use super::{ParseError, ParseErrorKind, Span, Token, TokenKind};
+use super::{ParseError, ParseErrorKind, Span, Token, TokenKind, Work};
 
 /// How many tokens a text may have: a list of half a million constants fits. What is kept of a text while it is parsed is some
 /// hundred times as many bytes, however long the text is.
@@ -34,6 +34,8 @@ pub const MAX_TOKENS: usize = 1 << 20;
 pub(super) struct Lexer<'text> {
     text: &'text str,
     rest: &'text [u8],
+    /// Bytes read and tokens cut; see [`Work`].
+    steps: u64,
 }
 
 impl<'text> Lexer<'text> {
@@ -49,6 +51,7 @@ impl<'text> Lexer<'text> {
         Ok(Self {
             text,
             rest: text.as_bytes(),
+            steps: 0,
         })
     }
 
@@ -56,12 +59,14 @@ impl<'text> Lexer<'text> {
     ///
     /// # Errors
     ///
-    /// If what follows begins no token, or a token that breaks off. The lexer then stands after the character, or at
-    /// the end of the text if a string, a quoted name or a comment has no end.
+    /// If what follows begins no token, or a token that breaks off. The lexer then stands after all that was read of it: at
+    /// the end of the text if a string, a quoted name or a comment has no end, after the last byte that could belong to a
+    /// broken constant, or after an unknown character. So no byte is read again and again.
     #[inline]
     pub(super) fn next_token(&mut self) -> Result<Token, ParseError> {
         self.skip_blanks()?;
         let start = self.offset();
+        self.steps += 1;
         match token(self.rest) {
             Ok(Cut {
                 length,
@@ -69,6 +74,7 @@ impl<'text> Lexer<'text> {
                 has_capitals,
             }) => {
                 self.rest = self.rest.get(length..).unwrap_or_default();
+                self.steps += length as u64;
                 Ok(Token {
                     kind,
                     span: Span::new(start, self.offset()),
@@ -85,8 +91,21 @@ impl<'text> Lexer<'text> {
         offset(self.text.len() - self.rest.len())
     }
 
+    /// The steps taken so far.
+    pub(super) const fn steps(&self) -> u64 {
+        self.steps
+    }
+
     #[inline]
     fn skip_blanks(&mut self) -> Result<(), ParseError> {
+        let before = self.rest.len();
+        let skipped = self.skip_blanks_and_comments();
+        self.steps += (before - self.rest.len()) as u64;
+        skipped
+    }
+
+    #[inline]
+    fn skip_blanks_and_comments(&mut self) -> Result<(), ParseError> {
         loop {
             match self.rest {
                 [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] => self.rest = rest,
@@ -102,29 +121,38 @@ impl<'text> Lexer<'text> {
     /// Reports a fault at the current place and moves on, so that whoever goes on reading makes progress.
     #[inline]
     fn fail(&mut self, fault: Fault) -> ParseError {
-        let (error, rest) = broken_off(self.text, self.rest, fault);
+        let (error, rest, read) = broken_off(self.text, self.rest, fault);
+        self.steps += read as u64;
         self.rest = rest;
         error
     }
 }
 
-/// The error at the beginning of `rest`, a part of `text`, and what is left after it.
+/// The error at the beginning of `rest`, a part of `text`, what is left after it, and how many bytes were read to find it.
 //
 // Apart from the lexer, which can stay in registers as long as nobody asks for its address.
 #[cold]
-fn broken_off<'text>(text: &str, rest: &'text [u8], Fault(kind): Fault) -> (ParseError, &'text [u8]) {
-    use ParseErrorKind::{UnterminatedComment, UnterminatedName, UnterminatedString};
+fn broken_off<'text>(text: &str, rest: &'text [u8], Fault(kind): Fault) -> (ParseError, &'text [u8], usize) {
+    use ParseErrorKind::{
+        MalformedConstant, UnterminatedComment, UnterminatedName, UnterminatedString, ValueNotAllowed,
+    };
     let start = text.len() - rest.len();
-    let width = match kind {
+    let read = match kind {
         UnterminatedComment | UnterminatedName | UnterminatedString => rest.len(),
+        MalformedConstant | ValueNotAllowed => constant_run(rest),
         _ => text
             .get(start..)
             .and_then(|rest| rest.chars().next())
             .map_or(1, char::len_utf8),
     };
-    let rest = rest.get(width..).unwrap_or_default();
+    // All of it goes, or it would be read again.
+    let rest = rest.get(read..).unwrap_or_default();
     let end = text.len() - rest.len();
-    (lexical_error(kind, Span::new(offset(start), offset(end))), rest)
+    (
+        lexical_error(kind, Span::new(offset(start), offset(end))),
+        rest,
+        read,
+    )
 }
 
 /// An offset into a text whose length fits; see [`Lexer::new`].
@@ -139,7 +167,18 @@ fn offset(bytes: usize) -> u32 {
 ///
 /// At the first place where no token begins, or where one breaks off; at the token that is one too many.
 pub fn tokens(text: &str) -> Result<Vec<Token>, ParseError> {
+    tokens_within(text, &Work::of_text(text))
+}
+
+/// As [`tokens`], with the steps taken from `work`.
+pub(super) fn tokens_within(text: &str, work: &Work) -> Result<Vec<Token>, ParseError> {
     let mut lexer = Lexer::new(text)?;
+    let cut = all_tokens(&mut lexer, text);
+    work.spend(lexer.steps());
+    cut
+}
+
+fn all_tokens(lexer: &mut Lexer<'_>, text: &str) -> Result<Vec<Token>, ParseError> {
     // A token and the blank after it take five bytes on average; a long text may well be one long string.
     let mut tokens = Vec::with_capacity((text.len() / 3 + 4).min(1024));
     loop {

@@ -21,7 +21,8 @@ mod term;
 mod types;
 
 use super::ast::{Body, Dropped, Kind, Statement};
-use super::{Expected, Keyword, ParseError, Token, TokenKind, lexer};
+use super::{Expected, Keyword, ParseError, Token, TokenKind, Work, lexer};
+pub(super) use name::unquoted;
 use parser::{Parsed, Parser};
 pub(super) use types::class_name;
 
@@ -36,7 +37,16 @@ pub const MAX_DEPTH: usize = 128;
 /// What Cassandra 5.0 calls a syntax error, except the extensions that [`Statement::extension`] reports; and nesting
 /// beyond [`MAX_DEPTH`].
 pub fn parse(text: &str) -> Result<Statement<'_>, ParseError> {
-    parse_tokens(text, &lexer::tokens(text)?)
+    parse_within(text, &Work::of_text(text))
+}
+
+/// As [`parse`], with the steps taken from `work`: up to four for each byte.
+///
+/// # Errors
+///
+/// Those of [`parse`].
+pub fn parse_within<'text>(text: &'text str, work: &Work) -> Result<Statement<'text>, ParseError> {
+    parse_counted(text, &lexer::tokens_within(text, work)?, work)
 }
 
 /// Parses the statement that `tokens`, cut from `text`, make up.
@@ -44,18 +54,37 @@ pub(super) fn parse_tokens<'text>(
     text: &'text str,
     tokens: &[Token],
 ) -> Result<Statement<'text>, ParseError> {
+    parse_counted(text, tokens, &Work::of_text(text))
+}
+
+fn parse_counted<'text>(
+    text: &'text str,
+    tokens: &[Token],
+    work: &Work,
+) -> Result<Statement<'text>, ParseError> {
     // Nearly all statements are right: only for a wrong one is it worth while to note what would have been.
-    statement(Parser::new(text, tokens), text).or_else(|_| statement(Parser::explaining(text, tokens), text))
+    statement(Parser::new(text, tokens), text, work)
+        .or_else(|_| statement(Parser::explaining(text, tokens), text, work))
 }
 
 // query ::= statement ';'* end
-fn statement<'text>(mut parser: Parser<'text, '_>, text: &'text str) -> Parsed<Statement<'text>> {
+fn statement<'text>(
+    mut parser: Parser<'text, '_>,
+    text: &'text str,
+    work: &Work,
+) -> Parsed<Statement<'text>> {
+    let parsed = whole_statement(&mut parser, text);
+    work.spend(parser.steps());
+    parsed
+}
+
+fn whole_statement<'text>(parser: &mut Parser<'text, '_>, text: &'text str) -> Parsed<Statement<'text>> {
     let start = parser.peek().span;
     let body = parser.body()?;
     let span = parser.since(start);
     while parser.accept(TokenKind::Semicolon).is_some() {}
     parser.expect(TokenKind::End)?;
-    let (bind_markers, extension) = parser.into_findings();
+    let (bind_markers, extension) = parser.findings();
     Ok(Statement {
         text,
         span,

@@ -189,7 +189,7 @@ impl<'text> Parser<'text, '_> {
 const RESERVED_TYPE_NAMES: [&str; 6] = ["byte", "complex", "enum", "interval", "macaddr", "bitstring"];
 
 #[cold]
-fn unquoted(text: &str) -> Cow<'_, str> {
+pub(in crate::cql) fn unquoted(text: &str) -> Cow<'_, str> {
     let inner = text
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'))

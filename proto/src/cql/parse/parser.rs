@@ -46,8 +46,13 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
     }
 
     /// The bind markers passed so far and the first syntax that Cassandra 5.0 does not have.
-    pub(super) fn into_findings(self) -> (Vec<BindMarker<'text>>, Option<Extension>) {
-        (self.bind_markers, self.extension)
+    pub(super) fn findings(&mut self) -> (Vec<BindMarker<'text>>, Option<Extension>) {
+        (std::mem::take(&mut self.bind_markers), self.extension)
+    }
+
+    /// The steps taken so far: every loop of the grammar takes a token each time round.
+    pub(super) const fn steps(&self) -> u64 {
+        self.position as u64
     }
 
     /// The source text of a token.

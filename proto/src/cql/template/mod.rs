@@ -19,24 +19,27 @@ mod writer;
 
 use std::fmt;
 
-use xxhash_rust::xxh64::xxh64;
+use sha2::{Digest, Sha256};
 
+use super::Work;
 use super::ast::{BatchKind, Statement};
+use super::cut::cut_text;
 use writer::Writer;
 
 /// A statement with its values taken out: the identity of a query pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// Normalised CQL, such as `SELECT a FROM ks.t WHERE k IN ? LIMIT ?`; cut off at [`Template::MAX_LEN`] bytes.
+    /// Normalised CQL, such as `SELECT a FROM ks.t WHERE k IN ? LIMIT ?`. One of more than [`Template::MAX_LEN`] bytes is cut off
+    /// and ends in `…` and 32 hex digits of its SHA-256, so that templates that differ have texts that differ.
     pub text: String,
     /// The identity: a hash of the whole normalised text.
     pub fingerprint: Fingerprint,
 }
 
 impl Template {
-    /// How many bytes of a template's text are kept, enough for an `INSERT` of several hundred columns. A longer
-    /// text ends in `…`; its fingerprint is that of the whole.
-    pub const MAX_LEN: usize = 16 * 1024;
+    /// How many bytes of a template's text are kept, enough for an `INSERT` of several hundred columns: a window keeps thousands
+    /// of them.
+    pub const MAX_LEN: usize = 8 * 1024;
 
     /// How many bytes are kept of the template of a text that does not parse.
     pub const MAX_UNPARSED_LEN: usize = 1024;
@@ -44,23 +47,25 @@ impl Template {
     /// The template of a parsed statement; tables without a keyspace are given `keyspace`, if it is known.
     #[must_use]
     pub fn of(statement: &Statement<'_>, keyspace: Option<&str>) -> Self {
-        let mut writer = Writer::new(keyspace, statement.span.len());
-        writer.statement(statement);
-        Self::from_text(writer.into_text(), PARSED, Self::MAX_LEN)
+        Self::of_within(statement, keyspace, &Work::of_len(statement.span.len()))
     }
 
-    /// The template of a batch that was sent as a protocol message: that of the same batch in CQL text.
-    ///
-    /// Children whose text was cut off are told apart by what is left of it.
+    /// As [`Template::of`], with the steps taken from `work`: one for each byte that is written.
     #[must_use]
-    pub fn batch<'a>(kind: BatchKind, children: impl IntoIterator<Item = &'a Self>) -> Self {
+    pub fn of_within(statement: &Statement<'_>, keyspace: Option<&str>, work: &Work) -> Self {
+        let mut writer = Writer::new(keyspace, statement.span.len());
+        writer.statement(statement);
+        work.spend(writer.steps());
+        Self::from_text(writer.into_text(), Domain::Parsed, Self::MAX_LEN)
+    }
+
+    /// The template of a batch that was sent as a protocol message, from the texts of its statements' templates: that of the same
+    /// batch in CQL text.
+    #[must_use]
+    pub fn batch<'a>(kind: BatchKind, children: impl IntoIterator<Item = &'a str>) -> Self {
         let mut writer = Writer::new(None, 0);
-        writer.batch(
-            kind,
-            None,
-            children.into_iter().map(|child| child.text.as_str()).collect(),
-        );
-        Self::from_text(writer.into_text(), PARSED, Self::MAX_LEN)
+        writer.batch(kind, None, children.into_iter().collect());
+        Self::from_text(writer.into_text(), Domain::Parsed, Self::MAX_LEN)
     }
 
     /// The template of a text that does not parse: its keywords, its signs, and the first table it names.
@@ -68,36 +73,57 @@ impl Template {
     /// Nobody knows where values stand in such a text, so every other word is taken for one. Of a long text only the beginning counts.
     #[must_use]
     pub fn unparsed(text: &str) -> Self {
-        Self::from_text(
-            unparsed::normalised(text, Self::MAX_UNPARSED_LEN),
-            UNPARSED,
-            Self::MAX_UNPARSED_LEN,
-        )
+        Self::unparsed_within(text, &Work::of_text(text))
     }
 
-    fn from_text(mut text: String, seed: u64, limit: usize) -> Self {
-        let fingerprint = Fingerprint(xxh64(text.as_bytes(), seed));
-        if text.len() > limit {
-            let mut end = limit - ELLIPSIS.len();
-            while !text.is_char_boundary(end) {
-                end -= 1;
-            }
-            text.truncate(end);
-            text.push_str(ELLIPSIS);
+    /// As [`Template::unparsed`], with the steps taken from `work`.
+    #[must_use]
+    pub fn unparsed_within(text: &str, work: &Work) -> Self {
+        let limit = Self::MAX_UNPARSED_LEN;
+        Self::from_text(unparsed::normalised(text, limit, work), Domain::Unparsed, limit)
+    }
+
+    fn from_text(text: String, domain: Domain, limit: usize) -> Self {
+        let digest = domain.digest(&text);
+        let [first, second, third, fourth, fifth, sixth, seventh, eighth, ..] = digest;
+        let fingerprint = u64::from_be_bytes([first, second, third, fourth, fifth, sixth, seventh, eighth]);
+        Self {
+            text: cut_text(text, limit, &digest),
+            fingerprint: Fingerprint(fingerprint),
         }
-        Self { text, fingerprint }
     }
 }
 
-const ELLIPSIS: &str = "…";
+/// What parses never has the fingerprint of what does not.
+#[derive(Clone, Copy)]
+enum Domain {
+    Parsed,
+    Unparsed,
+}
 
-/// Seeds of the hash: what parses never has the fingerprint of what does not.
-const PARSED: u64 = 0;
-const UNPARSED: u64 = 1;
+impl Domain {
+    fn digest(self, text: &str) -> [u8; 32] {
+        match self {
+            Self::Parsed => Sha256::digest(text),
+            Self::Unparsed => Sha256::new().chain_update([0]).chain_update(text).finalize(),
+        }
+        .into()
+    }
+}
+
+/// The text of one statement of a batch: cut off as its template is where it is sent on its own.
+fn child_text(text: String) -> String {
+    if text.len() <= Template::MAX_LEN {
+        return text;
+    }
+    let digest = Domain::Parsed.digest(&text);
+    cut_text(text, Template::MAX_LEN, &digest)
+}
 
 /// 64 bits that identify a template, the same on every machine and in every version.
 ///
-/// It is the XXH64 of the template's whole text in UTF-8, with seed 0 (1 if the text did not parse).
+/// They are the first 64 of the SHA-256 of the template's whole text in UTF-8 (behind a zero byte if the text did not parse), so
+/// that nobody can write a statement that takes the place of another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub u64);
 

@@ -6,8 +6,8 @@ use crate::cql::ast::{
     Subject, Term, Update, Using, Where,
 };
 
-use super::unparsed;
 use super::writer::{VALUE, Writer};
+use super::{child_text, unparsed};
 
 impl Writer<'_> {
     pub(super) fn statement(&mut self, statement: &Statement<'_>) {
@@ -276,21 +276,27 @@ impl Writer<'_> {
     }
 
     fn batch_text(&mut self, batch: &Batch<'_>) {
-        let mut children: Vec<String> = batch.statements.iter().map(|child| self.child(child)).collect();
-        // Most batches repeat one statement: what is told apart below should be short.
-        children.dedup();
+        let mut children: Vec<String> = Vec::new();
+        for child in &batch.statements {
+            let child = self.child(child);
+            // Most batches repeat one statement: what is told apart below should be short.
+            if children.last() != Some(&child) {
+                children.push(child);
+            }
+        }
         let using = (!batch.using.is_empty()).then_some(&batch.using);
         self.batch(batch.kind, using, children.iter().map(String::as_str).collect());
     }
 
-    fn child(&self, modification: &Modification<'_>) -> String {
+    fn child(&mut self, modification: &Modification<'_>) -> String {
         let mut writer = Writer::new(self.keyspace(), 0);
         match modification {
             Modification::Insert(insert) => writer.insert(insert),
             Modification::Update(update) => writer.update(update),
             Modification::Delete(delete) => writer.delete(delete),
         }
-        writer.into_text()
+        self.add_steps(writer.steps());
+        child_text(writer.into_text())
     }
 
     /// Writes a batch of statements whose templates are given.

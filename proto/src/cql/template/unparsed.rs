@@ -2,7 +2,8 @@
 
 use crate::cql::ast::{Kind, Other, Statement};
 use crate::cql::lexer::Lexer;
-use crate::cql::{Keyword, MAX_TOKENS, TokenKind};
+use crate::cql::parse::unquoted;
+use crate::cql::{Keyword, MAX_NAME_LEN, MAX_TOKENS, TokenKind, Work, cut_name};
 
 use super::writer::{VALUE, Writer};
 
@@ -11,7 +12,7 @@ use super::writer::{VALUE, Writer};
 /// Keywords and signs stay, and the first table that a keyword announces, unless a string or a quoted name comes
 /// before it: after a missing quote, what looks like a table may be the inside of a value. What is longer than `limit` bytes, or
 /// made of more than [`MAX_TOKENS`], breaks off behind that: whoever sends such texts is not told apart by their ends.
-pub(super) fn normalised(text: &str, limit: usize) -> String {
+pub(super) fn normalised(text: &str, limit: usize, work: &Work) -> String {
     let mut words = Words::default();
     let Ok(mut lexer) = Lexer::new(text) else {
         return words.text;
@@ -35,7 +36,7 @@ pub(super) fn normalised(text: &str, limit: usize) -> String {
                 Place::AtTable
             }
             (kind, Place::AtTable) if is_word(kind) => {
-                words.push(&token.span.of(text).to_ascii_lowercase());
+                words.push(&cut_name(&token.span.of(text).to_ascii_lowercase()));
                 Place::AfterName
             }
             (TokenKind::Dot, Place::AfterName) => {
@@ -53,6 +54,7 @@ pub(super) fn normalised(text: &str, limit: usize) -> String {
             }
         };
     }
+    work.spend(lexer.steps() + words.text.len() as u64);
     words.text
 }
 
@@ -101,7 +103,13 @@ pub(super) fn of_other(statement: &Statement<'_>, other: &Other<'_>, keyspace: O
         }
         match token.kind {
             TokenKind::End => break,
+            TokenKind::Identifier if token.span.len() > MAX_NAME_LEN => {
+                words.push(&Writer::quoted(&token.span.of(text).to_ascii_lowercase()));
+            }
             TokenKind::Identifier => words.push(&token.span.of(text).to_ascii_lowercase()),
+            TokenKind::QuotedName if token.span.len() > MAX_NAME_LEN => {
+                words.push(&Writer::quoted(&unquoted(token.span.of(text))));
+            }
             TokenKind::QuotedName => words.push(token.span.of(text)),
             kind => words.push(kind.symbol().unwrap_or(VALUE)),
         }

@@ -4,11 +4,9 @@
 
 use std::collections::HashSet;
 
-use xxhash_rust::xxh64::xxh64;
-
-use crate::cql::Keyword;
 use crate::cql::ast::{FunctionCall, MetadataFunction, Name, QualifiedName, Term, TypeName};
 use crate::cql::parse::class_name;
+use crate::cql::{Keyword, MAX_NAME_LEN, cut_name};
 
 /// What every value becomes.
 pub(super) const VALUE: &str = "?";
@@ -17,6 +15,8 @@ pub(super) const VALUE: &str = "?";
 pub(super) struct Writer<'a> {
     text: String,
     keyspace: Option<&'a str>,
+    /// Bytes written, those that were taken back included, and pieces; see [`crate::cql::Work`].
+    steps: u64,
 }
 
 impl<'a> Writer<'a> {
@@ -25,7 +25,18 @@ impl<'a> Writer<'a> {
         Self {
             text: String::with_capacity(capacity + 32),
             keyspace,
+            steps: 0,
         }
+    }
+
+    /// The steps taken so far.
+    pub(super) const fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Counts the steps of another writer, whose text is written here.
+    pub(super) const fn add_steps(&mut self, steps: u64) {
+        self.steps += steps;
     }
 
     pub(super) const fn keyspace(&self) -> Option<&'a str> {
@@ -38,6 +49,7 @@ impl<'a> Writer<'a> {
 
     /// Writes `text` as it is.
     pub(super) fn push(&mut self, text: &str) {
+        self.steps += 1 + text.len() as u64;
         self.text.push_str(text);
     }
 
@@ -56,9 +68,9 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a name, in quotes only where it needs them.
+    /// Writes a name, in quotes only where it needs them, and cut off if it is longer than names are.
     pub(super) fn name(&mut self, name: &Name<'_>) {
-        if !name.is_quoted {
+        if !name.is_quoted && name.as_str().len() <= MAX_NAME_LEN {
             return self.push(name.as_str());
         }
         self.quoted_if(name.as_str(), Keyword::is_reserved);
@@ -70,14 +82,15 @@ impl<'a> Writer<'a> {
 
     /// Writes a name, in quotes if it is no plain word or a keyword for which `is_taken` holds.
     fn quoted_if(&mut self, name: &str, is_taken: impl FnOnce(Keyword) -> bool) {
-        if is_plain(name) && !Keyword::of(name).is_some_and(is_taken) {
-            return self.push(name);
+        let name = cut_name(name);
+        if is_plain(&name) && !Keyword::of(&name).is_some_and(is_taken) {
+            return self.push(&name);
         }
         self.push("\"");
         if name.contains('"') {
             self.push(&name.replace('"', "\"\""))
         } else {
-            self.push(name)
+            self.push(&name)
         }
         self.push("\"");
     }
@@ -270,7 +283,8 @@ impl<'a> Writer<'a> {
     ///
     /// A list of tuples may not also hold bind markers, so there the values are left out.
     pub(super) fn in_list(&mut self, items: &[Term<'_>], are_tuples: bool) {
-        let mut seen = HashSet::new();
+        let mut seen_value = false;
+        let mut seen: HashSet<Box<str>> = HashSet::new();
         self.collapsed(|writer| {
             let mut only_values = true;
             let mut is_first = true;
@@ -283,8 +297,12 @@ impl<'a> Writer<'a> {
                 let element = writer.text.len();
                 let is_value = writer.term(item);
                 only_values &= is_value;
-                let is_needless =
-                    is_value && are_tuples || !seen.insert(xxh64(&writer.text.as_bytes()[element..], 0));
+                // Every value is written `?`.
+                let is_needless = if is_value {
+                    are_tuples || std::mem::replace(&mut seen_value, true)
+                } else {
+                    !seen.insert(writer.text[element..].into())
+                };
                 if is_needless {
                     writer.text.truncate(start)
                 } else {

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use cqlens_proto::types::CqlType;
 
 pub(super) use compare::compare;
-pub(super) use number::{Decimal, Integer};
+pub(super) use number::{DIGITS_SQUARED_PER_STEP, Decimal, Integer};
 pub(super) use parse::{accepts, days_of_date, is_host_name, parse};
 
 /// The elements of a serialized collection, or the keys and values of a map in turn; `None` for a null element.

@@ -2,7 +2,11 @@
 
 use std::cmp::Ordering;
 
-use num_bigint::BigInt;
+use num_bigint::{BigInt, BigUint};
+
+/// To make a number of `n` digits takes about `n²` divided by this steps: 19 digits fit a word, and each word is multiplied by all
+/// words before it.
+pub(in crate::audit::plan) const DIGITS_SQUARED_PER_STEP: u64 = 1_000;
 
 /// An integer of any size.
 pub(in crate::audit::plan) type Integer = BigInt;
@@ -48,22 +52,38 @@ impl Decimal {
             return signs;
         }
         let negative = self.unscaled.sign() == num_bigint::Sign::Minus;
-        let order = self.magnitude_order().cmp(&other.magnitude_order());
-        let order = order.then_with(|| self.digits().cmp(&other.digits()));
+        let order = self.cmp_magnitude(other);
         if negative { order.reverse() } else { order }
     }
 
-    /// The power of ten of the first digit.
-    fn magnitude_order(&self) -> i64 {
-        let digits = self.unscaled.magnitude().to_string().len();
-        i64::try_from(digits).unwrap_or(i64::MAX) - i64::from(self.scale)
+    /// Compares what is not zero, whatever its sign.
+    fn cmp_magnitude(&self, other: &Self) -> Ordering {
+        let (low, high) = self.log10();
+        let (other_low, other_high) = other.log10();
+        if high < other_low {
+            return Ordering::Less;
+        }
+        if other_high < low {
+            return Ordering::Greater;
+        }
+        // Of about the same size: so the scales differ by no more than there are digits.
+        let (mine, theirs) = (self.unscaled.magnitude(), other.unscaled.magnitude());
+        let difference = i64::from(other.scale) - i64::from(self.scale);
+        let factor = BigUint::from(10_u32).pow(u32::try_from(difference.unsigned_abs()).unwrap_or(u32::MAX));
+        if difference >= 0 {
+            (mine * factor).cmp(theirs)
+        } else {
+            mine.cmp(&(theirs * factor))
+        }
     }
 
-    /// The digits without trailing zeros.
-    fn digits(&self) -> String {
-        let mut digits = self.unscaled.magnitude().to_string();
-        digits.truncate(digits.trim_end_matches('0').len());
-        digits
+    /// Two numbers between which the power of ten lies, from the number of bits: digits are not worked out, since that takes time
+    /// that grows with their square.
+    #[allow(clippy::cast_precision_loss, reason = "no value has 2^52 bits")]
+    fn log10(&self) -> (f64, f64) {
+        let bits = self.unscaled.bits() as f64;
+        let log = |bits: f64| bits * std::f64::consts::LOG10_2 - f64::from(self.scale);
+        (log(bits - 1.0) - 1.0, log(bits) + 1.0)
     }
 }
 
@@ -120,6 +140,13 @@ mod tests {
         assert_eq!(order("1e100000", "9e99999"), Ordering::Greater);
         assert_eq!(order("-10", "-9"), Ordering::Less);
         assert_eq!(order("123", "1229e-1"), Ordering::Greater);
+        assert_eq!(order("123", "1230e-1"), Ordering::Equal);
+        assert_eq!(order("-1.000", "-1"), Ordering::Equal);
+        assert_eq!(order("1e2147483647", "1e-2147483647"), Ordering::Greater);
+        assert_eq!(order("99", "1e2"), Ordering::Less);
+        let one = format!("1{}", "0".repeat(2_000));
+        assert_eq!(order(&one, "1e2000"), Ordering::Equal);
+        assert_eq!(order(&one, "1.0000000001e2000"), Ordering::Less);
     }
 
     #[test]
