@@ -722,7 +722,7 @@ mod tests {
         let mut unknown = |text: &str| analyses.of_text(text, None).unknown;
         let nested = format!("SELECT a FROM t WHERE k = {}", "[".repeat(1_000));
         assert_eq!(unknown(&nested), Some(Reason::StatementTooComplex));
-        let digits = format!("SELECT {}n FROM t", "1".repeat(1 << 20));
+        let digits = format!("SELECT {}n FROM t", "1".repeat(1 << 18));
         assert_eq!(unknown(&digits), Some(Reason::StatementUnknown));
     }
 }

@@ -4,10 +4,11 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{
         Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
 };
 
+use bytes::Bytes;
 use cqlens_proto::cutter::Opaque;
 use crossbeam_queue::SegQueue;
 
@@ -102,6 +103,8 @@ struct Line {
     captures: SegQueue<Capture>,
     /// Room that is taken up.
     taken: AtomicUsize,
+    /// Captures are left out until the auditor has caught up.
+    is_behind: AtomicBool,
     /// Captures of those who wait for room.
     recorded: Recorded,
 }
@@ -279,11 +282,39 @@ impl Queue {
     ) -> bool {
         let line = self.line_of(connection);
         let weight = weight(len);
-        let room = if keeps { self.room } else { self.open_room };
-        if line.taken.load(Ordering::Relaxed) + weight > room {
-            return false;
+        let has_room = line.taken.load(Ordering::Relaxed) + weight <= self.open_room;
+        if !has_room || line.is_behind.load(Ordering::Relaxed) {
+            return self.offer_behind(line, weight, keeps, capture);
         }
         line.push(weight, capture());
+        true
+    }
+
+    /// The same for an auditor that is behind. A capture holds the whole slab that its bytes were read into, so what is kept between others
+    /// that are left out would take up many times what it counts for. So nothing is kept until a quarter of the line has been taken, but
+    /// for what `keeps`, as a copy.
+    #[cold]
+    fn offer_behind(
+        &self,
+        line: &Line,
+        weight: usize,
+        keeps: bool,
+        capture: impl FnOnce() -> Capture,
+    ) -> bool {
+        let taken = line.taken.load(Ordering::Relaxed);
+        let has_room = taken + weight <= self.open_room;
+        let is_behind = !has_room || taken > self.open_room / 4 * 3;
+        line.is_behind.store(is_behind, Ordering::Relaxed);
+        if !is_behind {
+            line.push(weight, capture());
+            return true;
+        }
+        if !keeps || taken + weight > self.room {
+            return false;
+        }
+        let capture = capture();
+        let bytes = Bytes::copy_from_slice(&capture.bytes);
+        line.push(weight, Capture { bytes, ..capture });
         true
     }
 
@@ -443,6 +474,32 @@ mod tests {
         }
         assert_eq!((taken, queue.taken(), queue.waiting(0)), (given, 0, 0));
         queue.wait_until_empty();
+    }
+
+    #[test]
+    fn what_is_kept_between_captures_that_are_left_out_holds_no_slab() {
+        const ROOM: usize = 64 << 10;
+        let queue = Queue::new(1, Limits { bytes: ROOM });
+        let slab = Bytes::from(vec![0; 8 << 10]);
+        let part = |range: std::ops::Range<usize>| Capture {
+            bytes: slab.slice(range),
+            ..capture(0, 0)
+        };
+        let offer = |keeps| queue.offer(ConnectionId(0), 1_000, keeps, || part(0..1_000));
+        while offer(false) {}
+        assert!(offer(true), "a PREPARE has room");
+        let before = queue.waiting(0);
+        assert!(queue.pop(0).is_some());
+        assert!(!offer(false), "not before the auditor has caught up");
+        let others_hold = |queue: &Queue| {
+            let mut held = 0;
+            while let Some(capture) = queue.pop(0) {
+                held += usize::from(slab.as_ptr_range().contains(&capture.bytes.as_ptr()));
+            }
+            held
+        };
+        assert_eq!(others_hold(&queue), before - 2, "all but the PREPARE");
+        assert!(offer(false));
     }
 
     #[test]
