@@ -155,9 +155,10 @@ fn limits_and_refusals_speak_of_the_client_that_was_named() {
         }
     });
     let arguments = ["--accept-proxy-protocol", "--max-connections-per-client", "1"];
-    let proxy = proxy(node.address, &arguments);
+    let mut proxy = proxy(node.address, &arguments);
+    let address = proxy.address;
     let come = |client: &str, request: &[u8]| {
-        let mut socket = connect(proxy.address);
+        let mut socket = connect(address);
         let sent = [&header(client, "192.0.2.1:9042")[..], request].concat();
         socket.write_all(&sent).unwrap();
         socket
@@ -174,8 +175,7 @@ fn limits_and_refusals_speak_of_the_client_that_was_named() {
     let refused = read_to_end(&mut come("203.0.113.7:2", &envelope(4, 3, 0x05, &[])));
     let text = String::from_utf8_lossy(&refused);
     assert!(text.contains("max-connections-per-client"), "{text}");
-    let log = proxy.log();
-    assert!(log.contains("client=203.0.113.7:2"), "{log}");
+    proxy.wait_for_log("client=203.0.113.7:2");
 }
 
 /// A node that gives what it gets to the test, and answers once.

@@ -155,7 +155,7 @@ fn a_password_that_the_node_does_not_take_is_told_and_not_shown() {
     assert_eq!(status.code, 200);
     let why = status.json()["control_connection_error"].to_string();
     assert!(
-        why.contains("and/or password are incorrect") && why.contains(&node.address.to_string()),
+        why.contains("BAD_CREDENTIALS") && why.contains(&node.address.to_string()),
         "{why}"
     );
     // It forwards.

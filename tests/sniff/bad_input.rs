@@ -1,8 +1,15 @@
 //! What is no capture, or none of CQL: a line that says so and the exit code 2, or a report of what was there.
 
-use std::path::Path;
+use std::{path::Path, sync::Arc};
+
+use cqlens::{
+    catalog::client::{Client, ClientOptions},
+    node::{Node, Options},
+};
+use tokio::runtime::Runtime;
 
 use crate::{
+    conversation::Relay,
     packets::Layout,
     report::{invented, number},
     sniff::{Place, Sniffed, recording},
@@ -295,4 +302,33 @@ fn encrypted_connections_are_told_once_with_what_to_do() {
     if let Some(report) = &sniffed.report {
         assert_eq!(number(&report["coverage"]["audited"]), 0);
     }
+}
+
+#[test]
+fn a_megabyte_of_digits_is_one_request_among_others() {
+    let place = Place::new();
+    let runtime = Runtime::new().unwrap();
+    let node = runtime.block_on(Node::start(Options::default())).unwrap();
+    let relay = Relay::start(node.address());
+    runtime.block_on(async {
+        let options = Arc::new(ClientOptions::default());
+        let mut client = Client::connect(&relay.address.to_string(), &options)
+            .await
+            .unwrap();
+        let digits = "1".repeat(1 << 20);
+        for wrong in [format!("SELECT {digits}n"), format!("SELECT 1e{digits}")] {
+            assert!(client.query(&wrong).await.is_err());
+        }
+        client.query("SELECT key FROM system.local").await.unwrap();
+    });
+    let capture = place.write("digits.pcap", &relay.capture().plain());
+    let sniffed = place.sniff(&[&capture], &[]);
+    let coverage = &sniffed.report()["coverage"];
+    // OPTIONS, STARTUP and three statements.
+    assert_eq!(
+        (&coverage["audited"], &coverage["undecoded"]),
+        (&5.into(), &0.into()),
+        "{coverage}"
+    );
+    assert_eq!(coverage["unparsed"], 2, "{coverage}");
 }

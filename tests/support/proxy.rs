@@ -123,7 +123,7 @@ impl Proxy {
     /// If it ends before, or does not log that.
     pub fn wait_for_log(&mut self, text: &str) {
         let deadline = Instant::now() + ACCEPTS_WITHIN;
-        while !self.log().contains(text) {
+        while !self.process.log().contains(text) {
             let ended = self.process.ended();
             assert!(
                 ended.is_none() && Instant::now() < deadline,
@@ -148,8 +148,9 @@ impl Proxy {
         }
     }
 
-    /// What it has logged so far.
+    /// What it has logged so far. Its log has a thread of its own, which may be a moment behind.
     pub fn log(&self) -> String {
+        std::thread::sleep(Duration::from_millis(20));
         self.process.log()
     }
 
