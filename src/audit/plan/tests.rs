@@ -940,3 +940,53 @@ fn short_lists_that_make_very_many_long_keys_are_cut_short() {
     assert_eq!(footprint.keys_missing, Some(Reason::TooManyKeys));
     assert!(keys.overflowed() < 1_000, "{}", keys.overflowed());
 }
+
+mod work_properties {
+    use proptest::{collection::vec, prelude::*, sample::select};
+
+    use super::*;
+
+    /// Where a term may stand.
+    const FRAMES: [(&str, &str); 6] = [
+        ("SELECT v FROM kv WHERE k = ", ""),
+        ("SELECT v FROM kv WHERE k IN (", ")"),
+        ("SELECT * FROM rows WHERE k = 1 AND (c1, c2) > (", ", 1)"),
+        ("INSERT INTO kv (k, v) VALUES (1, ", ")"),
+        ("UPDATE kv SET v = v + ", " WHERE k = 1"),
+        ("BEGIN BATCH UPDATE kv SET v = 1 WHERE k = ", " APPLY BATCH"),
+    ];
+
+    const OPENINGS: [(&str, &str); 9] = [
+        ("(", ")"),
+        ("-(", ")"),
+        ("(1 + ", ")"),
+        ("(", " * 2)"),
+        ("int_as_blob(", ")"),
+        ("CAST(", " AS int)"),
+        ("(int)(", ")"),
+        ("[", "]"),
+        ("{1: ", "}"),
+    ];
+
+    proptest! {
+        #[test]
+        fn no_statement_takes_more_steps_than_its_length_allows(
+            frame in select(&FRAMES[..]),
+            openings in vec(select(&OPENINGS[..]), 1..4),
+            depth in 0_usize..150,
+            more in select(&[" + 1", " * (2 - 3)", ", 1", " % 5", ""][..]),
+            times in 0_usize..2_000,
+        ) {
+            let nested = openings.iter().cycle().take(depth).fold("1".to_owned(), |inner, (open, close)| {
+                format!("{open}{inner}{close}")
+            });
+            let text = format!("{}{nested}{}{}", frame.0, more.repeat(times), frame.1);
+            let work = Work::of_text(&text);
+            if let Ok(statement) = cql::parse_within(&text, &work) {
+                let plan = Plan::of_within(&statement, Some("shop"), schema(), &work);
+                let _ = plan.execute(None, &mut Keys::new());
+            }
+            prop_assert!(work.spent() <= most(&text), "{} for {} bytes", work.spent(), text.len());
+        }
+    }
+}
