@@ -18,7 +18,7 @@ mod snapshot;
 mod table;
 mod written;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -120,16 +120,20 @@ impl Window {
         if self.is_full() {
             self.make_room();
         }
-        let collides = |known: &Pattern| known.head.cql != cql;
-        if self.patterns.get(&id).is_some_and(collides) {
-            self.coverage.patterns_collided += 1;
-            return self.others();
+        match self.patterns.entry(id) {
+            Entry::Occupied(known) => {
+                let known = known.into_mut();
+                if known.head.cql == cql {
+                    return known;
+                }
+                self.coverage.patterns_collided += 1;
+                self.room.collided()
+            }
+            Entry::Vacant(new) => {
+                let (head, flags) = head();
+                new.insert(self.room.admit(id, Pattern::new(head, flags)))
+            }
         }
-        let room = &mut self.room;
-        self.patterns.entry(id).or_insert_with(|| {
-            let (head, flags) = head();
-            room.admit(id, Pattern::new(head, flags))
-        })
     }
 
     /// The pattern in which exchanges of `id` are counted, if it is there.
@@ -435,6 +439,7 @@ mod tests {
             for cql in templates {
                 window.pattern_mut(PatternId(7), cql, || head(cql)).count += 1;
             }
+            window.make_room();
             window
         };
         let mut window = of(&["SELECT a", "SELECT b", "SELECT a", "SELECT c"]);

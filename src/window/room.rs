@@ -89,6 +89,8 @@ pub(crate) struct Room {
     /// As measured, with everything that has been added since.
     bytes: u64,
     departed: Departed,
+    /// Statements whose fingerprint another template has, until they are counted with the others.
+    collided: Option<Box<Pattern>>,
 }
 
 impl PartialEq for Room {
@@ -108,6 +110,12 @@ impl Room {
             pattern.missed.merge(missed);
         }
         pattern
+    }
+
+    /// Where statements are counted whose fingerprint another template has.
+    #[cold]
+    pub(super) fn collided(&mut self) -> &mut Pattern {
+        self.collided.get_or_insert_with(|| Box::new(Pattern::others()))
     }
 }
 
@@ -142,6 +150,9 @@ impl Window {
     #[cold]
     pub(crate) fn make_room(&mut self) {
         meter::take();
+        if let Some(collided) = self.room.collided.take() {
+            self.others().merge(&collided);
+        }
         let is_over = self.measure() > self.room.limits.bytes;
         if is_over || self.tables.len() >= MAX_TABLES {
             self.shed_tables();

@@ -14,7 +14,11 @@ use super::meter;
 /// Practically exact up to about 200 distinct hashes; beyond that the standard error is 2.3 %. At most 2 KiB.
 /// The estimate does not depend on the order in which hashes came or sketches were merged.
 #[derive(Debug, Clone)]
-pub struct Distinct(HllSketch);
+pub struct Distinct {
+    sketch: HllSketch,
+    /// It holds something, and its bytes are counted: every insertion needs to know.
+    is_counted: bool,
+}
 
 /// Logarithm of the number of registers. Part of the snapshot format: sketches of two sizes do not merge well.
 const LG_REGISTERS: u8 = 11;
@@ -23,22 +27,32 @@ const SIZE_IS_VALID: &str = "the register count is within the library's range";
 
 impl Default for Distinct {
     fn default() -> Self {
-        Self(HllSketch::new(LG_REGISTERS, HllType::Hll8).expect(SIZE_IS_VALID))
+        let sketch = HllSketch::new(LG_REGISTERS, HllType::Hll8).expect(SIZE_IS_VALID);
+        Self {
+            sketch,
+            is_counted: false,
+        }
     }
 }
 
 impl Distinct {
     /// Counts `hash` if it has not been seen before.
     pub fn insert(&mut self, hash: u64) {
-        if self.0.is_empty() {
+        self.count();
+        self.sketch.update(hash);
+    }
+
+    #[inline]
+    fn count(&mut self) {
+        if !self.is_counted {
+            self.is_counted = true;
             meter::grow(Self::MOST_BYTES);
         }
-        self.0.update(hash);
     }
 
     /// Bytes on the heap, at most.
     pub(in crate::window) fn bytes(&self) -> usize {
-        if self.0.is_empty() { 0 } else { Self::MOST_BYTES }
+        if self.is_counted { Self::MOST_BYTES } else { 0 }
     }
 
     /// The registers and what the library keeps beside them.
@@ -46,16 +60,14 @@ impl Distinct {
 
     /// Adds everything that `other` has seen.
     pub fn merge(&mut self, other: &Self) {
-        if other.0.is_empty() {
+        if other.sketch.is_empty() {
             return;
         }
-        if self.0.is_empty() {
-            meter::grow(Self::MOST_BYTES);
-        }
+        self.count();
         let mut union = HllUnion::new(LG_REGISTERS).expect(SIZE_IS_VALID);
-        union.update(&self.0);
-        union.update(&other.0);
-        self.0 = union.to_sketch(HllType::Hll8);
+        union.update(&self.sketch);
+        union.update(&other.sketch);
+        self.sketch = union.to_sketch(HllType::Hll8);
     }
 
     /// The estimated number of distinct hashes.
@@ -65,7 +77,7 @@ impl Distinct {
         reason = "an estimate is not negative"
     )]
     pub fn estimate(&self) -> u64 {
-        self.0.composite_estimate().round() as u64
+        self.sketch.composite_estimate().round() as u64
     }
 
     /// The number of distinct hashes is at most this, with 97.5 % confidence.
@@ -75,7 +87,7 @@ impl Distinct {
         reason = "a bound is not negative"
     )]
     pub fn at_most(&self) -> u64 {
-        (self.0.upper_bound(NumStdDev::Two).round() as u64).max(self.estimate())
+        (self.sketch.upper_bound(NumStdDev::Two).round() as u64).max(self.estimate())
     }
 
     /// The number of distinct hashes is at least this, with 97.5 % confidence.
@@ -85,7 +97,7 @@ impl Distinct {
         reason = "a bound is not negative"
     )]
     pub fn at_least(&self) -> u64 {
-        self.0.lower_bound(NumStdDev::Two).floor() as u64
+        self.sketch.lower_bound(NumStdDev::Two).floor() as u64
     }
 }
 
@@ -97,7 +109,7 @@ impl PartialEq for Distinct {
 
 impl Serialize for Distinct {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        STANDARD.encode(self.0.serialize()).serialize(serializer)
+        STANDARD.encode(self.sketch.serialize()).serialize(serializer)
     }
 }
 
@@ -112,7 +124,10 @@ impl<'de> Deserialize<'de> for Distinct {
             return Err(D::Error::custom("a sketch of another size"));
         }
         meter::charge(Self::MOST_BYTES)?;
-        Ok(Self(sketch))
+        Ok(Self {
+            sketch,
+            is_counted: true,
+        })
     }
 }
 
