@@ -145,24 +145,31 @@ impl Recorded {
         (coming.weight == 0 || coming.weight + weight <= room).then_some(coming)
     }
 
-    /// Takes up to `most`, oldest first; how many there were. Nobody else learns how many wait until that is done.
+    /// Takes up to `most`, oldest first; how many there were, fewer only where no more wait. Nobody else learns how many wait until
+    /// that is done.
     #[inline]
     fn take(&self, most: usize, mut each: impl FnMut(Capture)) -> usize {
         let mut opened = lock(&self.opened);
-        if opened.is_empty() {
-            let empty = Vec::from(std::mem::take(&mut *opened));
-            let mut coming = lock(&self.coming);
-            *opened = std::mem::replace(&mut coming.captures, empty).into();
-            coming.weight = 0;
-        }
         let mut taken = 0;
-        while taken < most
-            && let Some(capture) = opened.pop_front()
-        {
+        while taken < most {
+            if opened.is_empty() {
+                self.open(&mut opened);
+            }
+            let Some(capture) = opened.pop_front() else {
+                break;
+            };
             each(capture);
             taken += 1;
         }
         taken
+    }
+
+    /// Takes over all that has come.
+    fn open(&self, opened: &mut VecDeque<Capture>) {
+        let empty = Vec::from(std::mem::take(opened));
+        let mut coming = lock(&self.coming);
+        *opened = std::mem::replace(&mut coming.captures, empty).into();
+        coming.weight = 0;
     }
 
     /// What comes is looked at first: it may be opened meanwhile, and is still there then.
@@ -500,6 +507,22 @@ mod tests {
         };
         assert_eq!(others_hold(&queue), before - 2, "all but the PREPARE");
         assert!(offer(false));
+    }
+
+    /// An auditor ends connections once it has found their line empty: it must not seem empty before it is.
+    #[test]
+    fn fewer_than_asked_for_means_that_no_more_wait() {
+        let queue = Queue::new(1, Limits { bytes: 1 << 20 });
+        let offer = |number| queue.wait_and_offer(ConnectionId(0), 1, || capture(number, 1));
+        (0..10).for_each(offer);
+        assert_eq!(queue.take(0, 5, |_| ()), 5);
+        (10..50).for_each(offer);
+        let mut expected = 5;
+        let taken = queue.take(0, 32, |capture| {
+            assert_eq!(capture.begun, expected);
+            expected += 1;
+        });
+        assert_eq!((taken, queue.waiting(0)), (32, 13));
     }
 
     #[test]
