@@ -2,7 +2,8 @@
 //! goes on to tell what they do.
 //!
 //! Half a minute in a run of all tests. `CQLENS_HOSTILE_SECONDS=3600 cargo test --release --test cassandra hostile -- --nocapture` is the
-//! soak: it also compares latencies, in turns of [`TURN`] with and without attacks.
+//! soak: it also compares latencies, in turns of [`TURN`] with and without attacks. With `CQLENS_HOSTILE_DIRECT=1` services and attacks go to the
+//! node itself: what is left then is what the attacks cost Cassandra, and what all of them together cost the machine.
 
 mod attacks;
 
@@ -72,18 +73,21 @@ fn services_notice_nothing_of_hostile_clients_and_their_findings_are_all_there()
         node.address(),
         arguments.as_flattened(),
     );
-    let services = ["python", "go"].map(|name| Service::start(name, &drivers, proxy.address, length));
+    let is_direct = std::env::var_os("CQLENS_HOSTILE_DIRECT").is_some();
+    let address = if is_direct { node.address() } else { proxy.address };
+    let services = ["python", "go"].map(|name| Service::start(name, &drivers, address, length));
     // They make their tables first.
     thread::sleep(Duration::from_secs(5));
 
-    let target = Target {
-        cql: proxy.address,
-        admin,
-    };
+    let target = Target { cql: address, admin };
     let attackers = Attackers::start(target);
     let watch = Watch::over(proxy.id(), admin, &report, length, &attackers);
     let latencies = services.map(|service| service.finish(&watch.attacked));
     let bursts = attackers.stop();
+    show(&latencies);
+    if is_direct {
+        return;
+    }
 
     let asked_to_stop = Instant::now();
     let ended = proxy.stop(GRACE + Duration::from_secs(20));
@@ -174,8 +178,7 @@ fn quantile(sorted: &[u64], per_mille: usize) -> u64 {
     sorted.get(at).copied().unwrap_or(0)
 }
 
-/// A long run has enough of both kinds of seconds to compare; a short one only shows them.
-fn compare(latencies: &[Latencies], length: Duration) {
+fn show(latencies: &[Latencies]) {
     for Latencies {
         name,
         attacked,
@@ -191,9 +194,16 @@ fn compare(latencies: &[Latencies], length: Duration) {
             let [before, now] = [left_alone, attacked].map(|latencies| quantile(latencies, per_mille));
             println!("  p{per_mille}: {before} us left alone, {now} us attacked");
         }
-        assert!(attacked.len() > 500, "{name} was attacked");
+    }
+}
+
+/// A long run has enough of both kinds of seconds to compare.
+fn compare(latencies: &[Latencies], length: Duration) {
+    for latencies in latencies {
+        let name = latencies.name;
+        assert!(latencies.attacked.len() > 500, "{name} was attacked");
         if length >= LONG {
-            let [before, now] = [left_alone, attacked].map(|latencies| quantile(latencies, 990));
+            let [before, now] = [&latencies.left_alone, &latencies.attacked].map(|all| quantile(all, 990));
             assert!(now <= 2 * before, "{name}: p99 {now} us, {before} us left alone");
         }
     }
