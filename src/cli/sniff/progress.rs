@@ -64,8 +64,12 @@ fn draw(progress: &Progress, until: &Receiver<()>) {
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
-    while until.recv_timeout(OFTEN) == Err(RecvTimeoutError::Timeout) {
+    loop {
+        // At once: what is short is shown, too.
         bar.set_position(progress.read());
+        if until.recv_timeout(OFTEN) != Err(RecvTimeoutError::Timeout) {
+            break;
+        }
     }
     bar.finish_and_clear();
 }
