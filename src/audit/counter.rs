@@ -155,7 +155,7 @@ impl Counter {
         exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
         let seen = interpreter.row_keys.hashes();
         self.recorder.record(window, tables, &exchange, keys, seen);
-        // What somebody calls itself whom the server has not let in is no client.
+        // A name that the server has not accepted yet is not a client's.
         if !is_only_claimed {
             clients.count(window, &exchange);
         }
