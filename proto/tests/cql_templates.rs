@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use cqlens_proto::cql::ast::BatchKind;
-use cqlens_proto::cql::{self, Template};
+use cqlens_proto::cql::{self, Template, Templates, Work};
 
 /// The template of a statement in keyspace `ks`.
 #[track_caller]
@@ -366,4 +366,17 @@ fn long_names_are_cut_off_and_stay_different() {
             < 1_000
     );
     assert!(Template::unparsed(&format!("SELEC a FROM {keyspace}")).text.len() < 1_000);
+}
+
+#[test]
+fn a_template_that_came_before_is_the_same() {
+    let mut templates = Templates::default();
+    // More different ones than are remembered, and one that is too long to be.
+    let short = (0..3_000).map(|at| format!("SELECT c{at} FROM t WHERE k = {at}"));
+    let texts: Vec<_> = short.chain(long_inserts()).collect();
+    for text in texts.iter().chain(&texts[..2_000]).chain(&texts) {
+        let statement = cql::parse(text).unwrap();
+        let again = templates.template(&statement, Some("ks"), &Work::of_text(text));
+        assert_eq!(again, template(text), "{text}");
+    }
 }

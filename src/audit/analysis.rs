@@ -7,7 +7,7 @@ use std::{
 };
 
 use cqlens_proto::{
-    cql::{self, ParseError, ParseErrorKind, Template, Work, ast, cut_name},
+    cql::{self, ParseError, ParseErrorKind, Template, Templates, Work, ast, cut_name},
     message::{Batch, BatchKind, BatchQuery, Request, Rows, Values},
 };
 
@@ -76,10 +76,21 @@ impl Analysis {
         plan.is_some_and(|plan| plan.facts().schema.is_none())
     }
 
-    fn of(text: &str, keyspace: Option<&str>, prepared: Option<&PreparedStatement>, live: &Live) -> Self {
+    fn of(
+        text: &str,
+        keyspace: Option<&str>,
+        prepared: Option<&PreparedStatement>,
+        live: &Live,
+        templates: &mut Templates,
+    ) -> Self {
         let work = Work::of_text(text);
+        let keyspace = keyspace.map(cut_name);
+        let keyspace = keyspace.as_deref();
         let mut analysis = match cql::parse_within(text, &work) {
-            Ok(statement) => Self::of_statement(&statement, keyspace, prepared, live, &work),
+            Ok(statement) => {
+                let template = templates.template(&statement, keyspace, &work);
+                Self::of_statement(&statement, template, keyspace, prepared, live, &work)
+            }
             Err(error) => Self::unparsed(text, unparsed_reason(&error), &work),
         };
         analysis.weight = weight(text, analysis.head.kind);
@@ -88,14 +99,12 @@ impl Analysis {
 
     fn of_statement(
         statement: &ast::Statement<'_>,
+        template: Template,
         keyspace: Option<&str>,
         prepared: Option<&PreparedStatement>,
         live: &Live,
         work: &Work,
     ) -> Self {
-        let keyspace = keyspace.map(cut_name);
-        let keyspace = keyspace.as_deref();
-        let template = Template::of_within(statement, keyspace, work);
         let mut plan = Plan::of_within(statement, keyspace, &live.schema(), work);
         let markers = prepared.and_then(|prepared| prepared.markers.as_ref());
         match markers {
@@ -235,8 +244,11 @@ pub(super) struct Analyses {
     /// The version of the schema under which everything here was worked out.
     version: u64,
     hashing: RandomState,
+    templates: Templates,
     /// By the hash of the keyspace of unqualified names and of the text: they are compared with what is here.
     texts: FxHashMap<u64, KnownText>,
+    /// Hashes of texts that came last, each at the place that it says.
+    once: Box<[u64]>,
     prepared: HashMap<Box<[u8]>, Arc<Analysis>, RandomState>,
     /// Of `prepared` what was executed last, each at the place that its id says.
     recent: [Option<(RecentId, Arc<Analysis>)>; RECENT],
@@ -248,6 +260,9 @@ pub(super) struct Analyses {
 
 /// An id as servers make them: a digest of the text.
 type RecentId = [u8; 16];
+
+/// Texts that are expected once more.
+const ONCE: usize = 4_096;
 
 /// An application executes a few statements again and again.
 const RECENT: usize = 64;
@@ -285,7 +300,9 @@ impl Analyses {
             memory: live.memory().part(Use::Statements),
             live,
             hashing: RandomState::default(),
+            templates: Templates::default(),
             texts: FxHashMap::default(),
+            once: vec![0; ONCE].into(),
             prepared: HashMap::default(),
             recent: [const { None }; RECENT],
             unknown_prepared: Arc::new(Analysis::unknown_prepared()),
@@ -302,7 +319,7 @@ impl Analyses {
             return Arc::clone(&known.analysis);
         }
         let analysis = Arc::new(self.analyse(text, keyspace, None));
-        if text.len() <= MAX_TEXT_LEN {
+        if text.len() <= MAX_TEXT_LEN && self.has_come_before(hash) {
             let known = KnownText {
                 keyspace: keyspace.map(Box::from),
                 text: text.into(),
@@ -315,6 +332,12 @@ impl Analyses {
             }
         }
         analysis
+    }
+
+    /// Whether a text with this hash was analysed lately: one with ever new values is not kept, and takes nobody's room.
+    fn has_come_before(&mut self, hash: u64) -> bool {
+        let last = &mut self.once[usize::try_from(hash).unwrap_or(0) % ONCE];
+        std::mem::replace(last, hash) == hash
     }
 
     /// The analysis of a prepared statement.
@@ -359,12 +382,17 @@ impl Analyses {
     }
 
     /// Analyses a text, unless there is no room for parsing it.
-    fn analyse(&self, text: &str, keyspace: Option<&str>, prepared: Option<&PreparedStatement>) -> Analysis {
+    fn analyse(
+        &mut self,
+        text: &str,
+        keyspace: Option<&str>,
+        prepared: Option<&PreparedStatement>,
+    ) -> Analysis {
         if text.len() > self.live.memory().longest_statement() {
             self.memory.count_evicted(1);
             return Analysis::unparsed(text, Reason::StatementTooComplex, &Work::of_text(text));
         }
-        Analysis::of(text, keyspace, prepared, &self.live)
+        Analysis::of(text, keyspace, prepared, &self.live, &mut self.templates)
     }
 
     /// Asks the control connection for the statements of `request` that the server has executed and that are not known.
@@ -626,7 +654,13 @@ mod tests {
         for text in large_statements().iter().chain(&usual) {
             let mut analysis = None;
             let taken = allocation_counter::measure(|| {
-                analysis = Some(Arc::new(Analysis::of(text, None, None, &live)))
+                analysis = Some(Arc::new(Analysis::of(
+                    text,
+                    None,
+                    None,
+                    &live,
+                    &mut Templates::default(),
+                )))
             });
             let (taken, weight) = (
                 usize::try_from(taken.bytes_current).unwrap(),

@@ -28,6 +28,6 @@ pub use lexer::tokens;
 pub use parse::{MAX_DEPTH, parse, parse_within};
 pub use script::statements;
 pub use span::Span;
-pub use template::{Fingerprint, Template};
+pub use template::{Fingerprint, Template, Templates};
 pub use token::{Token, TokenKind};
 pub use work::Work;

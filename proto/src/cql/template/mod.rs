@@ -17,8 +17,9 @@ mod statement;
 mod unparsed;
 mod writer;
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
+use foldhash::fast::RandomState;
 use sha2::{Digest, Sha256};
 
 use super::Work;
@@ -53,10 +54,7 @@ impl Template {
     /// As [`Template::of`], with the steps taken from `work`: one for each byte that is written.
     #[must_use]
     pub fn of_within(statement: &Statement<'_>, keyspace: Option<&str>, work: &Work) -> Self {
-        let mut writer = Writer::new(keyspace, statement.span.len());
-        writer.statement(statement);
-        work.spend(writer.steps());
-        Self::from_text(writer.into_text(), Domain::Parsed, Self::MAX_LEN)
+        Self::from_text(text_of(statement, keyspace, work), Domain::Parsed, Self::MAX_LEN)
     }
 
     /// The template of a batch that was sent as a protocol message, from the texts of its statements' templates: that of the same
@@ -91,6 +89,45 @@ impl Template {
             text: cut_text(text, limit, &digest),
             fingerprint: Fingerprint(fingerprint),
         }
+    }
+}
+
+fn text_of(statement: &Statement<'_>, keyspace: Option<&str>, work: &Work) -> String {
+    let mut writer = Writer::new(keyspace, statement.span.len());
+    writer.statement(statement);
+    work.spend(writer.steps());
+    writer.into_text()
+}
+
+/// Makes templates, and remembers their fingerprints: texts with ever new values have few templates, and to find one takes less time
+/// than to digest it.
+#[derive(Debug, Default)]
+pub struct Templates {
+    fingerprints: HashMap<Box<str>, Fingerprint, RandomState>,
+}
+
+impl Templates {
+    /// A megabyte at most: all are forgotten where there are more.
+    const MOST: usize = 1_024;
+    const LONGEST: usize = 1_024;
+
+    /// The same as [`Template::of_within`].
+    #[must_use]
+    pub fn template(&mut self, statement: &Statement<'_>, keyspace: Option<&str>, work: &Work) -> Template {
+        let text = text_of(statement, keyspace, work);
+        if let Some(&fingerprint) = self.fingerprints.get(text.as_str()) {
+            return Template { text, fingerprint };
+        }
+        let is_short = text.len() <= Self::LONGEST;
+        let template = Template::from_text(text, Domain::Parsed, Template::MAX_LEN);
+        if is_short {
+            if self.fingerprints.len() >= Self::MOST {
+                self.fingerprints.clear();
+            }
+            self.fingerprints
+                .insert(template.text.as_str().into(), template.fingerprint);
+        }
+        template
     }
 }
 
