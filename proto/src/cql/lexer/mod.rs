@@ -34,8 +34,6 @@ pub const MAX_TOKENS: usize = 1 << 20;
 pub(super) struct Lexer<'text> {
     text: &'text str,
     rest: &'text [u8],
-    /// Bytes read and tokens cut; see [`Work`].
-    steps: u64,
 }
 
 impl<'text> Lexer<'text> {
@@ -51,7 +49,6 @@ impl<'text> Lexer<'text> {
         Ok(Self {
             text,
             rest: text.as_bytes(),
-            steps: 0,
         })
     }
 
@@ -66,7 +63,6 @@ impl<'text> Lexer<'text> {
     pub(super) fn next_token(&mut self) -> Result<Token, ParseError> {
         self.skip_blanks()?;
         let start = self.offset();
-        self.steps += 1;
         match token(self.rest) {
             Ok(Cut {
                 length,
@@ -74,7 +70,6 @@ impl<'text> Lexer<'text> {
                 has_capitals,
             }) => {
                 self.rest = self.rest.get(length..).unwrap_or_default();
-                self.steps += length as u64;
                 Ok(Token {
                     kind,
                     span: Span::new(start, self.offset()),
@@ -91,21 +86,13 @@ impl<'text> Lexer<'text> {
         offset(self.text.len() - self.rest.len())
     }
 
-    /// The steps taken so far.
+    /// The steps taken so far, see [`Work`]: no byte is read again once it is passed.
     pub(super) const fn steps(&self) -> u64 {
-        self.steps
+        (self.text.len() - self.rest.len()) as u64
     }
 
     #[inline]
     fn skip_blanks(&mut self) -> Result<(), ParseError> {
-        let before = self.rest.len();
-        let skipped = self.skip_blanks_and_comments();
-        self.steps += (before - self.rest.len()) as u64;
-        skipped
-    }
-
-    #[inline]
-    fn skip_blanks_and_comments(&mut self) -> Result<(), ParseError> {
         loop {
             match self.rest {
                 [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] => self.rest = rest,
@@ -121,18 +108,17 @@ impl<'text> Lexer<'text> {
     /// Reports a fault at the current place and moves on, so that whoever goes on reading makes progress.
     #[inline]
     fn fail(&mut self, fault: Fault) -> ParseError {
-        let (error, rest, read) = broken_off(self.text, self.rest, fault);
-        self.steps += read as u64;
+        let (error, rest) = broken_off(self.text, self.rest, fault);
         self.rest = rest;
         error
     }
 }
 
-/// The error at the beginning of `rest`, a part of `text`, what is left after it, and how many bytes were read to find it.
+/// The error at the beginning of `rest`, a part of `text`, and what is left after it.
 //
 // Apart from the lexer, which can stay in registers as long as nobody asks for its address.
 #[cold]
-fn broken_off<'text>(text: &str, rest: &'text [u8], Fault(kind): Fault) -> (ParseError, &'text [u8], usize) {
+fn broken_off<'text>(text: &str, rest: &'text [u8], Fault(kind): Fault) -> (ParseError, &'text [u8]) {
     use ParseErrorKind::{
         MalformedConstant, UnterminatedComment, UnterminatedName, UnterminatedString, ValueNotAllowed,
     };
@@ -148,11 +134,7 @@ fn broken_off<'text>(text: &str, rest: &'text [u8], Fault(kind): Fault) -> (Pars
     // All of it goes, or it would be read again.
     let rest = rest.get(read..).unwrap_or_default();
     let end = text.len() - rest.len();
-    (
-        lexical_error(kind, Span::new(offset(start), offset(end))),
-        rest,
-        read,
-    )
+    (lexical_error(kind, Span::new(offset(start), offset(end))), rest)
 }
 
 /// An offset into a text whose length fits; see [`Lexer::new`].
