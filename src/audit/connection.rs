@@ -351,10 +351,12 @@ impl ConnectionState {
         if header.opcode == Opcode::EVENT {
             return;
         }
-        self.session.is_started |= match &response {
-            Received::Whole(envelope) => shows_started(header, &envelope.body),
-            _ => true,
-        };
+        if !self.session.is_started {
+            self.session.is_started = match &response {
+                Received::Whole(envelope) => shows_started(header, &envelope.body),
+                _ => true,
+            };
+        }
         let waiting = self.waiting.remove(header.stream_id);
         if let Received::Whole(envelope) = &response
             && envelope.header.opcode == Opcode::SUPPORTED
@@ -379,7 +381,7 @@ impl ConnectionState {
         begun: Moment,
         each: &mut impl FnMut(&mut Session, Found),
     ) {
-        self.session.is_started |= shows_started(&header, &body);
+        self.session.is_started = self.session.is_started || shows_started(&header, &body);
         let waiting = self.waiting.remove(header.stream_id);
         if waiting.is_none() && header.opcode != Opcode::EVENT {
             self.unasked(header.stream_id, begun, each);

@@ -161,7 +161,7 @@ impl Counter {
         }
         if exchange.outcome.is_refused() {
             refusals.refuse(exchange.client, exchange.at);
-        } else if exchange.is_granted() {
+        } else if !refusals.is_empty() && exchange.is_granted() {
             refusals.grant(exchange.client);
         }
         if !exchange.refused {

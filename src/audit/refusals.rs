@@ -54,11 +54,15 @@ impl Refusals {
     }
 
     /// The server has run a statement of an application.
-    #[inline]
+    #[cold]
     pub(super) fn grant(&mut self, client: &Arc<str>) {
-        if !self.by_client.is_empty() {
-            self.by_client.remove(client);
-        }
+        self.by_client.remove(client);
+    }
+
+    /// Nobody was refused anything lately, as nearly always.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_client.is_empty()
     }
 
     /// Names those of whom everything was refused, for a minute and in this window, too.
