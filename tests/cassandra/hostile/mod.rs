@@ -55,7 +55,13 @@ fn services_notice_nothing_of_hostile_clients_and_their_findings_are_all_there()
     let Some(drivers) = available("hostile clients beside drivers", drivers) else {
         return;
     };
-    let Some(node) = available("hostile clients", Cassandra::start(&Options::default())) else {
+    // A machine with other work may be slow; only then is that nobody's fault.
+    let patient = ["read", "range", "write"]
+        .into_iter()
+        .fold(Options::default(), |options, kind| {
+            options.with(&format!("{kind}_request_timeout"), "60s")
+        });
+    let Some(node) = available("hostile clients", Cassandra::start(&patient)) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -76,8 +82,9 @@ fn services_notice_nothing_of_hostile_clients_and_their_findings_are_all_there()
     let is_direct = std::env::var_os("CQLENS_HOSTILE_DIRECT").is_some();
     let address = if is_direct { node.address() } else { proxy.address };
     let services = ["python", "go"].map(|name| Service::start(name, &drivers, address, length));
-    // They make their tables first.
-    thread::sleep(Duration::from_secs(5));
+    for service in &services {
+        service.wait_until_it_works();
+    }
 
     let target = Target { cql: address, admin };
     let attackers = Attackers::start(target);
@@ -139,6 +146,15 @@ impl Service {
             name,
             process: Supervised::spawn(&command, &[], &log, None),
             patience: length + Duration::from_secs(120),
+        }
+    }
+
+    /// It makes its tables first.
+    fn wait_until_it_works(&self) {
+        let deadline = Instant::now() + Duration::from_secs(120);
+        while !self.process.log().contains("latencies_us") {
+            assert!(Instant::now() < deadline, "{}: {}", self.name, self.process.log());
+            thread::sleep(Duration::from_millis(100));
         }
     }
 

@@ -73,7 +73,8 @@ def run(requests, seconds):
 
 def main(host, port, seconds, keyspace):
     profile = ExecutionProfile(consistency_level=ConsistencyLevel.ONE, request_timeout=30)
-    with Cluster([host], port=int(port), execution_profiles={"default": profile}, connect_timeout=30) as cluster:
+    patience = {"connect_timeout": 60, "control_connection_timeout": 60}
+    with Cluster([host], port=int(port), execution_profiles={"default": profile}, **patience) as cluster:
         session = cluster.connect()
         make_tables(session, keyspace)
         run(Requests(session, keyspace), float(seconds))

@@ -34,7 +34,7 @@ func main() {
 	check(err)
 	cluster := gocql.NewCluster(host)
 	cluster.Port = port
-	cluster.Timeout, cluster.ConnectTimeout = 30*time.Second, 30*time.Second
+	cluster.Timeout, cluster.ConnectTimeout = 60*time.Second, 60*time.Second
 	cluster.Consistency = gocql.One
 	session, err := cluster.CreateSession()
 	check(err)
