@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cqlens_proto::{
     cutter::{Framing, Negotiated, OpcodeCounts},
     envelope::{Direction, Envelope, Header, Opcode, StreamId},
+    message::{Extensions, QueryResult, Response},
     stream::{EnvelopeStream, Gap, StreamItem},
 };
 
@@ -366,6 +367,7 @@ impl ConnectionState {
         match waiting {
             Some(waiting) => self.answered(waiting, response, begun, each),
             None => {
+            None if is_later_page(&response, self.session.extensions) => {}
                 self.unasked(header.stream_id, begun, each);
                 each(&mut self.session, Found::LostResponse);
             }
@@ -485,6 +487,23 @@ fn shows_started(header: &Header, body: &[u8]) -> bool {
         Opcode::READY | Opcode::AUTH_SUCCESS | Opcode::RESULT => true,
         // Before, there are protocol errors, server errors and bad credentials; nothing is compressed, and there are no warnings.
         Opcode::ERROR => header.flags.0 != 0 || !matches!(body.first_chunk(), Some([0, 0, 0..0x10, _])),
+/// Whether this is one of DSE's continuous pages, which come without being asked for once the first one has answered the request.
+#[cold]
+fn is_later_page(response: &Received, extensions: Extensions) -> bool {
+    let head = match response {
+        Received::Whole(envelope) => envelope,
+        Received::CutError(_) => return false,
+        Received::Long(long) => &long.head(),
+    };
+    let Ok(decoded) = Response::decode(head, extensions) else {
+        return false;
+    };
+    let Response::Result(QueryResult::Rows(rows)) = decoded.message else {
+        return false;
+    };
+    rows.metadata.continuous_page.is_some_and(|page| page.number > 1)
+}
+
         _ => false,
     }
 }

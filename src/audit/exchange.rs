@@ -106,7 +106,7 @@ pub(super) struct Execution {
     /// Which of the first 64 values are null, in INSERTs and UPDATEs: a bit for each, the lowest for the first.
     pub(super) nulls: u64,
     /// The rows that an answer holds at most; none where no pages are asked for.
-    pub(super) page_size: Option<u64>,
+    pub(super) page_size: Option<PageSize>,
 }
 
 /// A page of so many bytes on the wire may have ended because of its size: ScyllaDB ends one at a megabyte, and compression may make a
@@ -136,7 +136,7 @@ impl Execution {
     pub(super) fn ends_short(&self, rows: u64, bytes: u64) -> bool {
         let plan = self.analysis.plan.as_ref();
         bytes < PAGE_BYTES
-            && self.page_size.is_some_and(|size| rows < size)
+            && matches!(self.page_size, Some(PageSize::Rows(size)) if rows < size)
             && plan.is_some_and(|plan| plan.facts().fills_pages())
     }
 
@@ -144,6 +144,14 @@ impl Execution {
     fn is_all_or_nothing(&self) -> bool {
         is_all_or_nothing(&self.footprint, self.analysis.flags.contains(&Flag::Lwt))
     }
+}
+
+/// How much a client asks for at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PageSize {
+    Rows(u64),
+    /// DSE: as many rows as fit in a number of bytes.
+    Bytes,
 }
 
 /// How an exchange ended.
@@ -443,11 +451,7 @@ impl Interpreter {
             prepared,
             consistency: Some(parameters.consistency),
             first_page: parameters.paging_state.is_none(),
-            // Cassandra takes a size of zero or less for none.
-            page_size: parameters
-                .page_size
-                .and_then(|size| u64::try_from(size).ok())
-                .filter(|&size| size > 0),
+            page_size: page_size(parameters),
         }
     }
 
@@ -720,6 +724,17 @@ mod tests {
         // Syntax error, invalid, unprepared, protocol error.
         for code in [0x2000, 0x2200, 0x2500, 0x000a] {
             assert!(error(code).is_refused(), "{code:#x}");
+/// Cassandra takes a size of zero or less for none.
+#[inline]
+fn page_size(parameters: &QueryParameters<'_>) -> Option<PageSize> {
+    let size = parameters.page_size.and_then(|size| u64::try_from(size).ok());
+    let size = size.filter(|&size| size > 0)?;
+    Some(match parameters.page_size_in_bytes {
+        true => PageSize::Bytes,
+        false => PageSize::Rows(size),
+    })
+}
+
         }
         // Server error, unavailable, read timeout, function failure.
         for code in [0, 0x1000, 0x1200, 0x1400] {

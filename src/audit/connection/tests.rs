@@ -114,6 +114,38 @@ fn ready(version: Version, stream: i16) -> BytesMut {
     bytes
 }
 
+/// A page of DSE's continuous paging: no columns, no rows.
+fn continuous_page(stream: i16, number: u8) -> BytesMut {
+    let rows = [[0, 0, 0, 2], [0x40, 0, 0, 4], [0; 4], [0, 0, 0, number], [0; 4]].concat();
+    let envelope = Envelope {
+        header: Header::response(Version::DseV2, StreamId(stream), Opcode::RESULT),
+        body: rows.into(),
+    };
+    let mut bytes = BytesMut::new();
+    envelope.encode(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn continuous_pages_answer_one_request_and_none_is_lost() {
+    let mut line = Line::with_room_for(1_000);
+    line.requests
+        .offer(&query(Version::DseV2, 1, "SELECT * FROM t").freeze());
+    for number in 1..=3 {
+        line.responses.offer(&continuous_page(1, number).freeze());
+    }
+    // Of these nobody has asked for the first one.
+    for number in 1..=2 {
+        line.responses.offer(&continuous_page(2, number).freeze());
+    }
+    let seen = Seen {
+        answered: 1,
+        lost_responses: 1,
+        ..Seen::default()
+    };
+    assert_eq!(line.finish(), seen);
+}
+
 #[test]
 fn a_response_that_there_is_no_room_for_costs_its_own_exchange_only() {
     let mut line = Line::with_room_for(1_000);
