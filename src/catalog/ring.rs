@@ -9,13 +9,17 @@ use super::{Cluster, Node, schema::Keyspace};
 pub enum Replication {
     /// `SimpleStrategy`: the next so many nodes of the ring.
     Simple(usize),
-    /// `NetworkTopologyStrategy`: so many nodes of each datacenter, on as many racks as possible.
+    /// `NetworkTopologyStrategy`: so many nodes of each datacenter, on as many racks as possible; `replication_factor` stands for the datacenters
+    /// that are not named.
     NetworkTopology(BTreeMap<String, usize>),
     /// `LocalStrategy` and DSE's `EverywhereStrategy`: every node has its own copy.
     Everywhere,
     /// A strategy of somebody's own, Scylla's tablets, or a map that is not understood.
     Unknown,
 }
+
+/// The option with which Cassandra 4.0 and later fill in the datacenters that a definition does not name.
+const ELSEWHERE: &str = "replication_factor";
 
 impl Replication {
     /// The replication of a keyspace; Scylla's tablets are placed by a table that only Scylla knows.
@@ -34,7 +38,7 @@ impl Replication {
             .map(|class| class.rsplit('.').next().unwrap_or_default());
         match class {
             Some("SimpleStrategy") => {
-                let factor = options.get("replication_factor").and_then(|text| factor(text));
+                let factor = options.get(ELSEWHERE).and_then(|text| factor(text));
                 factor.map_or(Self::Unknown, Self::Simple)
             }
             Some("NetworkTopologyStrategy") => {
@@ -139,8 +143,16 @@ impl Ring {
 
     /// The datacenters that hold replicas, with what is the same for every range.
     fn centers(&self, factors: &BTreeMap<String, usize>) -> BTreeMap<String, Center<'_>> {
+        let known: BTreeSet<_> = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.data_center.as_ref())
+            .collect();
         let mut centers = BTreeMap::new();
-        for (name, &factor) in factors {
+        for name in known {
+            let Some(&factor) = factors.get(name).or_else(|| factors.get(ELSEWHERE)) else {
+                continue;
+            };
             let nodes: Vec<&Node> = self
                 .owners()
                 .into_iter()
@@ -288,6 +300,23 @@ mod tests {
         let network = replication(&[("class", "NetworkTopologyStrategy"), ("a", "3"), ("b", "3/1")]);
         let factors = [("a".to_owned(), 3), ("b".to_owned(), 3)];
         assert_eq!(network, Replication::NetworkTopology(factors.into()));
+        let elsewhere = replication(&[
+            ("class", "NetworkTopologyStrategy"),
+            ("replication_factor", "2"),
+            ("b", "0"),
+        ]);
+        let ring = ring(&[
+            ("a", "r", &[0]),
+            ("a", "r", &[10]),
+            ("b", "r", &[20]),
+            ("c", "r", &[30]),
+        ]);
+        let placement = ring.place(&elsewhere, usize::MAX).unwrap();
+        assert_eq!(
+            placement.replicas(25),
+            [3, 0, 1],
+            "all datacenters but the one that has none"
+        );
         assert_eq!(
             replication(&[("class", "LocalStrategy")]),
             Replication::Everywhere
