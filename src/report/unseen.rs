@@ -115,7 +115,7 @@ fn counted(report: &Report) -> Vec<String> {
         coverage.reads_forgotten,
         "read",
         "reads",
-        "could not be followed to its last page: too many were being paged through at once",
+        "could not be followed to its last page: too many were being paged through at once, or their statement was not executed again in the window in which they ended",
     );
     say(
         coverage.retries_forgotten,
@@ -325,6 +325,10 @@ const REASONS: &[(&str, &str)] = &[
     (
         Reason::InvalidStatement.name(),
         "the statement does not fit the schema that is known",
+    ),
+    (
+        Reason::NotFollowed.name(),
+        "the statement has a form that Cassandra 5.0 does not have",
     ),
     (Reason::Unbound.name(), "a marker had no value"),
     (

@@ -67,6 +67,9 @@ pub enum Reason {
     StatementTooComplex,
     /// The statement is CQL, but not for this schema: the server refuses it.
     InvalidStatement,
+    /// The statement has a form that Cassandra 5.0 does not have (`!=`, `NOT IN`, `BETWEEN`) and that another server may accept: what it
+    /// reads is not worked out.
+    NotFollowed,
     /// A marker has no value: the statement was prepared, not executed.
     Unbound,
     /// A value of the partition key is null, not set, or empty where it must not be: the server refuses it.
@@ -93,7 +96,7 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::PreparedIdUnknown,
         Self::TableUnknown,
         Self::KeyspaceUnknown,
@@ -102,6 +105,7 @@ impl Reason {
         Self::StatementUnknown,
         Self::StatementTooComplex,
         Self::InvalidStatement,
+        Self::NotFollowed,
         Self::Unbound,
         Self::InvalidKey,
         Self::ValueUndecodable,
@@ -126,6 +130,7 @@ impl Reason {
             Self::StatementUnknown => "statement-unknown",
             Self::StatementTooComplex => "statement-too-complex",
             Self::InvalidStatement => "invalid-statement",
+            Self::NotFollowed => "not-followed",
             Self::Unbound => "unbound",
             Self::InvalidKey => "invalid-key",
             Self::ValueUndecodable => "value-undecodable",

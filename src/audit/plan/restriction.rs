@@ -7,6 +7,7 @@ use cqlens_proto::types::CqlType;
 use super::refusal::Refusal;
 use super::term::{Compiler, Marker, Receiver, Term, marker_of};
 use crate::catalog::schema::{Column, ColumnKind, DataType, Keyspace, Table};
+use crate::window::Reason;
 
 /// What is said of one column, or of several that are compared as a tuple.
 #[derive(Debug, Clone)]
@@ -493,8 +494,15 @@ fn mentions_duration(cql_type: &CqlType) -> bool {
 }
 
 fn unsupported(relation: &Relation<'_>) -> Refusal {
-    Refusal::at(
-        format!("Unsupported \"{}\" relation", relation.operator.as_str()),
-        relation.span,
-    )
+    use RelationOperator::{Between, NotEqual, NotIn};
+    let message = format!("Unsupported \"{}\" relation", relation.operator.as_str());
+    let refusal = Refusal::at(message, relation.span);
+    match relation.operator {
+        // Cassandra refuses them up to 5.0; what accepts them later does not make the schema look old.
+        NotEqual | NotIn | Between => Refusal {
+            reason: Reason::NotFollowed,
+            ..refusal
+        },
+        _ => refusal,
+    }
 }
