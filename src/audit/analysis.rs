@@ -52,11 +52,6 @@ pub(super) struct Analysis {
 }
 
 impl Analysis {
-    /// What it takes up, about.
-    pub(super) fn weight(&self) -> usize {
-        self.weight
-    }
-
     /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of them.
     #[inline]
     pub(super) fn touches_partitions(&self) -> bool {

@@ -5,9 +5,9 @@
 //! node, and an application may hand the state to its own client and continue anywhere. Reads of the same thing at the same
 //! time have the same paging states and share one place here; each of them is counted when it ends.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::{analysis::Analysis, bounded::BoundedMap};
+use super::bounded::BoundedMap;
 use crate::{
     capture::Moment,
     window::{Paging, PartitionClass, Pattern, PatternId, Window},
@@ -56,32 +56,17 @@ pub(super) struct OpenReads {
     waiting: BoundedMap<Waiting>,
     /// Pages that were fetched not long ago: another read of the same thing, or a retry, may fetch them too.
     fetched: BoundedMap<Waiting>,
-    /// Bytes of statements that those that wait keep from being evicted.
-    held: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Waiting {
     progress: Progress,
-    id: PatternId,
-    /// What its pattern is made with, if there is none in the window in which it is abandoned.
-    analysis: Option<Arc<Analysis>>,
+    pattern: PatternId,
     since: Moment,
-}
-
-impl Waiting {
-    /// What it keeps from being evicted, as if no other read did.
-    fn held(&self) -> usize {
-        self.analysis.as_ref().map_or(0, |analysis| analysis.weight())
-    }
 }
 
 /// Reads that may wait for their next page at a time, at about 100 bytes each.
 const MAX_WAITING: usize = 16_384;
-
-/// What they keep of statements that are evicted elsewhere, in bytes; beyond, a read that is abandoned when its statement has no pattern in
-/// the window is only counted.
-const MAX_HELD: usize = 4 << 20;
 
 /// Pages that are remembered after they were fetched.
 const MAX_FETCHED: usize = 2_048;
@@ -94,7 +79,6 @@ impl Default for OpenReads {
         Self {
             waiting: BoundedMap::new(MAX_WAITING),
             fetched: BoundedMap::new(MAX_FETCHED),
-            held: 0,
         }
     }
 }
@@ -108,9 +92,7 @@ impl OpenReads {
 
     /// The page was answered: its read does not wait for it any more.
     pub(super) fn fetch(&mut self, page: u64) {
-        if let Some(mut read) = self.waiting.remove(page) {
-            self.held -= read.held();
-            read.analysis = None;
+        if let Some(read) = self.waiting.remove(page) {
             self.fetched.insert(page, read);
         }
     }
@@ -120,7 +102,7 @@ impl OpenReads {
         &mut self,
         next_page: u64,
         progress: Progress,
-        analysis: &Arc<Analysis>,
+        pattern: PatternId,
         at: Moment,
         window: &mut Window,
     ) {
@@ -128,50 +110,36 @@ impl OpenReads {
             .waiting
             .pop_oldest_if(|read| at.since(read.since) >= ABANDONED_AFTER)
         {
-            self.abandon(&read, window);
+            abandon(&read, window);
         }
-        let is_small = self.held + analysis.weight() <= MAX_HELD;
         let waiting = Waiting {
             progress,
-            id: analysis.id,
-            analysis: is_small.then(|| Arc::clone(analysis)),
+            pattern,
             since: at,
         };
-        if let Some(before) = self.waiting.remove(next_page) {
-            self.held -= before.held();
-        }
-        self.held += waiting.held();
-        if let Some(forgotten) = self.waiting.insert(next_page, waiting) {
-            self.held -= forgotten.held();
-            window.coverage.reads_forgotten += 1;
-        }
+        self.waiting.remove(next_page);
+        let forgotten = self.waiting.insert(next_page, waiting);
+        window.coverage.reads_forgotten += u64::from(forgotten.is_some());
     }
 
     /// Nothing more will be fetched.
     pub(super) fn end(&mut self, window: &mut Window) {
         while let Some(read) = self.waiting.pop_oldest_if(|_| true) {
-            self.abandon(&read, window);
+            abandon(&read, window);
         }
     }
+}
 
-    fn abandon(&mut self, read: &Waiting, window: &mut Window) {
-        self.held -= read.held();
-        let pattern = match &read.analysis {
-            Some(analysis) => {
-                let head = || (analysis.head.clone(), analysis.flags.clone());
-                Some(window.pattern_mut(read.id, &analysis.head.cql, head))
-            }
-            None => window.counted_pattern(read.id),
-        };
-        let Some(pattern) = pattern else {
-            window.coverage.reads_forgotten += 1;
-            return;
-        };
-        if !read.progress.is_part {
-            pattern.paging.abandoned += 1;
-        }
-        read.progress.record(pattern);
+/// Counts a read whose next page nobody fetches in its pattern. Without executions in `window` there is no pattern to count it in.
+fn abandon(read: &Waiting, window: &mut Window) {
+    let Some(pattern) = window.counted_pattern(read.pattern) else {
+        window.coverage.reads_forgotten += 1;
+        return;
+    };
+    if !read.progress.is_part {
+        pattern.paging.abandoned += 1;
     }
+    read.progress.record(pattern);
 }
 
 impl Progress {
@@ -231,7 +199,10 @@ pub(super) fn is_scan(class: PartitionClass) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::window::{PatternHead, StatementKind};
 
     fn keys(distinct: u64, first: u64, last: u64, in_ring_order: bool) -> Page {
         Page {
@@ -255,6 +226,30 @@ mod tests {
         assert_eq!((read.pages, read.rows, read.partitions), (4, 30, Some(4)));
         let read = read.and(keys(1, 5, 5, true));
         assert_eq!(read.partitions, Some(5));
+    }
+
+    #[test]
+    fn an_abandoned_read_counts_where_its_statement_is_executed_and_makes_no_pattern() {
+        let mut window = Window::new(jiff::Timestamp::UNIX_EPOCH, "test");
+        let mut reads = OpenReads::default();
+        let begun = Moment::from_unix_nanoseconds(0);
+        let read = Progress::default().and(Page::default());
+        reads.wait(1, read, PatternId(7), begun, &mut window);
+        let later = begun.after(ABANDONED_AFTER);
+        reads.wait(2, read, PatternId(8), later, &mut window);
+        assert!(window.patterns.is_empty());
+        assert_eq!(window.coverage.reads_forgotten, 1);
+        let head = PatternHead {
+            kind: StatementKind::Select,
+            keyspace: None,
+            table: None,
+            cql: "SELECT".to_owned(),
+            system: false,
+        };
+        window.pattern_mut(PatternId(8), "SELECT", || (head, BTreeSet::new()));
+        reads.end(&mut window);
+        assert_eq!(window.patterns[&PatternId(8)].paging.abandoned, 1);
+        assert_eq!(window.coverage.reads_forgotten, 1);
     }
 
     #[test]

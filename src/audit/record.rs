@@ -76,7 +76,7 @@ impl Recorder {
         if let Some(identity) = exchange.identity
             && let Some((page, progress)) = self.read_on(pattern, exchange, execution, identity, seen)
         {
-            self.reads.wait(page, progress, analysis, exchange.at, window);
+            self.reads.wait(page, progress, analysis.id, exchange.at, window);
         }
         if !analysis.head.system && has_tables(exchange, analysis) {
             record_tables(tables, exchange, execution, keys, &mut self.hashing);

@@ -82,7 +82,8 @@ pub struct Coverage {
     pub refused_clients: BTreeMap<String, u64>,
     /// Reads and writes of columns with an index that were not counted because the window held too many such columns.
     pub indexed_columns_overflowed: u64,
-    /// Reads whose next page could no longer be linked, because too many others waited for theirs.
+    /// Reads whose next page could no longer be linked, because too many others waited for theirs; and abandoned reads whose statement
+    /// was not executed in the window in which they were given up.
     pub reads_forgotten: u64,
     /// Failed requests that could no longer be recognised when they came again, because too many others came between.
     pub retries_forgotten: u64,
