@@ -331,6 +331,7 @@ impl ConnectionState {
         let waiting = Waiting {
             request: envelope,
             at,
+            keyspace: None,
             is_detached: false,
         };
         if self.has_been_answered(stream_id, at, each) {
@@ -366,8 +367,8 @@ impl ConnectionState {
         }
         match waiting {
             Some(waiting) => self.answered(waiting, response, begun, each),
-            None => {
             None if is_later_page(&response, self.session.extensions) => {}
+            None => {
                 self.unasked(header.stream_id, begun, each);
                 each(&mut self.session, Found::LostResponse);
             }
@@ -456,9 +457,13 @@ impl ConnectionState {
             request: waiting.request,
             requested_at: waiting.at,
             response: Some((response, begun)),
+            keyspace: waiting.keyspace,
             cut_off: false,
         };
         each(&mut self.session, Found::Pair(pair));
+        if let Some(before) = self.session.take_replaced() {
+            self.waiting.came_with(&before);
+        }
     }
 
     fn unanswered(
@@ -474,6 +479,7 @@ impl ConnectionState {
                     request: waiting.request,
                     requested_at: waiting.at,
                     response: None,
+                    keyspace: waiting.keyspace,
                     cut_off,
                 }),
             );
@@ -481,12 +487,6 @@ impl ConnectionState {
     }
 }
 
-/// Whether a server answers so only on a connection whose STARTUP is complete, or completes it so.
-fn shows_started(header: &Header, body: &[u8]) -> bool {
-    match header.opcode {
-        Opcode::READY | Opcode::AUTH_SUCCESS | Opcode::RESULT => true,
-        // Before, there are protocol errors, server errors and bad credentials; nothing is compressed, and there are no warnings.
-        Opcode::ERROR => header.flags.0 != 0 || !matches!(body.first_chunk(), Some([0, 0, 0..0x10, _])),
 /// Whether this is one of DSE's continuous pages, which come without being asked for once the first one has answered the request.
 #[cold]
 fn is_later_page(response: &Received, extensions: Extensions) -> bool {
@@ -504,6 +504,12 @@ fn is_later_page(response: &Received, extensions: Extensions) -> bool {
     rows.metadata.continuous_page.is_some_and(|page| page.number > 1)
 }
 
+/// Whether a server answers so only on a connection whose STARTUP is complete, or completes it so.
+fn shows_started(header: &Header, body: &[u8]) -> bool {
+    match header.opcode {
+        Opcode::READY | Opcode::AUTH_SUCCESS | Opcode::RESULT => true,
+        // Before, there are protocol errors, server errors and bad credentials; nothing is compressed, and there are no warnings.
+        Opcode::ERROR => header.flags.0 != 0 || !matches!(body.first_chunk(), Some([0, 0, 0..0x10, _])),
         _ => false,
     }
 }

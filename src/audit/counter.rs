@@ -5,15 +5,12 @@ use std::{collections::VecDeque, sync::Arc};
 use cqlens_proto::{envelope::Opcode, message::Request};
 
 use super::{
-    Cells, HashKey, Keys, Watch,
-    analysis::Analyses,
+    HashKey, Watch,
     deferred::{self, Deferred, Waiting},
-    exchange::{Exchange, Interpreter},
+    exchange::{Effects, Exchange, Interpreter},
     filling::Filling,
-    load::Holders,
     pair::{Found, Missing, Pair},
     record::Recorder,
-    row_keys::RowKeys,
     session::Session,
 };
 use crate::{
@@ -38,14 +35,7 @@ impl Counter {
     pub(super) fn new(live: Arc<Live>, key: HashKey, watch: Watch) -> Self {
         Self {
             clock: Clock::start(),
-            interpreter: Interpreter {
-                key,
-                analyses: Analyses::new(Arc::clone(&live)),
-                keys: Keys::new(),
-                cells: Cells::new(key),
-                row_keys: RowKeys::new(Arc::clone(&live), key),
-                holders: Holders::new(Arc::clone(&live)),
-            },
+            interpreter: Interpreter::new(&live, key),
             recorder: Recorder::new(key),
             deferred: Deferred::within(live.memory().part(Use::Deferred)),
             live,
@@ -93,7 +83,7 @@ impl Counter {
     fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: &Pair) -> bool {
         self.watch.see(&pair.request);
         let has_room = self.live.is_followed() && self.deferred.has_room_for(pair);
-        self.count_if(filling, session, pair, |exchange| {
+        self.count_if(filling, session, pair, Effects::Apply, |exchange| {
             !(has_room && deferred::may_become_clear(exchange))
         })
     }
@@ -105,7 +95,8 @@ impl Counter {
 
     pub(super) fn count_again(&mut self, filling: &mut Filling, mut waiting: Waiting, now: Moment) {
         let due = waiting.is_due(now);
-        let unclear = self.count_if(filling, &mut waiting.session, &waiting.pair, |exchange| {
+        let Waiting { session, pair, .. } = &mut waiting;
+        let unclear = self.count_if(filling, session, pair, Effects::Applied, |exchange| {
             due || !deferred::may_become_clear(exchange)
         });
         self.settle(filling);
@@ -120,6 +111,7 @@ impl Counter {
         filling: &mut Filling,
         session: &mut Session,
         pair: &Pair,
+        effects: Effects,
         is_clear: impl FnOnce(&Exchange<'_>) -> bool,
     ) -> bool {
         let decoded = Request::decode_message(&pair.request, session.extensions);
@@ -137,7 +129,7 @@ impl Counter {
         }
         let is_only_claimed = session.is_only_claimed();
         let interpreter = &mut self.interpreter;
-        let mut exchange = interpreter.interpret(session, pair, request);
+        let mut exchange = interpreter.interpret(session, pair, request, effects);
         if !is_clear(&exchange) {
             return true;
         }
@@ -170,7 +162,7 @@ impl Counter {
         if let Some(sampler) = sampler {
             let now = exchange.at;
             if let Some(analysis) = sampler.prefers(&exchange) {
-                sampler.take(analysis, &pair.request, session, &self.live);
+                sampler.take(analysis, pair, session, &self.live);
             }
             sampler.hand_over(now);
         }

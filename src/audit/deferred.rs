@@ -179,6 +179,7 @@ mod tests {
             },
             requested_at: after(0),
             response: None,
+            keyspace: None,
             cut_off: false,
         }
     }

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     capture::Moment,
-    catalog::{Markers, PreparedStatement},
+    catalog::{Live, Markers, PreparedStatement},
     window::{Flag, PartitionClass, Reason, Routed, StatementKind},
 };
 
@@ -237,7 +237,28 @@ pub(super) struct Interpreter {
     pub(super) holders: Holders,
 }
 
+/// What an exchange changes for those that follow: USE, PREPARE, definitions, rows of the schema. It changes that once, however often it is
+/// interpreted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effects {
+    Apply,
+    /// An earlier look at the exchange has applied them.
+    Applied,
+}
+
 impl Interpreter {
+    /// Nothing interpreted yet.
+    pub(super) fn new(live: &Arc<Live>, key: HashKey) -> Self {
+        Self {
+            key,
+            analyses: Analyses::new(Arc::clone(live)),
+            keys: Keys::new(),
+            cells: Cells::new(key),
+            row_keys: RowKeys::new(Arc::clone(live), key),
+            holders: Holders::new(Arc::clone(live)),
+        }
+    }
+
     /// Says what `pair` means, whose request is decoded, and lets the session and the catalog follow (USE, PREPARE, DDL). A response that
     /// does not decode is none.
     #[inline]
@@ -246,18 +267,19 @@ impl Interpreter {
         session: &'s mut Session,
         pair: &Pair,
         request: &Request<'_>,
+        effects: Effects,
     ) -> Exchange<'s> {
         self.keys.clear();
         self.cells.clear();
         self.holders.refresh();
-        let execution = self.execution(request, session);
+        let execution = self.execution(request, pair, session);
         if let Some((Received::Whole(response), at)) = &pair.response
             && let Some(rows) = Response::plain_rows(response)
         {
             let answer = Answer::of_rows(&rows, size(response.body.len()), *at);
-            return self.conclude(session, pair, request, execution, &answer);
+            return self.conclude(session, pair, request, effects, execution, &answer);
         }
-        self.interpret_any(session, pair, request, execution)
+        self.interpret_any(session, pair, request, effects, execution)
     }
 
     /// With an answer of any kind, or none.
@@ -267,10 +289,11 @@ impl Interpreter {
         session: &'s mut Session,
         pair: &Pair,
         request: &Request<'_>,
+        effects: Effects,
         execution: Option<Execution>,
     ) -> Exchange<'s> {
         let Some((response, at)) = &pair.response else {
-            return self.conclude(session, pair, request, execution, &Answer::NONE);
+            return self.conclude(session, pair, request, effects, execution, &Answer::NONE);
         };
         let rows_are_read = execution
             .as_ref()
@@ -278,7 +301,7 @@ impl Interpreter {
         let readable = readable(response, session.extensions, rows_are_read);
         let decoded = Response::decode(&readable, session.extensions);
         let answer = Answer::of(&readable, &decoded, size(response.body_len()), *at);
-        self.conclude(session, pair, request, execution, &answer)
+        self.conclude(session, pair, request, effects, execution, &answer)
     }
 
     /// What a request means with its answer.
@@ -288,6 +311,7 @@ impl Interpreter {
         session: &'s mut Session,
         pair: &Pair,
         request: &Request<'_>,
+        effects: Effects,
         mut execution: Option<Execution>,
         answer: &Answer<'_>,
     ) -> Exchange<'s> {
@@ -315,7 +339,7 @@ impl Interpreter {
         let (mut next_page, mut looked, mut prepared, mut token_range) = (None, None, None, None);
         if let Some(rows) = answer.rows {
             if let Some(execution) = &execution {
-                if shows_schema(session, execution) {
+                if effects == Effects::Apply && shows_schema(session, execution) {
                     self.analyses.see_rows(rows);
                 }
                 if !is_of_one {
@@ -326,7 +350,9 @@ impl Interpreter {
                 next_page = Some(identity.following(self.key, state));
             }
         } else if let Some(response) = answer.message {
-            self.follow(request, response, session);
+            if effects == Effects::Apply {
+                self.follow(request, pair, response, session);
+            }
             if let (Request::Prepare(_), Response::Result(QueryResult::Prepared(answer))) =
                 (request, response)
             {
@@ -385,19 +411,19 @@ impl Interpreter {
     }
 
     #[inline]
-    fn execution(&mut self, request: &Request<'_>, session: &Session) -> Option<Execution> {
+    fn execution(&mut self, request: &Request<'_>, pair: &Pair, session: &Session) -> Option<Execution> {
         let (analysis, parameters, prepared) = match request {
             Request::Execute(execute) => {
                 let analysis = self.analyses.of_prepared(execute.id.0);
                 (analysis, &execute.parameters, true)
             }
             Request::Query(query) => {
-                let keyspace = keyspace_of(query.parameters.keyspace, session);
+                let keyspace = keyspace_of(query.parameters.keyspace, pair, session);
                 let analysis = self.analyses.of_text(query.query, keyspace.as_deref());
                 (analysis, &query.parameters, false)
             }
             Request::Batch(batch) => {
-                let keyspace = keyspace_of(batch.keyspace, session);
+                let keyspace = keyspace_of(batch.keyspace, pair, session);
                 let (keys, cells) = (&mut self.keys, &mut self.cells);
                 return Some(self.analyses.batch(batch, keyspace.as_deref(), keys, cells));
             }
@@ -456,22 +482,22 @@ impl Interpreter {
     }
 
     /// What a response changes for the statements that follow.
-    fn follow(&mut self, request: &Request<'_>, response: &Response<'_>, session: &mut Session) {
+    fn follow(&mut self, request: &Request<'_>, pair: &Pair, response: &Response<'_>, session: &mut Session) {
         match (request, response) {
             (_, Response::Result(QueryResult::SetKeyspace { keyspace })) => {
-                session.keyspace = Some(cut_name(keyspace).into())
+                session.use_keyspace(keyspace);
             }
             (Request::Prepare(prepare), Response::Result(QueryResult::Prepared(prepared))) => {
                 let known = PreparedStatement {
                     cql: prepare.query.into(),
-                    keyspace: keyspace_of(prepare.keyspace, session).map(Into::into),
+                    keyspace: keyspace_of(prepare.keyspace, pair, session).map(Into::into),
                     markers: Some(Markers::of(&prepared.bind)),
                 };
                 self.row_keys.prepared(prepare.query, prepared);
                 self.analyses.prepared(prepared.id.0, known);
             }
             (Request::Query(query), Response::Result(QueryResult::SchemaChange(_))) => {
-                let keyspace = keyspace_of(query.parameters.keyspace, session);
+                let keyspace = keyspace_of(query.parameters.keyspace, pair, session);
                 self.analyses.defined(query.query, keyspace.as_deref());
             }
             (Request::Execute(execute), Response::Result(QueryResult::SchemaChange(_))) => {
@@ -698,32 +724,6 @@ fn nulls(values: &Values<'_>) -> u64 {
 }
 
 /// Of an envelope, in bytes.
-fn size(body_len: usize) -> u64 {
-    (HEADER_LEN + body_len) as u64
-}
-
-/// The keyspace of unqualified names: the request's, else the connection's. It is cut off here, since every statement of a batch is
-/// looked up by it, and no keyspace is as long.
-fn keyspace_of<'k>(requested: Option<&'k str>, session: &'k Session) -> Option<Cow<'k, str>> {
-    requested.or(session.keyspace.as_deref()).map(cut_name)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn error(code: u32) -> Outcome {
-        Outcome::Error {
-            code,
-            too_many_tombstones: false,
-        }
-    }
-
-    #[test]
-    fn what_is_refused_touches_nothing_and_a_server_error_may_have() {
-        // Syntax error, invalid, unprepared, protocol error.
-        for code in [0x2000, 0x2200, 0x2500, 0x000a] {
-            assert!(error(code).is_refused(), "{code:#x}");
 /// Cassandra takes a size of zero or less for none.
 #[inline]
 fn page_size(parameters: &QueryParameters<'_>) -> Option<PageSize> {
@@ -735,6 +735,82 @@ fn page_size(parameters: &QueryParameters<'_>) -> Option<PageSize> {
     })
 }
 
+fn size(body_len: usize) -> u64 {
+    (HEADER_LEN + body_len) as u64
+}
+
+/// The keyspace of unqualified names: the one that the request names, else the connection's when the request came. Names are cut off here,
+/// since every statement of a batch is looked up by it, and no keyspace has one as long.
+fn keyspace_of<'k>(requested: Option<&'k str>, pair: &'k Pair, session: &'k Session) -> Option<Cow<'k, str>> {
+    requested.or_else(|| pair.keyspace(session)).map(cut_name)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use bytes::Bytes;
+    use cqlens_proto::envelope::Header;
+
+    use super::*;
+    use crate::{
+        audit::{
+            ClientAddresses,
+            testing::{query_on, result, set_keyspace},
+        },
+        capture::{Connection, ConnectionId},
+    };
+
+    fn error(code: u32) -> Outcome {
+        Outcome::Error {
+            code,
+            too_many_tombstones: false,
+        }
+    }
+
+    #[test]
+    fn effects_come_once_however_often_an_exchange_is_looked_at() {
+        let live = Arc::new(Live::default());
+        let mut interpreter = Interpreter::new(&live, HashKey::random());
+        let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
+        let mut session = Session::new(&connection, ClientAddresses::default());
+        let envelope = |bytes: Bytes| Envelope {
+            header: Header::decode_from(&bytes).unwrap(),
+            body: bytes.slice(HEADER_LEN..),
+        };
+        let query = |cql| envelope(query_on(1, cql, Consistency::One));
+        let answer = |answer| Some((Received::Whole(envelope(answer)), None));
+        let change = "\0\0\0\x05\0\x07CREATED\0\x08KEYSPACE\0\x03one";
+        for (cql, answered) in [
+            ("USE one", set_keyspace(1, "one")),
+            (
+                "CREATE KEYSPACE one WITH replication = {'class': 'LocalStrategy'}",
+                result(1, change.as_bytes()),
+            ),
+        ] {
+            let pair = Pair {
+                request: query(cql),
+                requested_at: Moment::from_unix_nanoseconds(0),
+                response: answer(answered),
+                keyspace: None,
+                cut_off: false,
+            };
+            let before = live.version();
+            let request = Request::decode_message(&pair.request, Extensions::NONE).unwrap();
+            let mut look = |effects| {
+                interpreter.interpret(&mut session, &pair, &request, effects);
+                (live.version() - before, session.take_replaced().is_some())
+            };
+            let first = look(Effects::Apply);
+            assert_ne!(first, (0, false), "{cql}");
+            assert_eq!(look(Effects::Applied), (first.0, false), "{cql}");
+        }
+    }
+
+    #[test]
+    fn what_is_refused_touches_nothing_and_a_server_error_may_have() {
+        // Syntax error, invalid, unprepared, protocol error.
+        for code in [0x2000, 0x2200, 0x2500, 0x000a] {
+            assert!(error(code).is_refused(), "{code:#x}");
         }
         // Server error, unavailable, read timeout, function failure.
         for code in [0, 0x1000, 0x1200, 0x1400] {

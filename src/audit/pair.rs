@@ -7,6 +7,7 @@ use cqlens_proto::{
     stream::LongEnvelope,
 };
 
+use super::session::{Keyspace, Session};
 use crate::capture::Moment;
 
 /// What has been found on a connection.
@@ -50,6 +51,8 @@ pub(super) struct Pair {
     pub(super) requested_at: Moment,
     /// The response; none if it never came, or was lost. With the time at which its first byte came, if that is known.
     pub(super) response: Option<(Received, Option<Moment>)>,
+    /// The keyspace that was set when the request came, if another one is set by now.
+    pub(super) keyspace: Option<Keyspace>,
     /// There is no response because the connection has ended: nobody has received one.
     pub(super) cut_off: bool,
 }
@@ -66,6 +69,14 @@ pub(super) enum Received {
 }
 
 impl Pair {
+    /// The keyspace of the request's unqualified names, on a connection with `session`.
+    pub(super) fn keyspace<'k>(&'k self, session: &'k Session) -> Option<&'k str> {
+        match &self.keyspace {
+            Some(then) => then.as_deref(),
+            None => session.keyspace(),
+        }
+    }
+
     /// Makes the bytes its own: parts of what the data path reads into would keep all of that.
     pub(super) fn detach(&mut self) {
         detach(&mut self.request);

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use super::{
     analysis::Analysis,
     exchange::{Exchange, Outcome},
+    pair::Pair,
     session::Session,
 };
 use crate::{
@@ -115,25 +116,16 @@ impl Sampler {
     }
 
     /// Takes a read that was preferred.
-    pub(super) fn take(
-        &mut self,
-        analysis: Arc<Analysis>,
-        request: &Envelope,
-        session: &Session,
-        live: &Live,
-    ) {
+    pub(super) fn take(&mut self, analysis: Arc<Analysis>, pair: &Pair, session: &Session, live: &Live) {
+        let request = &pair.request;
         let Ok(decoded) = Request::decode(request, session.extensions) else {
             return;
         };
         let (text, keyspace) = match &decoded.message {
-            Request::Query(query) => (
-                None,
-                query
-                    .parameters
-                    .keyspace
-                    .map(Arc::from)
-                    .or_else(|| session.keyspace.clone()),
-            ),
+            Request::Query(query) => {
+                let keyspace = query.parameters.keyspace.or_else(|| pair.keyspace(session));
+                (None, keyspace.map(Arc::from))
+            }
             Request::Execute(execute) => {
                 let Some(statement) = live.prepared.get(execute.id.0) else {
                     return;

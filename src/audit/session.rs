@@ -7,6 +7,7 @@ use std::{
 };
 
 use cqlens_proto::{
+    cql::cut_name,
     envelope::Envelope,
     message::{Extensions, Request, Response, Startup},
 };
@@ -14,11 +15,16 @@ use cqlens_proto::{
 use super::load::Coordinator;
 use crate::capture::Connection;
 
+/// The keyspace of unqualified names; none before the first USE.
+pub(super) type Keyspace = Option<Arc<str>>;
+
 /// What the connection's own requests have set.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
     /// The keyspace of unqualified names: what USE has set.
-    pub(super) keyspace: Option<Arc<str>>,
+    keyspace: Keyspace,
+    /// What it was before the last exchange, if that was a USE.
+    replaced: Option<Keyspace>,
     /// How much of the client's address is in its name.
     shown: ClientAddresses,
     /// What the client calls itself, its address, and the name in its certificate if it has shown one.
@@ -43,6 +49,7 @@ impl Session {
     pub(super) fn new(connection: &Connection, shown: ClientAddresses) -> Self {
         Self {
             keyspace: None,
+            replaced: None,
             shown,
             client: client_name(&Startup { options: Vec::new() }, connection, shown).into(),
             host: host(connection.client.ip()),
@@ -65,6 +72,22 @@ impl Session {
             self.client = client_name(&startup, connection, self.shown).into();
             self.is_named = true;
         }
+    }
+
+    /// The keyspace of a request that comes now.
+    pub(super) fn keyspace(&self) -> Option<&str> {
+        self.keyspace.as_deref()
+    }
+
+    /// The server has answered a USE.
+    pub(super) fn use_keyspace(&mut self, keyspace: &str) {
+        let before = self.keyspace.replace(cut_name(keyspace).into());
+        self.replaced = Some(before);
+    }
+
+    /// The keyspace of requests that came before the last exchange, if that was a USE.
+    pub(super) fn take_replaced(&mut self) -> Option<Keyspace> {
+        self.replaced.take()
     }
 
     /// Whether its name is more than an address, and from somebody whom the server may not have let in.
@@ -150,8 +173,78 @@ const MAX_CLIENT_NAME: usize = 160;
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use cqlens_proto::{envelope::Direction, message::Consistency};
+    use jiff::Timestamp;
+
     use super::*;
-    use crate::capture::ConnectionId;
+    use crate::{
+        audit::{
+            Audit, HashKey,
+            testing::{query_on, result, set_keyspace},
+        },
+        capture::{Clock, ConnectionId, Limits, Queue, Tap},
+        catalog::Live,
+    };
+
+    #[test]
+    fn a_request_has_the_keyspace_that_was_set_when_it_came() {
+        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let live = Arc::new(Live::default());
+        let audit = Audit::start(
+            Arc::clone(&queue),
+            &live,
+            HashKey::random(),
+            "test",
+            Timestamp::UNIX_EPOCH,
+        );
+        let audit = audit.unwrap();
+        let connection = Arc::new(Connection::new(
+            ConnectionId(0),
+            "10.0.0.1:40000".parse().unwrap(),
+        ));
+        let [mut client, mut server] = [Direction::Request, Direction::Response].map(|direction| {
+            Tap::new(
+                Arc::clone(&connection),
+                direction,
+                Arc::clone(&queue),
+                Clock::start(),
+            )
+        });
+        let mut ask = |stream, cql| client.offer(&query_on(stream, cql, Consistency::One));
+        let slow = "SELECT v FROM t WHERE k = 1";
+        ask(1, "USE one");
+        server.offer(&set_keyspace(1, "one"));
+        ask(2, slow);
+        ask(3, "USE two");
+        server.offer(&set_keyspace(3, "two"));
+        ask(4, slow);
+        ask(5, "USE three");
+        server.offer(&set_keyspace(5, "three"));
+        ask(6, slow);
+        for stream in [6, 4, 2] {
+            server.offer(&result(stream, &[0, 0, 0, 1]));
+        }
+        connection.close();
+        let window = audit.stop(Timestamp::UNIX_EPOCH);
+        let heads = window
+            .patterns
+            .values()
+            .map(|pattern| (&pattern.head.cql, pattern.count));
+        let reads: Vec<_> = heads.filter(|(cql, _)| cql.starts_with("SELECT")).collect();
+        let mut reads: Vec<_> = reads
+            .into_iter()
+            .map(|(cql, count)| (cql.as_str(), count))
+            .collect();
+        reads.sort_unstable();
+        assert_eq!(
+            reads,
+            [
+                ("SELECT v FROM one.t WHERE k = ?", 1),
+                ("SELECT v FROM three.t WHERE k = ?", 1),
+                ("SELECT v FROM two.t WHERE k = ?", 1),
+            ]
+        );
+    }
 
     #[test]
     fn a_client_is_known_by_what_startup_says() {

@@ -10,6 +10,11 @@ use cqlens_proto::{
 
 /// The bytes of a QUERY, as stream 1 of version 4.
 pub(super) fn query(cql: &str, consistency: Consistency) -> Bytes {
+    query_on(1, cql, consistency)
+}
+
+/// The same as another stream.
+pub(super) fn query_on(stream: i16, cql: &str, consistency: Consistency) -> Bytes {
     let query = Request::Query(Query {
         query: cql,
         parameters: QueryParameters::new(consistency),
@@ -17,16 +22,30 @@ pub(super) fn query(cql: &str, consistency: Consistency) -> Bytes {
     let dialect = Dialect::new(Version::V4);
     bytes(
         &query
-            .to_envelope(dialect, StreamId(1), &Extras::default())
+            .to_envelope(dialect, StreamId(stream), &Extras::default())
             .unwrap(),
     )
 }
 
 /// The bytes of its answer: a RESULT of kind void.
 pub(super) fn void() -> Bytes {
+    result(1, &[0, 0, 0, 1])
+}
+
+/// The bytes of the answer to a USE.
+pub(super) fn set_keyspace(stream: i16, keyspace: &str) -> Bytes {
+    let len = u16::try_from(keyspace.len()).unwrap();
+    result(
+        stream,
+        &[&[0, 0, 0, 3], &len.to_be_bytes()[..], keyspace.as_bytes()].concat(),
+    )
+}
+
+/// The bytes of a RESULT.
+pub(super) fn result(stream: i16, body: &[u8]) -> Bytes {
     bytes(&Envelope {
-        header: Header::response(Version::V4, StreamId(1), Opcode::RESULT),
-        body: Bytes::from_static(&[0, 0, 0, 1]),
+        header: Header::response(Version::V4, StreamId(stream), Opcode::RESULT),
+        body: Bytes::copy_from_slice(body),
     })
 }
 
