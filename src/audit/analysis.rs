@@ -47,6 +47,8 @@ pub(super) struct Analysis {
     /// The parser did not understand it.
     pub(super) unparsed: bool,
     touches_partitions: bool,
+    /// The server names other markers of the partition key than the text and the schema do: it is believed.
+    pub(super) disagrees: bool,
     /// What it takes up, about.
     weight: usize,
 }
@@ -84,7 +86,9 @@ impl Analysis {
         let mut analysis = match cql::parse_within(text, &work) {
             Ok(statement) => {
                 let template = templates.template(&statement, keyspace, &work);
-                Self::of_statement(&statement, template, keyspace, prepared, live, &work)
+                let markers = prepared.and_then(|prepared| prepared.markers.as_ref());
+                let statement = numbered_as(statement, markers, &work);
+                Self::of_statement(&statement, template, keyspace, markers, live, &work)
             }
             Err(error) => Self::unparsed(text, unparsed_reason(&error), &work),
         };
@@ -96,13 +100,14 @@ impl Analysis {
         statement: &ast::Statement<'_>,
         template: Template,
         keyspace: Option<&str>,
-        prepared: Option<&PreparedStatement>,
+        markers: Option<&Markers>,
         live: &Live,
         work: &Work,
     ) -> Self {
         let mut plan = Plan::of_within(statement, keyspace, &live.schema(), work);
-        let markers = prepared.and_then(|prepared| prepared.markers.as_ref());
+        let disagrees = markers.is_some_and(|markers| plan.disagrees_with(markers));
         match markers {
+            Some(markers) if disagrees => plan = Plan::without_schema(statement, keyspace, markers),
             _ if plan.is_known() => {}
             Some(markers) => plan = Plan::without_schema(statement, keyspace, markers),
             None if live.is_known() => {}
@@ -110,6 +115,7 @@ impl Analysis {
         }
         Self {
             marker_columns: marker_columns(statement),
+            disagrees,
             ..Self::of_plan(template, plan)
         }
     }
@@ -136,6 +142,7 @@ impl Analysis {
             unknown: None,
             marker_columns: Vec::new(),
             unparsed: false,
+            disagrees: false,
             weight: 0,
         }
     }
@@ -174,8 +181,25 @@ impl Analysis {
             is_known: false,
             unparsed: false,
             touches_partitions: unknown == Reason::PreparedIdUnknown,
+            disagrees: false,
             weight: 0,
         }
+    }
+}
+
+/// The statement with its markers numbered as the server has them: ScyllaDB takes a name that occurs twice for one marker.
+fn numbered_as<'text>(
+    statement: ast::Statement<'text>,
+    markers: Option<&Markers>,
+    work: &Work,
+) -> ast::Statement<'text> {
+    let told = markers.map_or(0, |markers| markers.columns.len());
+    if told == 0 || told == statement.bind_markers.len() {
+        return statement;
+    }
+    match cql::parse_with_shared_markers(statement.text, work) {
+        Ok(shared) if shared.bind_markers.len() == told => shared,
+        _ => statement,
     }
 }
 
@@ -580,6 +604,7 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
         is_known: !children.is_empty() && children.iter().all(|child| child.is_known),
         unparsed: false,
         touches_partitions: true,
+        disagrees: children.iter().any(|child| child.disagrees),
         weight: 0,
     }
 }
@@ -587,6 +612,11 @@ pub(super) fn batch_analysis(kind: ast::BatchKind, children: &[Arc<Analysis>]) -
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use cqlens_proto::{
+        message::{Value, ValuesBuf},
+        types::CqlType,
+    };
+
     use super::*;
     use crate::{catalog::Schema, memory::Memory};
 
@@ -636,6 +666,63 @@ mod tests {
         let schema = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}; \
                       CREATE TABLE k.t (a int, b int, c int, PRIMARY KEY (a, b));";
         Arc::new(Live::within(memory).beginning_with(Schema::from_cql(schema).unwrap()))
+    }
+
+    /// The keys of an execution with these values of a statement of which PREPARED names these markers and, of the partition key, these.
+    fn keys_of(cql: &str, markers: &[&str], partition_key: &[u16], values: &[i32]) -> (Vec<Vec<u8>>, bool) {
+        let columns = markers.iter().map(|&name| (name.to_owned(), CqlType::Int));
+        let statement = PreparedStatement {
+            cql: cql.into(),
+            keyspace: None,
+            markers: Some(Markers {
+                columns: columns.collect(),
+                table: Some(("k".to_owned(), "t".to_owned())),
+                partition_key: partition_key.to_vec(),
+            }),
+        };
+        let mut analyses = Analyses::new(live(Memory::default()));
+        analyses.prepared(b"id", statement);
+        let analysis = analyses.of_prepared(b"id");
+        let values: Vec<_> = values.iter().map(|value| value.to_be_bytes()).collect();
+        let values = ValuesBuf::positional(values.iter().map(|value| Value::Bytes(value))).unwrap();
+        let mut keys = Keys::new();
+        let plan = analysis.plan.as_ref().unwrap();
+        plan.footprint(&values.values(), &mut keys);
+        (
+            keys.iter().map(|key| key.bytes.to_vec()).collect(),
+            analysis.disagrees,
+        )
+    }
+
+    #[test]
+    fn markers_are_numbered_as_the_server_has_them() {
+        let update = "UPDATE k.t SET c = :c WHERE a = :a AND b = :b IF c < :c";
+        let of = |value: i32| vec![value.to_be_bytes().to_vec()];
+        // Cassandra's markers are places, ScyllaDB's are names where there are any.
+        let cassandra = keys_of(update, &["c", "a", "b", "c"], &[1], &[7, 1, 2, 7]);
+        assert_eq!(cassandra, (of(1), false));
+        let again = "UPDATE k.t SET c = :x WHERE a = :a AND b = :x";
+        let again_at_the_end = "SELECT c FROM k.t WHERE b = :x AND c = :x AND a = :a ALLOW FILTERING";
+        assert_eq!(
+            keys_of(update, &["c", "a", "b"], &[1], &[7, 1, 2]),
+            (of(1), false)
+        );
+        assert_eq!(keys_of(again, &["x", "a"], &[1], &[7, 1]), (of(1), false));
+        assert_eq!(
+            keys_of(again_at_the_end, &["x", "a"], &[1], &[7, 1]),
+            (of(1), false)
+        );
+        // Where a server counts or names other ones, only what it says is used.
+        let select = "SELECT c FROM k.t WHERE a = ? AND b = ?";
+        assert_eq!(keys_of(select, &["b", "a"], &[1], &[7, 1]), (of(1), true));
+        let more = keys_of(select, &["b", "c", "a"], &[2], &[7, 8, 1]);
+        assert_eq!(
+            more,
+            (vec![], true),
+            "which of them belongs to which relation is not known"
+        );
+        // Version 3 names none.
+        assert_eq!(keys_of(select, &["a", "b"], &[], &[1, 7]), (of(1), false));
     }
 
     #[test]

@@ -283,6 +283,7 @@ fn cover(coverage: &mut Coverage, exchange: &Exchange<'_>, execution: &Execution
     if !analysis.touches_partitions() {
         return;
     }
+    coverage.markers_disagreed += u64::from(analysis.disagrees);
     if exchange.refused {
         coverage.refused += 1;
         return;

@@ -94,6 +94,13 @@ fn counted(report: &Report) -> Vec<String> {
         "of other statements are counted together: there was no room for each of them, and those that weigh least went first",
     );
     say(
+        coverage.markers_disagreed,
+        "execution",
+        "executions",
+        "were of prepared statements of which the server names other markers as the partition key than the text and the schema do: only what the \
+         server says was used",
+    );
+    say(
         coverage.patterns_collided,
         "execution",
         "executions",
@@ -111,6 +118,14 @@ fn counted(report: &Report) -> Vec<String> {
         "reads and writes",
         "of columns with an index are not in the numbers of their columns: there were too many such columns",
     );
+    of_sequences(coverage, &mut say);
+    of_clients(report, &mut say);
+    of_connections(coverage, say);
+    lines
+}
+
+/// What could not be put together with what came before.
+fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
     say(
         coverage.reads_forgotten,
         "read",
@@ -129,9 +144,6 @@ fn counted(report: &Report) -> Vec<String> {
         "reads of token ranges",
         "belonged to sweeps that were not followed to their end: too many went on at once",
     );
-    of_clients(report, &mut say);
-    of_connections(coverage, say);
-    lines
 }
 
 /// What clients sent that is in no pattern, or not wholly.

@@ -71,6 +71,10 @@ pub struct Coverage {
     pub patterns_evicted: u64,
     /// Exchanges folded into "other statements" because another template has the fingerprint of theirs.
     pub patterns_collided: u64,
+    /// Executions of prepared statements for which the server named other markers of the partition key than their text and the schema do: what
+    /// the server says is all that is known of them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub markers_disagreed: u64,
     /// Reads and writes that are not in the numbers of their table because the window held too many tables.
     pub tables_overflowed: u64,
     /// How often a table was given up for others that are used more.
@@ -132,6 +136,11 @@ impl CaptureCoverage {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
 impl Coverage {
     /// Adds what `other` has seen.
     pub fn merge(&mut self, other: &Self) {
@@ -153,6 +162,7 @@ impl Coverage {
         self.patterns_overflowed += other.patterns_overflowed;
         self.patterns_evicted += other.patterns_evicted;
         self.patterns_collided += other.patterns_collided;
+        self.markers_disagreed += other.markers_disagreed;
         self.tables_overflowed += other.tables_overflowed;
         self.tables_evicted += other.tables_evicted;
         self.before_startup += other.before_startup;

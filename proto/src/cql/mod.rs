@@ -25,7 +25,7 @@ pub use error::{Expected, ParseError, ParseErrorKind};
 pub use keyword::{Keyword, KeywordClass};
 pub use lexer::MAX_TOKENS;
 pub use lexer::tokens;
-pub use parse::{MAX_DEPTH, parse, parse_within};
+pub use parse::{MAX_DEPTH, parse, parse_with_shared_markers, parse_within};
 pub use script::statements;
 pub use span::Span;
 pub use template::{Fingerprint, Template, Templates};

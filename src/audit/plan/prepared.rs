@@ -81,6 +81,35 @@ impl Plan {
         };
         Self { facts, tables, shape }
     }
+
+    /// Whether the server binds other markers to the partition key, where both say marker by marker which those are, or counts others
+    /// altogether.
+    pub fn disagrees_with(&self, markers: &Markers) -> bool {
+        if markers.columns.is_empty() {
+            return false;
+        }
+        if self.facts.bind_markers != markers.columns.len() {
+            return true;
+        }
+        let keys = match &self.shape {
+            Shape::Read(ReadPlan {
+                reads: Reads::Keys { keys, .. },
+                ..
+            })
+            | Shape::Write(WritePlan {
+                writes: Writes::Keys(keys),
+                ..
+            }) => keys,
+            _ => return false,
+        };
+        let index = |column: &KeyColumn| match &column.choice {
+            Choice::One(Term::Marker(marker)) => Some(marker.index),
+            _ => None,
+        };
+        let planned: Option<Vec<_>> = keys.columns.iter().map(index).collect();
+        let told = markers.partition_key.iter().map(|&index| usize::from(index));
+        !markers.partition_key.is_empty() && planned.is_some_and(|planned| !told.eq(planned))
+    }
 }
 
 fn write_plan(writes: Writes, row_check: Option<RowCheck>) -> WritePlan {

@@ -49,6 +49,20 @@ pub fn parse_within<'text>(text: &'text str, work: &Work) -> Result<Statement<'t
     parse_counted(text, &lexer::tokens_within(text, work)?, work)
 }
 
+/// As [`parse_within`], for a server to which a named marker is one marker however often it occurs (ScyllaDB's default): all of one name have one
+/// [`index`](ast::BindMarker::index), and [`Statement::bind_markers`] has the first of each.
+///
+/// # Errors
+///
+/// Those of [`parse`].
+pub fn parse_with_shared_markers<'text>(
+    text: &'text str,
+    work: &Work,
+) -> Result<Statement<'text>, ParseError> {
+    let tokens = lexer::tokens_within(text, work)?;
+    statement(Parser::sharing_names(text, &tokens), text, work)
+}
+
 /// Parses the statement that `tokens`, cut from `text`, make up.
 pub(super) fn parse_tokens<'text>(
     text: &'text str,

@@ -143,20 +143,12 @@ impl<'text> Parser<'text, '_> {
     pub(super) fn bind_marker(&mut self) -> Parsed<BindMarker<'text>> {
         let start = self.peek().span;
         if self.accept(TokenKind::QuestionMark).is_some() {
-            return Ok(self.push_bind_marker(|index| BindMarker {
-                index,
-                name: None,
-                span: start,
-            }));
+            return Ok(self.push_bind_marker(None, start));
         }
         self.expect(TokenKind::Colon)?;
         let name = self.name()?;
         let span = start.to(name.span);
-        Ok(self.push_bind_marker(|index| BindMarker {
-            index,
-            name: Some(name),
-            span,
-        }))
+        Ok(self.push_bind_marker(Some(name), span))
     }
 
     /// Whether a bind marker follows.

@@ -3,7 +3,9 @@
 //! The grammar is parsed without ever going back: every choice is made by looking at most a few tokens ahead. So
 //! time is linear in the length of the text, and the first error is the furthest one.
 
-use crate::cql::ast::{BindMarker, Dialect, Extension};
+use std::collections::HashMap;
+
+use crate::cql::ast::{BindMarker, Dialect, Extension, Name};
 use crate::cql::{Expected, Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind};
 
 use super::MAX_DEPTH;
@@ -18,6 +20,8 @@ pub(super) struct Parser<'text, 'tokens> {
     position: usize,
     depth: usize,
     bind_markers: Vec<BindMarker<'text>>,
+    /// Where a named marker is one however often it occurs: the index of each.
+    shared_names: Option<HashMap<String, usize>>,
     extension: Option<Extension>,
     /// What was asked for since the last step; only kept by a second parse, to explain the error of the first.
     expected: Option<Vec<Expected>>,
@@ -32,8 +36,17 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
             position: 0,
             depth: 0,
             bind_markers: Vec::new(),
+            shared_names: None,
             extension: None,
             expected: None,
+        }
+    }
+
+    /// The same, for a server that binds all markers of one name by one value.
+    pub(super) fn sharing_names(text: &'text str, tokens: &'tokens [Token]) -> Self {
+        Self {
+            shared_names: Some(HashMap::new()),
+            ..Self::new(text, tokens)
         }
     }
 
@@ -297,13 +310,16 @@ impl<'text, 'tokens> Parser<'text, 'tokens> {
         Ok(items)
     }
 
-    /// Adds a bind marker, which gets the next index.
-    pub(super) fn push_bind_marker(
-        &mut self,
-        marker: impl FnOnce(usize) -> BindMarker<'text>,
-    ) -> BindMarker<'text> {
-        let marker = marker(self.bind_markers.len());
-        self.bind_markers.push(marker.clone());
+    /// Adds a bind marker, which gets the next index, or that of its name.
+    pub(super) fn push_bind_marker(&mut self, name: Option<Name<'text>>, span: Span) -> BindMarker<'text> {
+        let mut index = self.bind_markers.len();
+        if let (Some(shared), Some(name)) = (&mut self.shared_names, &name) {
+            index = *shared.entry(name.as_str().to_owned()).or_insert(index);
+        }
+        let marker = BindMarker { index, name, span };
+        if index == self.bind_markers.len() {
+            self.bind_markers.push(marker.clone());
+        }
         marker
     }
 
