@@ -132,7 +132,7 @@ impl Connection {
 
     /// Whether a request may be in flight.
     ///
-    /// The count of requests without a whole response cannot be trusted everywhere: it misses envelopes in compressed segments, stops
+    /// The count of requests without a whole response cannot be trusted everywhere: it misses requests in compressed segments, stops
     /// where a connection turns opaque, and is too low after a request with several responses. So a request is in flight as well while
     /// nothing has come back since the client sent last. Behind a response, other requests that the count misses go unnoticed.
     pub fn has_request_in_flight(&self) -> bool {

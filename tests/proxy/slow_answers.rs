@@ -12,12 +12,12 @@ use std::{
 use bytes::BytesMut;
 use cqlens_proto::{
     compress::{Compression, compress_body},
-    segment::{Encoding, encode},
+    segment::{Encoding, MAX_PAYLOAD, encode},
 };
 
 use crate::{
     support::proxy::Proxy,
-    wire::{LIMIT, Node, connect, envelope, proxy},
+    wire::{LIMIT, Node, connect, envelope, proxy, read_to_end},
 };
 
 const STARTUP: u8 = 0x01;
@@ -253,4 +253,44 @@ fn connections_whose_requests_are_answered_do_not_delay_the_end() {
     }
     let waited_for = stop(proxy, &sessions, clients, |_| b"");
     assert!(waited_for.is_empty(), "{waited_for:?}");
+}
+
+#[test]
+fn an_answer_in_several_compressed_segments_comes_whole_though_the_node_pauses_between_them() {
+    let v5 = session("v5 lz4", 5, Compression::Lz4);
+    let mut answer = BytesMut::new();
+    let result = envelope(0x85, 7, RESULT, &vec![0; 3 * MAX_PAYLOAD]);
+    let mut parts = Vec::new();
+    for part in result.chunks(MAX_PAYLOAD) {
+        encode(Encoding::Lz4, false, part, &mut answer).unwrap();
+        parts.push(answer.split().to_vec());
+    }
+    let whole = parts.concat();
+    let (opening, request) = (v5.opening.clone(), v5.request.clone());
+    let node = Node::start(move |mut connection| {
+        // The connection that only asked whether the proxy listens sends nothing.
+        if connection.read_exact(&mut vec![0; opening.0.len()]).is_err() {
+            return;
+        }
+        connection.write_all(&opening.1).unwrap();
+        connection.read_exact(&mut vec![0; request.len()]).unwrap();
+        for part in &parts {
+            let _ = connection.write_all(part);
+            thread::sleep(Duration::from_millis(500));
+        }
+        // Until the proxy closes.
+        let _ = connection.read(&mut [0; 1]);
+    });
+    let proxy = proxy(node.address, &["--grace", "20s"]);
+    let mut client = connect(proxy.address);
+    client.write_all(&v5.opening.0).unwrap();
+    client.read_exact(&mut vec![0; v5.opening.1.len()]).unwrap();
+    client.write_all(&v5.request).unwrap();
+    let mut first = vec![0; 8];
+    client.read_exact(&mut first).unwrap();
+    let stopping = thread::spawn(move || proxy.stop(LIMIT / 3));
+    let got = [first, read_to_end(&mut client)].concat();
+    assert!(got == whole, "{} of {} bytes", got.len(), whole.len());
+    drop(client);
+    assert_eq!(stopping.join().unwrap().code, 0);
 }
