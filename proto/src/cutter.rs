@@ -130,6 +130,8 @@ pub struct Cutter {
     framing: Framing,
     envelope: EnvelopeWalk,
     segment: SegmentWalk,
+    /// Uncompressed length of the segment that holds a part of an envelope, while another part is to follow; otherwise 0.
+    part_len: usize,
     /// The body of a STARTUP as it passes.
     startup: Option<StartupCopy>,
     /// The envelope that is passing (with segments: one that began in the segment) is a PREPARE or the answer to one.
@@ -156,6 +158,7 @@ impl Cutter {
             framing: Framing::Envelopes,
             envelope: EnvelopeWalk::default(),
             segment: SegmentWalk::default(),
+            part_len: 0,
             startup: None,
             prepare: false,
             is_opaque: false,
@@ -271,9 +274,16 @@ impl Cutter {
     }
 
     /// True in the middle of an envelope or segment whose end has not passed yet, as far as that can be told: not once the
-    /// direction is opaque, and not between the compressed segments of one envelope.
+    /// direction is opaque. Of an envelope in compressed segments, the last one is that which is shorter than those before; if all
+    /// have one length, the middle lasts until the next envelope.
     pub fn is_in_the_middle(&self) -> bool {
-        !self.is_opaque && (self.envelope.is_in_the_middle() || !self.is_at_boundary())
+        !self.is_opaque
+            && (self.envelope.is_in_the_middle() || self.is_between_parts() || !self.is_at_boundary())
+    }
+
+    /// Whether another compressed segment of the same envelope is to follow.
+    fn is_between_parts(&self) -> bool {
+        self.part_len > 0 && self.framing == Framing::Segments(Encoding::Lz4)
     }
 
     fn is_at_boundary(&self) -> bool {
@@ -359,6 +369,9 @@ impl Cutter {
         match self.segment.pass(encoding, rest)? {
             PassedSegment::Header(header, length) => {
                 cut.segments += 1;
+                let length_inside = header.uncompressed_len.unwrap_or(header.payload_len);
+                let goes_on = !header.is_self_contained && length_inside >= self.part_len;
+                self.part_len = if goes_on { length_inside } else { 0 };
                 if header.is_self_contained {
                     self.envelope = EnvelopeWalk::default();
                     self.prepare = false;

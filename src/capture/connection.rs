@@ -8,7 +8,10 @@ use std::{
     },
 };
 
-use cqlens_proto::cutter::{Negotiated, OpcodeCounts};
+use cqlens_proto::{
+    cutter::{Negotiated, OpcodeCounts},
+    envelope::Direction,
+};
 
 /// Tells connections apart, within one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +35,8 @@ pub struct Connection {
     pub negotiated: Arc<Negotiated>,
     /// Requests whose responses have not come whole yet, as far as envelopes can be told apart.
     in_flight: AtomicI64,
+    /// The last bytes came from the client.
+    client_sent_last: AtomicBool,
     /// Bytes in both directions.
     bytes: AtomicU64,
     /// Requests that have begun, as far as envelopes can be told apart.
@@ -63,6 +68,7 @@ impl Connection {
             certificate: OnceLock::new(),
             negotiated: Arc::new(Negotiated::new()),
             in_flight: AtomicI64::new(0),
+            client_sent_last: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
             requests: AtomicU64::new(0),
             requests_gaps: AtomicU64::new(0),
@@ -124,9 +130,14 @@ impl Connection {
         let _ = self.certificate.set(name.into());
     }
 
-    /// Requests without a whole response so far. Meaningless on opaque connections, 0 on those whose envelopes are hidden in compressed segments.
-    pub fn in_flight(&self) -> i64 {
-        self.in_flight.load(Ordering::Relaxed)
+    /// Whether a request may be in flight.
+    ///
+    /// The count of requests without a whole response cannot be trusted everywhere: it misses requests in compressed segments, stops
+    /// where a connection turns opaque, and is too low after a request with several responses. So a request is in flight as well while
+    /// nothing has come back since the client sent last. Behind a response, other requests that the count misses go unnoticed.
+    pub fn has_request_in_flight(&self) -> bool {
+        let is_counted = !self.is_opaque() && self.in_flight.load(Ordering::Relaxed) > 0;
+        is_counted || self.client_sent_last.load(Ordering::Relaxed)
     }
 
     /// Bytes forwarded so far, both directions together.
@@ -210,7 +221,9 @@ impl Connection {
         self.closed.store(true, Ordering::Release);
     }
 
-    pub(super) fn count(&self, in_flight: i64, bytes: usize) {
+    pub(super) fn count(&self, direction: Direction, in_flight: i64, bytes: usize) {
+        self.client_sent_last
+            .store(direction == Direction::Request, Ordering::Relaxed);
         if in_flight != 0 {
             let before = self.in_flight.load(Ordering::Relaxed);
             self.in_flight.store(before + in_flight, Ordering::Relaxed);

@@ -52,14 +52,14 @@ impl Tap {
     /// Accounts for `chunk`, which has just been read and not yet been sent on.
     pub fn offer(&mut self, chunk: &Bytes) {
         if self.connection.is_opaque() {
-            self.connection.count(0, chunk.len());
+            self.connection.count(self.direction, 0, chunk.len());
             self.notice_login(|| true);
             return;
         }
         let cut = self.cutter.cut(chunk);
         self.notice_login(|| lets_in(&cut));
         let in_flight = self.in_flight_change(&cut);
-        self.connection.count(in_flight, chunk.len());
+        self.connection.count(self.direction, in_flight, chunk.len());
         if let Some(reason) = cut.opaque {
             // What can be told apart before that place is still audited.
             self.connection.turn_opaque();

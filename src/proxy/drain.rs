@@ -48,7 +48,7 @@ pub enum Drained {
 /// What a connection may do while the process shuts down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Release {
-    /// Nothing is in flight, or nothing is waited for any more: close.
+    /// No request is in flight: close.
     Close,
     /// The client does not pause, and time runs short: take no more requests, pass on the answers.
     LastAnswers,
@@ -123,8 +123,8 @@ impl Drain {
                 bytes = connection.bytes();
                 quiet_since = Instant::now();
             }
-            // Envelopes in compressed segments cannot be counted: there and everywhere, a moment of quiet as well.
-            let is_idle = connection.in_flight() <= 0 && !stalled.load(Ordering::Relaxed);
+            // Not every request can be counted, so a moment of quiet is needed as well.
+            let is_idle = !connection.has_request_in_flight() && !stalled.load(Ordering::Relaxed);
             if is_idle && quiet_since.elapsed() >= QUIET {
                 return true;
             }

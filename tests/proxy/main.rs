@@ -42,6 +42,7 @@ mod routes;
 mod secrets;
 mod settings;
 mod silence;
+mod slow_answers;
 mod stopping;
 mod tls;
 mod tls_edge;

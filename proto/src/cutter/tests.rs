@@ -200,6 +200,30 @@ fn a_hole_in_a_segment_costs_no_place_among_segments() {
 }
 
 #[test]
+fn the_middle_of_an_envelope_in_compressed_segments_lasts_until_its_last_segment() {
+    let (mut client, negotiated) = client();
+    negotiated.set_compression(Compression::Lz4);
+    negotiated.start_segments();
+    let mut pass = |is_self_contained, length| {
+        let mut bytes = BytesMut::new();
+        segment::encode(Encoding::Lz4, is_self_contained, &vec![0; length], &mut bytes).unwrap();
+        client.cut(&bytes[..bytes.len() - 1]);
+        assert!(client.is_in_the_middle(), "of the segment");
+        client.cut(&bytes[bytes.len() - 1..]);
+        client.is_in_the_middle()
+    };
+    // Two envelopes, one after the other; short payloads are not compressed.
+    for length in [100_000, 3] {
+        assert!(pass(false, length));
+        assert!(pass(false, length));
+        assert!(!pass(false, length - 1));
+    }
+    // If the last part is as long as the others, the next envelope tells.
+    assert!(pass(false, 100) && pass(false, 100));
+    assert!(!pass(true, 100));
+}
+
+#[test]
 fn a_hole_in_a_body_inside_a_segment_costs_no_other_envelope_of_it() {
     let of = |opcode| envelope(Version::V5, Direction::Request, opcode, &[0; 100]);
     let payload = [of(Opcode::PREPARE), of(Opcode::QUERY)].concat();
