@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cqlens_proto::{
     cutter::{Framing, Negotiated, OpcodeCounts},
     envelope::{Direction, Envelope, Header, Opcode, StreamId},
-    stream::{EnvelopeStream, Gap, StreamItem},
+    stream::{EnvelopeHead, EnvelopeStream, Gap, StreamItem},
 };
 
 use super::{
@@ -19,6 +19,10 @@ use crate::capture::{Capture, Connection, Moment};
 
 /// Results that are longer than this, and in parts, are put together only where their rows are looked at.
 const LONG: usize = 16 << 10;
+
+/// How much is kept of bodies that are too long to be kept as a whole: metadata and warnings of a result are rarely longer, nor is what
+/// stands before the values of a request.
+const HEAD: usize = 64 << 10;
 
 /// What is known of a connection.
 ///
@@ -84,7 +88,9 @@ impl ConnectionState {
         // Not the data path's: it is ahead of the audit.
         let negotiated = Arc::new(Negotiated::new());
         let side = |direction| Side {
-            stream: EnvelopeStream::new(direction, Arc::clone(&negotiated)).with_long_results(LONG),
+            stream: EnvelopeStream::new(direction, Arc::clone(&negotiated))
+                .with_long_results(LONG)
+                .with_heads(HEAD),
             kept: Share::of(budget.clone()),
             begun: None,
             lost: false,
@@ -179,6 +185,13 @@ impl ConnectionState {
                 (Direction::Response, StreamItem::Long(long)) => {
                     self.response(Received::Long(long), begun, each);
                 }
+                (Direction::Request, StreamItem::Head(head)) => {
+                    let EnvelopeHead { envelope, body_len } = *head;
+                    self.request(envelope, body_len, at, each);
+                }
+                (Direction::Response, StreamItem::Head(head)) => {
+                    self.response(Received::Head(head), begun, each);
+                }
                 // The data path has counted the connection as opaque.
                 (_, StreamItem::Lost(_)) => {}
                 (Direction::Request, StreamItem::Skipped { header, .. }) => {
@@ -225,7 +238,10 @@ impl ConnectionState {
         each: &mut impl FnMut(&mut Session, Found),
     ) {
         match direction {
-            Direction::Request => self.request(envelope, at, each),
+            Direction::Request => {
+                let body_len = envelope.body.len();
+                self.request(envelope, body_len, at, each);
+            }
             Direction::Response => self.response(Received::Whole(envelope), begun, each),
         }
     }
@@ -321,7 +337,14 @@ impl ConnectionState {
         self.opcodes.add(opcode);
     }
 
-    fn request(&mut self, envelope: Envelope, at: Moment, each: &mut impl FnMut(&mut Session, Found)) {
+    /// Takes a request, or the head of one, whose body has `body_len` bytes.
+    fn request(
+        &mut self,
+        envelope: Envelope,
+        body_len: usize,
+        at: Moment,
+        each: &mut impl FnMut(&mut Session, Found),
+    ) {
         self.arrived(envelope.header.opcode);
         if envelope.header.opcode == Opcode::STARTUP {
             self.session.start(&envelope, &self.connection);
@@ -329,6 +352,7 @@ impl ConnectionState {
         let stream_id = envelope.header.stream_id;
         let waiting = Waiting {
             request: envelope,
+            request_len: body_len,
             at,
             is_detached: false,
         };
@@ -354,7 +378,8 @@ impl ConnectionState {
         if !self.session.is_started {
             self.session.is_started = match &response {
                 Received::Whole(envelope) => shows_started(header, &envelope.body),
-                _ => true,
+                Received::Head(head) => shows_started(header, &head.envelope.body),
+                Received::Long(_) => true,
             };
         }
         let waiting = self.waiting.remove(header.stream_id);
@@ -388,7 +413,10 @@ impl ConnectionState {
         }
         match waiting {
             Some(waiting) if header.opcode == Opcode::ERROR => {
-                let response = Received::CutError(Box::new(Envelope { header, body }));
+                let response = Received::Head(Box::new(EnvelopeHead {
+                    envelope: Envelope { header, body },
+                    body_len: header.body_len as usize,
+                }));
                 self.answered(waiting, response, begun, each);
             }
             waiting => self.unanswered(waiting, false, each),
@@ -452,6 +480,7 @@ impl ConnectionState {
         let begun = self.connection.is_timed().then_some(begun);
         let pair = Pair {
             request: waiting.request,
+            request_len: waiting.request_len,
             requested_at: waiting.at,
             response: Some((response, begun)),
             cut_off: false,
@@ -470,6 +499,7 @@ impl ConnectionState {
                 &mut self.session,
                 Found::Pair(Pair {
                     request: waiting.request,
+                    request_len: waiting.request_len,
                     requested_at: waiting.at,
                     response: None,
                     cut_off,

@@ -16,6 +16,8 @@ const NEAR: usize = 64;
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) request: Envelope,
+    /// Length of its body: see [`Pair::request_len`](super::pair::Pair::request_len).
+    pub(super) request_len: usize,
     /// When its last byte came.
     pub(super) at: Moment,
     /// Whether its bytes are its own, and not a part of what the data path read into.
@@ -153,6 +155,7 @@ mod tests {
                 header: Header::request(Version::V4, StreamId(stream), Opcode::QUERY),
                 body: Bytes::from(vec![0; length]),
             },
+            request_len: length,
             at: Moment::from_unix_nanoseconds(0),
             is_detached: false,
         }

@@ -70,6 +70,12 @@ fn counted(report: &Report) -> Vec<String> {
         "could not be decoded or were left out: latency, rows and warnings of them are missing",
     );
     say(
+        coverage.rows_unknown,
+        "answer",
+        "answers",
+        "too long to be read as a whole did not tell the number of rows at the beginning: rows of them are missing",
+    );
+    say(
         coverage.unanswered,
         "request",
         "requests",
@@ -353,6 +359,10 @@ const REASONS: &[(&str, &str)] = &[
     (
         Reason::ErrorUnseen.name(),
         "the server answered with an error that was cut off in the capture: it may have refused the statement",
+    ),
+    (
+        Reason::RequestCut.name(),
+        "the request is longer than what is kept of one: not all of its values are known",
     ),
     (
         Reason::Page.name(),
