@@ -432,20 +432,19 @@ impl Interpreter {
             }
             Request::Batch(batch) => {
                 let (keys, cells) = (&mut self.keys, &mut self.cells);
-                let execution = self.analyses.batch(batch, keyspace, keys, cells);
-                Execution {
-                    consistency: None,
-                    ..execution
-                }
+                self.analyses.batch(batch, keyspace, keys, cells)
             }
             message => self.execution(message, session)?,
         };
         self.cells.clear();
+        // Behind a text, and behind the statements of a batch.
+        let is_batch = matches!(head.message, Request::Batch(_));
+        execution.consistency = execution.consistency.filter(|_| head.is_text_whole && !is_batch);
         let count = execution.footprint.count;
         let is_missing = match count {
             Count::Unknown(reason) => matches!(reason, Reason::Unbound | Reason::ValueUndecodable),
             // Others may follow.
-            _ => matches!(head.message, Request::Batch(_)),
+            _ => is_batch,
         };
         if is_missing {
             execution.footprint = Footprint::unknown(Reason::RequestCut);

@@ -352,6 +352,7 @@ fn a_query_that_is_too_long_is_counted_by_its_text_or_the_beginning_of_it() {
         "{}",
         pattern.head.cql
     );
+    assert!(pattern.consistency.is_empty(), "it is behind the text");
     assert_eq!(window.coverage.unknown_reasons.get("request-cut"), Some(&1));
 }
 
@@ -383,5 +384,29 @@ fn a_batch_that_is_too_long_is_counted_by_the_statements_of_its_head() {
         assert_eq!((pattern.count, pattern.latency_us.count()), (1, 1));
         assert_eq!(pattern.request_bytes.max(), bytes as u64);
         assert_eq!(window.coverage.unknown_reasons.get("request-cut"), Some(&1));
+    }
+}
+
+#[test]
+fn a_read_with_a_value_that_is_too_long_is_not_taken_for_one_without_pages() {
+    let long = noise(LONG);
+    for page_size in [None, Some(5_000)] {
+        let mut observed = Observed::new(Version::V4, Compression::None);
+        let values = bound(&[&long]);
+        observed.ask(Request::Query(Query {
+            query: "SELECT k FROM s.t WHERE v = ? ALLOW FILTERING",
+            parameters: QueryParameters {
+                values: values.values(),
+                page_size,
+                ..QueryParameters::new(Consistency::One)
+            },
+        }));
+        observed.answer(Opcode::RESULT, rows(3, b"v"));
+        let window = observed.stop();
+        let pattern = only(&window);
+        assert_eq!(
+            (pattern.rows.max(), pattern.unpaged),
+            (3, u64::from(page_size.is_none()))
+        );
     }
 }

@@ -63,24 +63,7 @@ fn counted(report: &Report) -> Vec<String> {
         "of the audit itself, an error in cqlens: what was in flight on the connection at hand is among the requests that could \
          not be decoded",
     );
-    say(
-        coverage.responses_lost,
-        "answer",
-        "answers",
-        "could not be decoded or were left out: latency, rows and warnings of them are missing",
-    );
-    say(
-        coverage.rows_unknown,
-        "answer",
-        "answers",
-        "too long to be read as a whole did not tell the number of rows at the beginning: rows of them are missing",
-    );
-    say(
-        coverage.unanswered,
-        "request",
-        "requests",
-        "had no answer when their connection ended or their window closed",
-    );
+    of_answers(coverage, &mut say);
     say(
         coverage.refused,
         "execution was",
@@ -138,6 +121,28 @@ fn counted(report: &Report) -> Vec<String> {
     of_clients(report, &mut say);
     of_connections(coverage, say);
     lines
+}
+
+/// Answers that are missing, or not read as a whole.
+fn of_answers(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
+    say(
+        coverage.responses_lost,
+        "answer",
+        "answers",
+        "could not be decoded or were left out: latency, rows and warnings of them are missing",
+    );
+    say(
+        coverage.rows_unknown,
+        "answer",
+        "answers",
+        "too long to be read as a whole did not tell the number of rows at the beginning: rows of them are missing",
+    );
+    say(
+        coverage.unanswered,
+        "request",
+        "requests",
+        "had no answer when their connection ended or their window closed",
+    );
 }
 
 /// What clients sent that is in no pattern, or not wholly.

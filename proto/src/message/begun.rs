@@ -1,10 +1,10 @@
 //! Messages of which only the beginning of the body is there, as [`StreamItem::Head`](crate::stream::StreamItem::Head) has it. What names
 //! a statement stands before its values, and the number of rows before the rows.
 
-use super::query::Query;
+use super::query::{Query, flag};
 use super::{
-    Batch, Consistency, Decoded, Dialect, Execute, Extensions, Extras, PreparedId, QueryParameters,
-    QueryResult, Request, Response, ResultMetadataId, Rows, Values, expect, query,
+    Batch, Consistency, Decoded, Dialect, Execute, Extensions, Extras, PagingState, PreparedId,
+    QueryParameters, QueryResult, Request, Response, ResultMetadataId, Rows, Values, expect, query,
 };
 use crate::cursor::Cursor;
 use crate::envelope::{Direction, Envelope, Opcode};
@@ -14,8 +14,9 @@ use crate::notation;
 /// What the beginning of a request tells.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BegunRequest<'a> {
-    /// Its statements, with those of their values that are there as a whole, and nothing of what stands behind values. Requests that execute
-    /// nothing are [`Request::Unknown`].
+    /// Its statements, with those of their values that are there as a whole. Of what stands behind values it is only known whether there is a
+    /// page size, which is 1 here, and a paging state, which is empty; the consistency of a batch, and of a text that is not whole, is none of
+    /// theirs. Requests that execute nothing are [`Request::Unknown`].
     pub message: Request<'a>,
     /// Whether the text of a QUERY is there as a whole.
     pub is_text_whole: bool,
@@ -104,14 +105,17 @@ impl<'a> QueryParameters<'a> {
     fn decode_begun(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<(Self, bool), DecodeError> {
         let consistency = Consistency::decode(cursor)?;
         let flags = query::read_flags(cursor, dialect)?;
-        let values = match flags & query::flag::VALUES != 0 {
-            true => Values::decode_begun(cursor, flags & query::flag::NAMES != 0, dialect)?,
+        let has = |flag: u32| flags & flag != 0;
+        let values = match has(flag::VALUES) {
+            true => Values::decode_begun(cursor, has(flag::NAMES), dialect)?,
             false => Values::NONE,
         };
         let names_keyspace = query::CommonParameters::names_keyspace(flags, dialect);
         let parameters = QueryParameters {
             values,
-            skip_metadata: flags & query::flag::SKIP_METADATA != 0,
+            skip_metadata: has(flag::SKIP_METADATA),
+            page_size: has(flag::PAGE_SIZE).then_some(1),
+            paging_state: has(flag::PAGING_STATE).then_some(PagingState(&[])),
             ..QueryParameters::new(consistency)
         };
         Ok((parameters, names_keyspace))
@@ -197,7 +201,8 @@ mod tests {
                 result_metadata_id: version.has_result_metadata_id().then_some(ResultMetadataId(b"m")),
                 parameters: QueryParameters {
                     values: bound.values(),
-                    timestamp: Some(1),
+                    page_size: Some(5_000),
+                    paging_state: Some(PagingState(b"page")),
                     ..QueryParameters::new(Consistency::Quorum)
                 },
             });
@@ -210,7 +215,8 @@ mod tests {
             assert_eq!(execute.parameters.consistency, Consistency::Quorum);
             let values: Vec<_> = execute.parameters.values.iter().map(|(_, value)| value).collect();
             assert_eq!(values, [Value::Bytes(b"key")]);
-            assert!(!head.may_name_keyspace);
+            assert_eq!(execute.parameters.page_size, Some(1));
+            assert!(execute.parameters.paging_state.is_some() && !head.may_name_keyspace);
         }
     }
 

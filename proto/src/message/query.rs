@@ -83,8 +83,8 @@ pub struct ContinuousPaging {
 pub(super) mod flag {
     pub(in crate::message) const VALUES: u32 = 0x01;
     pub(in crate::message) const SKIP_METADATA: u32 = 0x02;
-    pub(super) const PAGE_SIZE: u32 = 0x04;
-    pub(super) const PAGING_STATE: u32 = 0x08;
+    pub(in crate::message) const PAGE_SIZE: u32 = 0x04;
+    pub(in crate::message) const PAGING_STATE: u32 = 0x08;
     pub(in crate::message) const NAMES: u32 = 0x40;
     pub(super) const PAGE_SIZE_IN_BYTES: u32 = 0x4000_0000;
     pub(super) const CONTINUOUS_PAGING: u32 = 0x8000_0000;

@@ -105,7 +105,7 @@ mod tests {
 
     /// A body that no algorithm makes much shorter.
     fn noise(length: usize) -> Vec<u8> {
-        (0..length as u32)
+        (0..u32::try_from(length).unwrap())
             .map(|number| number.wrapping_mul(0x9e37_79b9).to_be_bytes()[0])
             .collect()
     }
