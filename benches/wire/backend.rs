@@ -47,7 +47,7 @@ impl Table {
             Self::Small => 100,
             Self::Large => 64 << 10,
             Self::Mebibyte => 1 << 20,
-            // With what is around it, 16 MiB: the longest that the audit reads.
+            // With what is around it, 16 MiB: the longest that the audit reads as a whole.
             Self::Huge => (16 << 20) - 64,
         }
     }

@@ -2,8 +2,12 @@
 //!
 //! An announced size is checked against a limit before anything is allocated: 10 bytes of Snappy can claim 4 GiB.
 
+mod head;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
+pub(crate) use self::head::LZ4_EXPANSION;
+pub use self::head::{DecompressedHead, decompress_head};
 use crate::envelope::{Envelope, Flags, HEADER_LEN, Header, MAX_BODY_LEN, body_len};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 
@@ -77,8 +81,8 @@ pub fn decompress_lz4_block(block: &[u8], announced: usize, limit: usize) -> Res
     if announced == 0 {
         return Ok(Vec::new());
     }
-    // A block cannot expand more than 255-fold: a small block that announces much gets no memory.
-    if announced > block.len().saturating_mul(255) {
+    // A small block that announces much gets no memory.
+    if announced > block.len().saturating_mul(LZ4_EXPANSION) {
         return Err(error(DecodeErrorKind::Decompression));
     }
     let mut out = vec![0; announced];

@@ -13,16 +13,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use self::join::{BodyLimits, EnvelopeJoin, Joined, JoinedSegment, Proof, SegmentJoin};
-pub use self::long::LongEnvelope;
+pub use self::long::{EnvelopeHead, LongEnvelope};
 use self::torn::TornPart;
-use crate::compress::{Compression, decompress_body};
+use crate::compress::{Compression, DecompressedHead, decompress_body, decompress_head};
 use crate::cutter::{Framing, Negotiated};
 use crate::envelope::{Direction, Envelope, Header, Opcode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::segment::{self, Encoding, SegmentHeader};
 
-/// The longest body that is joined and decompressed by default, in bytes; longer ones are skipped and reported.
-/// Cassandra refuses requests of more than 16 MiB by default.
+/// The longest body that is joined and decompressed by default, in bytes; longer ones are skipped and reported, or only their
+/// [heads](EnvelopeStream::with_heads) are kept. Cassandra refuses requests of more than 16 MiB by default.
 pub const DEFAULT_MAX_BODY: usize = 16 * 1024 * 1024;
 
 /// Reads envelopes from one direction of one connection.
@@ -82,6 +82,8 @@ pub enum StreamItem {
     Envelope(Envelope),
     /// A result in parts; only where it was [asked for](EnvelopeStream::with_long_results).
     Long(Box<LongEnvelope>),
+    /// The beginning of an envelope whose body is longer than what is kept; only where it was [asked for](EnvelopeStream::with_heads).
+    Head(Box<EnvelopeHead>),
     /// An envelope of which only the header can be told: its body is too long, or does not decompress.
     Skipped {
         /// Its header.
@@ -109,6 +111,7 @@ impl EnvelopeStream {
             negotiated,
             limits: BodyLimits {
                 max: DEFAULT_MAX_BODY,
+                head: 0,
                 join: usize::MAX,
             },
             chunk: Bytes::new(),
@@ -132,6 +135,14 @@ impl EnvelopeStream {
     #[must_use]
     pub fn with_long_results(mut self, length: usize) -> Self {
         self.limits.join = length;
+        self
+    }
+
+    /// Yields envelopes whose bodies are longer than the longest that is kept as [`StreamItem::Head`], with up to `length` bytes of the
+    /// beginning, as long as [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN) allows, compressed or not.
+    #[must_use]
+    pub fn with_heads(mut self, length: usize) -> Self {
+        self.limits.head = length;
         self
     }
 
@@ -416,23 +427,41 @@ impl EnvelopeStream {
             }
             // A result changes nothing for the bytes after it.
             Joined::Long(long) => return StreamItem::Long(long),
+            Joined::Head(header, head) if join::is_compressed(&header) => {
+                return head_item(header, self.decompress_head(&header, &head));
+            }
+            Joined::Head(header, bytes) => {
+                let body_len = header.body_len as usize;
+                return head_item(header, Ok(DecompressedHead { bytes, body_len }));
+            }
             Joined::Whole(header, body) => (header, body),
         };
         let body = match join::is_compressed(&header) {
-            false => Ok(body),
-            true => self.decompress(&body),
-        };
-        match body {
-            Ok(body) => {
-                let envelope = Envelope { header, body };
-                self.notice(&envelope);
-                StreamItem::Envelope(envelope)
-            }
-            Err(reason) => StreamItem::Skipped {
-                header,
-                begun: Bytes::new(),
-                reason,
+            false => body,
+            true => match self.decompress(&body) {
+                Ok(body) => body,
+                Err(reason) => return head_item(header, self.head_of_too_long(&header, &body).ok_or(reason)),
             },
+        };
+        let envelope = Envelope { header, body };
+        self.notice(&envelope);
+        StreamItem::Envelope(envelope)
+    }
+
+    /// The head of a body that is there as a whole, where it would be too long once it is decompressed, and heads are asked for.
+    fn head_of_too_long(&self, header: &Header, body: &[u8]) -> Option<DecompressedHead> {
+        let head = self.decompress_head(header, body).ok()?;
+        (self.limits.head > 0 && head.body_len > self.limits.max).then_some(head)
+    }
+
+    /// Decompresses a head. Where STARTUP was not seen, the algorithms are told apart by how they announce such lengths: what Snappy begins
+    /// with is more than [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN) to LZ4.
+    fn decompress_head(&self, header: &Header, begun: &[u8]) -> Result<DecompressedHead, DecodeError> {
+        let head =
+            |compression| decompress_head(compression, begun, header.body_len as usize, self.limits.head);
+        match self.negotiated.compression() {
+            Compression::None => head(Compression::Lz4).or_else(|_| head(Compression::Snappy)),
+            compression => head(compression),
         }
     }
 
@@ -461,6 +490,20 @@ impl EnvelopeStream {
         } else if envelope.header.opcode == Opcode::STARTUP {
             self.negotiated.learn_from_startup(envelope);
         }
+    }
+}
+
+fn head_item(header: Header, head: Result<DecompressedHead, DecodeError>) -> StreamItem {
+    match head {
+        Ok(DecompressedHead { bytes, body_len }) => StreamItem::Head(Box::new(EnvelopeHead {
+            envelope: Envelope { header, body: bytes },
+            body_len,
+        })),
+        Err(reason) => StreamItem::Skipped {
+            header,
+            begun: Bytes::new(),
+            reason,
+        },
     }
 }
 

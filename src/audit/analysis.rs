@@ -156,6 +156,16 @@ impl Analysis {
         }
     }
 
+    /// A text of which only the beginning is there: counted under that.
+    fn begun(text: &str) -> Self {
+        let template = Template::unparsed_within(text, &Work::of_text(text));
+        Self::other(
+            PatternId(template.fingerprint.0),
+            template.text,
+            Reason::RequestCut,
+        )
+    }
+
     /// An execution of an id that nobody has prepared before us.
     fn unknown_prepared() -> Self {
         let cql = "(a prepared statement that was not seen)".to_owned();
@@ -180,7 +190,7 @@ impl Analysis {
             marker_columns: Vec::new(),
             is_known: false,
             unparsed: false,
-            touches_partitions: unknown == Reason::PreparedIdUnknown,
+            touches_partitions: matches!(unknown, Reason::PreparedIdUnknown | Reason::RequestCut),
             disagrees: false,
             weight: 0,
         }
@@ -326,6 +336,11 @@ impl Analyses {
             recent: [const { None }; RECENT],
             unknown_prepared: Arc::new(Analysis::unknown_prepared()),
         }
+    }
+
+    /// The analysis of a text of which only the beginning is there.
+    pub(super) fn of_begun_text(&self, text: &str) -> Arc<Analysis> {
+        Arc::new(Analysis::begun(text))
     }
 
     /// The analysis of a statement that is sent as text.

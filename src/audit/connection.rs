@@ -7,7 +7,7 @@ use cqlens_proto::{
     cutter::{Framing, Negotiated, OpcodeCounts},
     envelope::{Direction, Envelope, Header, Opcode, StreamId},
     message::{Extensions, QueryResult, Response},
-    stream::{EnvelopeStream, Gap, StreamItem},
+    stream::{EnvelopeHead, EnvelopeStream, Gap, StreamItem},
 };
 
 use super::{
@@ -20,6 +20,10 @@ use crate::capture::{Capture, Connection, Moment};
 
 /// Results that are longer than this, and in parts, are put together only where their rows are looked at.
 const LONG: usize = 16 << 10;
+
+/// How much is kept of bodies that are too long to be kept as a whole: metadata and warnings of a result are rarely longer, nor is what
+/// stands before the values of a request.
+const HEAD: usize = 64 << 10;
 
 /// What is known of a connection.
 ///
@@ -85,7 +89,9 @@ impl ConnectionState {
         // Not the data path's: it is ahead of the audit.
         let negotiated = Arc::new(Negotiated::new());
         let side = |direction| Side {
-            stream: EnvelopeStream::new(direction, Arc::clone(&negotiated)).with_long_results(LONG),
+            stream: EnvelopeStream::new(direction, Arc::clone(&negotiated))
+                .with_long_results(LONG)
+                .with_heads(HEAD),
             kept: Share::of(budget.clone()),
             begun: None,
             lost: false,
@@ -180,6 +186,13 @@ impl ConnectionState {
                 (Direction::Response, StreamItem::Long(long)) => {
                     self.response(Received::Long(long), begun, each);
                 }
+                (Direction::Request, StreamItem::Head(head)) => {
+                    let EnvelopeHead { envelope, body_len } = *head;
+                    self.request(envelope, body_len, at, each);
+                }
+                (Direction::Response, StreamItem::Head(head)) => {
+                    self.response(Received::Head(head), begun, each);
+                }
                 // The data path has counted the connection as opaque.
                 (_, StreamItem::Lost(_)) => {}
                 (Direction::Request, StreamItem::Skipped { header, .. }) => {
@@ -226,7 +239,10 @@ impl ConnectionState {
         each: &mut impl FnMut(&mut Session, Found),
     ) {
         match direction {
-            Direction::Request => self.request(envelope, at, each),
+            Direction::Request => {
+                let body_len = envelope.body.len();
+                self.request(envelope, body_len, at, each);
+            }
             Direction::Response => self.response(Received::Whole(envelope), begun, each),
         }
     }
@@ -322,7 +338,14 @@ impl ConnectionState {
         self.opcodes.add(opcode);
     }
 
-    fn request(&mut self, envelope: Envelope, at: Moment, each: &mut impl FnMut(&mut Session, Found)) {
+    /// Takes a request, or the head of one, whose body has `body_len` bytes.
+    fn request(
+        &mut self,
+        envelope: Envelope,
+        body_len: usize,
+        at: Moment,
+        each: &mut impl FnMut(&mut Session, Found),
+    ) {
         self.arrived(envelope.header.opcode);
         if envelope.header.opcode == Opcode::STARTUP {
             self.session.start(&envelope, &self.connection);
@@ -330,6 +353,7 @@ impl ConnectionState {
         let stream_id = envelope.header.stream_id;
         let waiting = Waiting {
             request: envelope,
+            request_len: body_len,
             at,
             keyspace: None,
             is_detached: false,
@@ -356,7 +380,8 @@ impl ConnectionState {
         if !self.session.is_started {
             self.session.is_started = match &response {
                 Received::Whole(envelope) => shows_started(header, &envelope.body),
-                _ => true,
+                Received::Head(head) => shows_started(header, &head.envelope.body),
+                Received::Long(_) => true,
             };
         }
         let waiting = self.waiting.remove(header.stream_id);
@@ -391,7 +416,10 @@ impl ConnectionState {
         }
         match waiting {
             Some(waiting) if header.opcode == Opcode::ERROR => {
-                let response = Received::CutError(Box::new(Envelope { header, body }));
+                let response = Received::Head(Box::new(EnvelopeHead {
+                    envelope: Envelope { header, body },
+                    body_len: header.body_len as usize,
+                }));
                 self.answered(waiting, response, begun, each);
             }
             waiting => self.unanswered(waiting, false, each),
@@ -455,6 +483,7 @@ impl ConnectionState {
         let begun = self.connection.is_timed().then_some(begun);
         let pair = Pair {
             request: waiting.request,
+            request_len: waiting.request_len,
             requested_at: waiting.at,
             response: Some((response, begun)),
             keyspace: waiting.keyspace,
@@ -477,6 +506,7 @@ impl ConnectionState {
                 &mut self.session,
                 Found::Pair(Pair {
                     request: waiting.request,
+                    request_len: waiting.request_len,
                     requested_at: waiting.at,
                     response: None,
                     keyspace: waiting.keyspace,
@@ -490,15 +520,16 @@ impl ConnectionState {
 /// Whether this is one of DSE's continuous pages, which come without being asked for once the first one has answered the request.
 #[cold]
 fn is_later_page(response: &Received, extensions: Extensions) -> bool {
-    let head = match response {
-        Received::Whole(envelope) => envelope,
-        Received::CutError(_) => return false,
-        Received::Long(long) => &long.head(),
+    let begun;
+    let decoded = match response {
+        Received::Whole(envelope) => Response::decode(envelope, extensions),
+        Received::Head(head) => Response::decode_begun(&head.envelope, head.body_len, extensions),
+        Received::Long(long) => {
+            begun = long.head();
+            Response::decode(&begun, extensions)
+        }
     };
-    let Ok(decoded) = Response::decode(head, extensions) else {
-        return false;
-    };
-    let Response::Result(QueryResult::Rows(rows)) = decoded.message else {
+    let Ok(Response::Result(QueryResult::Rows(rows))) = decoded.map(|decoded| decoded.message) else {
         return false;
     };
     rows.metadata.continuous_page.is_some_and(|page| page.number > 1)

@@ -114,7 +114,10 @@ impl Counter {
         effects: Effects,
         is_clear: impl FnOnce(&Exchange<'_>) -> bool,
     ) -> bool {
-        let decoded = Request::decode_message(&pair.request, session.extensions);
+        let decoded = match pair.is_request_cut() {
+            false => Request::decode_message(&pair.request, session.extensions),
+            true => Request::decode_begun(&pair.request, session.extensions).map(|head| head.message),
+        };
         let request = match &decoded {
             Ok(request) => request,
             Err(error) => {
@@ -159,7 +162,7 @@ impl Counter {
         if !exchange.refused {
             interpreter.cells.count(window, tables);
         }
-        if let Some(sampler) = sampler {
+        if let (Some(sampler), false) = (sampler, pair.is_request_cut()) {
             let now = exchange.at;
             if let Some(analysis) = sampler.prefers(&exchange) {
                 sampler.take(analysis, pair, session, &self.live);

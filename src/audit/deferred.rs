@@ -65,7 +65,7 @@ impl Waiting {
 
 fn bytes(pair: &Pair) -> usize {
     let response = pair.response.as_ref();
-    size_of::<Waiting>() + pair.request.body.len() + response.map_or(0, |(response, _)| response.body_len())
+    size_of::<Waiting>() + pair.request.body.len() + response.map_or(0, |(response, _)| response.kept())
 }
 
 /// Whether a later look may find out more of an exchange than this one did.
@@ -74,7 +74,10 @@ pub(super) fn may_become_clear(exchange: &Exchange<'_>) -> bool {
     let without_schema = exchange.execution.as_ref().is_some_and(|execution| {
         execution.footprint.count == Count::Scan && execution.analysis.lacks_schema()
     });
-    let answered = matches!(exchange.outcome, Outcome::Done | Outcome::Rows { .. });
+    let answered = matches!(
+        exchange.outcome,
+        Outcome::Done | Outcome::Rows { .. } | Outcome::Unread
+    );
     let reason = exchange
         .execution
         .as_ref()
@@ -177,6 +180,7 @@ mod tests {
                 header: Header::request(Version::V4, StreamId(stream), Opcode::QUERY),
                 body: Bytes::from_static(body),
             },
+            request_len: body.len(),
             requested_at: after(0),
             response: None,
             keyspace: None,

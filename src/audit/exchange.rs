@@ -175,6 +175,8 @@ pub(super) enum Outcome {
     },
     /// With an error of which nothing is known but that it was one.
     Failed,
+    /// With a result that is too long to be kept, and whose head does not tell its rows.
+    Unread,
     /// The connection ended first, or the response was lost to the audit.
     Unanswered,
 }
@@ -182,7 +184,7 @@ pub(super) enum Outcome {
 impl Outcome {
     /// Whether the server has done what it was asked for.
     fn is_answer(self) -> bool {
-        matches!(self, Self::Done | Self::Rows { .. })
+        matches!(self, Self::Done | Self::Rows { .. } | Self::Unread)
     }
 
     /// Whether the server refused the statement before it touched any partition: codes 0x2000 and above (syntax,
@@ -272,7 +274,10 @@ impl Interpreter {
         self.keys.clear();
         self.cells.clear();
         self.holders.refresh();
-        let execution = self.execution(request, pair, session);
+        let execution = match pair.is_request_cut() {
+            false => self.execution(request, pair, session),
+            true => self.execution_of_head(pair, session),
+        };
         if let Some((Received::Whole(response), at)) = &pair.response
             && let Some(rows) = Response::plain_rows(response)
         {
@@ -299,8 +304,14 @@ impl Interpreter {
             .as_ref()
             .is_some_and(|execution| shows_schema(session, execution) || execution.is_scan());
         let readable = readable(response, session.extensions, rows_are_read);
-        let decoded = Response::decode(&readable, session.extensions);
-        let answer = Answer::of(&readable, &decoded, size(response.body_len()), *at);
+        let decoded = match response {
+            Received::Head(head) => Response::decode_begun(&head.envelope, head.body_len, session.extensions),
+            Received::Whole(_) | Received::Long(_) => Response::decode(&readable, session.extensions),
+        };
+        let mut answer = Answer::of(&readable, &decoded, size(response.body_len()), *at);
+        if decoded.is_err() && is_result_head(response) {
+            answer.outcome = Outcome::Unread;
+        }
         self.conclude(session, pair, request, effects, execution, &answer)
     }
 
@@ -330,7 +341,7 @@ impl Interpreter {
             }
             // What drivers and tools read for themselves is repeated all the time.
             let analysis = &execution.analysis;
-            if !analysis.head.system {
+            if !analysis.head.system && !pair.is_request_cut() {
                 identity = Identity::of(self.key, analysis.id, request);
             }
         } else if !outcome.is_answer() {
@@ -338,7 +349,9 @@ impl Interpreter {
         }
         let (mut next_page, mut looked, mut prepared, mut token_range) = (None, None, None, None);
         if let Some(rows) = answer.rows {
-            if let Some(execution) = &execution {
+            // Of the rows of a head some are missing.
+            let is_whole = !matches!(pair.response, Some((Received::Head(_), _)));
+            if let (Some(execution), true) = (&execution, is_whole) {
                 if effects == Effects::Apply && shows_schema(session, execution) {
                     self.analyses.see_rows(rows);
                 }
@@ -350,7 +363,7 @@ impl Interpreter {
                 next_page = Some(identity.following(self.key, state));
             }
         } else if let Some(response) = answer.message {
-            if effects == Effects::Apply {
+            if effects == Effects::Apply && (!pair.is_request_cut() || is_keyspace(response)) {
                 self.follow(request, pair, response, session);
             }
             if let (Request::Prepare(_), Response::Result(QueryResult::Prepared(answer))) =
@@ -380,7 +393,7 @@ impl Interpreter {
             refused,
             warnings: answer.warnings.len() as u64,
             tombstones: answer.tombstones(),
-            request_bytes: size(pair.request.body.len()),
+            request_bytes: size(pair.request_len),
             response_bytes: answer.bytes,
         }
     }
@@ -430,6 +443,46 @@ impl Interpreter {
             _ => return None,
         };
         Some(self.bind(analysis, parameters, prepared))
+    }
+
+    /// What is executed by a request of which only the head is there. Values that are missing may be those of the partition key.
+    #[cold]
+    fn execution_of_head(&mut self, pair: &Pair, session: &Session) -> Option<Execution> {
+        let head = Request::decode_begun(&pair.request, session.extensions).ok()?;
+        let keyspace = match head.may_name_keyspace {
+            true => None,
+            false => keyspace_of(None, pair, session),
+        };
+        let keyspace = keyspace.as_deref();
+        let mut execution = match &head.message {
+            Request::Query(query) => {
+                let analysis = match head.is_text_whole {
+                    true => self.analyses.of_text(query.query, keyspace),
+                    false => self.analyses.of_begun_text(query.query),
+                };
+                self.bind(analysis, &query.parameters, false)
+            }
+            Request::Batch(batch) => {
+                let (keys, cells) = (&mut self.keys, &mut self.cells);
+                self.analyses.batch(batch, keyspace, keys, cells)
+            }
+            message => self.execution(message, pair, session)?,
+        };
+        self.cells.clear();
+        // Behind a text, and behind the statements of a batch.
+        let is_batch = matches!(head.message, Request::Batch(_));
+        execution.consistency = execution.consistency.filter(|_| head.is_text_whole && !is_batch);
+        let count = execution.footprint.count;
+        let is_missing = match count {
+            Count::Unknown(reason) => matches!(reason, Reason::Unbound | Reason::ValueUndecodable),
+            // Others may follow.
+            _ => is_batch,
+        };
+        if is_missing {
+            execution.footprint = Footprint::unknown(Reason::RequestCut);
+            self.keys.clear();
+        }
+        Some(execution)
     }
 
     /// The partitions in the rows of a scan of one table.
@@ -508,6 +561,16 @@ impl Interpreter {
     }
 }
 
+/// Whether this is the head of a result: an answer, whatever else it may not tell.
+fn is_result_head(response: &Received) -> bool {
+    matches!(response, Received::Head(head) if head.envelope.header.opcode == Opcode::RESULT)
+}
+
+/// Whether the connection has another keyspace from now on.
+fn is_keyspace(response: &Response<'_>) -> bool {
+    matches!(response, Response::Result(QueryResult::SetKeyspace { .. }))
+}
+
 /// Whether the rows may be the schema's, and nobody else reads that.
 fn shows_schema(session: &Session, execution: &Execution) -> bool {
     session.is_recorded && execution.analysis.head.system
@@ -558,7 +621,7 @@ fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64
 fn readable(response: &Received, extensions: Extensions, rows_are_read: bool) -> Cow<'_, Envelope> {
     match response {
         Received::Whole(envelope) => Cow::Borrowed(envelope),
-        Received::CutError(envelope) => Cow::Borrowed(envelope.as_ref()),
+        Received::Head(head) => Cow::Borrowed(&head.envelope),
         Received::Long(long) => {
             let head = long.head();
             // The head may end before the metadata does.
@@ -787,8 +850,10 @@ mod tests {
                 result(1, change.as_bytes()),
             ),
         ] {
+            let request = query(cql);
             let pair = Pair {
-                request: query(cql),
+                request_len: request.body.len(),
+                request,
                 requested_at: Moment::from_unix_nanoseconds(0),
                 response: answer(answered),
                 keyspace: None,

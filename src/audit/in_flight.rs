@@ -16,6 +16,8 @@ const NEAR: usize = 64;
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) request: Envelope,
+    /// Length of its body: see [`Pair::request_len`](super::pair::Pair::request_len).
+    pub(super) request_len: usize,
     /// When its last byte came.
     pub(super) at: Moment,
     /// The keyspace that was set when it came, if a USE was answered since.
@@ -165,6 +167,7 @@ mod tests {
                 header: Header::request(Version::V4, StreamId(stream), Opcode::QUERY),
                 body: Bytes::from(vec![0; length]),
             },
+            request_len: length,
             at: Moment::from_unix_nanoseconds(0),
             keyspace: None,
             is_detached: false,

@@ -36,6 +36,8 @@ mod tables;
 #[cfg(test)]
 mod testing;
 mod told;
+#[cfg(test)]
+mod too_long;
 mod warning;
 
 use std::{
@@ -74,7 +76,7 @@ use crate::{
     window::{Limits, Window},
 };
 
-/// Sees each request before it is counted: for those who show traffic, and for tests. Runs in the auditor's thread, so what it
+/// Sees each request before it is counted, or the head of one that is too long to be kept: for those who show traffic, and for tests. Runs in the auditor's thread, so what it
 /// takes the audit takes longer; a panic in it is a failure of the auditor.
 #[derive(Clone, Default)]
 pub struct Watch(Option<Arc<See>>);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use cqlens_proto::{
     cutter::OpcodeCounts,
     envelope::{Envelope, Header},
-    stream::LongEnvelope,
+    stream::{EnvelopeHead, LongEnvelope},
 };
 
 use super::session::{Keyspace, Session};
@@ -45,8 +45,10 @@ impl Missing {
 /// A request with what came back.
 #[derive(Debug)]
 pub(super) struct Pair {
-    /// The request.
+    /// The request, or its head.
     pub(super) request: Envelope,
+    /// Length of its body in bytes, uncompressed; of a request that is too long to be kept, `request` has less.
+    pub(super) request_len: usize,
     /// When its last byte came.
     pub(super) requested_at: Moment,
     /// The response; none if it never came, or was lost. With the time at which its first byte came, if that is known.
@@ -62,8 +64,8 @@ pub(super) struct Pair {
 pub(super) enum Received {
     /// In one piece, or put together.
     Whole(Envelope),
-    /// An error of which only the beginning came.
-    CutError(Box<Envelope>),
+    /// The head of one that is too long to be kept, or of an error of which no more came.
+    Head(Box<EnvelopeHead>),
     /// A long result in parts.
     Long(Box<LongEnvelope>),
 }
@@ -77,12 +79,18 @@ impl Pair {
         }
     }
 
+    /// Whether there is only the head of the request.
+    #[inline]
+    pub(super) fn is_request_cut(&self) -> bool {
+        self.request.body.len() < self.request_len
+    }
+
     /// Makes the bytes its own: parts of what the data path reads into would keep all of that.
     pub(super) fn detach(&mut self) {
         detach(&mut self.request);
         match &mut self.response {
             Some((Received::Whole(envelope), _)) => detach(envelope),
-            Some((Received::CutError(envelope), _)) => detach(envelope),
+            Some((Received::Head(head), _)) => detach(&mut head.envelope),
             Some((long @ Received::Long(_), _)) => {
                 if let Received::Long(parts) = long {
                     *long = Received::Whole(parts.join());
@@ -102,7 +110,7 @@ impl Received {
     pub(super) fn header(&self) -> &Header {
         match self {
             Self::Whole(envelope) => &envelope.header,
-            Self::CutError(envelope) => &envelope.header,
+            Self::Head(head) => &head.envelope.header,
             Self::Long(long) => &long.header,
         }
     }
@@ -111,8 +119,16 @@ impl Received {
     pub(super) fn body_len(&self) -> usize {
         match self {
             Self::Whole(envelope) => envelope.body.len(),
-            Self::CutError(envelope) => envelope.header.body_len as usize,
+            Self::Head(head) => head.body_len,
             Self::Long(long) => long.body_len(),
+        }
+    }
+
+    /// How much of that is kept.
+    pub(super) fn kept(&self) -> usize {
+        match self {
+            Self::Head(head) => head.envelope.body.len(),
+            Self::Whole(_) | Self::Long(_) => self.body_len(),
         }
     }
 }

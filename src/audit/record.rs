@@ -64,6 +64,7 @@ impl Recorder {
         if matches!(exchange.outcome, Outcome::Unanswered) {
             window.coverage.unanswered += 1;
         }
+        window.coverage.rows_unknown += u64::from(exchange.outcome == Outcome::Unread);
         let Some(execution) = &exchange.execution else {
             count_prepared(window, exchange);
             return;
@@ -347,7 +348,7 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
             pattern.pages += u64::from(more || !execution.first_page);
         }
         Outcome::Failed => pattern.errors += 1,
-        Outcome::Done | Outcome::Unanswered => {}
+        Outcome::Done | Outcome::Unread | Outcome::Unanswered => {}
     }
     if exchange.touching().is_none() {
         return;

@@ -9,7 +9,7 @@ use cqlens_proto::cutter::Negotiated;
 use cqlens_proto::envelope::{Direction, Envelope, Flags, Header, Opcode, StreamId, Version};
 use cqlens_proto::error::{DecodeError, DecodeErrorKind, EncodeError};
 use cqlens_proto::message::{Dialect, Extensions, Extras, Request, Response, Startup, Supported};
-use cqlens_proto::stream::{EnvelopeStream, StreamItem};
+use cqlens_proto::stream::{DEFAULT_MAX_BODY, EnvelopeStream, StreamItem};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::{broadcast, watch};
@@ -102,6 +102,10 @@ impl Connection {
                 StreamItem::Envelope(envelope) => self.answer(&envelope),
                 StreamItem::Long(long) => self.answer(&long.join()),
                 StreamItem::Skipped { header, reason, .. } => self.refuse(&header, &skipped(&header, reason)),
+                StreamItem::Head(head) => {
+                    let header = &head.envelope.header;
+                    self.refuse(header, &too_big(header, DEFAULT_MAX_BODY))
+                }
                 StreamItem::Damaged(reason) | StreamItem::Lost(reason) => {
                     self.is_broken = true;
                     let header = Header::request(Version::V5, StreamId(0), Opcode::ERROR);
@@ -235,12 +239,16 @@ fn check_version(header: &Header) -> Result<(), Failure> {
 
 fn skipped(header: &Header, reason: DecodeError) -> Failure {
     match reason.kind {
-        DecodeErrorKind::TooLarge { limit, .. } => Failure::invalid(format!(
-            "Request is too big: length {} exceeds maximum allowed length {limit}.",
-            header.body_len
-        )),
+        DecodeErrorKind::TooLarge { limit, .. } => too_big(header, limit),
         _ => Failure::protocol(reason.to_string()),
     }
+}
+
+fn too_big(header: &Header, limit: usize) -> Failure {
+    Failure::invalid(format!(
+        "Request is too big: length {} exceeds maximum allowed length {limit}.",
+        header.body_len
+    ))
 }
 
 /// The one place of the node that asks the clock.

@@ -63,18 +63,7 @@ fn counted(report: &Report) -> Vec<String> {
         "of the audit itself, an error in cqlens: what was in flight on the connection at hand is among the requests that could \
          not be decoded",
     );
-    say(
-        coverage.responses_lost,
-        "answer",
-        "answers",
-        "could not be decoded or were left out: latency, rows and warnings of them are missing",
-    );
-    say(
-        coverage.unanswered,
-        "request",
-        "requests",
-        "had no answer when their connection ended or their window closed",
-    );
+    of_answers(coverage, &mut say);
     say(
         coverage.refused,
         "execution was",
@@ -143,6 +132,28 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         "read of a token range",
         "reads of token ranges",
         "belonged to sweeps that were not followed to their end: too many went on at once",
+    );
+}
+
+/// Answers that are missing, or not read as a whole.
+fn of_answers(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
+    say(
+        coverage.responses_lost,
+        "answer",
+        "answers",
+        "could not be decoded or were left out: latency, rows and warnings of them are missing",
+    );
+    say(
+        coverage.rows_unknown,
+        "answer",
+        "answers",
+        "too long to be read as a whole did not tell the number of rows at the beginning: rows of them are missing",
+    );
+    say(
+        coverage.unanswered,
+        "request",
+        "requests",
+        "had no answer when their connection ended or their window closed",
     );
 }
 
@@ -369,6 +380,10 @@ const REASONS: &[(&str, &str)] = &[
     (
         Reason::ErrorUnseen.name(),
         "the server answered with an error that was cut off in the capture: it may have refused the statement",
+    ),
+    (
+        Reason::RequestCut.name(),
+        "the request is longer than what is kept of one: not all of its values are known",
     ),
     (
         Reason::Page.name(),

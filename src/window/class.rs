@@ -90,13 +90,15 @@ pub enum Reason {
     TurnedAway,
     /// The server answered with an error of which the capture has no more: it may have refused the statement.
     ErrorUnseen,
+    /// The request is too long to be kept: not all of its values, or of its text, are there.
+    RequestCut,
     /// The statement has no partitions (DDL, roles, USE, ...).
     NotApplicable,
 }
 
 impl Reason {
     /// All reasons.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::PreparedIdUnknown,
         Self::TableUnknown,
         Self::KeyspaceUnknown,
@@ -116,6 +118,7 @@ impl Reason {
         Self::ServerError,
         Self::TurnedAway,
         Self::ErrorUnseen,
+        Self::RequestCut,
         Self::NotApplicable,
     ];
 
@@ -141,6 +144,7 @@ impl Reason {
             Self::ServerError => "server-error",
             Self::TurnedAway => "turned-away",
             Self::ErrorUnseen => "error-unseen",
+            Self::RequestCut => "request-cut",
             Self::NotApplicable => "not-applicable",
         }
     }

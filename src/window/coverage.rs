@@ -32,6 +32,8 @@ pub struct Coverage {
     pub auditor_failures: u64,
     /// Responses that could not be decoded or whose request is not known.
     pub responses_lost: u64,
+    /// Results that are too long to be read as a whole, and whose beginning does not tell how many rows they have.
+    pub rows_unknown: u64,
     /// Requests whose connection ended before the answer, or whose answer was lost.
     pub unanswered: u64,
     /// Executions whose partitions are known exactly.
@@ -151,6 +153,7 @@ impl Coverage {
         self.undecoded += other.undecoded;
         self.auditor_failures += other.auditor_failures;
         self.responses_lost += other.responses_lost;
+        self.rows_unknown += other.rows_unknown;
         self.unanswered += other.unanswered;
         self.partitions_exact += other.partitions_exact;
         self.partitions_bounded += other.partitions_bounded;

@@ -27,6 +27,7 @@ mod load;
 mod local_users;
 mod log;
 mod logins;
+mod long_bodies;
 mod manifests;
 mod outages;
 mod pace;

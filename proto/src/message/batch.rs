@@ -86,6 +86,32 @@ impl<'a> Batch<'a> {
         })
     }
 
+    /// The statements that are there, with those of their values that are, of a body that may end early; nothing of what stands behind them.
+    pub(super) fn decode_begun(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
+        let kind = BatchKind::from_number(cursor.read("batch type", notation::byte)?);
+        let count = cursor.read("number of statements", notation::short)?;
+        let mut statements = Vec::new();
+        for _ in 0..count {
+            let query = match BatchStatement::decode_query(cursor) {
+                Ok(query) => query,
+                Err(error) if error.kind == DecodeErrorKind::Truncated => break,
+                Err(error) => return Err(error),
+            };
+            let values = Values::decode_begun(cursor, false, dialect).unwrap_or_default();
+            statements.push(BatchStatement { query, values });
+        }
+        Ok(Batch {
+            kind,
+            statements,
+            consistency: Consistency::Any,
+            serial_consistency: None,
+            timestamp: None,
+            keyspace: None,
+            now_in_seconds: None,
+            other_flags: 0,
+        })
+    }
+
     pub(super) fn encode(&self, writer: &mut Writer<'_>, dialect: Dialect) -> Result<(), EncodeError> {
         let common = CommonParameters {
             serial_consistency: self.serial_consistency,
@@ -128,16 +154,19 @@ impl BatchKind {
 
 impl<'a> BatchStatement<'a> {
     fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
+        Ok(BatchStatement {
+            query: Self::decode_query(cursor)?,
+            values: Values::decode(cursor, false, dialect)?,
+        })
+    }
+
+    fn decode_query(cursor: &mut Cursor<'a>) -> Result<BatchQuery<'a>, DecodeError> {
         let kind_at = *cursor;
-        let query = match cursor.read("statement kind", notation::byte)? {
+        Ok(match cursor.read("statement kind", notation::byte)? {
             0 => BatchQuery::Text(cursor.read("query", notation::long_string)?),
             1 => BatchQuery::Prepared(PreparedId(cursor.read("prepared id", notation::short_bytes)?)),
             // Without the kind the length of what follows is not known.
             kind => return Err(kind_at.error("statement kind", DecodeErrorKind::Invalid(i64::from(kind)))),
-        };
-        Ok(BatchStatement {
-            query,
-            values: Values::decode(cursor, false, dialect)?,
         })
     }
 

@@ -6,6 +6,7 @@
 
 pub mod auth;
 pub mod batch;
+pub mod begun;
 pub mod consistency;
 pub mod error;
 pub mod event;
@@ -24,6 +25,7 @@ use bytes::{Bytes, BytesMut};
 
 pub use auth::{AuthToken, Authenticate};
 pub use batch::{Batch, BatchKind, BatchQuery, BatchStatement};
+pub use begun::BegunRequest;
 pub use consistency::{Consistency, SerialConsistency};
 pub use error::{ErrorCode, ErrorDetails, ErrorMessage, Failures, WriteType};
 pub use event::{Event, NodeChange, SchemaChange, SchemaObject};

@@ -80,12 +80,12 @@ pub struct ContinuousPaging {
     pub next_pages: Option<i32>,
 }
 
-mod flag {
-    pub(super) const VALUES: u32 = 0x01;
-    pub(super) const SKIP_METADATA: u32 = 0x02;
-    pub(super) const PAGE_SIZE: u32 = 0x04;
-    pub(super) const PAGING_STATE: u32 = 0x08;
-    pub(super) const NAMES: u32 = 0x40;
+pub(super) mod flag {
+    pub(in crate::message) const VALUES: u32 = 0x01;
+    pub(in crate::message) const SKIP_METADATA: u32 = 0x02;
+    pub(in crate::message) const PAGE_SIZE: u32 = 0x04;
+    pub(in crate::message) const PAGING_STATE: u32 = 0x08;
+    pub(in crate::message) const NAMES: u32 = 0x40;
     pub(super) const PAGE_SIZE_IN_BYTES: u32 = 0x4000_0000;
     pub(super) const CONTINUOUS_PAGING: u32 = 0x8000_0000;
     /// Those of what follows the page size.
@@ -256,6 +256,11 @@ impl<'a> CommonParameters<'a> {
             0
         };
         Self::OF_ALL_VERSIONS | keyspace | now
+    }
+
+    /// Whether `flags` say that there is a keyspace.
+    pub(super) fn names_keyspace(flags: u32, dialect: Dialect) -> bool {
+        flags & Self::known_flags(dialect) & Self::KEYSPACE != 0
     }
 
     /// `flags` are those of the [known](Self::known_flags) ones that are set.

@@ -100,6 +100,40 @@ impl<'a> Values<'a> {
         })
     }
 
+    /// The values that are there as a whole, of a body that may end early; the cursor stands at its end then.
+    ///
+    /// # Errors
+    /// If their number is not there.
+    pub(super) fn decode_begun(
+        cursor: &mut Cursor<'a>,
+        named: bool,
+        dialect: Dialect,
+    ) -> Result<Self, DecodeError> {
+        let form = Form {
+            named,
+            has_not_set: dialect.version.is_at_least_v4(),
+        };
+        let announced = cursor.read("number of values", notation::short)?;
+        let start = *cursor;
+        let mut count = 0;
+        let mut end = cursor.offset();
+        while count < announced {
+            let name = cursor.read_if(named, "name of a value", notation::string);
+            if name.is_err() || cursor.read("value", |input| skip(input, form)).is_err() {
+                cursor.take("value", cursor.rest().len())?;
+                break;
+            }
+            count += 1;
+            end = cursor.offset();
+        }
+        Ok(Values {
+            count,
+            form,
+            raw: start.rest().get(..end - start.offset()).unwrap_or_default(),
+            index: &[],
+        })
+    }
+
     /// How many there are.
     #[inline]
     pub fn len(&self) -> usize {

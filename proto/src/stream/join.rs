@@ -4,6 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 
 use super::long::LongEnvelope;
 use super::torn::{TornPart, TornSegment};
+use crate::compress::LZ4_EXPANSION;
 use crate::envelope::{Direction, Envelope, Flags, HEADER_LEN, Header, MAX_BODY_LEN, Opcode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::partial::Partial;
@@ -21,6 +22,8 @@ enum Body {
     /// Grows with the bytes that arrive, not with what the header claims.
     Keeping(Header, BytesMut),
     Collecting(Box<LongEnvelope>),
+    /// The head, and how many bytes are still to come.
+    Beginning(Header, BytesMut, usize),
     /// So many bytes are still to come; with the beginning of an error's body.
     Skipping(Header, usize, Bytes),
 }
@@ -29,6 +32,8 @@ enum Body {
 pub(super) enum Joined {
     Whole(Header, Bytes),
     Long(Box<LongEnvelope>),
+    /// Of which the head was kept, as on the wire.
+    Head(Header, Bytes),
     Skipped(Header, Bytes, DecodeError),
 }
 
@@ -42,19 +47,24 @@ impl EnvelopeJoin {
         match &self.body {
             Some(Body::Keeping(_, kept)) => kept.len(),
             Some(Body::Collecting(long)) => long.body_len(),
+            Some(Body::Beginning(_, head, _)) => head.len(),
             Some(Body::Skipping(..)) | None => 0,
         }
     }
 
     /// Keeps nothing of the body, neither what has come nor the rest.
     pub(super) fn skip(&mut self) {
-        let kept = self.kept();
-        let (header, begun) = match &self.body {
-            Some(Body::Keeping(header, kept)) => (*header, begun(header, kept)),
-            Some(Body::Collecting(long)) => (long.header, Bytes::new()),
+        let after = |header: &Header, kept: usize| header.body_len as usize - kept;
+        self.body = Some(match &self.body {
+            Some(Body::Keeping(header, kept)) => {
+                Body::Skipping(*header, after(header, kept.len()), begun(header, kept))
+            }
+            Some(Body::Collecting(long)) => {
+                Body::Skipping(long.header, after(&long.header, long.body_len()), Bytes::new())
+            }
+            Some(Body::Beginning(header, head, left)) => Body::Skipping(*header, *left, begun(header, head)),
             Some(Body::Skipping(..)) | None => return,
-        };
-        self.body = Some(Body::Skipping(header, header.body_len as usize - kept, begun));
+        });
     }
 
     /// Moves on over bytes that nobody has, at most to the end of the body; how many lie beyond it. A header with a hole is none.
@@ -94,7 +104,9 @@ impl EnvelopeJoin {
             if body_len <= max_body && body_len <= source.len() {
                 return Ok(Some(Joined::Whole(header, source.split_to(body_len))));
             }
-            self.body = Some(if body_len > max_body {
+            self.body = Some(if body_len > max_body && limits.head > 0 {
+                Body::Beginning(header, BytesMut::new(), body_len)
+            } else if body_len > max_body {
                 Body::Skipping(header, body_len, Bytes::new())
             } else if body_len > limits.join && is_plain_result(&header) {
                 Body::Collecting(Box::new(LongEnvelope::new(header)))
@@ -102,10 +114,10 @@ impl EnvelopeJoin {
                 Body::Keeping(header, BytesMut::with_capacity(body_len.min(MAX_RESERVED)))
             });
         }
-        Ok(self.join_body(source, max_body))
+        Ok(self.join_body(source, limits))
     }
 
-    fn join_body(&mut self, source: &mut Bytes, max_body: usize) -> Option<Joined> {
+    fn join_body(&mut self, source: &mut Bytes, limits: BodyLimits) -> Option<Joined> {
         match self.body.take()? {
             Body::Skipping(header, left, begun) => {
                 let skipped = left.min(source.len());
@@ -116,7 +128,7 @@ impl EnvelopeJoin {
                 }
                 let kind = DecodeErrorKind::TooLarge {
                     announced: header.body_len as usize,
-                    limit: max_body,
+                    limit: limits.max,
                 };
                 Some(Joined::Skipped(
                     header,
@@ -127,6 +139,16 @@ impl EnvelopeJoin {
                         kind,
                     },
                 ))
+            }
+            Body::Beginning(header, mut head, left) => {
+                let part = source.split_to(left.min(source.len()));
+                let kept = part.len().min(limits.head_of(&header).saturating_sub(head.len()));
+                head.extend_from_slice(&part[..kept]);
+                if part.len() < left {
+                    self.body = Some(Body::Beginning(header, head, left - part.len()));
+                    return None;
+                }
+                Some(Joined::Head(header, head.freeze()))
             }
             Body::Collecting(mut long) => {
                 let missing = long.header.body_len as usize - long.body_len();
@@ -199,10 +221,23 @@ const MAX_RESERVED: usize = 64 * 1024;
 /// What to do with bodies of which length, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct BodyLimits {
-    /// Longer ones are skipped.
+    /// Longer ones are skipped, or only their heads are kept.
     pub(super) max: usize,
+    /// How much is kept of those; 0 where they are skipped.
+    pub(super) head: usize,
     /// Longer ones of results are kept in parts.
     pub(super) join: usize,
+}
+
+impl BodyLimits {
+    /// How much is kept of a body that is too long. Where LZ4 finds nothing to compress, the length of what it found stands before it: a
+    /// byte for each 255.
+    fn head_of(&self, header: &Header) -> usize {
+        match is_compressed(header) {
+            true => self.head + header.body_len as usize / LZ4_EXPANSION,
+            false => self.head,
+        }
+    }
 }
 
 /// What speaks for a header, beside its own bytes.

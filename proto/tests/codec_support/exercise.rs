@@ -21,21 +21,26 @@ pub(crate) fn wire(
 ) {
     let negotiated = || negotiated(starts_with_segments, compression);
     let mut cutter = Cutter::new(direction, negotiated());
-    let mut stream = EnvelopeStream::new(direction, negotiated()).with_max_body(MAX_BODY);
+    let mut stream = EnvelopeStream::new(direction, negotiated())
+        .with_max_body(MAX_BODY)
+        .with_heads(HEAD);
     for chunk in chunks {
         let cut = cutter.cut(chunk);
         assert!(cut.first_boundary.is_none_or(|boundary| boundary < chunk.len()));
         stream.feed(Bytes::copy_from_slice(chunk));
         while let Some(item) = stream.next_item() {
-            if let StreamItem::Envelope(found) = item {
-                envelope(&found);
+            match item {
+                StreamItem::Envelope(found) => envelope(&found),
+                StreamItem::Head(head) => begun(&head.envelope, head.body_len),
+                _ => {}
             }
         }
     }
 }
 
-/// Short, so that skipped bodies are exercised too.
+/// Short, so that bodies of which only the head is kept are exercised too.
 const MAX_BODY: usize = 1 << 16;
+const HEAD: usize = 1 << 10;
 
 fn negotiated(starts_with_segments: bool, compression: Compression) -> Arc<Negotiated> {
     let negotiated = Negotiated::new();
@@ -108,7 +113,9 @@ fn chunks<'a>(bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
 }
 
 fn items(direction: Direction, negotiated: Arc<Negotiated>, chunks: &[&[u8]]) -> Vec<StreamItem> {
-    let mut stream = EnvelopeStream::new(direction, negotiated).with_max_body(MAX_BODY);
+    let mut stream = EnvelopeStream::new(direction, negotiated)
+        .with_max_body(MAX_BODY)
+        .with_heads(HEAD);
     let mut items = Vec::new();
     for chunk in chunks {
         stream.feed(Bytes::copy_from_slice(chunk));
@@ -122,14 +129,28 @@ fn cuts(direction: Direction, negotiated: Arc<Negotiated>, chunks: &[&[u8]]) -> 
     chunks.iter().map(|chunk| cutter.cut(chunk)).collect()
 }
 
+/// The beginning of an envelope.
+fn begun(envelope: &Envelope, body_len: usize) {
+    for extensions in [Extensions::NONE, EXTENSIONS] {
+        if let Ok(decoded) = Request::decode_begun(envelope, extensions) {
+            request(&decoded.message);
+        }
+        if let Ok(decoded) = Response::decode_begun(envelope, body_len, extensions) {
+            let _ = format!("{decoded:?}");
+        }
+    }
+}
+
+const EXTENSIONS: Extensions = Extensions {
+    result_metadata_id: true,
+    rate_limit_error: Some(0xf000),
+    lwt_mask: 0x8000_0000,
+};
+
 /// A whole envelope, decoded as what its header says.
 pub(crate) fn envelope(envelope: &Envelope) {
-    let extensions = Extensions {
-        result_metadata_id: true,
-        rate_limit_error: Some(0xf000),
-        lwt_mask: 0x8000_0000,
-    };
-    for extensions in [Extensions::NONE, extensions] {
+    begun(envelope, 2 * envelope.body.len());
+    for extensions in [Extensions::NONE, EXTENSIONS] {
         let dialect = Dialect::with(envelope.header.version, extensions);
         if let Ok(decoded) = Request::decode(envelope, extensions) {
             request(&decoded.message);

@@ -1,9 +1,9 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
 use crate::capture::{Clock, ConnectionId, Limits, Queue, Tap};
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use cqlens_proto::{
-    envelope::{StreamId, Version},
+    envelope::{Flags, StreamId, Version},
     message::{Consistency, Dialect, Extras, Query, QueryParameters, Request, Startup},
     segment::{self, Encoding},
 };
@@ -317,5 +317,55 @@ proptest! {
         let seen = line.finish();
         prop_assert_eq!((seen.answered, seen.undecoded), (1, 0));
         prop_assert_eq!(seen.unanswered + seen.dropped, u64::try_from(count).unwrap());
+    }
+}
+
+#[test]
+fn of_bodies_that_are_too_long_no_more_is_kept_than_a_head() {
+    let length = 100 << 20;
+    for (compression, room) in [
+        (Flags::NONE, 2 * HEAD),
+        (Flags::COMPRESSED, 2 * (HEAD + length / 255)),
+    ] {
+        let mut line = Line::with_room_for(1_000_000);
+        line.requests
+            .offer(&query(Version::V4, 1, "SELECT k FROM s.t").freeze());
+        line.audit();
+        let header = Header {
+            flags: compression,
+            body_len: u32::try_from(length).unwrap(),
+            ..Header::response(Version::V4, StreamId(1), Opcode::RESULT)
+        };
+        // An LZ4 block of literals alone, as long as it says.
+        let mut body = BytesMut::new();
+        if compression == Flags::COMPRESSED {
+            body.put_u32(u32::try_from(length).unwrap());
+            body.put_u8(0xf0);
+            body.put_bytes(255, length / 255);
+        }
+        let chunk = Bytes::from(vec![0; 64 << 10]);
+        let taken = allocation_counter::measure(|| {
+            line.responses.offer(&Bytes::copy_from_slice(&header.encode()));
+            let mut left = length;
+            for part in body.chunks(64 << 10) {
+                line.responses.offer(&Bytes::copy_from_slice(part));
+                left -= part.len();
+                line.audit();
+            }
+            while left > 0 {
+                let part = chunk.slice(..left.min(chunk.len()));
+                left -= part.len();
+                line.responses.offer(&part);
+                line.audit();
+            }
+        });
+        assert_eq!((line.seen.answered, line.seen.lost_responses), (1, 0));
+        // What is kept grows by doubling, and the queue has room for what waits.
+        let limit = 2 * room + (1 << 20);
+        assert!(
+            taken.bytes_max <= limit as u64,
+            "{} bytes of {limit}",
+            taken.bytes_max
+        );
     }
 }

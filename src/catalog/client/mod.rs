@@ -339,7 +339,8 @@ impl Client {
                             ..
                         },
                     ..
-                }) => return Err(self.too_large()),
+                })
+                | Some(StreamItem::Head(_)) => return Err(self.too_large()),
                 Some(
                     StreamItem::Skipped { reason, .. }
                     | StreamItem::Damaged(reason)

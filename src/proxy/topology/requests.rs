@@ -39,6 +39,7 @@ impl<'a> Requests<'a> {
             match item {
                 StreamItem::Envelope(envelope) => self.request(&envelope),
                 StreamItem::Skipped { header, .. } => self.unread(&header),
+                StreamItem::Head(head) => self.unread(&head.envelope.header),
                 StreamItem::Long(_) => {}
                 StreamItem::Damaged(error) | StreamItem::Lost(error) => {
                     // The node will most likely refuse them: answers are looked at all the same.

@@ -40,12 +40,22 @@ impl<'a> Rows<'a> {
         cursor: &mut Cursor<'a>,
         put: impl FnOnce(Self) -> T,
     ) -> Result<T, DecodeError> {
+        Self::decode_begun(cursor, 0, put)
+    }
+
+    /// The same, of a body whose last `missing` bytes are not there.
+    #[inline(always)]
+    pub(in crate::message) fn decode_begun<T>(
+        cursor: &mut Cursor<'a>,
+        missing: usize,
+        put: impl FnOnce(Self) -> T,
+    ) -> Result<T, DecodeError> {
         ResultMetadata::decode(cursor, |metadata, cursor| {
             let row_count = cursor.read("row count", notation::count)?;
             let cells = cursor.rest();
             // Each cell has a length of four bytes; rows without columns would be rows without bytes.
             let cell_count = row_count.saturating_mul(metadata.column_count.max(1));
-            if cell_count.saturating_mul(4) > cells.len() {
+            if cell_count.saturating_mul(4) > cells.len() + missing {
                 return Err(cursor.error("rows", DecodeErrorKind::Truncated));
             }
             Ok(put(Rows {
