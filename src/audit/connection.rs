@@ -355,7 +355,7 @@ impl ConnectionState {
             request: envelope,
             request_len: body_len,
             at,
-            keyspace: None,
+            keyspace_changes: self.session.keyspace_changes(),
             is_detached: false,
         };
         if self.has_been_answered(stream_id, at, each) {
@@ -486,13 +486,10 @@ impl ConnectionState {
             request_len: waiting.request_len,
             requested_at: waiting.at,
             response: Some((response, begun)),
-            keyspace: waiting.keyspace,
+            keyspace_changes: waiting.keyspace_changes,
             cut_off: false,
         };
         each(&mut self.session, Found::Pair(pair));
-        if let Some(before) = self.session.take_replaced() {
-            self.waiting.came_with(&before);
-        }
     }
 
     fn unanswered(
@@ -509,7 +506,7 @@ impl ConnectionState {
                     request_len: waiting.request_len,
                     requested_at: waiting.at,
                     response: None,
-                    keyspace: waiting.keyspace,
+                    keyspace_changes: waiting.keyspace_changes,
                     cut_off,
                 }),
             );

@@ -183,7 +183,7 @@ mod tests {
             request_len: body.len(),
             requested_at: after(0),
             response: None,
-            keyspace: None,
+            keyspace_changes: 0,
             cut_off: false,
         }
     }

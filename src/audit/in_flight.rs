@@ -3,7 +3,7 @@
 use cqlens_proto::envelope::{Envelope, StreamId};
 use rustc_hash::FxHashMap;
 
-use super::{budget::Budget, session::Keyspace};
+use super::budget::Budget;
 use crate::capture::Moment;
 
 /// What a request takes up beside its body.
@@ -20,8 +20,8 @@ pub(super) struct Waiting {
     pub(super) request_len: usize,
     /// When its last byte came.
     pub(super) at: Moment,
-    /// The keyspace that was set when it came, if a USE was answered since.
-    pub(super) keyspace: Option<Keyspace>,
+    /// How many times USE had changed the connection's keyspace when it came.
+    pub(super) keyspace_changes: u64,
     /// Whether its bytes are its own, and not a part of what the data path read into.
     pub(super) is_detached: bool,
 }
@@ -114,18 +114,8 @@ impl InFlight {
 
     /// Those that still keep a buffer of the data path.
     pub(super) fn not_detached(&mut self) -> impl Iterator<Item = &mut Waiting> {
-        self.all_mut().filter(|waiting| !waiting.is_detached)
-    }
-
-    /// A USE was answered: the requests that wait came while `before` was set, or what was set before an earlier one.
-    pub(super) fn came_with(&mut self, before: &Keyspace) {
-        for waiting in self.all_mut() {
-            waiting.keyspace.get_or_insert_with(|| before.clone());
-        }
-    }
-
-    fn all_mut(&mut self) -> impl Iterator<Item = &mut Waiting> {
-        self.near.iter_mut().flatten().chain(self.far.values_mut())
+        let all = self.near.iter_mut().flatten().chain(self.far.values_mut());
+        all.filter(|waiting| !waiting.is_detached)
     }
 
     fn free(&mut self, waiting: Option<&Waiting>) {
@@ -169,7 +159,7 @@ mod tests {
             },
             request_len: length,
             at: Moment::from_unix_nanoseconds(0),
-            keyspace: None,
+            keyspace_changes: 0,
             is_detached: false,
         }
     }

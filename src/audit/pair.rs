@@ -7,7 +7,7 @@ use cqlens_proto::{
     stream::{EnvelopeHead, LongEnvelope},
 };
 
-use super::session::{Keyspace, Session};
+use super::session::Session;
 use crate::capture::Moment;
 
 /// What has been found on a connection.
@@ -53,8 +53,8 @@ pub(super) struct Pair {
     pub(super) requested_at: Moment,
     /// The response; none if it never came, or was lost. With the time at which its first byte came, if that is known.
     pub(super) response: Option<(Received, Option<Moment>)>,
-    /// The keyspace that was set when the request came, if another one is set by now.
-    pub(super) keyspace: Option<Keyspace>,
+    /// How many times USE had changed the keyspace of the connection when the request came.
+    pub(super) keyspace_changes: u64,
     /// There is no response because the connection has ended: nobody has received one.
     pub(super) cut_off: bool,
 }
@@ -73,10 +73,7 @@ pub(super) enum Received {
 impl Pair {
     /// The keyspace of the request's unqualified names, on a connection with `session`.
     pub(super) fn keyspace<'k>(&'k self, session: &'k Session) -> Option<&'k str> {
-        match &self.keyspace {
-            Some(then) => then.as_deref(),
-            None => session.keyspace(),
-        }
+        session.keyspace_after(self.keyspace_changes)
     }
 
     /// Whether there is only the head of the request.

@@ -1,6 +1,7 @@
 //! What a connection has agreed on and set, which the meaning of its requests depends on.
 
 use std::{
+    collections::VecDeque,
     hash::{DefaultHasher, Hash, Hasher},
     net::{IpAddr, Ipv6Addr},
     sync::Arc,
@@ -15,16 +16,15 @@ use cqlens_proto::{
 use super::load::Coordinator;
 use crate::capture::Connection;
 
-/// The keyspace of unqualified names; none before the first USE.
-pub(super) type Keyspace = Option<Arc<str>>;
-
 /// What the connection's own requests have set.
 #[derive(Debug, Clone)]
 pub(super) struct Session {
     /// The keyspace of unqualified names: what USE has set.
-    keyspace: Keyspace,
-    /// What it was before the last exchange, if that was a USE.
-    replaced: Option<Keyspace>,
+    keyspace: Option<Arc<str>>,
+    /// How many times USE has changed it.
+    changes: u64,
+    /// What it was before each of the last changes, the latest last: requests may have come before them.
+    earlier: VecDeque<Option<Arc<str>>>,
     /// How much of the client's address is in its name.
     shown: ClientAddresses,
     /// What the client calls itself, its address, and the name in its certificate if it has shown one.
@@ -49,7 +49,8 @@ impl Session {
     pub(super) fn new(connection: &Connection, shown: ClientAddresses) -> Self {
         Self {
             keyspace: None,
-            replaced: None,
+            changes: 0,
+            earlier: VecDeque::new(),
             shown,
             client: client_name(&Startup { options: Vec::new() }, connection, shown).into(),
             host: host(connection.client.ip()),
@@ -74,20 +75,35 @@ impl Session {
         }
     }
 
-    /// The keyspace of a request that comes now.
-    pub(super) fn keyspace(&self) -> Option<&str> {
-        self.keyspace.as_deref()
+    /// Changes of the keyspace that are remembered. Drivers change it once, if at all; a request that stays in flight for longer has an
+    /// unknown one.
+    const EARLIER: usize = 16;
+
+    /// How many times USE has changed the keyspace: for [`Session::keyspace_after`].
+    pub(super) fn keyspace_changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The keyspace after so many changes of it.
+    pub(super) fn keyspace_after(&self, changes: u64) -> Option<&str> {
+        let keyspace = match usize::try_from(self.changes.checked_sub(changes)?).ok()? {
+            0 => self.keyspace.as_ref(),
+            ago => self.earlier.get(self.earlier.len().checked_sub(ago)?)?.as_ref(),
+        };
+        keyspace.map(AsRef::as_ref)
     }
 
     /// The server has answered a USE.
     pub(super) fn use_keyspace(&mut self, keyspace: &str) {
-        let before = self.keyspace.replace(cut_name(keyspace).into());
-        self.replaced = Some(before);
-    }
-
-    /// The keyspace of requests that came before the last exchange, if that was a USE.
-    pub(super) fn take_replaced(&mut self) -> Option<Keyspace> {
-        self.replaced.take()
+        let keyspace = cut_name(keyspace);
+        if self.keyspace.as_deref() == Some(&*keyspace) {
+            return;
+        }
+        if self.earlier.len() == Self::EARLIER {
+            self.earlier.pop_front();
+        }
+        self.earlier.push_back(self.keyspace.replace(keyspace.into()));
+        self.changes += 1;
     }
 
     /// Whether its name is more than an address, and from somebody whom the server may not have let in.
@@ -244,6 +260,28 @@ mod tests {
                 ("SELECT v FROM two.t WHERE k = ?", 1),
             ]
         );
+    }
+
+    #[test]
+    fn a_bounded_number_of_keyspaces_is_remembered() {
+        let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
+        let mut session = Session::new(&connection, ClientAddresses::default());
+        assert_eq!(session.keyspace_after(0), None);
+        for number in 1..=100 {
+            session.use_keyspace(&format!("k{number}"));
+            session.use_keyspace(&format!("k{number}"));
+        }
+        assert_eq!(session.keyspace_changes(), 100);
+        assert_eq!(session.earlier.len(), Session::EARLIER);
+        for (changes, keyspace) in [
+            (100, Some("k100")),
+            (99, Some("k99")),
+            (84, Some("k84")),
+            (83, None),
+            (0, None),
+        ] {
+            assert_eq!(session.keyspace_after(changes), keyspace, "{changes}");
+        }
     }
 
     #[test]
