@@ -274,8 +274,8 @@ impl Cutter {
     }
 
     /// True in the middle of an envelope or segment whose end has not passed yet, as far as that can be told: not once the
-    /// direction is opaque. Of an envelope in compressed segments, the last one is that which is shorter than those before; if all
-    /// have one length, the middle lasts until the next envelope.
+    /// direction is opaque. Senders fill all segments of an envelope but the last, so a shorter one ends it; if the last
+    /// is full, too, the middle lasts until the next envelope begins.
     pub fn is_in_the_middle(&self) -> bool {
         !self.is_opaque
             && (self.envelope.is_in_the_middle() || self.is_between_parts() || !self.is_at_boundary())

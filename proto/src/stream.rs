@@ -454,8 +454,8 @@ impl EnvelopeStream {
         (self.limits.head > 0 && head.body_len > self.limits.max).then_some(head)
     }
 
-    /// Decompresses a head. Where STARTUP was not seen, the algorithms are told apart by how they announce such lengths: what Snappy begins
-    /// with is more than [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN) to LZ4.
+    /// Decompresses a head. Without the STARTUP, the announced length tells LZ4 from Snappy: a long Snappy body read as LZ4 announces
+    /// more than [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN) to LZ4.
     fn decompress_head(&self, header: &Header, begun: &[u8]) -> Result<DecompressedHead, DecodeError> {
         let head =
             |compression| decompress_head(compression, begun, header.body_len as usize, self.limits.head);

@@ -47,7 +47,7 @@ pub(super) struct Analysis {
     /// The parser did not understand it.
     pub(super) unparsed: bool,
     touches_partitions: bool,
-    /// The server names other markers of the partition key than the text and the schema do: it is believed.
+    /// The server names other markers of the partition key than the text and the schema do: only what it says is used.
     pub(super) disagrees: bool,
     /// What it takes up, about.
     weight: usize,
@@ -156,8 +156,8 @@ impl Analysis {
         }
     }
 
-    /// A text of which only the beginning is there: counted under that.
-    fn begun(text: &str) -> Self {
+    /// A text that ends early: its pattern is that of its beginning.
+    fn cut(text: &str) -> Self {
         let template = Template::unparsed_within(text, &Work::of_text(text));
         Self::other(
             PatternId(template.fingerprint.0),
@@ -203,12 +203,12 @@ fn numbered_as<'text>(
     markers: Option<&Markers>,
     work: &Work,
 ) -> ast::Statement<'text> {
-    let told = markers.map_or(0, |markers| markers.columns.len());
-    if told == 0 || told == statement.bind_markers.len() {
+    let announced = markers.map_or(0, |markers| markers.columns.len());
+    if announced == 0 || announced == statement.bind_markers.len() {
         return statement;
     }
     match cql::parse_with_shared_markers(statement.text, work) {
-        Ok(shared) if shared.bind_markers.len() == told => shared,
+        Ok(shared) if shared.bind_markers.len() == announced => shared,
         _ => statement,
     }
 }
@@ -276,8 +276,8 @@ pub(super) struct Analyses {
     templates: Templates,
     /// By the hash of the keyspace of unqualified names and of the text: they are compared with what is here.
     texts: FxHashMap<u64, KnownText>,
-    /// Hashes of texts that came last, each at the place that it says.
-    once: Box<[u64]>,
+    /// Hashes of the texts that were analysed last, each in the slot that it picks.
+    last_texts: Box<[u64]>,
     prepared: HashMap<Box<[u8]>, Arc<Analysis>, RandomState>,
     /// Of `prepared` what was executed last, each at the place that its id says.
     recent: [Option<(RecentId, Arc<Analysis>)>; RECENT],
@@ -290,8 +290,8 @@ pub(super) struct Analyses {
 /// An id as servers make them: a digest of the text.
 type RecentId = [u8; 16];
 
-/// Texts that are expected once more.
-const ONCE: usize = 4_096;
+/// Texts whose hashes are remembered, to see which of them come again.
+const LAST_TEXTS: usize = 4_096;
 
 /// An application executes a few statements again and again.
 const RECENT: usize = 64;
@@ -331,7 +331,7 @@ impl Analyses {
             hashing: RandomState::default(),
             templates: Templates::default(),
             texts: FxHashMap::default(),
-            once: vec![0; ONCE].into(),
+            last_texts: vec![0; LAST_TEXTS].into(),
             prepared: HashMap::default(),
             recent: [const { None }; RECENT],
             unknown_prepared: Arc::new(Analysis::unknown_prepared()),
@@ -339,8 +339,8 @@ impl Analyses {
     }
 
     /// The analysis of a text of which only the beginning is there.
-    pub(super) fn of_begun_text(&self, text: &str) -> Arc<Analysis> {
-        Arc::new(Analysis::begun(text))
+    pub(super) fn of_cut_text(&self, text: &str) -> Arc<Analysis> {
+        Arc::new(Analysis::cut(text))
     }
 
     /// The analysis of a statement that is sent as text.
@@ -368,9 +368,9 @@ impl Analyses {
         analysis
     }
 
-    /// Whether a text with this hash was analysed lately: one with ever new values is not kept, and takes nobody's room.
+    /// Whether a text with this hash was analysed lately. Texts with ever new values never come again: caching them would evict those that do.
     fn has_come_before(&mut self, hash: u64) -> bool {
-        let last = &mut self.once[usize::try_from(hash).unwrap_or(0) % ONCE];
+        let last = &mut self.last_texts[usize::try_from(hash).unwrap_or(0) % LAST_TEXTS];
         std::mem::replace(last, hash) == hash
     }
 

@@ -520,7 +520,7 @@ fn is_later_page(response: &Received, extensions: Extensions) -> bool {
     let begun;
     let decoded = match response {
         Received::Whole(envelope) => Response::decode(envelope, extensions),
-        Received::Head(head) => Response::decode_begun(&head.envelope, head.body_len, extensions),
+        Received::Head(head) => Response::decode_head(&head.envelope, head.body_len, extensions),
         Received::Long(long) => {
             begun = long.head();
             Response::decode(&begun, extensions)

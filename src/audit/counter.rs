@@ -116,7 +116,7 @@ impl Counter {
     ) -> bool {
         let decoded = match pair.is_request_cut() {
             false => Request::decode_message(&pair.request, session.extensions),
-            true => Request::decode_begun(&pair.request, session.extensions).map(|head| head.message),
+            true => Request::decode_head(&pair.request, session.extensions).map(|head| head.message),
         };
         let request = match &decoded {
             Ok(request) => request,

@@ -305,7 +305,7 @@ impl Interpreter {
             .is_some_and(|execution| shows_schema(session, execution) || execution.is_scan());
         let readable = readable(response, session.extensions, rows_are_read);
         let decoded = match response {
-            Received::Head(head) => Response::decode_begun(&head.envelope, head.body_len, session.extensions),
+            Received::Head(head) => Response::decode_head(&head.envelope, head.body_len, session.extensions),
             Received::Whole(_) | Received::Long(_) => Response::decode(&readable, session.extensions),
         };
         let mut answer = Answer::of(&readable, &decoded, size(response.body_len()), *at);
@@ -448,7 +448,7 @@ impl Interpreter {
     /// What is executed by a request of which only the head is there. Values that are missing may be those of the partition key.
     #[cold]
     fn execution_of_head(&mut self, pair: &Pair, session: &Session) -> Option<Execution> {
-        let head = Request::decode_begun(&pair.request, session.extensions).ok()?;
+        let head = Request::decode_head(&pair.request, session.extensions).ok()?;
         let keyspace = match head.may_name_keyspace {
             true => None,
             false => keyspace_of(None, pair, session),
@@ -458,7 +458,7 @@ impl Interpreter {
             Request::Query(query) => {
                 let analysis = match head.is_text_whole {
                     true => self.analyses.of_text(query.query, keyspace),
-                    false => self.analyses.of_begun_text(query.query),
+                    false => self.analyses.of_cut_text(query.query),
                 };
                 self.bind(analysis, &query.parameters, false)
             }

@@ -367,16 +367,11 @@ fn a_batch_that_is_too_long_is_counted_by_the_statements_of_its_head() {
             query: BatchQuery::Prepared(PreparedId(b"id")),
             values: values.values(),
         };
-        let bytes = observed.ask(Request::Batch(Batch {
-            kind: BatchKind::Unlogged,
-            statements: (0..20).map(statement).collect(),
-            consistency: Consistency::One,
-            serial_consistency: None,
-            timestamp: None,
-            keyspace: None,
-            now_in_seconds: None,
-            other_flags: 0,
-        }));
+        let bytes = observed.ask(Request::Batch(Batch::new(
+            BatchKind::Unlogged,
+            (0..20).map(statement).collect(),
+            Consistency::One,
+        )));
         observed.void();
         let window = observed.stop();
         let pattern = only(&window);

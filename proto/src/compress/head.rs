@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::{Compression, check_announced, error};
 use crate::error::{DecodeError, DecodeErrorKind};
 
-/// What the beginning of a compressed body tells of it.
+/// The first bytes of a compressed body, uncompressed, and its whole length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DecompressedHead {
     /// The first bytes, uncompressed.

@@ -218,7 +218,7 @@ fn the_middle_of_an_envelope_in_compressed_segments_lasts_until_its_last_segment
         assert!(pass(false, length));
         assert!(!pass(false, length - 1));
     }
-    // If the last part is as long as the others, the next envelope tells.
+    // A last part as long as the others ends only when the next envelope begins.
     assert!(pass(false, 100) && pass(false, 100));
     assert!(!pass(true, 100));
 }

@@ -64,6 +64,20 @@ pub enum BatchQuery<'a> {
 }
 
 impl<'a> Batch<'a> {
+    /// A batch without optional parts.
+    pub fn new(kind: BatchKind, statements: Vec<BatchStatement<'a>>, consistency: Consistency) -> Self {
+        Batch {
+            kind,
+            statements,
+            consistency,
+            serial_consistency: None,
+            timestamp: None,
+            keyspace: None,
+            now_in_seconds: None,
+            other_flags: 0,
+        }
+    }
+
     pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
         let kind = BatchKind::from_number(cursor.read("batch type", notation::byte)?);
         let count = cursor.read("number of statements", notation::short)?;
@@ -87,7 +101,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The statements that are there, with those of their values that are, of a body that may end early; nothing of what stands behind them.
-    pub(super) fn decode_begun(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
+    pub(super) fn decode_head(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
         let kind = BatchKind::from_number(cursor.read("batch type", notation::byte)?);
         let count = cursor.read("number of statements", notation::short)?;
         let mut statements = Vec::new();
@@ -97,19 +111,10 @@ impl<'a> Batch<'a> {
                 Err(error) if error.kind == DecodeErrorKind::Truncated => break,
                 Err(error) => return Err(error),
             };
-            let values = Values::decode_begun(cursor, false, dialect).unwrap_or_default();
+            let values = Values::decode_head(cursor, false, dialect).unwrap_or_default();
             statements.push(BatchStatement { query, values });
         }
-        Ok(Batch {
-            kind,
-            statements,
-            consistency: Consistency::Any,
-            serial_consistency: None,
-            timestamp: None,
-            keyspace: None,
-            now_in_seconds: None,
-            other_flags: 0,
-        })
+        Ok(Batch::new(kind, statements, Consistency::Any))
     }
 
     pub(super) fn encode(&self, writer: &mut Writer<'_>, dialect: Dialect) -> Result<(), EncodeError> {

@@ -6,12 +6,12 @@
 
 pub mod auth;
 pub mod batch;
-pub mod begun;
 pub mod consistency;
 pub mod error;
 pub mod event;
 pub mod execute;
 pub mod extras;
+pub mod head;
 pub mod prepare;
 pub mod query;
 pub mod register;
@@ -25,12 +25,12 @@ use bytes::{Bytes, BytesMut};
 
 pub use auth::{AuthToken, Authenticate};
 pub use batch::{Batch, BatchKind, BatchQuery, BatchStatement};
-pub use begun::BegunRequest;
 pub use consistency::{Consistency, SerialConsistency};
 pub use error::{ErrorCode, ErrorDetails, ErrorMessage, Failures, WriteType};
 pub use event::{Event, NodeChange, SchemaChange, SchemaObject};
 pub use execute::{Execute, PreparedId, ResultMetadataId};
 pub use extras::{Extensions, Extras};
+pub use head::RequestHead;
 pub use prepare::Prepare;
 pub use query::{ContinuousPaging, PagingState, Query, QueryParameters};
 pub use register::Register;

@@ -61,6 +61,16 @@ struct Form {
     has_not_set: bool,
 }
 
+impl Form {
+    #[inline(always)]
+    fn new(named: bool, dialect: Dialect) -> Self {
+        Self {
+            named,
+            has_not_set: dialect.version.is_at_least_v4(),
+        }
+    }
+}
+
 impl<'a> Values<'a> {
     /// No values.
     pub const NONE: Values<'static> = Values {
@@ -80,10 +90,7 @@ impl<'a> Values<'a> {
         named: bool,
         dialect: Dialect,
     ) -> Result<Self, DecodeError> {
-        let form = Form {
-            named,
-            has_not_set: dialect.version.is_at_least_v4(),
-        };
+        let form = Form::new(named, dialect);
         let count = cursor.read("number of values", notation::short)?;
         let start = cursor.offset();
         for _ in 0..count {
@@ -104,15 +111,12 @@ impl<'a> Values<'a> {
     ///
     /// # Errors
     /// If their number is not there.
-    pub(super) fn decode_begun(
+    pub(super) fn decode_head(
         cursor: &mut Cursor<'a>,
         named: bool,
         dialect: Dialect,
     ) -> Result<Self, DecodeError> {
-        let form = Form {
-            named,
-            has_not_set: dialect.version.is_at_least_v4(),
-        };
+        let form = Form::new(named, dialect);
         let announced = cursor.read("number of values", notation::short)?;
         let start = *cursor;
         let mut count = 0;

@@ -1,4 +1,4 @@
-//! Long bodies that nobody has put together.
+//! Long bodies: in parts that are not joined, or cut to their heads.
 
 use bytes::{Bytes, BytesMut};
 

@@ -132,10 +132,10 @@ fn cuts(direction: Direction, negotiated: Arc<Negotiated>, chunks: &[&[u8]]) -> 
 /// The beginning of an envelope.
 fn begun(envelope: &Envelope, body_len: usize) {
     for extensions in [Extensions::NONE, EXTENSIONS] {
-        if let Ok(decoded) = Request::decode_begun(envelope, extensions) {
+        if let Ok(decoded) = Request::decode_head(envelope, extensions) {
             request(&decoded.message);
         }
-        if let Ok(decoded) = Response::decode_begun(envelope, body_len, extensions) {
+        if let Ok(decoded) = Response::decode_head(envelope, body_len, extensions) {
             let _ = format!("{decoded:?}");
         }
     }

@@ -134,7 +134,7 @@ fn continuous_pages_answer_one_request_and_none_is_lost() {
     for number in 1..=3 {
         line.responses.offer(&continuous_page(1, number).freeze());
     }
-    // Of these nobody has asked for the first one.
+    // No request asked for these: the first one counts as lost.
     for number in 1..=2 {
         line.responses.offer(&continuous_page(2, number).freeze());
     }

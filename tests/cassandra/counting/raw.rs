@@ -383,21 +383,16 @@ impl Application {
             .map(|(_, values)| ValuesBuf::positional(values.iter().copied()).unwrap())
             .collect();
         let statements = statements.iter().zip(&values);
-        let request = Request::Batch(Batch {
-            kind: BatchKind::Logged,
-            statements: statements
+        let request = Request::Batch(Batch::new(
+            BatchKind::Logged,
+            statements
                 .map(|((prepared, _), values)| BatchStatement {
                     query: BatchQuery::Prepared(PreparedId(&prepared.id)),
                     values: values.values(),
                 })
                 .collect(),
-            consistency: Consistency::One,
-            serial_consistency: None,
-            timestamp: None,
-            keyspace: None,
-            now_in_seconds: None,
-            other_flags: 0,
-        });
+            Consistency::One,
+        ));
         self.ask(case, fate, &request).await;
     }
 

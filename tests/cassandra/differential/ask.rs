@@ -269,16 +269,11 @@ impl Server {
                 },
             }
         });
-        let request = Request::Batch(Batch {
-            kind: batch_kind(kind),
-            statements: statements.collect(),
-            consistency: Consistency::One,
-            serial_consistency: None,
-            timestamp: None,
-            keyspace: None,
-            now_in_seconds: None,
-            other_flags: 0,
-        });
+        let request = Request::Batch(Batch::new(
+            batch_kind(kind),
+            statements.collect(),
+            Consistency::One,
+        ));
         self.traced(&request).await
     }
 

@@ -40,12 +40,12 @@ impl<'a> Rows<'a> {
         cursor: &mut Cursor<'a>,
         put: impl FnOnce(Self) -> T,
     ) -> Result<T, DecodeError> {
-        Self::decode_begun(cursor, 0, put)
+        Self::decode_head(cursor, 0, put)
     }
 
     /// The same, of a body whose last `missing` bytes are not there.
     #[inline(always)]
-    pub(in crate::message) fn decode_begun<T>(
+    pub(in crate::message) fn decode_head<T>(
         cursor: &mut Cursor<'a>,
         missing: usize,
         put: impl FnOnce(Self) -> T,

@@ -1,5 +1,5 @@
-//! Messages of which only the beginning of the body is there, as [`StreamItem::Head`](crate::stream::StreamItem::Head) has it. What names
-//! a statement stands before its values, and the number of rows before the rows.
+//! Decodes messages whose bodies end early: those of [`StreamItem::Head`](crate::stream::StreamItem::Head). A request names its statement
+//! before it binds values, and a result states the number of rows before the rows.
 
 use super::query::{Query, flag};
 use super::{
@@ -11,9 +11,9 @@ use crate::envelope::{Direction, Envelope, Opcode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::notation;
 
-/// What the beginning of a request tells.
+/// A request whose body ends early.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BegunRequest<'a> {
+pub struct RequestHead<'a> {
     /// Its statements, with those of their values that are there as a whole. Of what stands behind values it is only known whether there is a
     /// page size, which is 1 here, and a paging state, which is empty; the consistency of a batch, and of a text that is not whole, is none of
     /// theirs. Requests that execute nothing are [`Request::Unknown`].
@@ -29,24 +29,24 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// If it ends before the values of the first statement; a body that is not what its opcode and version say.
-    pub fn decode_begun(
+    pub fn decode_head(
         envelope: &'a Envelope,
         extensions: Extensions,
-    ) -> Result<BegunRequest<'a>, DecodeError> {
+    ) -> Result<RequestHead<'a>, DecodeError> {
         let header = &envelope.header;
         let mut cursor = Cursor::new(&envelope.body);
         expect(header, Direction::Request, &cursor)?;
         Extras::decode(&mut cursor, header)?;
         let dialect = Dialect::with(header.version, extensions);
         match header.opcode {
-            Opcode::QUERY => BegunRequest::query(&mut cursor, dialect),
-            Opcode::EXECUTE => BegunRequest::execute(&mut cursor, dialect),
-            Opcode::BATCH => Ok(BegunRequest {
-                message: Request::Batch(Batch::decode_begun(&mut cursor, dialect)?),
+            Opcode::QUERY => RequestHead::query(&mut cursor, dialect),
+            Opcode::EXECUTE => RequestHead::execute(&mut cursor, dialect),
+            Opcode::BATCH => Ok(RequestHead {
+                message: Request::Batch(Batch::decode_head(&mut cursor, dialect)?),
                 is_text_whole: true,
                 may_name_keyspace: dialect.version.has_result_metadata_id(),
             }),
-            opcode => Ok(BegunRequest {
+            opcode => Ok(RequestHead {
                 message: Request::Unknown {
                     opcode,
                     body: cursor.rest(),
@@ -58,14 +58,14 @@ impl<'a> Request<'a> {
     }
 }
 
-impl<'a> BegunRequest<'a> {
+impl<'a> RequestHead<'a> {
     fn query(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
         let at = *cursor;
         let length = cursor.read("query", notation::count)?;
         if length > cursor.rest().len() {
             return Ok(Self {
                 message: Request::Query(Query {
-                    query: begun_text(&at, cursor.rest())?,
+                    query: text_head(&at, cursor.rest())?,
                     // It is behind the text.
                     parameters: QueryParameters::new(Consistency::Any),
                 }),
@@ -75,7 +75,7 @@ impl<'a> BegunRequest<'a> {
         }
         let query = { at }.read("query", notation::long_string)?;
         cursor.take("query", length)?;
-        let (parameters, may_name_keyspace) = QueryParameters::decode_begun(cursor, dialect)?;
+        let (parameters, may_name_keyspace) = QueryParameters::decode_head(cursor, dialect)?;
         Ok(Self {
             message: Request::Query(Query { query, parameters }),
             is_text_whole: true,
@@ -87,7 +87,7 @@ impl<'a> BegunRequest<'a> {
         let has_metadata_id = dialect.has_result_metadata_id();
         let id = cursor.read("prepared id", notation::short_bytes)?;
         let metadata_id = cursor.read_if(has_metadata_id, "result metadata id", notation::short_bytes)?;
-        let (parameters, may_name_keyspace) = QueryParameters::decode_begun(cursor, dialect)?;
+        let (parameters, may_name_keyspace) = QueryParameters::decode_head(cursor, dialect)?;
         Ok(Self {
             message: Request::Execute(Execute {
                 id: PreparedId(id),
@@ -102,12 +102,12 @@ impl<'a> BegunRequest<'a> {
 
 impl<'a> QueryParameters<'a> {
     /// Consistency, flags and the values that are there; whether there may be a keyspace behind them.
-    fn decode_begun(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<(Self, bool), DecodeError> {
+    fn decode_head(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<(Self, bool), DecodeError> {
         let consistency = Consistency::decode(cursor)?;
         let flags = query::read_flags(cursor, dialect)?;
         let has = |flag: u32| flags & flag != 0;
         let values = match has(flag::VALUES) {
-            true => Values::decode_begun(cursor, has(flag::NAMES), dialect)?,
+            true => Values::decode_head(cursor, has(flag::NAMES), dialect)?,
             false => Values::NONE,
         };
         let names_keyspace = query::CommonParameters::names_keyspace(flags, dialect);
@@ -128,7 +128,7 @@ impl<'a> Response<'a> {
     ///
     /// # Errors
     /// What ends before the number of rows, or is no rows and ends early; a body that is not what its opcode and version say.
-    pub fn decode_begun(
+    pub fn decode_head(
         envelope: &'a Envelope,
         body_len: usize,
         extensions: Extensions,
@@ -144,7 +144,7 @@ impl<'a> Response<'a> {
         let message = match rows {
             Some(mut rows) => {
                 let missing = body_len.saturating_sub(envelope.body.len());
-                let rows = Rows::decode_begun(&mut rows, missing, |rows| rows)?;
+                let rows = Rows::decode_head(&mut rows, missing, |rows| rows)?;
                 Response::Result(QueryResult::Rows(rows))
             }
             None => {
@@ -157,7 +157,7 @@ impl<'a> Response<'a> {
 }
 
 /// As much text as `bytes` have, which may end within a character.
-fn begun_text<'a>(at: &Cursor<'a>, bytes: &'a [u8]) -> Result<&'a str, DecodeError> {
+fn text_head<'a>(at: &Cursor<'a>, bytes: &'a [u8]) -> Result<&'a str, DecodeError> {
     let error = match std::str::from_utf8(bytes) {
         Ok(text) => return Ok(text),
         Err(error) => error,
@@ -183,7 +183,7 @@ mod tests {
     }
 
     /// The first `length` bytes of a request's body.
-    fn begun(version: Version, request: &Request<'_>, length: usize) -> Envelope {
+    fn head_of(version: Version, request: &Request<'_>, length: usize) -> Envelope {
         let dialect = Dialect::new(version);
         let mut envelope = request
             .to_envelope(dialect, StreamId(1), &Extras::default())
@@ -206,8 +206,8 @@ mod tests {
                     ..QueryParameters::new(Consistency::Quorum)
                 },
             });
-            let envelope = begun(version, &execute, 500);
-            let head = Request::decode_begun(&envelope, Extensions::NONE).unwrap();
+            let envelope = head_of(version, &execute, 500);
+            let head = Request::decode_head(&envelope, Extensions::NONE).unwrap();
             let Request::Execute(execute) = head.message else {
                 unreachable!()
             };
@@ -233,8 +233,8 @@ mod tests {
             },
         });
         for length in [100, 101, 700] {
-            let envelope = begun(Version::V5, &query, length);
-            let head = Request::decode_begun(&envelope, Extensions::NONE).unwrap();
+            let envelope = head_of(Version::V5, &query, length);
+            let head = Request::decode_head(&envelope, Extensions::NONE).unwrap();
             let Request::Query(query) = head.message else {
                 unreachable!()
             };
@@ -251,23 +251,18 @@ mod tests {
             query,
             values: bound.values(),
         };
-        let batch = Request::Batch(Batch {
-            kind: BatchKind::Unlogged,
-            statements: vec![
+        let batch = Request::Batch(Batch::new(
+            BatchKind::Unlogged,
+            vec![
                 statement(BatchQuery::Text("INSERT")),
                 statement(BatchQuery::Prepared(PreparedId(b"id"))),
                 statement(BatchQuery::Text("UPDATE")),
             ],
-            consistency: Consistency::One,
-            serial_consistency: None,
-            timestamp: None,
-            keyspace: None,
-            now_in_seconds: None,
-            other_flags: 0,
-        });
+            Consistency::One,
+        ));
         for (length, statements) in [(3, 0), (8, 0), (500, 1), (1_031, 1), (1_100, 2), (2_070, 3)] {
-            let envelope = begun(Version::V4, &batch, length);
-            let head = Request::decode_begun(&envelope, Extensions::NONE).unwrap();
+            let envelope = head_of(Version::V4, &batch, length);
+            let head = Request::decode_head(&envelope, Extensions::NONE).unwrap();
             let Request::Batch(batch) = head.message else {
                 unreachable!()
             };
@@ -290,17 +285,17 @@ mod tests {
             .unwrap();
         let mut head = whole.clone();
         head.body.truncate(50);
-        let decoded = Response::decode_begun(&head, whole.body.len(), Extensions::NONE).unwrap();
+        let decoded = Response::decode_head(&head, whole.body.len(), Extensions::NONE).unwrap();
         let Response::Result(QueryResult::Rows(rows)) = decoded.message else {
             unreachable!()
         };
         assert_eq!(rows.len(), 5_000);
         assert!(rows.iter().any(|row| row.is_err()), "the cells end early");
         assert!(
-            Response::decode_begun(&head, 1_000, Extensions::NONE).is_err(),
+            Response::decode_head(&head, 1_000, Extensions::NONE).is_err(),
             "no room for so many"
         );
         head.body.truncate(10);
-        assert!(Response::decode_begun(&head, whole.body.len(), Extensions::NONE).is_err());
+        assert!(Response::decode_head(&head, whole.body.len(), Extensions::NONE).is_err());
     }
 }
