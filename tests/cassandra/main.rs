@@ -37,6 +37,7 @@ mod logical_reads;
 mod node_certificates;
 mod passthrough;
 mod prepared_before;
+mod refused;
 mod report;
 mod ring;
 mod scenarios;
