@@ -5,7 +5,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use anyhow::Context;
-use cqlens::{catalog::client::ClientOptions, node::scenario::Scenario};
+use cqlens::{client::ClientOptions, node::scenario::Scenario};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

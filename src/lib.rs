@@ -25,6 +25,10 @@ pub mod capture;
 
 pub mod catalog;
 
+pub mod client;
+
+pub mod control;
+
 pub mod audit;
 
 pub mod window;

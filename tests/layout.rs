@@ -13,8 +13,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "cli",
         &[
-            "proxy", "sniff", "tls", "capture", "catalog", "audit", "window", "rules", "report", "sink",
-            "node", "number", "pulse", "memory", "files", "text", "proto",
+            "proxy", "sniff", "tls", "capture", "catalog", "client", "control", "audit", "window", "rules",
+            "report", "sink", "node", "number", "pulse", "memory", "files", "text", "proto",
         ],
     ),
     // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.
@@ -33,7 +33,13 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     // A capture's reader tells from whole messages where it is, where bytes are missing.
     ("sniff", &["capture", "memory", "proto"]),
-    ("tls", &["timers", "files"]),
+    // The client leaves TLS to who has the certificates.
+    ("tls", &["timers", "files", "client"]),
+    ("client", &["proto"]),
+    (
+        "control",
+        &["client", "catalog", "audit", "memory", "throttle", "proto"],
+    ),
     ("timers", &[]),
     ("files", &[]),
     ("pulse", &[]),
@@ -41,7 +47,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("memory", &[]),
     ("capture", &["memory", "proto"]),
     ("throttle", &["timers"]),
-    ("catalog", &["tls", "throttle", "memory", "proto"]),
+    ("catalog", &["memory", "proto"]),
     (
         "audit",
         &["window", "catalog", "capture", "pulse", "memory", "proto"],
@@ -58,7 +64,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     // The stand-in server owns partitions by the same tokens as a real one.
-    ("node", &["proto", "catalog"]),
+    ("node", &["proto", "catalog", "client"]),
     ("number", &[]),
     ("text", &[]),
 ];

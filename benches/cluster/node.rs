@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, thread};
 
 use cqlens::{
-    catalog::client::{Client, ClientOptions},
+    client::{Client, ClientOptions},
     node::{Node, Options},
 };
 use tokio::{

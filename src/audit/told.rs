@@ -6,14 +6,11 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use super::{
-    Sample,
+    ReadHistograms, Sample, TraceEvent,
     filling::{Filling, lock},
     warning::{self, TombstoneText},
 };
-use crate::{
-    catalog::client::{ReadHistograms, TraceEvent},
-    window::{MAX_TABLES, NodeReads, TableName, Tombstones},
-};
+use crate::window::{MAX_TABLES, NodeReads, TableName, Tombstones};
 
 /// Where that is counted. Waits for the auditor whose window it is.
 #[derive(Debug, Clone)]

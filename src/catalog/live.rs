@@ -121,7 +121,7 @@ impl Definitions {
 pub struct Reading(u64);
 
 /// Held by a control connection for as long as it is open and has read everything.
-pub(super) struct InStep<'a>(&'a Live);
+pub struct InStep<'a>(&'a Live);
 
 impl Drop for InStep<'_> {
     fn drop(&mut self) {
@@ -189,7 +189,7 @@ impl Live {
     }
 
     /// Says whether a reading of the schema had to end for want of room.
-    pub(super) fn cut(&self, is_cut: bool) {
+    pub fn cut(&self, is_cut: bool) {
         self.is_cut.store(is_cut, Ordering::Relaxed);
     }
 
@@ -236,7 +236,7 @@ impl Live {
     }
 
     /// Says that a control connection is at work from now on.
-    pub(super) fn begin_following(&self) {
+    pub fn begin_following(&self) {
         self.followed.store(true, Ordering::Relaxed);
     }
 
@@ -246,7 +246,7 @@ impl Live {
     }
 
     /// Says that everything is read, until the guard is dropped.
-    pub(super) fn in_step(&self) -> InStep<'_> {
+    pub fn in_step(&self) -> InStep<'_> {
         self.in_step.store(true, Ordering::Relaxed);
         InStep(self)
     }
@@ -281,7 +281,7 @@ impl Live {
     }
 
     /// Waits until somebody wants to know the nodes.
-    pub(super) async fn cluster_wanted(&self) {
+    pub async fn cluster_wanted(&self) {
         self.cluster_wanted.notified().await;
     }
 
@@ -291,7 +291,7 @@ impl Live {
     }
 
     /// Says why there is no control connection, or that there is one.
-    pub(super) fn troubled_by(&self, trouble: Option<String>) {
+    pub fn troubled_by(&self, trouble: Option<String>) {
         self.trouble.store(trouble.map(Arc::new));
     }
 

@@ -169,22 +169,22 @@ impl PreparedStatements {
     }
 
     /// Waits until an id is wanted that was not before.
-    pub(super) async fn wanted_changed(&self) {
+    pub async fn wanted_changed(&self) {
         self.wake.notified().await;
     }
 
     /// To be called before the server's statements are read.
-    pub(super) fn begin_look(&self) {
+    pub fn begin_look(&self) {
         self.wanted().begin_look();
     }
 
     /// The server's statements were read: whether anything was wanted, and nothing of it found.
-    pub(super) fn end_look(&self) -> bool {
+    pub fn end_look(&self) -> bool {
         self.wanted().end_look()
     }
 
     /// Lets ids be looked for again that were not found before the last call.
-    pub(super) fn forget_missed(&self) {
+    pub fn forget_missed(&self) {
         self.wanted().forget_missed();
     }
 

@@ -1,151 +1,37 @@
-//! Rows of cqlens' own questions, by column name.
+//! Rows of system tables, by column name.
 
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use cqlens_proto::types::CqlValue;
-
-use super::client::{Client, ClientError, Column, Run, RunOptions};
-use crate::memory::Part;
+use cqlens_proto::{
+    error::DecodeError,
+    types::{CqlType, CqlValue},
+};
 
 /// One row: values by column name. A missing column reads as if it were null.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Record(BTreeMap<String, CqlValue>);
-
-/// Rows a page.
-const PAGE_SIZE: i32 = 200;
-
-/// Pages that are read of one table at the most: a bound on how long a damaged or hostile server can keep us busy.
-const MAX_PAGES: usize = 5_000;
-
-/// What was made of the rows that were read, and the memory that it counts in for as long as it is kept.
-#[derive(Debug)]
-pub(super) struct Records<T> {
-    pub(super) rows: Vec<T>,
-    /// Whether there was room for all of them.
-    pub(super) is_whole: bool,
-    pub(super) kept: Kept,
-}
-
-/// Memory that is given back when it is dropped.
-#[derive(Debug)]
-pub(super) struct Kept {
-    part: Part,
-    bytes: usize,
-}
-
-impl Kept {
-    fn take(&mut self, bytes: usize) -> bool {
-        let has_room = self.part.has_room_for(bytes);
-        if has_room {
-            self.part.take(bytes);
-            self.bytes += bytes;
-        } else {
-            self.part.count_evicted(1);
-        }
-        has_room
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        self.part.give_back(self.bytes);
-    }
-}
-
-impl Client {
-    /// All rows of a statement without values, over all pages.
-    ///
-    /// # Errors
-    /// The connection's and the server's, cells that are no values of their columns, and rows that there is no room for.
-    pub(super) async fn records(&mut self, cql: &str) -> Result<Vec<Record>, ClientError> {
-        let records = self
-            .records_that_fit(cql, Record::weight, |record| record)
-            .await?;
-        match records.is_whole {
-            true => Ok(records.rows),
-            false => Err(self.too_large()),
-        }
-    }
-
-    /// What `make` makes of each row, which takes up `weight`, or of as many rows as there is room for.
-    ///
-    /// # Errors
-    /// The connection's and the server's, and cells that are no values of their columns.
-    pub(super) async fn records_that_fit<T>(
-        &mut self,
-        cql: &str,
-        weight: impl Fn(&Record) -> usize,
-        make: impl Fn(Record) -> T,
-    ) -> Result<Records<T>, ClientError> {
-        let mut records = Records {
-            rows: Vec::new(),
-            is_whole: true,
-            kept: Kept {
-                part: self.memory.clone(),
-                bytes: 0,
-            },
-        };
-        self.each_record(cql, |record| {
-            records.is_whole = records.kept.take(weight(&record));
-            if records.is_whole {
-                records.rows.push(make(record));
-            }
-            records.is_whole
-        })
-        .await?;
-        Ok(records)
-    }
-
-    /// Hands over each row of a statement without values, over all pages, until `each` wants no more.
-    ///
-    /// # Errors
-    /// The connection's and the server's, cells that are no values of their columns, and pages without an end.
-    pub(super) async fn each_record(
-        &mut self,
-        cql: &str,
-        mut each: impl FnMut(Record) -> bool,
-    ) -> Result<(), ClientError> {
-        let mut options = RunOptions {
-            page_size: Some(PAGE_SIZE),
-            ..RunOptions::default()
-        };
-        for _ in 0..MAX_PAGES {
-            let page = self.run(Run::Text(cql, &[]), &options).await?;
-            for row in &page.rows {
-                if !each(Record::of(&page.columns, row)?) {
-                    return Ok(());
-                }
-            }
-            if page.paging_state.is_none() {
-                return Ok(());
-            }
-            if page.paging_state == options.paging_state {
-                return Err(ClientError::Endless("a page leads to itself"));
-            }
-            options.paging_state = page.paging_state;
-        }
-        Err(ClientError::Endless("there are thousands of them"))
-    }
-}
+pub struct Record(BTreeMap<String, CqlValue>);
 
 impl Record {
     /// The cells of a row.
     ///
     /// # Errors
     /// One that is no value of its column.
-    pub(super) fn of(columns: &[Column], row: &[Option<Bytes>]) -> Result<Self, ClientError> {
-        let cells = columns.iter().zip(row).map(|(column, cell)| {
+    pub fn new<'a>(
+        columns: impl IntoIterator<Item = (&'a str, &'a CqlType)>,
+        row: &[Option<Bytes>],
+    ) -> Result<Self, DecodeError> {
+        let cells = columns.into_iter().zip(row).map(|((name, column_type), cell)| {
             Ok((
-                column.name.clone(),
-                CqlValue::decode_nullable(&column.column_type, cell.as_deref())?,
+                name.to_owned(),
+                CqlValue::decode_nullable(column_type, cell.as_deref())?,
             ))
         });
         cells.collect::<Result<_, _>>().map(Self)
     }
 
     /// What it takes up, about.
-    pub(super) fn weight(&self) -> usize {
+    pub fn weight(&self) -> usize {
         const ROW: usize = 512;
         const CELL: usize = 96;
         let cells = self.0.iter();
@@ -154,7 +40,7 @@ impl Record {
     }
 
     /// What its values take up without the names of their columns, about.
-    pub(super) fn content_weight(&self) -> usize {
+    pub fn content_weight(&self) -> usize {
         const EACH: usize = 64;
         EACH + self
             .0
@@ -164,12 +50,12 @@ impl Record {
     }
 
     /// Whether there is such a column.
-    pub(super) fn has(&self, column: &str) -> bool {
+    pub fn has(&self, column: &str) -> bool {
         self.0.contains_key(column)
     }
 
     /// Whether it says all that `other` does.
-    pub(super) fn says(&self, other: &Self) -> bool {
+    pub fn says(&self, other: &Self) -> bool {
         other
             .0
             .iter()
@@ -177,12 +63,12 @@ impl Record {
     }
 
     /// A text column; empty where null.
-    pub(super) fn text(&self, column: &str) -> String {
+    pub fn text(&self, column: &str) -> String {
         self.optional_text(column).unwrap_or_default()
     }
 
     /// A text column.
-    pub(super) fn optional_text(&self, column: &str) -> Option<String> {
+    pub fn optional_text(&self, column: &str) -> Option<String> {
         match self.0.get(column)? {
             CqlValue::Text(text) | CqlValue::Ascii(text) => Some(text.clone()),
             CqlValue::Inet(address) => Some(address.to_string()),
@@ -191,7 +77,7 @@ impl Record {
     }
 
     /// A uuid column, in its usual form.
-    pub(super) fn uuid(&self, column: &str) -> Option<String> {
+    pub fn uuid(&self, column: &str) -> Option<String> {
         match self.0.get(column)? {
             CqlValue::Uuid(uuid) | CqlValue::TimeUuid(uuid) => Some(uuid.to_string()),
             _ => None,
@@ -199,7 +85,7 @@ impl Record {
     }
 
     /// An int column; `default` where null.
-    pub(super) fn int(&self, column: &str, default: i32) -> i32 {
+    pub fn int(&self, column: &str, default: i32) -> i32 {
         match self.0.get(column) {
             Some(CqlValue::Int(number)) => *number,
             _ => default,
@@ -212,7 +98,7 @@ impl Record {
         clippy::cast_sign_loss,
         reason = "saturates, and takes what is no number for none"
     )]
-    pub(super) fn count(&self, column: &str) -> u64 {
+    pub fn count(&self, column: &str) -> u64 {
         match self.0.get(column) {
             Some(CqlValue::BigInt(number)) => u64::try_from(*number).unwrap_or(0),
             Some(CqlValue::Int(number)) => u64::try_from(*number).unwrap_or(0),
@@ -222,7 +108,7 @@ impl Record {
     }
 
     /// A boolean column; `default` where null.
-    pub(super) fn boolean(&self, column: &str, default: bool) -> bool {
+    pub fn boolean(&self, column: &str, default: bool) -> bool {
         match self.0.get(column) {
             Some(CqlValue::Boolean(boolean)) => *boolean,
             _ => default,
@@ -230,7 +116,7 @@ impl Record {
     }
 
     /// A blob column; empty where null.
-    pub(super) fn blob(&self, column: &str) -> Vec<u8> {
+    pub fn blob(&self, column: &str) -> Vec<u8> {
         match self.0.get(column) {
             Some(CqlValue::Blob(bytes)) => bytes.clone(),
             _ => Vec::new(),
@@ -238,7 +124,7 @@ impl Record {
     }
 
     /// A list or set of text; empty where null.
-    pub(super) fn texts(&self, column: &str) -> Vec<String> {
+    pub fn texts(&self, column: &str) -> Vec<String> {
         match self.0.get(column) {
             Some(CqlValue::List(items) | CqlValue::Set(items)) => items.iter().filter_map(text_of).collect(),
             _ => Vec::new(),
@@ -246,7 +132,7 @@ impl Record {
     }
 
     /// A map of text to text; empty where null.
-    pub(super) fn text_map(&self, column: &str) -> BTreeMap<String, String> {
+    pub fn text_map(&self, column: &str) -> BTreeMap<String, String> {
         match self.0.get(column) {
             Some(CqlValue::Map(entries)) => text_map(entries),
             _ => BTreeMap::new(),
@@ -254,7 +140,7 @@ impl Record {
     }
 
     /// All columns.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, &CqlValue)> {
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &CqlValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 }

@@ -9,11 +9,10 @@ use bytes::Bytes;
 use cqlens_proto::message::Rows as ResultRows;
 
 use super::{
-    client::columns,
     held::Held,
-    read,
     record::Record,
     schema::{Schema, rows::Rows},
+    system_schema,
 };
 
 /// The tables of `system_schema` that are looked at, with their key columns.
@@ -75,11 +74,12 @@ impl Seen {
             .iter()
             .find(|(table, _)| keyspace == "system_schema" && *table == name);
         let Some((table, keys)) = table else { return };
-        let columns = columns(specs);
+        let specs: Vec<_> = specs.into_iter().collect();
         for row in *rows {
             let Ok(row) = row else { break };
             let cells: Vec<_> = row.iter().map(|cell| cell.map(Bytes::copy_from_slice)).collect();
-            let Ok(record) = Record::of(&columns, &cells) else {
+            let columns = specs.iter().map(|spec| (spec.name, &spec.column_type));
+            let Ok(record) = Record::new(columns, &cells) else {
                 break;
             };
             self.keep(table, keys, record);
@@ -120,12 +120,12 @@ impl Seen {
         }
         self.has_news = false;
         let rows = Rows {
-            keyspaces: self.read("keyspaces", |row| read::keyspace(row, &[])),
-            tables: self.read("tables", read::table),
-            views: self.read("views", read::view),
-            columns: self.read("columns", read::column),
-            types: self.read("types", read::user_type),
-            indexes: self.read("indexes", read::index),
+            keyspaces: self.read("keyspaces", |row| system_schema::keyspace(row, &[])),
+            tables: self.read("tables", system_schema::table),
+            views: self.read("views", system_schema::view),
+            columns: self.read("columns", system_schema::column),
+            types: self.read("types", system_schema::user_type),
+            indexes: self.read("indexes", system_schema::index),
             functions: self.read("functions", |row| {
                 (row.text("keyspace_name"), row.text("function_name"))
             }),

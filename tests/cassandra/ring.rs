@@ -7,8 +7,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cqlens::catalog::client::ClientOptions;
-use cqlens::catalog::{Live, follow, murmur3};
+use cqlens::client::ClientOptions;
+use cqlens::{
+    catalog::{Live, murmur3},
+    control::follow,
+};
 use serde::Deserialize;
 use serde_json::Value;
 

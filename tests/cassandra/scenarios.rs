@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cqlens::catalog::client::ClientOptions;
+use cqlens::client::ClientOptions;
 use cqlens::node::scenario::Scenario;
 
 use crate::node;

@@ -3,7 +3,7 @@
 use cqlens::{
     audit::Watch,
     capture::Limits,
-    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
+    client::{Bind, Client, ClientOptions, Run, RunOptions},
     node::{Node, Options},
     window::Window,
 };

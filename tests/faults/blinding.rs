@@ -7,7 +7,7 @@ use std::{
 };
 
 use cqlens::{
-    catalog::client::{Client, ClientOptions},
+    client::{Client, ClientOptions},
     node::{Node, Options},
     window::MAX_PATTERNS,
 };

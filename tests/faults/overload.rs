@@ -8,7 +8,7 @@ use std::{
 use cqlens::{
     audit::Watch,
     capture::Limits,
-    catalog::client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions},
+    client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions},
     node::{Node, Options},
     window::Window,
 };

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens::catalog::client::{Answer, Bind, Client, ClientError, ClientOptions, Run, RunOptions};
+use cqlens::client::{Answer, Bind, Client, ClientError, ClientOptions, Run, RunOptions};
 use cqlens::node::{Node, Options};
 use cqlens_proto::compress::Compression;
 use cqlens_proto::envelope::{Opcode, Version};

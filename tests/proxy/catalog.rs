@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::Path, time::Instant};
 
 use cqlens::{
-    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
+    client::{Bind, Client, ClientOptions, Run, RunOptions},
     node::{Node, Options},
 };
 use serde_json::{Value, json};

@@ -4,7 +4,7 @@
 use std::{fs, path::Path, process::Command};
 
 use cqlens::{
-    catalog::client::{Client, ClientOptions},
+    client::{Client, ClientOptions},
     node::{Node, Options},
 };
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, path::Path, time::Instant};
 
 use cqlens::{
-    catalog::client::{Client, ClientOptions},
+    client::{Client, ClientOptions},
     node::{Node, Options},
 };
 use serde_json::{Value, json};

@@ -8,7 +8,7 @@ use std::{
 };
 
 use cqlens::{
-    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
+    client::{Bind, Client, ClientOptions, Run, RunOptions},
     node::{Node, Options},
 };
 use serde_json::{Value, json};

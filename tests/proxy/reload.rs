@@ -8,7 +8,7 @@ use std::{
 };
 
 use cqlens::{
-    catalog::client::{Client, ClientOptions},
+    client::{Client, ClientOptions},
     node,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

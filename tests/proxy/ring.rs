@@ -7,7 +7,7 @@ use std::{
 };
 
 use cqlens::{
-    catalog::client::{Client, ClientOptions},
+    client::{Client, ClientOptions},
     node::{Announcement, Node, Options, Peer},
 };
 use serde_json::Value;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use cqlens::{
-    catalog::client::{Bind, Client, ClientError, ClientOptions, Run, RunOptions},
+    client::{Bind, Client, ClientError, ClientOptions, Run, RunOptions},
     node::{Node, Options},
     tls::{Authorities, Connector, HostnameCheck, Identity},
 };
@@ -88,7 +88,7 @@ impl Setup {
         let identity = identity.map(|Issued { certificate, key }| Identity::read(certificate, key).unwrap());
         let connector = Connector::new(authorities, identity, "127.0.0.1", HostnameCheck::On).unwrap();
         let options = ClientOptions {
-            tls: Some(connector),
+            tls: Some(std::sync::Arc::new(connector)),
             timeout: LIMIT,
             ..ClientOptions::default()
         };

@@ -8,7 +8,7 @@ use std::{
 };
 
 use cqlens::{
-    catalog::client::{Client, ClientError, ClientOptions},
+    client::{Client, ClientError, ClientOptions},
     node::{Node, Options},
     tls::{Authorities, Connector, HostnameCheck, Identity},
 };
@@ -59,7 +59,7 @@ impl Setup {
         let identity = identity.map(|issued| Identity::read(&issued.certificate, &issued.key).unwrap());
         let connector = Connector::new(authorities, identity, "127.0.0.1", HostnameCheck::On).unwrap();
         let options = ClientOptions {
-            tls: Some(connector),
+            tls: Some(std::sync::Arc::new(connector)),
             timeout: LIMIT,
             ..ClientOptions::default()
         };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
 use cqlens::{
-    catalog::client::{Answer, Client, ClientOptions, Run, RunOptions},
+    client::{Answer, Client, ClientOptions, Run, RunOptions},
     node::Announcement,
 };
 use cqlens_proto::{

@@ -11,7 +11,7 @@ use std::{
 
 use cqlens::{
     capture::{Clock, Limits, Queue},
-    catalog::client::{Answer, Bind, Client, ClientOptions, Run, RunOptions},
+    client::{Answer, Bind, Client, ClientOptions, Run, RunOptions},
     node::{Node, Options},
     proxy::{
         Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers,

@@ -11,7 +11,7 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use cqlens::catalog::client::ClientOptions;
+use cqlens::client::ClientOptions;
 use cqlens::node::scenario::{Scenario, Totals};
 use serde_json::Value;
 

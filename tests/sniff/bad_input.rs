@@ -3,7 +3,7 @@
 use std::{path::Path, sync::Arc};
 
 use cqlens::{
-    catalog::client::{Client, ClientOptions},
+    client::{Client, ClientOptions},
     node::{Node, Options},
 };
 use tokio::runtime::Runtime;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use cqlens::{
-    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
+    client::{Bind, Client, ClientOptions, Run, RunOptions},
     node::{Node, Options},
 };
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cqlens::catalog::client::ClientOptions;
+use cqlens::client::ClientOptions;
 use cqlens::node::{self, scenario::Scenario};
 use serde_json::{Value, json};
 

@@ -23,7 +23,9 @@ use self::summary::{Chapter, Summary};
 use crate::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
-    catalog::{self, Live, client::ClientOptions},
+    catalog::Live,
+    client::ClientOptions,
+    control,
     node::{Node, Options, scenario::Totals},
     proxy::{Drain, Proxy, Route, Waiting, Workers},
     report::{Format, Report},
@@ -145,7 +147,7 @@ async fn through_proxy<T>(
         Timestamp::now(),
     )
     .context("no auditor")?;
-    let control = catalog::follow(Arc::clone(&live), upstream.to_string(), ClientOptions::default());
+    let control = control::follow(Arc::clone(&live), upstream.to_string(), ClientOptions::default());
     let control = tokio::spawn(control);
     let (begin_drain, drain) = Drain::new();
     let route = Route {

@@ -10,11 +10,10 @@ use tokio::{
 use super::{args::Args, control};
 use crate::{
     audit::{Audit, Told},
-    catalog::{
-        Contacts, Live,
-        client::{Client, ClientError, ClientOptions},
-    },
+    catalog::Live,
     cli::tls::Tls,
+    client::{ClientError, ClientOptions},
+    control::{Contacts, SystemReader},
 };
 
 /// Asks until it is dropped, if `args` want it.
@@ -59,8 +58,8 @@ async fn ask_all(
 }
 
 async fn ask(address: &str, options: &ClientOptions, told: &Told) -> Result<(), ClientError> {
-    let mut client = Client::negotiate(address, options).await?;
-    let (told, histograms) = (told.clone(), client.read_histograms().await?);
+    let mut reader = SystemReader::connect(address, options).await?;
+    let (told, histograms) = (told.clone(), reader.read_histograms().await?);
     // A stuck auditor holds up only who tells it.
     let _ = spawn_blocking(move || told.histograms(histograms)).await;
     Ok(())

@@ -7,11 +7,10 @@ use tokio::{sync::mpsc::Receiver, task::spawn_blocking, time::sleep};
 use super::{args::Args, control};
 use crate::{
     audit::{Audit, Sample, Told},
-    catalog::{
-        Contacts, Live,
-        client::{Client, ClientError, ClientOptions},
-    },
+    catalog::Live,
     cli::tls::Tls,
+    client::{ClientError, ClientOptions},
+    control::{Contacts, SystemReader},
 };
 
 /// Reads a second.
@@ -39,7 +38,7 @@ pub(super) fn trace(
         contacts: control::contacts(args),
         live: Arc::clone(live),
         told: audit.told()?,
-        client: None,
+        reader: None,
         keyspace: None,
     };
     Some(repeater.run(samples, control::options(args, tls)))
@@ -49,8 +48,8 @@ struct Repeater {
     contacts: Contacts,
     live: Arc<Live>,
     told: Told,
-    client: Option<Client>,
-    /// What `client` has in use.
+    reader: Option<SystemReader>,
+    /// What `reader` has in use.
     keyspace: Option<String>,
 }
 
@@ -72,7 +71,7 @@ impl Repeater {
                 tracing::warn!(%error, "trace-sample: a read could not be traced");
             }
             has_failed = true;
-            self.client = None;
+            self.reader = None;
             sleep(PAUSE).await;
         }
     }
@@ -85,8 +84,8 @@ impl Repeater {
         let Some(query) = sample.query() else {
             return Ok(());
         };
-        let client = match &mut self.client {
-            Some(client) => client,
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
             none => {
                 self.keyspace = None;
                 none.insert(connect(&self.contacts, &self.live, options).await?)
@@ -95,11 +94,10 @@ impl Repeater {
         if let Some(keyspace) = sample.keyspace()
             && self.keyspace.as_deref() != Some(keyspace)
         {
-            let quoted = keyspace.replace('"', "\"\"");
-            client.query(&format!("USE \"{quoted}\"")).await?;
+            reader.use_keyspace(keyspace).await?;
             self.keyspace = Some(keyspace.to_owned());
         }
-        let events = client.trace(query).await?;
+        let events = reader.trace(query).await?;
         let (told, sample) = (self.told.clone(), sample.clone());
         // A stuck auditor holds up only who tells it.
         let is_told = spawn_blocking(move || told.trace(&sample, &events)).await;
@@ -115,10 +113,10 @@ async fn connect(
     contacts: &Contacts,
     live: &Live,
     options: &impl Fn(&str) -> ClientOptions,
-) -> Result<Client, ClientError> {
+) -> Result<SystemReader, ClientError> {
     let mut result = Err(ClientError::Closed);
     for address in contacts.round(&live.cluster(), None) {
-        result = Client::negotiate(address.as_str(), &options(&address)).await;
+        result = SystemReader::connect(&address, &options(&address)).await;
         if result.is_ok() {
             break;
         }

@@ -302,8 +302,8 @@ mod tests {
     use crate::{
         audit::{HashKey, Options, Watch},
         capture::{Clock, Limits, Queue},
-        catalog::client::{Client, ClientOptions},
         cli::proxy::watchdog::{Watchdog, Watched},
+        client::{Client, ClientOptions},
         node::Node,
         proxy::{Drain, Proxy, Route, Waiting, Workers},
     };

@@ -1,4 +1,4 @@
-//! Scenarios: a schema and traffic as data, sent to any CQL node through [`crate::catalog::client`].
+//! Scenarios: a schema and traffic as data, sent to any CQL node through [`crate::client`].
 //!
 //! The format (`traffic.toml`): phases run one after the other; the iterations of a phase are dealt to its clients; the
 //! steps of an iteration run one after the other. A text may hold expressions, `expression` says which. What a step

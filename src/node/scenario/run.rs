@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::expression::{Random, Scope};
 use super::{BatchForm, Phase, Results, Scenario, Step, ValueTemplate};
-use crate::catalog::client::{Answer, Bind, Client, ClientError, ClientOptions, Prepared, Run, RunOptions};
+use crate::client::{Answer, Bind, Client, ClientError, ClientOptions, Prepared, Run, RunOptions};
 use crate::node::{bind, literal};
 
 /// What was sent.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use cqlens::audit::plan::{Facts, Plan};
-use cqlens::catalog::client::{self, Bind, Client, ClientOptions, Column, Run, RunOptions};
 use cqlens::catalog::{Markers, Schema};
+use cqlens::client::{self, Bind, Client, ClientOptions, Column, Run, RunOptions};
 use cqlens::window::StatementKind;
 use cqlens_proto::cql::{self, ast::Kind};
 use cqlens_proto::envelope::Version;

@@ -5,15 +5,14 @@
 
 mod answer;
 mod error;
-mod histograms;
 mod statement;
-mod trace;
 
 use std::{
     collections::VecDeque,
     fmt::{Debug, Display},
     io,
     net::SocketAddr,
+    pin::Pin,
     sync::Arc,
     time::Duration,
 };
@@ -34,15 +33,9 @@ use tokio::{
     time::timeout,
 };
 
-pub(super) use answer::columns;
 pub use answer::{Answer, Column};
 pub use error::ClientError;
-use error::unexpected;
-pub use histograms::{Histogram, ReadHistograms};
 pub use statement::{Bind, Prepared, Run, RunOptions};
-pub use trace::TraceEvent;
-
-use crate::{memory::Part, tls::Connector};
 
 /// How to connect.
 #[derive(Debug, Clone)]
@@ -56,13 +49,13 @@ pub struct ClientOptions {
     /// How the client calls itself, `APPLICATION_NAME` in STARTUP.
     pub application: String,
     /// TLS to the server; none means a plain connection.
-    pub tls: Option<Connector>,
+    pub tls: Option<Arc<dyn Handshake>>,
     /// What is sent before everything else, TLS included: a header of the PROXY protocol, where the server expects one.
     pub preamble: &'static [u8],
     /// How long to wait for the connection (and for TLS), and for each response.
     pub timeout: Duration,
-    /// What the client keeps of answers and events counts in this part: a quarter of it is the longest body that is taken.
-    pub memory: Part,
+    /// The longest body that is taken, in bytes; events that wait take up half as much.
+    pub max_answer_bytes: usize,
 }
 
 impl Default for ClientOptions {
@@ -75,7 +68,7 @@ impl Default for ClientOptions {
             tls: None,
             preamble: &[],
             timeout: Duration::from_secs(10),
-            memory: Part::new("client", 4 * DEFAULT_MAX_BODY),
+            max_answer_bytes: DEFAULT_MAX_BODY,
         }
     }
 }
@@ -90,20 +83,32 @@ pub struct Client {
     outgoing: Outgoing,
     next_stream: i16,
     events: VecDeque<Envelope>,
-    pub(super) memory: Part,
+    events_dropped: u64,
+    max_answer_bytes: usize,
     timeout: Duration,
 }
 
 /// Events that wait to be asked for. A node may send any number; what they say is read anew after the first.
 const MOST_EVENTS: usize = 1_000;
 
-/// They take up one part in so many of the memory.
-const EVENTS_PART: usize = 8;
-
 /// A connection, plain or TLS. No data path: a call through a pointer is nothing beside what it is asked for.
-trait Socket: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin {}
+pub trait Socket: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Debug + Send + Sync + Unpin> Socket for T {}
+
+/// Wraps a new connection in TLS.
+///
+/// Implemented by the owner of certificates and keys, so that the client needs no TLS library.
+pub trait Handshake: Debug + Send + Sync {
+    /// Does the handshake with a node that has just been connected to.
+    ///
+    /// # Errors
+    /// The connection's, or why node and client do not agree.
+    fn handshake(&self, node: TcpStream) -> Handshaking<'_>;
+}
+
+/// A handshake that is under way.
+pub type Handshaking<'h> = Pin<Box<dyn Future<Output = io::Result<Box<dyn Socket>>> + Send + 'h>>;
 
 const READ_LEN: usize = 64 << 10;
 
@@ -160,11 +165,12 @@ impl Client {
             peer,
             dialect: Dialect::new(options.version),
             incoming: EnvelopeStream::new(Direction::Response, Arc::clone(&negotiated))
-                .with_max_body(options.memory.limit() / 4),
+                .with_max_body(options.max_answer_bytes),
             outgoing: Outgoing::new(Arc::clone(&negotiated)),
             next_stream: 0,
             events: VecDeque::new(),
-            memory: options.memory.clone(),
+            events_dropped: 0,
+            max_answer_bytes: options.max_answer_bytes,
             timeout: options.timeout,
         };
         client.start(options, &negotiated).await?;
@@ -204,7 +210,7 @@ impl Client {
                 Response::Authenticate(asked) => {
                     ClientError::CredentialsMissing(asked.authenticator.to_owned())
                 }
-                other => unexpected(&other),
+                other => ClientError::from_response(&other),
             });
         };
         let token = [&[0], user.as_bytes(), &[0], password.as_bytes()].concat();
@@ -215,6 +221,11 @@ impl Client {
             Opcode::AUTH_SUCCESS => Ok(()),
             other => Err(ClientError::Unexpected(other.to_string())),
         }
+    }
+
+    /// Events that found no room, since the connection was opened.
+    pub fn events_dropped(&self) -> u64 {
+        self.events_dropped
     }
 
     /// The version of the connection.
@@ -251,7 +262,7 @@ impl Client {
     pub async fn call(&mut self, request: &Request<'_>) -> Result<Envelope, ClientError> {
         let response = self.request(request).await?;
         if response.header.opcode == Opcode::ERROR {
-            return Err(unexpected(
+            return Err(ClientError::from_response(
                 &Response::decode(&response, Extensions::NONE)?.message,
             ));
         }
@@ -265,7 +276,6 @@ impl Client {
     pub async fn next_event(&mut self) -> Result<Envelope, ClientError> {
         loop {
             if let Some(event) = self.events.pop_front() {
-                self.memory.give_back(weight(&event));
                 return Ok(event);
             }
             let envelope = self.next_envelope().await?;
@@ -312,13 +322,12 @@ impl Client {
         if envelope.header.stream_id != StreamId::EVENT {
             return;
         }
-        let (bytes, room) = (weight(&envelope), self.memory.limit() / EVENTS_PART);
+        let (bytes, room) = (weight(&envelope), self.max_answer_bytes / 2);
         let taken: usize = self.events.iter().map(weight).sum();
         if self.events.len() == MOST_EVENTS || taken + bytes > room {
-            self.memory.count_evicted(1);
+            self.events_dropped += 1;
             return;
         }
-        self.memory.take(bytes);
         self.events.push_back(Envelope {
             // Its body is a part of a larger buffer.
             body: Bytes::copy_from_slice(&envelope.body),
@@ -340,7 +349,11 @@ impl Client {
                         },
                     ..
                 })
-                | Some(StreamItem::Head(_)) => return Err(self.too_large()),
+                | Some(StreamItem::Head(_)) => {
+                    return Err(ClientError::TooLarge {
+                        limit: self.max_answer_bytes,
+                    });
+                }
                 Some(
                     StreamItem::Skipped { reason, .. }
                     | StreamItem::Damaged(reason)
@@ -358,22 +371,6 @@ impl Client {
     }
 }
 
-impl Client {
-    /// Says that an answer does not fit.
-    pub(super) fn too_large(&self) -> ClientError {
-        self.memory.count_evicted(1);
-        ClientError::TooLarge {
-            limit: self.memory.limit(),
-        }
-    }
-}
-
-impl Drop for Client {
-    fn drop(&mut self) {
-        self.memory.give_back(self.events.iter().map(weight).sum());
-    }
-}
-
 fn weight(event: &Envelope) -> usize {
     size_of::<Envelope>() + event.body.len()
 }
@@ -388,7 +385,7 @@ async fn open(
     socket.write_all(options.preamble).await?;
     let socket: Box<dyn Socket> = match &options.tls {
         None => Box::new(socket),
-        Some(connector) => connector.connect(socket).await?,
+        Some(tls) => tls.handshake(socket).await?,
     };
     Ok((socket, peer))
 }

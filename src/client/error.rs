@@ -58,6 +58,21 @@ pub enum ClientError {
 }
 
 impl ClientError {
+    /// The server's ERROR, or that this response does not belong to the request.
+    pub fn from_response(response: &Response<'_>) -> Self {
+        match response {
+            Response::Error(error) => Self::Server {
+                code: error.code,
+                message: error.message.chars().take(MAX_MESSAGE).collect(),
+                unprepared: match error.details {
+                    ErrorDetails::Unprepared(id) => Some(id.0.to_vec()),
+                    _ => None,
+                },
+            },
+            response => Self::Unexpected(response.opcode().to_string()),
+        }
+    }
+
     /// Whether the server wants to know who asks, or does not like what it was told.
     pub fn is_authentication(&self) -> bool {
         matches!(self, Self::CredentialsMissing(_)) || self.code() == Some(ErrorCode::BAD_CREDENTIALS)
@@ -74,18 +89,3 @@ impl ClientError {
 
 /// Longer messages are cut: they stand in the log and in the status.
 const MAX_MESSAGE: usize = 512;
-
-/// The error that a response is which was not hoped for.
-pub(super) fn unexpected(response: &Response<'_>) -> ClientError {
-    match response {
-        Response::Error(error) => ClientError::Server {
-            code: error.code,
-            message: error.message.chars().take(MAX_MESSAGE).collect(),
-            unprepared: match error.details {
-                ErrorDetails::Unprepared(id) => Some(id.0.to_vec()),
-                _ => None,
-            },
-        },
-        response => ClientError::Unexpected(response.opcode().to_string()),
-    }
-}

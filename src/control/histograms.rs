@@ -2,32 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::{Client, ClientError};
-use crate::catalog::record::Record;
+use super::SystemReader;
+use crate::{
+    audit::{Histogram, ReadHistograms},
+    catalog::Record,
+    client::ClientError,
+};
 
-/// What a node has counted of the reads of a table.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ReadHistograms {
-    /// Its keyspace.
-    pub keyspace: String,
-    /// Its name.
-    pub table: String,
-    /// Tombstones of each read.
-    pub tombstones: Histogram,
-    /// Live rows of each read.
-    pub rows: Histogram,
-}
-
-/// The end of a histogram.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Histogram {
-    /// Reached by one in a hundred.
-    pub p99: u64,
-    /// The greatest.
-    pub max: u64,
-}
-
-impl Client {
+impl SystemReader {
     /// `system_views.tombstones_per_read` and `rows_per_read` of this node: Cassandra 4.0 and later.
     ///
     /// # Errors

@@ -15,7 +15,6 @@ use cqlens_proto::{
 use super::{
     Client, ClientError,
     answer::{Answer, Column, answer, columns},
-    unexpected,
 };
 
 /// How a statement is run.
@@ -223,7 +222,7 @@ impl Client {
                 partition_key_indices: prepared.bind.partition_key_indices,
                 columns: prepared.result.columns.map(columns).unwrap_or_default(),
             }),
-            response => Err(unexpected(&response)),
+            response => Err(ClientError::from_response(&response)),
         }
     }
 

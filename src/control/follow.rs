@@ -15,12 +15,13 @@ use cqlens_proto::{
 };
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
-use super::{
-    Cluster, Contacts, Live, PreparedStatements,
+use super::{Contacts, SystemReader, read};
+use crate::{
+    catalog::{Cluster, Live, PreparedStatements},
     client::{Client, ClientError, ClientOptions},
-    read,
+    memory::{Part, Use},
+    throttle::Throttle,
 };
-use crate::{memory::Use, throttle::Throttle};
 
 /// Follows the node at `address`; never returns. Drop the future to stop.
 pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
@@ -36,11 +37,12 @@ pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&s
     loop {
         for address in contacts.round(&live.cluster(), last.as_deref()) {
             let mut so_far = Progress::default();
+            let memory = live.memory().part(Use::ControlConnection);
             let options = ClientOptions {
-                memory: live.memory().part(Use::ControlConnection),
+                max_answer_bytes: memory.limit() / 4,
                 ..options(&address)
             };
-            let Err(error) = session(&live, &address, &options, &mut so_far).await;
+            let Err(error) = session(&live, &address, &options, memory, &mut so_far).await;
             let trouble = trouble(&address, &error);
             // Whoever reads of it in the log finds it in the status, too.
             live.troubled_by(Some(trouble.clone()));
@@ -136,6 +138,7 @@ async fn session(
     live: &Live,
     address: &str,
     options: &ClientOptions,
+    memory: Part,
     so_far: &mut Progress,
 ) -> Result<std::convert::Infallible, ClientError> {
     let mut client = Client::negotiate(address, options).await?;
@@ -144,33 +147,34 @@ async fn session(
             event_types: vec!["SCHEMA_CHANGE", "TOPOLOGY_CHANGE", "STATUS_CHANGE"],
         }))
         .await?;
-    read_all(live, &mut client).await?;
+    let mut reader = SystemReader::new(client, memory);
+    read_all(live, &mut reader).await?;
     so_far.opened = true;
     let _in_step = live.in_step();
     live.troubled_by(None);
-    tracing::info!(node = address, version = ?client.version(), "control connection open, schema read");
+    tracing::info!(node = address, version = ?reader.client.version(), "control connection open, schema read");
     let (mut heartbeat, mut refresh) = (every(HEARTBEAT), every(REFRESH));
     let mut looks = Looks::default();
     loop {
         tokio::select! {
-            event = client.next_event() => {
+            event = reader.client.next_event() => {
                 if is_about_nodes(&event?) {
                     // At once: clients may be told of it at the same time.
-                    live.replace_cluster(read::cluster(&mut client).await?);
+                    live.replace_cluster(read::cluster(&mut reader).await?);
                 }
-                settle(&mut client).await?;
-                read_schema_and_cluster(live, &mut client).await?;
+                settle(&mut reader.client).await?;
+                read_schema_and_cluster(live, &mut reader).await?;
             }
-            () = live.cluster_wanted() => live.replace_cluster(read::cluster(&mut client).await?),
+            () = live.cluster_wanted() => live.replace_cluster(read::cluster(&mut reader).await?),
             () = looks.next(&live.prepared) => {
-                let missed = read_prepared(live, &mut client).await?;
+                let missed = read_prepared(live, &mut reader).await?;
                 looks.done(missed);
             }
-            _ = refresh.tick() => read_all(live, &mut client).await?,
+            _ = refresh.tick() => read_all(live, &mut reader).await?,
             _ = heartbeat.tick() => {
                 so_far.has_lasted = true;
                 live.prepared.forget_missed();
-                live.replace_cluster(read::cluster(&mut client).await?);
+                live.replace_cluster(read::cluster(&mut reader).await?);
             }
         }
     }
@@ -260,10 +264,10 @@ const READING: Duration = Duration::from_secs(120);
 /// A node decides how much of its schema cannot be read, and how often it changes.
 static MISUNDERSTOOD: LazyLock<Throttle> = LazyLock::new(|| Throttle::of_first(8));
 
-async fn read_all(live: &Live, client: &mut Client) -> Result<(), ClientError> {
+async fn read_all(live: &Live, reader: &mut SystemReader) -> Result<(), ClientError> {
     let reading = async {
-        read_schema_and_cluster(live, client).await?;
-        read_prepared(live, client).await?;
+        read_schema_and_cluster(live, reader).await?;
+        read_prepared(live, reader).await?;
         Ok(())
     };
     match timeout(READING, reading).await {
@@ -272,11 +276,11 @@ async fn read_all(live: &Live, client: &mut Client) -> Result<(), ClientError> {
     }
 }
 
-async fn read_schema_and_cluster(live: &Live, client: &mut Client) -> Result<(), ClientError> {
+async fn read_schema_and_cluster(live: &Live, reader: &mut SystemReader) -> Result<(), ClientError> {
     // Before the schema: what waits for its table to be known is counted with its nodes.
-    live.replace_cluster(read::cluster(client).await?);
+    live.replace_cluster(read::cluster(reader).await?);
     let reading = live.begin_reading();
-    let read = read::schema(client).await?;
+    let read = read::schema(reader).await?;
     for error in &read.errors {
         let later = |suppressed| tracing::warn!(suppressed, "more parts of the schema were not understood");
         if MISUNDERSTOOD.is_new(later) {
@@ -296,9 +300,9 @@ async fn read_schema_and_cluster(live: &Live, client: &mut Client) -> Result<(),
 
 /// Whether ids were wanted and none of them found. Servers that have no such table, or do not let us read it, are no reason to end the
 /// connection, nor are statements that there is no room for.
-async fn read_prepared(live: &Live, client: &mut Client) -> Result<bool, ClientError> {
+async fn read_prepared(live: &Live, reader: &mut SystemReader) -> Result<bool, ClientError> {
     live.prepared.begin_look();
-    let read = read::prepared(client, |id, statement| live.prepared.insert(id, statement)).await;
+    let read = read::prepared(reader, |id, statement| live.prepared.insert(id, statement)).await;
     let missed = live.prepared.end_look();
     match read {
         Err(error @ (ClientError::Server { .. } | ClientError::TooLarge { .. })) => {

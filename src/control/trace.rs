@@ -5,23 +5,14 @@ use std::time::Duration;
 use cqlens_proto::message::{Extensions, Extras, Query, Request, Response};
 use tokio::time::sleep;
 
-use super::{Client, ClientError, unexpected};
-use crate::catalog::record::Record;
-
-/// One line of a trace.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TraceEvent {
-    /// The node that wrote it, as it calls itself.
-    pub source: String,
-    /// What it did.
-    pub activity: String,
-}
+use super::SystemReader;
+use crate::{audit::TraceEvent, catalog::Record, client::ClientError};
 
 /// A trace is written after the answer was sent; drivers wait for 2 s, too.
 const LOOKS: u32 = 20;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(100);
 
-impl Client {
+impl SystemReader {
     /// Asks with tracing and reads what was written down of it (Cassandra keeps it for a day).
     ///
     /// # Errors
@@ -31,10 +22,10 @@ impl Client {
             tracing: true,
             ..Extras::default()
         };
-        let response = self.request_with(&Request::Query(query), &asked).await?;
+        let response = self.client.request_with(&Request::Query(query), &asked).await?;
         let decoded = Response::decode(&response, Extensions::NONE)?;
         if let error @ Response::Error(_) = &decoded.message {
-            return Err(unexpected(error));
+            return Err(ClientError::from_response(error));
         }
         let missing = |what: &str| ClientError::Unexpected(what.to_owned());
         let id = decoded.extras.tracing_id.map(|id| id.to_string());

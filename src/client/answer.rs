@@ -7,7 +7,7 @@ use cqlens_proto::{
     types::{CqlType, CqlValue},
 };
 
-use super::{ClientError, unexpected};
+use super::ClientError;
 
 /// A name, and the type of what has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,13 +88,13 @@ pub(super) fn answer(envelope: &Envelope) -> Result<Answer, ClientError> {
         Response::Result(QueryResult::SchemaChange(change)) => {
             answer.schema_change = Some(format!("{} {}", change.change, change.object.target()));
         }
-        response => return Err(unexpected(&response)),
+        response => return Err(ClientError::from_response(&response)),
     }
     Ok(answer)
 }
 
 /// The columns that specifications describe.
-pub(in crate::catalog) fn columns<'a>(specs: impl IntoIterator<Item = ColumnSpec<'a>>) -> Vec<Column> {
+pub(super) fn columns<'a>(specs: impl IntoIterator<Item = ColumnSpec<'a>>) -> Vec<Column> {
     specs
         .into_iter()
         .map(|spec| Column {

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use super::Cluster;
+use crate::catalog::Cluster;
 
 /// Where a cluster can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
