@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use crate::catalog::Cluster;
+use cqlens_audit::catalog::Cluster;
 
 /// Where a cluster can be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Contacts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Node;
+    use cqlens_audit::catalog::Node;
 
     fn cluster(addresses: &[&str]) -> Cluster {
         let nodes = addresses.iter().map(|address| Node {

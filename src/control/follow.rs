@@ -16,12 +16,12 @@ use cqlens_proto::{
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Contacts, SystemReader, read};
-use crate::{
+use crate::throttle::Throttle;
+use cqlens_audit::{
     catalog::{Cluster, Live, PreparedStatements},
-    client::{Client, ClientError, ClientOptions},
     memory::{Part, Use},
-    throttle::Throttle,
 };
+use cqlens_client::{Client, ClientError, ClientOptions};
 
 /// Follows the node at `address`; never returns. Drop the future to stop.
 pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::SystemReader;
-use crate::{
+use cqlens_audit::{
     audit::{Histogram, ReadHistograms},
     catalog::Record,
-    client::ClientError,
 };
+use cqlens_client::ClientError;
 
 impl SystemReader {
     /// `system_views.tombstones_per_read` and `rows_per_read` of this node: Cassandra 4.0 and later.

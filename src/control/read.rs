@@ -1,12 +1,9 @@
 //! What cqlens asks a node: the schema, the ring, the prepared statements.
 
 use super::{SystemReader, reader::Kept};
-use crate::{
-    catalog::{
-        Cluster, Node, PreparedStatement, Record, Schema, SchemaError, schema::rows::Rows, system_schema,
-    },
-    client::ClientError,
-};
+use cqlens_audit::catalog::{Cluster, Node, PreparedStatement, Record, system_schema};
+use cqlens_client::ClientError;
+use cqlens_cql::schema::{Schema, SchemaError, rows::Rows};
 
 /// The schema as `system_schema` has it.
 pub(super) struct SchemaRead {

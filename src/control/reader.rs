@@ -1,10 +1,7 @@
 //! Reads system tables of one node, page by page, within a part of the memory.
 
-use crate::{
-    catalog::Record,
-    client::{Answer, Client, ClientError, ClientOptions, Run, RunOptions},
-    memory::Part,
-};
+use cqlens_audit::{catalog::Record, memory::Part};
+use cqlens_client::{Answer, Client, ClientError, ClientOptions, Run, RunOptions};
 
 /// Rows a page.
 const PAGE_SIZE: i32 = 200;

@@ -6,7 +6,8 @@ use cqlens_proto::message::{Extensions, Extras, Query, Request, Response};
 use tokio::time::sleep;
 
 use super::SystemReader;
-use crate::{audit::TraceEvent, catalog::Record, client::ClientError};
+use cqlens_audit::{audit::TraceEvent, catalog::Record};
+use cqlens_client::ClientError;
 
 /// A trace is written after the answer was sent; drivers wait for 2 s, too.
 const LOOKS: u32 = 20;

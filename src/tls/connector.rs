@@ -16,7 +16,7 @@ use tokio_rustls::{
     },
 };
 
-use crate::client::{Handshake, Handshaking, Socket};
+use cqlens_client::{Handshake, Handshaking, Socket};
 
 use super::{Authorities, Identity, MinVersion, TlsError, TlsStream, is_plain, provider};
 

@@ -7,11 +7,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cqlens::client::ClientOptions;
-use cqlens::{
-    catalog::{Live, murmur3},
-    control::follow,
-};
+use cqlens::control::follow;
+use cqlens_audit::catalog::Live;
+use cqlens_client::ClientOptions;
+use cqlens_cql::murmur3;
 use serde::Deserialize;
 use serde_json::Value;
 

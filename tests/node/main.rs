@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens::client::{Answer, Bind, Client, ClientError, ClientOptions, Run, RunOptions};
-use cqlens::node::{Node, Options};
+use cqlens_client::{Answer, Bind, Client, ClientError, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 use cqlens_proto::compress::Compression;
 use cqlens_proto::envelope::{Opcode, Version};
 use cqlens_proto::message::{BatchKind, ErrorCode, Event, Extensions, Register, Request, Response};

@@ -7,11 +7,9 @@ use std::{
 };
 
 use base64::Engine;
-use cqlens::{
-    client::{Bind, Client, ClientOptions, Run, RunOptions},
-    node::{Node, Options},
-    tls::{Authorities, Connector, HostnameCheck},
-};
+use cqlens::tls::{Authorities, Connector, HostnameCheck};
+use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 
 use crate::{
     certificates::{Authority, Issued},

@@ -8,11 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
-    client::{Bind, Client, ClientError, ClientOptions, Run, RunOptions},
-    node::{Node, Options},
-    tls::{Authorities, Connector, HostnameCheck, Identity},
-};
+use cqlens::tls::{Authorities, Connector, HostnameCheck, Identity};
+use cqlens_client::{Bind, Client, ClientError, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{

@@ -7,11 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
-    client::{Client, ClientError, ClientOptions},
-    node::{Node, Options},
-    tls::{Authorities, Connector, HostnameCheck, Identity},
-};
+use cqlens::tls::{Authorities, Connector, HostnameCheck, Identity};
+use cqlens_client::{Client, ClientError, ClientOptions};
+use cqlens_node::{Node, Options};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpStream;

@@ -2,11 +2,9 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use cqlens::{
-    client::{Client, ClientError, ClientOptions},
-    node::{Announcement, Node, Options, Peer},
-    tls::{Authorities, Connector, HostnameCheck, Identity},
-};
+use cqlens::tls::{Authorities, Connector, HostnameCheck, Identity};
+use cqlens_client::{Client, ClientError, ClientOptions};
+use cqlens_node::{Announcement, Node, Options, Peer};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 

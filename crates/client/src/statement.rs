@@ -128,7 +128,7 @@ impl Client {
     /// # Errors
     /// Of the first statement that fails.
     pub async fn script(&mut self, script: &str) -> Result<(), ClientError> {
-        for (span, _) in cqlens_proto::cql::statements(script) {
+        for (span, _) in cqlens_cql::syntax::statements(script) {
             let statement = script
                 .get(span.start as usize..span.end as usize)
                 .unwrap_or(script);

@@ -3,13 +3,17 @@
 //! A [`Footprint`] is a small value; the keys behind it go into a [`Keys`] buffer that its owner reuses, so that
 //! counting an execution allocates nothing. Nothing here knows CQL: plans fill both.
 
+mod class;
+
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
-use crate::catalog::murmur3;
-use crate::window::{PartitionClass, Reason, TableName};
+pub use class::{PartitionClass, Reason};
+
+use crate::murmur3;
+use crate::schema::TableName;
 
 /// The partitions that one execution touches. Which ones: see the [`Keys`] that were filled with it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens_proto::cql::{self, Keyword, Template};
+use cqlens_cql::syntax::{self, Keyword, Template};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -54,9 +54,9 @@ proptest! {
 
     #[test]
     fn a_generated_statement_parses_and_its_template_is_its_own(text in prop_oneof![query(), modification(), batch()]) {
-        let statement = cql::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let statement = syntax::parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let found = Template::of(&statement, Some("ks"));
-        let again = cql::parse(&found.text).unwrap_or_else(|error| panic!("{text}: {}: {error}", found.text));
+        let again = syntax::parse(&found.text).unwrap_or_else(|error| panic!("{text}: {}: {error}", found.text));
         prop_assert_eq!(&Template::of(&again, None), &found, "{}", text);
         prop_assert!(!found.text.contains("secret"), "{}", found.text);
     }
@@ -64,7 +64,7 @@ proptest! {
     #[test]
     fn a_script_is_its_statements(texts in vec(prop_oneof![query(), modification(), batch()], 0..6)) {
         let script = texts.join(";\n");
-        let found: Vec<String> = cql::statements(&script).map(|(span, parsed)| {
+        let found: Vec<String> = syntax::statements(&script).map(|(span, parsed)| {
             parsed.unwrap();
             span.of(&script).to_owned()
         }).collect();

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens_proto::cql::ast::{Dialect, Kind};
-use cqlens_proto::cql::{self, Expected, Keyword, MAX_DEPTH, ParseErrorKind, Span};
+use cqlens_cql::syntax::ast::{Dialect, Kind};
+use cqlens_cql::syntax::{self, Expected, Keyword, MAX_DEPTH, ParseErrorKind, Span};
 
 #[track_caller]
 fn accepts(kind: Kind, texts: &[&str]) {
     for text in texts {
-        match cql::parse(text) {
+        match syntax::parse(text) {
             Ok(statement) => {
                 assert_eq!(statement.kind(), kind, "{text}");
                 assert_eq!(statement.extension, None, "{text}");
@@ -21,7 +21,7 @@ fn accepts(kind: Kind, texts: &[&str]) {
 #[track_caller]
 fn refuses(texts: &[&str]) {
     for text in texts {
-        if let Ok(statement) = cql::parse(text) {
+        if let Ok(statement) = syntax::parse(text) {
             panic!("{text}: {statement:?}");
         }
     }
@@ -30,7 +30,7 @@ fn refuses(texts: &[&str]) {
 #[track_caller]
 fn refuses_with(kind: ParseErrorKind, texts: &[&str]) {
     for text in texts {
-        let error = cql::parse(text).unwrap_err();
+        let error = syntax::parse(text).unwrap_err();
         assert_eq!(error.kind, kind, "{text}: {error}");
     }
 }
@@ -584,7 +584,7 @@ fn syntax_of_others_is_accepted_and_named() {
         (Dialect::Scylla, "LIST ALL SERVICE LEVELS"),
         (Dialect::Scylla, "LIST ATTACHED SERVICE LEVEL OF r"),
     ] {
-        let statement = cql::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let statement = syntax::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         assert_eq!(
             statement.extension.map(|extension| extension.dialect),
             Some(dialect),
@@ -593,18 +593,18 @@ fn syntax_of_others_is_accepted_and_named() {
     }
     let text = "SELECT * FROM t BYPASS CACHE";
     assert_eq!(
-        cql::parse(text).unwrap().extension.unwrap().span.of(text),
+        syntax::parse(text).unwrap().extension.unwrap().span.of(text),
         "BYPASS CACHE"
     );
 }
 
 #[test]
 fn an_error_says_where_and_what_would_have_been_right() {
-    let error = cql::parse("SELECT a FROM t WHERE k 1").unwrap_err();
+    let error = syntax::parse("SELECT a FROM t WHERE k 1").unwrap_err();
     assert_eq!(error.span, Span::new(24, 25));
     assert!(error.expected.contains(&Expected::Operator), "{error}");
 
-    let error = cql::parse("UPDATE t SET a = 1").unwrap_err();
+    let error = syntax::parse("UPDATE t SET a = 1").unwrap_err();
     assert_eq!(
         (error.kind, error.span),
         (ParseErrorKind::UnexpectedEnd, Span::new(18, 18))
@@ -614,7 +614,7 @@ fn an_error_says_where_and_what_would_have_been_right() {
         "{error}"
     );
 
-    let error = cql::parse("SELECT a FROM t LIMT 5").unwrap_err();
+    let error = syntax::parse("SELECT a FROM t LIMT 5").unwrap_err();
     assert_eq!(error.span.of("SELECT a FROM t LIMT 5"), "LIMT");
     assert!(
         error.expected.contains(&Expected::Keyword(Keyword::Limit)),
@@ -628,7 +628,7 @@ fn an_error_says_where_and_what_would_have_been_right() {
 
 #[test]
 fn an_error_shows_no_part_of_the_text() {
-    let error = cql::parse("SELECT a FROM t WHERE password = 'hunter2' 'hunter2'").unwrap_err();
+    let error = syntax::parse("SELECT a FROM t WHERE password = 'hunter2' 'hunter2'").unwrap_err();
     assert!(!format!("{error} {error:?}").contains("hunter2"));
 }
 
@@ -647,10 +647,10 @@ fn nesting_is_bounded_and_costs_no_more_than_length() {
         ("- ", ""),
     ] {
         let deep = format!("SELECT {} FROM t", nested(open, close, MAX_DEPTH - 1));
-        assert!(cql::parse(&deep).is_ok(), "{open}");
+        assert!(syntax::parse(&deep).is_ok(), "{open}");
         let too_deep = format!("SELECT {} FROM t", nested(open, close, 100_000));
         assert_eq!(
-            cql::parse(&too_deep).unwrap_err().kind,
+            syntax::parse(&too_deep).unwrap_err().kind,
             ParseErrorKind::TooDeep,
             "{open}"
         );

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens_proto::cql::ast::BatchKind;
-use cqlens_proto::cql::{self, Template, Templates, Work};
+use cqlens_cql::syntax::ast::BatchKind;
+use cqlens_cql::syntax::{self, Template, Templates, Work};
 
 /// The template of a statement in keyspace `ks`.
 #[track_caller]
 fn template(text: &str) -> Template {
-    let statement = cql::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let statement = syntax::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
     Template::of(&statement, Some("ks"))
 }
 
@@ -120,8 +120,8 @@ fn what_is_asked_differently_is_different() {
 
 #[test]
 fn the_keyspace_is_part_of_the_identity_whoever_says_it() {
-    let unqualified = cql::parse("SELECT * FROM t").unwrap();
-    let qualified = cql::parse("SELECT * FROM ks.t").unwrap();
+    let unqualified = syntax::parse("SELECT * FROM t").unwrap();
+    let qualified = syntax::parse("SELECT * FROM ks.t").unwrap();
     assert_eq!(
         Template::of(&unqualified, Some("ks")),
         Template::of(&qualified, None)
@@ -261,7 +261,7 @@ fn a_text_that_does_not_parse_keeps_keywords_signs_and_its_first_table() {
         ("garbage \u{0} \u{1F600} more", "?"),
         ("", ""),
     ] {
-        assert!(cql::parse(text).is_err(), "{text}");
+        assert!(syntax::parse(text).is_err(), "{text}");
         assert_eq!(Template::unparsed(text).text, expected, "{text}");
     }
 }
@@ -283,7 +283,7 @@ fn the_length_of_a_template_is_bounded() {
     assert!(unparsed.text.len() <= Template::MAX_UNPARSED_LEN);
     // Only the beginning is looked at, also where it stays short.
     assert_eq!(Template::unparsed(&"SELECT SELECT ".repeat(50_000)), unparsed);
-    let values = "1 ".repeat(cql::MAX_TOKENS);
+    let values = "1 ".repeat(syntax::MAX_TOKENS);
     assert_eq!(
         Template::unparsed(&(values.clone() + "SELECT")),
         Template::unparsed(&values)
@@ -360,7 +360,7 @@ fn long_names_are_cut_off_and_stay_different() {
     let keyspace = name('k');
     let text = "SELECT a FROM t";
     assert!(
-        Template::of(&cql::parse(text).unwrap(), Some(&keyspace))
+        Template::of(&syntax::parse(text).unwrap(), Some(&keyspace))
             .text
             .len()
             < 1_000
@@ -375,7 +375,7 @@ fn a_template_that_came_before_is_the_same() {
     let short = (0..3_000).map(|at| format!("SELECT c{at} FROM t WHERE k = {at}"));
     let texts: Vec<_> = short.chain(long_inserts()).collect();
     for text in texts.iter().chain(&texts[..2_000]).chain(&texts) {
-        let statement = cql::parse(text).unwrap();
+        let statement = syntax::parse(text).unwrap();
         let again = templates.template(&statement, Some("ks"), &Work::of_text(text));
         assert_eq!(again, template(text), "{text}");
     }

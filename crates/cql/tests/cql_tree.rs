@@ -2,17 +2,17 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens_proto::cql::ast::{
+use cqlens_cql::syntax::ast::{
     AssignmentOperation, BatchKind, Body, Comparand, CreateTable, DeletionTarget, Direction, If,
     IndexTargetKind, InsertSource, JsonDefault, LiteralKind, Mask, MetadataFunction, Modification,
     NativeType, PropertyValue, Relation, RelationOperator, Select, Selection, Statement, Subject,
     TableChange, Term, TypeName, Update,
 };
-use cqlens_proto::cql::{self, Span};
+use cqlens_cql::syntax::{self, Span};
 
 #[track_caller]
 fn parse(text: &str) -> Statement<'_> {
-    cql::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+    syntax::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 #[track_caller]
@@ -44,7 +44,7 @@ fn relations(text: &str) -> Vec<Relation<'_>> {
     select(text).where_clause.relations
 }
 
-fn names(columns: &[cql::ast::Name<'_>]) -> Vec<String> {
+fn names(columns: &[syntax::ast::Name<'_>]) -> Vec<String> {
     columns.iter().map(ToString::to_string).collect()
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens_proto::cql::{self, ParseErrorKind, Template, Work};
+use cqlens_cql::syntax::{self, ParseErrorKind, Template, Work};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -144,7 +144,7 @@ fn a_megabyte_of_one_token_costs_a_megabyte() {
 #[test]
 fn a_broken_constant_is_one_error_of_its_whole_length() {
     let text = format!("SELECT {}n FROM t", repeated("1", MIB));
-    let error = cql::parse(&text).unwrap_err();
+    let error = syntax::parse(&text).unwrap_err();
     assert_eq!(error.kind, ParseErrorKind::MalformedConstant);
     assert_eq!(error.span.len(), MIB + 1);
     assert_eq!(Template::unparsed(&text).text, "SELECT ? FROM ?");
@@ -153,7 +153,9 @@ fn a_broken_constant_is_one_error_of_its_whole_length() {
 #[test]
 fn scripts_pass_over_broken_constants_too() {
     let text = format!("SELECT {}n FROM t; USE a", repeated("1", MIB));
-    let parsed: Vec<bool> = cql::statements(&text).map(|(_, parsed)| parsed.is_ok()).collect();
+    let parsed: Vec<bool> = syntax::statements(&text)
+        .map(|(_, parsed)| parsed.is_ok())
+        .collect();
     assert_eq!(parsed, [false, true]);
 }
 
@@ -162,7 +164,7 @@ fn nesting_ends_where_it_is_too_deep() {
     for open in ["(", "[", "{", "f(", "{a:", "[1,", "(int)("] {
         let text = format!("SELECT a FROM t WHERE k = {}", repeated(open, 100_000));
         let work = Work::of_text(&text);
-        let error = cql::parse_within(&text, &work).unwrap_err();
+        let error = syntax::parse_within(&text, &work).unwrap_err();
         assert_eq!(error.kind, ParseErrorKind::TooDeep, "{open}");
         exercise::work(&text);
     }
@@ -179,7 +181,7 @@ fn a_long_keyspace_does_not_make_a_long_template_of_each_statement() {
             .collect::<String>()
     );
     let work = Work::of_text(&text);
-    let template = Template::of_within(&cql::parse(&text).unwrap(), Some(&keyspace), &work);
+    let template = Template::of_within(&syntax::parse(&text).unwrap(), Some(&keyspace), &work);
     assert!(template.text.len() <= Template::MAX_LEN);
     assert!(work.spent() < 1_000 * 1_000, "{}", work.spent());
 }

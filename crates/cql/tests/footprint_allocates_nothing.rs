@@ -3,10 +3,10 @@
 //! A test binary of its own: its allocator counts.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens::audit::plan::Plan;
-use cqlens::audit::{Count, Keys};
-use cqlens::catalog::Schema;
-use cqlens_proto::cql;
+use cqlens_cql::footprint::{Count, Keys};
+use cqlens_cql::plan::Plan;
+use cqlens_cql::schema::Schema;
+use cqlens_cql::syntax;
 use cqlens_proto::envelope::{Envelope, StreamId, Version};
 use cqlens_proto::message::{
     Consistency, Dialect, Execute, Extensions, Extras, PreparedId, QueryParameters, Request, Value, ValuesBuf,
@@ -35,7 +35,7 @@ fn execute(values: &[Value<'_>]) -> Envelope {
 
 fn allocations_of_an_execution(text: &str, values: &[Value<'_>]) -> u64 {
     let schema = Schema::from_cql(SCHEMA).unwrap();
-    let plan = Plan::of(&cql::parse(text).unwrap(), Some("shop"), &schema);
+    let plan = Plan::of(&syntax::parse(text).unwrap(), Some("shop"), &schema);
     let envelope = execute(values);
     let mut keys = Keys::new();
     let mut count = || {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use cqlens_proto::cql::ast::{BatchKind, Modification};
+use cqlens_cql::syntax::ast::{BatchKind, Modification};
 
 use super::answer::{Answer, Outcome};
 use super::condition::{self, Condition, Verdict};

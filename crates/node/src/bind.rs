@@ -1,7 +1,7 @@
 //! Terms to serialized values: literals by the type of their column, markers by what is bound to them.
 
 use bytes::{Bytes, BytesMut};
-use cqlens_proto::cql::ast::{BindMarker, Term};
+use cqlens_cql::syntax::ast::{BindMarker, Term};
 use cqlens_proto::cursor::{Cursor, Writer};
 use cqlens_proto::error::EncodeError;
 use cqlens_proto::message::Value;

@@ -1,7 +1,7 @@
 //! Lightweight transactions: the `IF` of a write, checked against the row that is there.
 
 use bytes::Bytes;
-use cqlens_proto::cql::ast::{Comparand, If, Modification, Relation, RelationOperator, Subject};
+use cqlens_cql::syntax::ast::{Comparand, If, Modification, Relation, RelationOperator, Subject};
 use cqlens_proto::types::CqlType;
 
 use super::answer::{ResultColumn, RowSet};

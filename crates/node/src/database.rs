@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cqlens_proto::cql::ast::{BatchKind, Body, Modification, QualifiedName, Statement};
+use cqlens_cql::syntax::ast::{BatchKind, Body, Modification, QualifiedName, Statement};
 use tokio::sync::broadcast;
 
 use super::Options;
@@ -23,7 +23,7 @@ use super::prepared::PreparedStatements;
 use super::read::Thresholds;
 use super::store::{Seconds, Table, Timestamp};
 use super::{select, system, view, write};
-use crate::catalog::schema::{Schema, is_system};
+use cqlens_cql::schema::{Schema, is_system};
 
 /// The node's state.
 #[derive(Debug)]
@@ -231,7 +231,7 @@ impl Database {
 
     fn batch(
         &mut self,
-        batch: &cqlens_proto::cql::ast::Batch<'_>,
+        batch: &cqlens_cql::syntax::ast::Batch<'_>,
         execution: &Execution<'_>,
     ) -> Result<Answer, Failure> {
         let mut execution = execution.clone();

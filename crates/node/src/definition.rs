@@ -1,10 +1,10 @@
 //! Definitions: CREATE, ALTER and DROP, and what they mean for rows, prepared statements and other clients.
 
-use cqlens_proto::cql::ast::{Body, Dropped, Name, QualifiedName, Statement, TableChange};
+use cqlens_cql::syntax::ast::{Body, Dropped, Name, QualifiedName, Statement, TableChange};
 
 use super::answer::{Change, Changed};
 use super::failure::Failure;
-use crate::catalog::schema::{Schema, SchemaErrorKind, Table, is_system};
+use cqlens_cql::schema::{Schema, SchemaErrorKind, Table, is_system};
 
 /// Applies a definition to the schema; `None` where `IF [NOT] EXISTS` makes it do nothing.
 ///

@@ -1,6 +1,6 @@
 //! What a request says beside its statement: values, keyspace, paging, times.
 
-use cqlens_proto::cql::ast::BindMarker;
+use cqlens_cql::syntax::ast::BindMarker;
 use cqlens_proto::message::{Consistency, Value, Values};
 
 use super::answer::ResultColumn;

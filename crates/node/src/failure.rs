@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use cqlens_proto::cql::ParseError;
+use cqlens_cql::syntax::ParseError;
 use cqlens_proto::envelope::Version;
 use cqlens_proto::message::error::{Acknowledged, FailureReason, Failures};
 use cqlens_proto::message::{Consistency, ErrorCode, ErrorDetails, ErrorMessage, PreparedId};

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use cqlens_proto::cql::ast::FunctionCall;
+use cqlens_cql::syntax::ast::FunctionCall;
 use cqlens_proto::types::{CqlType, Uuid};
 
 use super::bind;

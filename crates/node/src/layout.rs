@@ -6,7 +6,7 @@ use cqlens_proto::types::CqlType;
 use super::answer::ResultColumn;
 use super::failure::Failure;
 use super::store::{Partition, Place, Row, Seconds, order};
-use crate::catalog::schema::{self, ColumnKind, IndexTargetKind, Keyspace};
+use cqlens_cql::schema::{self, ColumnKind, IndexTargetKind, Keyspace};
 
 /// The columns of a table or view.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use bytes::BytesMut;
-use cqlens_proto::cql::ast::{Literal, LiteralKind};
+use cqlens_cql::syntax::ast::{Literal, LiteralKind};
 use cqlens_proto::cursor::Writer;
 use cqlens_proto::types::{CqlType, Uuid};
 use jiff::civil;
@@ -181,7 +181,7 @@ fn duration(text: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cqlens_proto::cql::Span;
+    use cqlens_cql::syntax::Span;
     use cqlens_proto::types::CqlValue;
 
     fn shown(kind: LiteralKind, text: &str, cql_type: &CqlType) -> Option<String> {

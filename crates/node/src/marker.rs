@@ -1,6 +1,6 @@
 //! What the bind markers of a statement stand for: their names, their types, and which of them are the partition key.
 
-use cqlens_proto::cql::ast::{
+use cqlens_cql::syntax::ast::{
     AssignmentOperation, BindMarker, Body, Comparand, Deletion, DeletionTarget, If, Insert, InsertSource,
     Modification, Relation, RelationOperator, Select, Selection, Statement, Subject, Term, Using,
 };

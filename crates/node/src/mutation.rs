@@ -11,7 +11,7 @@ use super::function::long;
 use super::layout::{Column, Layout};
 use super::restriction::map_entries;
 use super::store::{Cell, Expiry, Liveness, PartitionId, Place, Row, Seconds, Stretch, Table, Timestamp};
-use crate::catalog::schema::ColumnKind;
+use cqlens_cql::schema::ColumnKind;
 
 /// A change of one partition.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! What a SELECT makes of the rows that it reads: columns, functions of them, and aggregates.
 
 use bytes::Bytes;
-use cqlens_proto::cql::ast::{FunctionCall, MetadataFunction, Selection, Selector, Term};
+use cqlens_cql::syntax::ast::{FunctionCall, MetadataFunction, Selection, Selector, Term};
 use cqlens_proto::types::CqlType;
 
 use super::answer::ResultColumn;

@@ -1,7 +1,7 @@
 //! SELECT: from the statement to a read and from its rows to a result.
 
 use bytes::Bytes;
-use cqlens_proto::cql::ast::{Direction, Select, Selection, Term};
+use cqlens_cql::syntax::ast::{Direction, Select, Selection, Term};
 use cqlens_proto::types::CqlType;
 
 use super::answer::{Answer, Outcome, ResultColumn, RowSet};
@@ -14,7 +14,7 @@ use super::projection::{Group, Projection};
 use super::read::{Read, Thresholds};
 use super::restriction::{Restrictions, Source};
 use super::store::Table;
-use crate::catalog::schema::ColumnKind;
+use cqlens_cql::schema::ColumnKind;
 
 /// Runs a SELECT on its table.
 ///

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cqlens_proto::cql;
-use cqlens_proto::cql::ast::{BatchKind, Body, Modification, Statement};
+use cqlens_cql::syntax;
+use cqlens_cql::syntax::ast::{BatchKind, Body, Modification, Statement};
 use cqlens_proto::message::{self, BatchQuery, Consistency, QueryParameters, Request, Values};
 
 use super::answer::{Answer, Described, Outcome, PreparedAnswer};
@@ -121,7 +121,7 @@ impl Session {
 }
 
 fn parse(text: &str) -> Result<Statement<'_>, Failure> {
-    cql::parse(text).map_err(|error| Failure::syntax(&error, text))
+    syntax::parse(text).map_err(|error| Failure::syntax(&error, text))
 }
 
 fn run(

@@ -13,7 +13,7 @@ use super::database::Database;
 use super::failure::Failure;
 use super::layout::Layout;
 use super::store::{Cell, Liveness, PartitionId, Table};
-use crate::catalog::schema::{self, ColumnKind, DataType, IndexClass, Keyspace, OptionValue, Order};
+use cqlens_cql::schema::{self, ColumnKind, DataType, IndexClass, Keyspace, OptionValue, Order};
 
 /// The version of CQL that STARTUP may name and `system.local` states.
 pub(crate) const CQL_VERSION: &str = "3.4.7";

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cqlens_proto::cql::ast::{
+use cqlens_cql::syntax::ast::{
     Assignment, AssignmentOperation, Delete, Deletion, DeletionTarget, Insert, InsertSource, Modification,
     Name, Relation, Term, Update, Using,
 };
@@ -19,7 +19,7 @@ use super::marker::{element_types, field_type, operand_type};
 use super::mutation::{CellChange, Change, Mutation};
 use super::restriction::{Restrictions, Source};
 use super::store::{Expiry, Liveness, Place, Timestamp};
-use crate::catalog::schema::ColumnKind;
+use cqlens_cql::schema::ColumnKind;
 
 /// The mutations of a statement: one for each partition and row, or stretch of rows, that it names.
 ///

@@ -21,18 +21,20 @@ use tokio::{net::TcpListener, time::sleep};
 
 use self::summary::{Chapter, Summary};
 use crate::{
+    control,
+    proxy::{Drain, Proxy, Route, Waiting, Workers},
+    sink::replace,
+};
+use cqlens_audit::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
     catalog::Live,
-    client::ClientOptions,
-    control,
-    node::{Node, Options, scenario::Totals},
-    proxy::{Drain, Proxy, Route, Waiting, Workers},
     report::{Format, Report},
     rules,
-    sink::replace,
     window::Cluster,
 };
+use cqlens_client::ClientOptions;
+use cqlens_node::{Node, Options, scenario::Totals};
 
 /// Send the scenarios through a proxy to an in-memory stand-in for Cassandra, and report what they do.
 #[derive(Debug, clap::Args)]

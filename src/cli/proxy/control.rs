@@ -7,12 +7,12 @@ use tokio::task::JoinHandle;
 
 use super::args::Args;
 use crate::{
-    catalog::Live,
     cli::tls::Tls,
-    client::ClientOptions,
     control::{self, Contacts},
     proxy::PROXY_PROTOCOL_LOCAL,
 };
+use cqlens_audit::catalog::Live;
+use cqlens_client::ClientOptions;
 
 /// A control connection, if there is to be one.
 #[derive(Debug, Default)]

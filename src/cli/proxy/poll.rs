@@ -9,12 +9,14 @@ use tokio::{
 
 use super::{args::Args, control};
 use crate::{
-    audit::{Audit, Told},
-    catalog::Live,
     cli::tls::Tls,
-    client::{ClientError, ClientOptions},
     control::{Contacts, SystemReader},
 };
+use cqlens_audit::{
+    audit::{Audit, Told},
+    catalog::Live,
+};
+use cqlens_client::{ClientError, ClientOptions};
 
 /// Asks until it is dropped, if `args` want it.
 pub(super) fn poll(

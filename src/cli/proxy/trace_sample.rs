@@ -6,12 +6,14 @@ use tokio::{sync::mpsc::Receiver, task::spawn_blocking, time::sleep};
 
 use super::{args::Args, control};
 use crate::{
-    audit::{Audit, Sample, Told},
-    catalog::Live,
     cli::tls::Tls,
-    client::{ClientError, ClientOptions},
     control::{Contacts, SystemReader},
 };
+use cqlens_audit::{
+    audit::{Audit, Sample, Told},
+    catalog::Live,
+};
+use cqlens_client::{ClientError, ClientOptions};
 
 /// Reads a second.
 pub(super) fn per_second(text: &str) -> Result<f64, String> {

@@ -9,7 +9,9 @@ use std::{
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 use super::Args;
-use crate::{catalog::Live, client::ClientOptions, control};
+use crate::control;
+use cqlens_audit::catalog::Live;
+use cqlens_client::ClientOptions;
 
 /// How long the captures wait for the schema: they are not in a hurry.
 const PATIENCE: Duration = Duration::from_secs(10);

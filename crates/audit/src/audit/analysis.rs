@@ -6,23 +6,27 @@ use std::{
     sync::Arc,
 };
 
-use cqlens_proto::{
-    cql::{self, ParseError, ParseErrorKind, Template, Templates, Work, ast, cut_name},
-    message::{Batch, BatchKind, BatchQuery, Request, Rows, Values},
-};
+use cqlens_cql::syntax::{self, ParseError, ParseErrorKind, Template, Templates, Work, ast, cut_name};
+use cqlens_proto::message::{Batch, BatchKind, BatchQuery, Request, Rows, Values};
 
 use foldhash::fast::RandomState;
 use rustc_hash::FxHashMap;
 
-use super::{
-    Cells, Footprint, Keys,
-    exchange::Execution,
+use super::exchange::Execution;
+use crate::{
+    catalog::{Live, PreparedStatement},
+    memory::{Part, Use},
+    window::{PatternHead, PatternId},
+};
+use cqlens_cql::{
+    cells::Cells,
+    footprint::{Footprint, Keys},
     plan::{self, BatchSum, Plan},
 };
-use crate::{
-    catalog::{Live, Markers, PreparedStatement, schema::is_system},
-    memory::{Part, Use},
-    window::{Flag, PatternHead, PatternId, Reason, StatementKind, TableName},
+use cqlens_cql::{
+    footprint::Reason,
+    plan::{Flag, Markers, StatementKind},
+    schema::{TableName, is_system},
 };
 
 /// A statement under one version of the schema.
@@ -83,7 +87,7 @@ impl Analysis {
         let work = Work::of_text(text);
         let keyspace = keyspace.map(cut_name);
         let keyspace = keyspace.as_deref();
-        let mut analysis = match cql::parse_within(text, &work) {
+        let mut analysis = match syntax::parse_within(text, &work) {
             Ok(statement) => {
                 let template = templates.template(&statement, keyspace, &work);
                 let markers = prepared.and_then(|prepared| prepared.markers.as_ref());
@@ -207,7 +211,7 @@ fn numbered_as<'text>(
     if announced == 0 || announced == statement.bind_markers.len() {
         return statement;
     }
-    match cql::parse_with_shared_markers(statement.text, work) {
+    match syntax::parse_with_shared_markers(statement.text, work) {
         Ok(shared) if shared.bind_markers.len() == announced => shared,
         _ => statement,
     }
@@ -633,7 +637,8 @@ mod tests {
     };
 
     use super::*;
-    use crate::{catalog::Schema, memory::Memory};
+    use crate::memory::Memory;
+    use cqlens_cql::schema::Schema;
 
     #[test]
     fn what_is_prepared_again_is_not_what_it_was() {

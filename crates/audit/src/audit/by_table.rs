@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::window::TableName;
+use cqlens_cql::schema::TableName;
 
 /// What was worked out for the tables that were asked for lately: each is known by where its name is.
 ///

@@ -15,8 +15,9 @@ use rustc_hash::FxHashMap;
 use super::exchange::Exchange;
 use crate::{
     capture::Moment,
-    window::{PartitionClass, PatternId, Window},
+    window::{PatternId, Window},
 };
+use cqlens_cql::footprint::PartitionClass;
 
 /// Exchanges by client, pattern, consistency level and class, in the order in which they came first.
 #[derive(Debug, Default)]

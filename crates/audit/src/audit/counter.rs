@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use cqlens_proto::{envelope::Opcode, message::Request};
 
 use super::{
-    HashKey, Watch,
+    HashKey, Watch, cells,
     deferred::{self, Deferred, Waiting},
     exchange::{Effects, Exchange, Interpreter},
     filling::Filling,
@@ -160,7 +160,7 @@ impl Counter {
             refusals.grant(exchange.client);
         }
         if !exchange.refused {
-            interpreter.cells.count(window, tables);
+            cells::count(&interpreter.cells, window, tables);
         }
         if let (Some(sampler), false) = (sampler, pair.is_request_cut()) {
             let now = exchange.at;

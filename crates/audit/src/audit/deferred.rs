@@ -8,12 +8,13 @@
 use std::{collections::VecDeque, time::Duration};
 
 use super::{
-    Count,
     exchange::{Exchange, Outcome},
     pair::Pair,
     session::Session,
 };
-use crate::{capture::Moment, memory::Part, window::Reason};
+use crate::{capture::Moment, memory::Part};
+use cqlens_cql::footprint::Count;
+use cqlens_cql::footprint::Reason;
 
 /// How long an exchange waits: a control connection that is at work has read the schema by then.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

@@ -2,8 +2,8 @@
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
+use cqlens_cql::syntax::cut_name;
 use cqlens_proto::{
-    cql::cut_name,
     envelope::{Envelope, HEADER_LEN, Opcode},
     error::DecodeError,
     message::{
@@ -13,7 +13,7 @@ use cqlens_proto::{
 };
 
 use super::{
-    Cells, Count, Footprint, HashKey, Identity, Keys,
+    HashKey, Identity,
     analysis::{Analyses, Analysis},
     load::Holders,
     pair::{Pair, Received},
@@ -24,8 +24,16 @@ use super::{
 };
 use crate::{
     capture::Moment,
-    catalog::{Live, Markers, PreparedStatement},
-    window::{Flag, PartitionClass, Reason, Routed, StatementKind},
+    catalog::{Live, PreparedStatement},
+    window::Routed,
+};
+use cqlens_cql::{
+    cells::Cells,
+    footprint::{Count, Footprint, Keys},
+};
+use cqlens_cql::{
+    footprint::{PartitionClass, Reason},
+    plan::{Flag, Markers, StatementKind},
 };
 
 /// A request with its response.
@@ -255,7 +263,7 @@ impl Interpreter {
             key,
             analyses: Analyses::new(Arc::clone(live)),
             keys: Keys::new(),
-            cells: Cells::new(key),
+            cells: Cells::new(key.hasher()),
             row_keys: RowKeys::new(Arc::clone(live), key),
             holders: Holders::new(Arc::clone(live)),
         }

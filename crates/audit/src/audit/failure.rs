@@ -52,7 +52,7 @@ impl Failure {
 }
 
 /// The text of a panic, where it is part of the program.
-pub(crate) fn message(payload: &(dyn Any + Send)) -> &'static str {
+pub fn message(payload: &(dyn Any + Send)) -> &'static str {
     // The text of the others was put together when they happened.
     payload
         .downcast_ref::<&'static str>()
@@ -76,7 +76,7 @@ fn listen() {
 }
 
 /// File, line and column of a panic.
-pub(crate) fn place(panic: &PanicHookInfo<'_>) -> String {
+pub fn place(panic: &PanicHookInfo<'_>) -> String {
     panic
         .location()
         .map_or_else(|| "an unknown place".to_owned(), ToString::to_string)

@@ -8,8 +8,9 @@ use parking_lot::{Mutex, MutexGuard};
 use super::{clients::ClientCounts, load::NodeCounts, refusals::Refusals, sample::Sampler, tables::Tables};
 use crate::{
     memory::Part,
-    window::{Limits, NodeReads, TableName, Window},
+    window::{Limits, NodeReads, Window},
 };
+use cqlens_cql::schema::TableName;
 
 /// The window that an auditor fills, and what of it has its names only when it is taken.
 #[derive(Debug)]

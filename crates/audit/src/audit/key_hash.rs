@@ -8,7 +8,7 @@ use std::{
 
 use siphasher::sip::SipHasher13;
 
-use crate::window::TableName;
+use cqlens_cql::schema::TableName;
 
 /// The operator's key for hashes of partition keys.
 ///
@@ -40,7 +40,7 @@ impl HashKey {
     }
 
     /// A hasher of anything else.
-    pub(super) fn hasher(self) -> SipHasher13 {
+    pub fn hasher(self) -> SipHasher13 {
         SipHasher13::new_with_keys(self.0, self.1)
     }
 

@@ -6,14 +6,15 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use super::{
-    Count, Footprint, Keys,
     by_table::ByTable,
     exchange::{Exchange, Execution},
 };
 use crate::{
     catalog::{Cluster, Live, Node, Placement},
-    window::{Load, NodeLoad, Routed, TableName, Unplaced},
+    window::{Load, NodeLoad, Routed, Unplaced},
 };
+use cqlens_cql::footprint::{Count, Footprint, Keys};
+use cqlens_cql::schema::TableName;
 
 /// Which nodes hold partitions, as one auditor last saw it.
 #[derive(Debug)]
@@ -99,7 +100,7 @@ impl Ring {
     }
 
     fn why_not(&self, keyspace: &str) -> Unplaced {
-        let tablets = |keyspace: &crate::catalog::schema::Keyspace| keyspace.tablets;
+        let tablets = |keyspace: &cqlens_cql::schema::Keyspace| keyspace.tablets;
         if self.cluster.partitioner.is_none() {
             Unplaced::RingUnknown
         } else if !self.has_tokens {
@@ -275,9 +276,9 @@ mod tests {
             testing::{query, void},
         },
         capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
-        catalog::Schema,
         window::{Routing, Window},
     };
+    use cqlens_cql::schema::Schema;
     use cqlens_proto::{envelope::Direction, message::Consistency};
     use jiff::Timestamp;
 

@@ -4,17 +4,18 @@
 
 use std::sync::Arc;
 
-use cqlens_proto::cql::{Template, ast::BatchKind};
+use cqlens_cql::syntax::{Template, ast::BatchKind};
 use jiff::Timestamp;
 
-use super::{
-    Count, Footprint,
-    analysis::{Analysis, batch_analysis},
+use super::analysis::{Analysis, batch_analysis};
+use crate::window::{Pattern, PatternId, Window};
+use cqlens_cql::{
+    footprint::{Count, Footprint},
     plan::Plan,
 };
-use crate::{
-    catalog::schema::is_system,
-    window::{PartitionClass, Pattern, PatternId, Reason, Window},
+use cqlens_cql::{
+    footprint::{PartitionClass, Reason},
+    schema::is_system,
 };
 
 /// A window with one execution, and which pattern that is of.
@@ -89,12 +90,12 @@ fn touched(footprint: &Footprint, plan: Option<&Plan>) -> (PartitionClass, Optio
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use cqlens_proto::cql;
+    use cqlens_cql::syntax;
     use cqlens_proto::message::Values;
 
     use super::*;
-    use crate::audit::Keys;
-    use crate::catalog::Schema;
+    use cqlens_cql::footprint::Keys;
+    use cqlens_cql::schema::Schema;
 
     const SCHEMA: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};
         CREATE TABLE shop.kv (k int PRIMARY KEY, v int);
@@ -102,7 +103,7 @@ mod tests {
 
     /// Class and partitions of the pattern.
     fn touched(cql: &str, schema: &str) -> (PartitionClass, Option<u64>) {
-        let statement = cql::parse(cql).unwrap();
+        let statement = syntax::parse(cql).unwrap();
         let plan = Plan::of(&statement, Some("shop"), &Schema::from_cql(schema).unwrap());
         let values = statement.bind_markers.is_empty().then_some(&Values::NONE);
         let footprint = plan.execute(values, &mut Keys::new());

@@ -10,8 +10,9 @@ use std::time::Duration;
 use super::bounded::BoundedMap;
 use crate::{
     capture::Moment,
-    window::{Paging, PartitionClass, Pattern, PatternId, Window},
+    window::{Paging, Pattern, PatternId, Window},
 };
+use cqlens_cql::footprint::PartitionClass;
 
 /// A read, as far as its pages have come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -202,7 +203,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::window::{PatternHead, StatementKind};
+    use crate::window::PatternHead;
+    use cqlens_cql::plan::StatementKind;
 
     fn keys(distinct: u64, first: u64, last: u64, in_ring_order: bool) -> Page {
         Page {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cqlens_proto::message::ErrorCode;
 
 use super::{
-    Count, Ending, HashKey, Identity, Key, Keys, Repeat, Repeats,
+    Ending, HashKey, Identity, Repeat, Repeats,
     analysis::Analysis,
     by_table::ByTable,
     exchange::{Exchange, Execution, Outcome, is_all_or_nothing},
@@ -17,6 +17,7 @@ use super::{
     warning::TombstoneText,
 };
 use crate::window::{Coverage, Pattern, PatternId, RetryCause, TableTraffic, Tombstones, Window};
+use cqlens_cql::footprint::{Count, Key, Keys};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///

@@ -7,7 +7,8 @@ use std::{collections::HashMap, sync::Arc};
 use cqlens_proto::message::{ColumnSpecs, Prepared, PreparedId, Rows};
 
 use super::{HashKey, reads::PageKeys};
-use crate::{catalog::Live, window::TableName};
+use crate::catalog::Live;
+use cqlens_cql::schema::TableName;
 
 /// How many rows of an answer are looked at.
 pub(super) const MAX_ROWS: usize = 1_000;
@@ -188,7 +189,7 @@ fn renames(cql: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::catalog::Schema;
+    use cqlens_cql::schema::Schema;
     use cqlens_proto::{
         message::{BindMetadata, ColumnSpec, ResultMetadata, RowsContent, result::ColumnSpecsBuf},
         types::CqlType,

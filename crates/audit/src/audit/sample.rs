@@ -19,11 +19,8 @@ use super::{
     pair::Pair,
     session::Session,
 };
-use crate::{
-    capture::Moment,
-    catalog::Live,
-    window::{Flag, PatternId, StatementKind},
-};
+use crate::{capture::Moment, catalog::Live, window::PatternId};
+use cqlens_cql::plan::{Flag, StatementKind};
 
 /// A read as a client has sent it, values included: never shown, never kept for longer than until it was asked again.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use std::{
     sync::Arc,
 };
 
+use cqlens_cql::syntax::cut_name;
 use cqlens_proto::{
-    cql::cut_name,
     envelope::Envelope,
     message::{Extensions, Request, Response, Startup},
 };
@@ -123,7 +123,8 @@ impl Session {
 }
 
 /// How much of clients' addresses is shown: they are personal data in some places, and the whole story in others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum ClientAddresses {
     /// The whole address, without the port.
     #[default]

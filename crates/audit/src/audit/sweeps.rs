@@ -63,7 +63,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::window::{PatternHead, StatementKind, TokenRanges};
+    use crate::window::{PatternHead, TokenRanges};
+    use cqlens_cql::plan::StatementKind;
     use jiff::Timestamp;
 
     const ID: PatternId = PatternId(9);

@@ -5,7 +5,8 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::by_table::ByTable;
-use crate::window::{MAX_TABLES, TableName, TableTraffic, Window};
+use crate::window::{MAX_TABLES, TableTraffic, Window};
+use cqlens_cql::schema::TableName;
 
 /// The traffic of the tables of a window.
 #[derive(Debug, Default)]

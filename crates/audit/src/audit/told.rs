@@ -10,7 +10,8 @@ use super::{
     filling::{Filling, lock},
     warning::{self, TombstoneText},
 };
-use crate::window::{MAX_TABLES, NodeReads, TableName, Tombstones};
+use crate::window::{MAX_TABLES, NodeReads, Tombstones};
+use cqlens_cql::schema::TableName;
 
 /// Where that is counted. Waits for the auditor whose window it is.
 #[derive(Debug, Clone)]

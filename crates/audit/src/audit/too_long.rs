@@ -20,9 +20,10 @@ use jiff::Timestamp;
 use super::{Audit, HashKey};
 use crate::{
     capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
-    catalog::{Live, Schema},
+    catalog::Live,
     window::{Pattern, Window},
 };
+use cqlens_cql::schema::Schema;
 
 const SCHEMA: &str =
     "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

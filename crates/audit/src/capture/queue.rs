@@ -271,8 +271,9 @@ impl Queue {
     }
 
     /// Takes the oldest capture that waits for `auditor`.
-    #[cfg(test)]
-    pub(crate) fn pop(&self, auditor: usize) -> Option<Capture> {
+    #[cfg(any(test, feature = "testing"))]
+    #[doc(hidden)]
+    pub fn pop(&self, auditor: usize) -> Option<Capture> {
         let mut oldest = None;
         self.take(auditor, 1, |capture| oldest = Some(capture));
         oldest

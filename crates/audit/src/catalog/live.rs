@@ -9,11 +9,13 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use cqlens_proto::{cql, message::Rows};
+use cqlens_cql::syntax;
+use cqlens_proto::message::Rows;
 use tokio::sync::Notify;
 
-use super::{Cluster, Placement, PreparedStatements, Replication, Ring, Schema, held::Held, seen::Seen};
+use super::{Cluster, Placement, PreparedStatements, Replication, Ring, held::Held, seen::Seen};
 use crate::memory::{Memory, Use};
+use cqlens_cql::schema::Schema;
 
 /// Schema, cluster and prepared statements, shared by all auditors and the control connection.
 #[derive(Debug)]
@@ -434,7 +436,7 @@ fn rekeyed(before: &Schema, after: &Schema) -> Vec<String> {
 
 /// Applies one definition, or says why it does not fit.
 fn define(schema: &mut Schema, cql: &str, keyspace: Option<&str>) -> Result<(), String> {
-    let statement = cql::parse(cql).map_err(|error| error.to_string())?;
+    let statement = syntax::parse(cql).map_err(|error| error.to_string())?;
     schema
         .apply(&statement, keyspace)
         .map_err(|error| error.to_string())

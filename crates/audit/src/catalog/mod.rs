@@ -3,18 +3,15 @@
 mod cluster;
 mod held;
 mod live;
-pub mod murmur3;
 mod prepared;
 mod record;
 mod ring;
-pub mod schema;
 mod seen;
 pub mod system_schema;
 mod wanted;
 
 pub use cluster::{Cluster, Node};
 pub use live::{InStep, Live, Reading};
-pub use prepared::{MAX_PREPARED, Markers, PreparedStatement, PreparedStatements};
+pub use prepared::{MAX_PREPARED, PreparedStatement, PreparedStatements};
 pub use record::Record;
 pub use ring::{Placement, Replication, Ring};
-pub use schema::{Schema, SchemaError};

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Cluster, Node, schema::Keyspace};
+use super::{Cluster, Node};
+use cqlens_cql::schema::Keyspace;
 
 /// How a keyspace's partitions are placed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]

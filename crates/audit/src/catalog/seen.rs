@@ -8,12 +8,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cqlens_proto::message::Rows as ResultRows;
 
-use super::{
-    held::Held,
-    record::Record,
-    schema::{Schema, rows::Rows},
-    system_schema,
-};
+use super::{held::Held, record::Record, system_schema};
+use cqlens_cql::schema::{Schema, rows::Rows};
 
 /// The tables of `system_schema` that are looked at, with their key columns.
 const TABLES: &[(&str, &[&str])] = &[

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use cqlens_proto::types::CqlValue;
 
-use super::{
-    record::{Record, text_map},
-    schema::{
-        OptionValue,
-        rows::{ColumnRow, IndexRow, KeyspaceRow, TableRow, TypeRow, ViewRow},
-    },
+use super::record::{Record, text_map};
+use cqlens_cql::schema::{
+    OptionValue,
+    rows::{ColumnRow, IndexRow, KeyspaceRow, TableRow, TypeRow, ViewRow},
 };
 
 /// A row of `system_schema.keyspaces`; `with_tablets` names the keyspaces that Scylla places by tablets.

@@ -34,11 +34,14 @@ fn idle(applied: &Applied) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use crate::{
-        catalog::Schema,
         report::{Format, Report},
-        rules::{Acceptance, Judging, testing::read, testing::window},
-        window::{Cluster, Flag, PartitionClass},
+        rules::{
+            Acceptance, Judging,
+            testing::{read, window},
+        },
+        window::Cluster,
     };
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
 
     fn acceptance(rule: &'static str) -> Acceptance {
         Acceptance {

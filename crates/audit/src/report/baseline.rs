@@ -268,8 +268,9 @@ mod tests {
     use crate::{
         report::{Format, testing},
         rules::testing::{read, window},
-        window::{Flag, PartitionClass, Window},
+        window::Window,
     };
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
     fn scan(table: &str, times: u64) -> Window {
         let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];

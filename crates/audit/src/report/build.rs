@@ -13,15 +13,15 @@ use super::{
     Span, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit, summary,
 };
 use crate::{
-    catalog::{
-        Schema,
-        schema::{ColumnKind, Order, Table, is_system},
-    },
     rules::{self, Comment, Finding, Judgement, RULES},
     window::{
-        Cluster, Distinct, Distribution, Paging, Pattern, PatternId, Repeats, Scanned, StatementKind,
-        TableName, TableTraffic, TokenRanges, Tombstones, Window,
+        Cluster, Distinct, Distribution, Paging, Pattern, PatternId, Repeats, Scanned, TableTraffic,
+        TokenRanges, Tombstones, Window,
     },
+};
+use cqlens_cql::{
+    plan::StatementKind,
+    schema::{ColumnKind, Order, Schema, Table, TableName, is_system},
 };
 
 /// How many patterns keep what their distributions are drawn from, which takes more memory than all else of them.
@@ -408,8 +408,8 @@ mod tests {
     use crate::{
         report::{Format, testing},
         rules::testing as windows,
-        window::PartitionClass,
     };
+    use cqlens_cql::footprint::PartitionClass;
 
     fn report(window: &Window) -> Report {
         testing::report(window)

@@ -354,7 +354,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rules::testing::{read, window};
-    use crate::window::PartitionClass;
+    use cqlens_cql::footprint::PartitionClass;
 
     fn node(load: &mut Load, name: &str, center: &str, [coordinated, reads, writes]: [u64; 3]) {
         let node = NodeLoad {

@@ -42,12 +42,13 @@ pub use parts::{
 pub const FORMAT: &str = "cqlens.report.v1";
 
 /// How a report is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Format {
     /// One self-contained file.
     Html,
     /// For pull requests and wikis.
-    #[value(alias = "markdown")]
+    #[cfg_attr(feature = "clap", value(alias = "markdown"))]
     Md,
     /// For programs.
     Json,

@@ -11,7 +11,11 @@ use super::{RoutingReport, SinceReview};
 use crate::{
     number,
     rules::{Applied, Severity},
-    window::{Flag, NodeReads, PartitionClass, PatternId, RetryCause, StatementKind},
+    window::{NodeReads, PatternId, RetryCause},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::{Flag, StatementKind},
 };
 
 /// The program.

@@ -8,8 +8,9 @@ use super::{FindingReport, PatternReport, Report, Summary, Totals};
 use crate::{
     number,
     rules::Severity,
-    window::{Coverage, OVERFLOW, PartitionClass},
+    window::{Coverage, OVERFLOW},
 };
+use cqlens_cql::footprint::PartitionClass;
 
 /// What the sentences are made of.
 pub(super) struct Facts<'a> {
@@ -284,7 +285,10 @@ mod tests {
     use crate::{
         report::{Format, testing::report},
         rules::testing::{pattern, read, window},
-        window::{Flag, PartitionClass, StatementKind},
+    };
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
     };
 
     fn lookup(times: u64) -> crate::window::Pattern {

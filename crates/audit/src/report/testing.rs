@@ -4,15 +4,18 @@ use jiff::Timestamp;
 
 use super::{Baseline, Format, Report};
 use crate::{
-    catalog::Schema,
     rules::{
         Acceptance, Judging,
         testing::{pattern, read, window, with_partitions},
     },
     window::{
-        Cluster, Distribution, Flag, Load, NodeLoad, PartitionClass, Pattern, RetryCause, RingLoad,
-        StatementKind, TableName, TableTraffic, Unplaced, Window,
+        Cluster, Distribution, Load, NodeLoad, Pattern, RetryCause, RingLoad, TableTraffic, Unplaced, Window,
     },
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::{Flag, StatementKind},
+    schema::{Schema, TableName},
 };
 
 /// The report of `window` by all rules, on a cluster with a name, made an hour and a minute after the epoch.

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Coverage, Report, load};
-use crate::{
-    number,
-    window::{CaptureCoverage, Reason},
-};
+use crate::{number, window::CaptureCoverage};
+use cqlens_cql::footprint::Reason;
 
 /// One sentence for each gap; names and CQL stand in backticks. Never empty: it says so where nothing was missed.
 pub(super) fn lines(report: &Report) -> Vec<String> {
@@ -430,8 +428,8 @@ mod tests {
     use crate::{
         report::testing,
         rules::testing::{read, window},
-        window::PartitionClass,
     };
+    use cqlens_cql::footprint::PartitionClass;
 
     #[test]
     fn every_gap_has_its_sentence() {

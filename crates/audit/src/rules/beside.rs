@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Finding, read::user_reads, statement::table_of};
-use crate::window::{Pattern, TableName, Window};
+use crate::window::{Pattern, Window};
+use cqlens_cql::schema::TableName;
 
 /// Reads that were answered: microseconds, all together, and how many they were.
 #[derive(Debug, Clone, Copy, Default)]
@@ -84,10 +85,10 @@ fn place(finding: &Finding) -> Option<usize> {
 mod tests {
     use super::*;
     use crate::{
-        catalog::Schema,
         rules::{Settings, check, testing},
-        window::{Distribution, Flag, PartitionClass},
+        window::Distribution,
     };
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
 
     fn read(cql: &str, flags: &[Flag], class: PartitionClass, took: u64, times: u64) -> Pattern {
         let mut pattern = testing::read(cql, flags, class, times);

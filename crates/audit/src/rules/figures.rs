@@ -2,10 +2,10 @@
 
 use super::{About, Findings, Severity, Threshold};
 use crate::{
-    catalog::{Schema, schema::Table},
     number,
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::{Schema, Table};
 
 /// The application's own patterns: drivers' and tools' statements on system keyspaces are never judged.
 pub(super) fn user_patterns(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {

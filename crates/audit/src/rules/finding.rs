@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{About, Applied, Settings, Threshold};
-use crate::window::{Pattern, PatternHead, PatternId, StatementKind, TableName, Window};
+use crate::window::{Pattern, PatternHead, PatternId, Window};
+use cqlens_cql::{plan::StatementKind, schema::TableName};
 
 /// How much a finding matters. `High` is the greatest.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum,
-)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing, nothing to do.

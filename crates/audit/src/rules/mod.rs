@@ -16,12 +16,14 @@ mod statement;
 mod tombstone;
 mod write;
 
-#[cfg(test)]
-pub(crate) mod testing;
+#[cfg(any(test, feature = "testing"))]
+#[doc(hidden)]
+pub mod testing;
 
 use std::collections::BTreeMap;
 
-use crate::{catalog::Schema, window::Window};
+use crate::window::Window;
+use cqlens_cql::schema::Schema;
 
 pub use acceptance::{Acceptance, AcceptanceState, Applied, Comment, Judging, Sorted, day, set_apart};
 pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement, Severity, cost};

@@ -1,11 +1,12 @@
 //! What rules read again in templates: which tables a statement writes, which columns a read restricts.
 
-use cqlens_proto::cql::{
+use cqlens_cql::syntax::{
     self,
     ast::{Body, Modification, Select, Statement},
 };
 
-use crate::window::{Pattern, PatternHead, TableName};
+use crate::window::{Pattern, PatternHead};
+use cqlens_cql::schema::TableName;
 
 /// What a statement writes, the statements of a batch each.
 pub(super) fn modifications<'text>(statement: &Statement<'text>) -> Vec<Modification<'text>> {
@@ -29,7 +30,7 @@ pub(super) fn written(modification: &Modification<'_>, keyspace: Option<&str>) -
 
 /// What the pattern writes to the table, its template being read again.
 pub(super) fn writes_of<'text>(head: &'text PatternHead, table: &TableName) -> Vec<Modification<'text>> {
-    let Ok(statement) = cql::parse(&head.cql) else {
+    let Ok(statement) = syntax::parse(&head.cql) else {
         return Vec::new();
     };
     let mut all = modifications(&statement);
@@ -39,7 +40,7 @@ pub(super) fn writes_of<'text>(head: &'text PatternHead, table: &TableName) -> V
 
 /// The SELECT that the pattern is.
 pub(super) fn select(head: &PatternHead) -> Option<Select<'_>> {
-    match cql::parse(&head.cql).ok()?.body {
+    match syntax::parse(&head.cql).ok()?.body {
         Body::Select(select) => Some(select),
         _ => None,
     }

@@ -5,13 +5,15 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{Findings, Judgement, Rule, Settings};
-use crate::{
-    catalog::Schema,
-    window::{Distribution, Flag, PartitionClass, Pattern, PatternHead, PatternId, StatementKind, Window},
+use crate::window::{Distribution, Pattern, PatternHead, PatternId, Window};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::{Flag, StatementKind},
+    schema::Schema,
 };
 
 /// One hour that one proxy watched, with these patterns; ids count from 1.
-pub(crate) fn window(patterns: impl IntoIterator<Item = Pattern>) -> Window {
+pub fn window(patterns: impl IntoIterator<Item = Pattern>) -> Window {
     let mut window = Window::new(Timestamp::UNIX_EPOCH, "proxy-a");
     window.close(Timestamp::from_second(3_600).expect("an hour after the epoch is a time"));
     window.patterns = (1..).map(PatternId).zip(patterns).collect();
@@ -19,7 +21,7 @@ pub(crate) fn window(patterns: impl IntoIterator<Item = Pattern>) -> Window {
 }
 
 /// A SELECT of the class, so often, 2 ms and one row each; `class` single means one partition each.
-pub(crate) fn read(cql: &str, flags: &[Flag], class: PartitionClass, times: u64) -> Pattern {
+pub fn read(cql: &str, flags: &[Flag], class: PartitionClass, times: u64) -> Pattern {
     let mut pattern = pattern(cql, StatementKind::Select, times);
     pattern.flags = flags.iter().copied().collect();
     pattern.classes.insert(class, times);
@@ -32,7 +34,7 @@ pub(crate) fn read(cql: &str, flags: &[Flag], class: PartitionClass, times: u64)
 }
 
 /// Any statement, so often, 2 ms each. The table is what follows FROM, INTO or UPDATE.
-pub(crate) fn pattern(cql: &str, kind: StatementKind, times: u64) -> Pattern {
+pub fn pattern(cql: &str, kind: StatementKind, times: u64) -> Pattern {
     let mut words = cql.split_whitespace();
     let table = words
         .find(|word| ["FROM", "INTO", "UPDATE"].contains(word))
@@ -53,19 +55,19 @@ pub(crate) fn pattern(cql: &str, kind: StatementKind, times: u64) -> Pattern {
 }
 
 /// The same with so many partitions in each execution.
-pub(crate) fn with_partitions(mut pattern: Pattern, partitions: u64) -> Pattern {
+pub fn with_partitions(mut pattern: Pattern, partitions: u64) -> Pattern {
     pattern.partitions = Distribution::default();
     pattern.partitions.record_n(partitions, pattern.count);
     pattern
 }
 
 /// What one rule says of a window, with default thresholds and without a schema.
-pub(crate) fn run(rule: &dyn Rule, window: &Window) -> Judgement {
+pub fn run(rule: &dyn Rule, window: &Window) -> Judgement {
     run_with(rule, window, &Schema::default())
 }
 
 /// What one rule says of a window under a schema, with default thresholds.
-pub(crate) fn run_with(rule: &dyn Rule, window: &Window, schema: &Schema) -> Judgement {
+pub fn run_with(rule: &dyn Rule, window: &Window, schema: &Schema) -> Judgement {
     let settings = Settings::new();
     let mut found = Findings::new(&settings);
     rule.check(window, schema, &mut found);
@@ -73,7 +75,7 @@ pub(crate) fn run_with(rule: &dyn Rule, window: &Window, schema: &Schema) -> Jud
 }
 
 /// A write with these flags, so often, 2 ms each and to one partition.
-pub(crate) fn write(cql: &str, kind: StatementKind, flags: &[Flag], times: u64) -> Pattern {
+pub fn write(cql: &str, kind: StatementKind, flags: &[Flag], times: u64) -> Pattern {
     let mut pattern = pattern(cql, kind, times);
     pattern.flags = flags.iter().copied().collect();
     pattern.classes.insert(PartitionClass::Single, times);
@@ -82,7 +84,7 @@ pub(crate) fn write(cql: &str, kind: StatementKind, flags: &[Flag], times: u64) 
 }
 
 /// A batch of INSERTs into `shop.orders` with these flags, so many partitions each, so often.
-pub(crate) fn batch(flags: &[Flag], partitions: u64, times: u64) -> Pattern {
+pub fn batch(flags: &[Flag], partitions: u64, times: u64) -> Pattern {
     let cql = "BEGIN BATCH INSERT INTO shop.orders (id) VALUES (?); APPLY BATCH";
     let mut pattern = write(cql, StatementKind::Batch, flags, times);
     if partitions > 1 {

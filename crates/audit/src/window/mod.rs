@@ -4,10 +4,8 @@
 //! that a report over a week equals the report of its hours, and one over a fleet that of its proxies. What has a limit (the
 //! busiest partitions, beyond 4,096 of a table) merges within its error instead.
 
-mod class;
 mod counts;
 mod coverage;
-mod flag;
 mod load;
 mod pattern;
 mod reads;
@@ -18,25 +16,27 @@ mod snapshot;
 mod table;
 mod written;
 
+use cqlens_cql::{
+    plan::{Flag, StatementKind},
+    schema::{ColumnName, TableName},
+};
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sketch::meter;
 
-pub use class::{PartitionClass, Reason};
 pub use coverage::{CaptureCoverage, Coverage};
-pub use flag::Flag;
 pub use load::{Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
-pub use pattern::{Missed, Nulls, Pattern, PatternHead, PatternId, StatementKind, Tombstones};
+pub use pattern::{Missed, Nulls, Pattern, PatternHead, PatternId, Tombstones};
 pub use reads::{Paging, Repeats, RetryCause, Scanned, TokenRanges};
 pub use ring::RingCover;
 pub(crate) use room::Room;
 pub use room::{Limits, MAX_PATTERNS};
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
-pub use table::{NodeReads, TableName, TableTraffic};
-pub use written::{ColumnName, IndexedColumn, InsertedRows, MAX_INDEXED_COLUMNS};
+pub use table::{NodeReads, TableTraffic};
+pub use written::{IndexedColumn, InsertedRows, MAX_INDEXED_COLUMNS};
 
 /// Everything that is known of the traffic between `start` and `end`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,16 +1,18 @@
 //! All exchanges of one template in a window.
 
+use cqlens_cql::plan::StatementKind;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Distinct, Distribution, Flag, Paging, PartitionClass, Repeats, Routing, Scanned, TokenRanges, counts,
+    Distinct, Distribution, Paging, Repeats, Routing, Scanned, TokenRanges, counts,
     coverage::add_counts,
     overflow,
     sketch::meter::{self, PER_ENTRY},
 };
+use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
 /// The identity of a query pattern: the 64-bit fingerprint of its template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -34,38 +36,6 @@ impl<'de> Deserialize<'de> for PatternId {
         u64::from_str_radix(&text, 16)
             .map(Self)
             .map_err(serde::de::Error::custom)
-    }
-}
-
-/// What a statement does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StatementKind {
-    /// SELECT.
-    Select,
-    /// INSERT.
-    Insert,
-    /// UPDATE.
-    Update,
-    /// DELETE.
-    Delete,
-    /// BATCH, as text or as a message.
-    Batch,
-    /// CREATE, ALTER, DROP, TRUNCATE.
-    Ddl,
-    /// Everything else, statements that were not understood included.
-    Other,
-}
-
-impl StatementKind {
-    /// Whether this is a read.
-    pub fn is_read(self) -> bool {
-        self == Self::Select
-    }
-
-    /// Whether this writes rows.
-    pub fn is_write(self) -> bool {
-        matches!(self, Self::Insert | Self::Update | Self::Delete | Self::Batch)
     }
 }
 

@@ -16,9 +16,10 @@ use std::{
 use rustc_hash::FxHashMap;
 
 use super::{
-    ColumnName, IndexedColumn, MAX_INDEXED_COLUMNS, MAX_TABLES, Missed, OVERFLOW, Pattern, PatternId,
-    TableName, TableTraffic, Window, counts, sketch::meter,
+    IndexedColumn, MAX_INDEXED_COLUMNS, MAX_TABLES, Missed, OVERFLOW, Pattern, PatternId, TableTraffic,
+    Window, counts, sketch::meter,
 };
+use cqlens_cql::schema::{ColumnName, TableName};
 
 /// How much a window holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,43 +1,9 @@
 //! The traffic of one table or view in a window.
 
+use cqlens_cql::schema::TableName;
 use serde::{Deserialize, Serialize};
 
 use super::{Distinct, Distribution, Heavy, InsertedRows, pattern::Tombstones};
-
-/// Keyspace and table (or view), as the schema spells them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct TableName {
-    /// The keyspace.
-    pub keyspace: String,
-    /// The table or materialized view.
-    pub table: String,
-}
-
-impl std::fmt::Display for TableName {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}.{}", self.keyspace, self.table)
-    }
-}
-
-impl From<TableName> for String {
-    fn from(name: TableName) -> Self {
-        name.to_string()
-    }
-}
-
-impl TryFrom<String> for TableName {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        // Names hold no dots: Cassandra allows letters, digits and underscores in keyspace and table names.
-        let (keyspace, table) = text.split_once('.').ok_or("a table name is keyspace.table")?;
-        Ok(Self {
-            keyspace: keyspace.to_owned(),
-            table: table.to_owned(),
-        })
-    }
-}
 
 /// Counters and sketches of one table; a batch counts once for each table that it writes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, TableName};
+use super::Distinct;
 
 /// INSERTs into one table whose whole primary key is known, conditional ones left out: they overwrite nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -33,41 +33,6 @@ impl InsertedRows {
         self.inserts += other.inserts;
         self.rows.merge(&other.rows);
         self.contents.merge(&other.contents);
-    }
-}
-
-/// Keyspace, table and a column of it, as the schema spells them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ColumnName {
-    /// The table.
-    pub table: TableName,
-    /// The column.
-    pub column: String,
-}
-
-impl From<ColumnName> for String {
-    fn from(name: ColumnName) -> Self {
-        format!("{}.{}", name.table, name.column)
-    }
-}
-
-impl TryFrom<String> for ColumnName {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        // A column's name may hold dots if it is quoted; those of keyspaces and tables never do.
-        let mut parts = text.splitn(3, '.');
-        let (Some(keyspace), Some(table), Some(column)) = (parts.next(), parts.next(), parts.next()) else {
-            return Err("a column name is keyspace.table.column");
-        };
-        Ok(Self {
-            table: TableName {
-                keyspace: keyspace.to_owned(),
-                table: table.to_owned(),
-            },
-            column: column.to_owned(),
-        })
     }
 }
 
@@ -138,20 +103,5 @@ mod tests {
         assert_eq!(other.overwrites(), 100);
         // Certain ones only: the sketch of the contents has an error.
         assert!((85..=100).contains(&other.changes()), "{}", other.changes());
-    }
-
-    #[test]
-    fn a_column_s_name_is_read_back_even_with_dots() {
-        let name = ColumnName {
-            table: TableName {
-                keyspace: "shop".to_owned(),
-                table: "users".to_owned(),
-            },
-            column: "e.mail".to_owned(),
-        };
-        let text = serde_json::to_string(&name).unwrap();
-        assert_eq!(text, "\"shop.users.e.mail\"");
-        assert_eq!(serde_json::from_str::<ColumnName>(&text).unwrap(), name);
-        assert!(serde_json::from_str::<ColumnName>("\"shop.users\"").is_err());
     }
 }

@@ -3,7 +3,7 @@
 //! Cassandra tries all pairs of types for each operator, and all pairs again for each operand; here the types that an
 //! operand can take are worked out once, so that time grows with the length of the expression.
 
-use cqlens_proto::cql::ast::{self, ArithmeticOperator};
+use crate::syntax::ast::{self, ArithmeticOperator};
 use cqlens_proto::types::CqlType;
 use num_bigint::BigInt;
 

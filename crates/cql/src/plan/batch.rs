@@ -1,15 +1,15 @@
 //! Batches, as text and as messages: several modifications whose partitions are counted together.
 
-use cqlens_proto::cql::ast::{Batch, BatchKind, Term, Using};
+use crate::syntax::ast::{Batch, BatchKind, Term, Using};
 use cqlens_proto::message::Values;
 
 use super::batch_sum::{BatchSum, Rules};
 use super::facts::{Facts, SchemaFacts};
 use super::refusal::{Refusal, Stage};
 use super::{KeyText, Plan, Shape, TextFacts, Touched, markers_in_key_order, summed};
-use crate::audit::cells::Cells;
-use crate::audit::footprint::Keys;
-use crate::catalog::schema::{Schema, Table};
+use crate::cells::Cells;
+use crate::footprint::Keys;
+use crate::schema::{Schema, Table};
 
 /// A batch in CQL text.
 #[derive(Debug, Clone)]

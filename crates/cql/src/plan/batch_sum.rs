@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use cqlens_proto::cql::ast::BatchKind;
+use crate::syntax::ast::BatchKind;
 use cqlens_proto::message::Values;
 
 use super::keys::Counted;
 use super::refusal::Refusal;
 use super::{Plan, Shape, Touched};
-use crate::audit::footprint::{Footprint, Keys};
-use crate::window::{Reason, TableName};
+use crate::footprint::{Footprint, Keys};
+use crate::{footprint::Reason, schema::TableName};
 
 /// The sum of the statements of a batch: add each of them, then ask for the footprint.
 ///

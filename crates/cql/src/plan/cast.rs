@@ -2,7 +2,7 @@
 //!
 //! How Java prints floating numbers, times and addresses is left to the server.
 
-use cqlens_proto::cql::ast;
+use crate::syntax::ast;
 use cqlens_proto::types::CqlType;
 use num_bigint::BigInt;
 

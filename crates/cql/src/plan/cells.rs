@@ -4,9 +4,7 @@
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use cqlens_proto::cql::ast::{
-    AssignmentOperation, Delete, Insert, InsertSource, Name, Term as AstTerm, Update,
-};
+use crate::syntax::ast::{AssignmentOperation, Delete, Insert, InsertSource, Name, Term as AstTerm, Update};
 use cqlens_proto::message::Values;
 use cqlens_proto::types::CqlType;
 
@@ -14,8 +12,8 @@ use super::Target;
 use super::restriction::Test;
 use super::restrictions::Restrictions;
 use super::term::{Datum, Receiver, Term};
-use crate::audit::cells::{Cells, Use, write_value};
-use crate::window::{ColumnName, TableName};
+use crate::cells::{Cells, Use, write_value};
+use crate::schema::{ColumnName, TableName};
 
 /// The cells of a statement that are counted by value.
 #[derive(Debug, Clone)]
@@ -114,7 +112,7 @@ impl CellPlan {
         let columns = chosen.flat_map(|index| &index.targets).filter_map(|indexed| {
             let mut all = restrictions.partition.iter().flatten();
             let mut others = restrictions.clustering.iter().chain(&restrictions.others);
-            let is_about = |columns: &[&crate::catalog::schema::Column]| {
+            let is_about = |columns: &[&crate::schema::Column]| {
                 columns.iter().any(|column| column.name == indexed.column)
             };
             let restriction = all

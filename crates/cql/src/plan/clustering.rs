@@ -12,8 +12,8 @@ use super::restriction::{Bound, Choices, Restriction, Test};
 use super::restrictions::Restrictions;
 use super::term::{Datum, Marker};
 use super::value;
-use crate::catalog::schema::Keyspace;
-use crate::window::Reason;
+use crate::footprint::Reason;
+use crate::schema::Keyspace;
 
 /// What of a statement's clustering restrictions can be impossible.
 #[derive(Debug, Clone, Default)]

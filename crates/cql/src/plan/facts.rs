@@ -1,8 +1,8 @@
 //! What is known of a statement without its values.
 
-use cqlens_proto::cql::ast::{BatchKind, Kind};
+use crate::syntax::ast::{BatchKind, Kind};
 
-use crate::window::{Flag, StatementKind};
+use crate::plan::{Flag, StatementKind};
 
 /// What the text of a statement says, and what the schema makes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use cqlens_proto::cql::ast::{self, ArithmeticOperator, FunctionCall};
+use crate::syntax::ast::{self, ArithmeticOperator, FunctionCall};
 use cqlens_proto::message::Values;
 use cqlens_proto::types::CqlType;
 
@@ -14,7 +14,7 @@ use super::cast;
 use super::refusal::Refusal;
 use super::term::{Compiler, Datum, Fault, Fit, Receiver, Term, accepts};
 use super::value;
-use crate::catalog::murmur3;
+use crate::murmur3;
 
 /// A function with its arguments.
 #[derive(Debug, Clone)]

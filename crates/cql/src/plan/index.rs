@@ -1,10 +1,10 @@
 //! Which secondary index serves which restriction (`Index.supportsExpression`).
 
-use cqlens_proto::cql::ast::IndexTargetKind;
+use crate::syntax::ast::IndexTargetKind;
 use cqlens_proto::types::CqlType;
 
 use super::restriction::{Contains, Restriction, Slice, Test};
-use crate::catalog::schema::{DataType, Index, IndexClass, Keyspace, Table};
+use crate::schema::{DataType, Index, IndexClass, Keyspace, Table};
 
 /// An operator as indexes tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use cqlens_proto::cql::Span;
-use cqlens_proto::cql::ast::{self, Literal, LiteralKind};
+use crate::syntax::Span;
+use crate::syntax::ast::{self, Literal, LiteralKind};
 use cqlens_proto::message::{Value as BoundValue, Values};
 use cqlens_proto::types::CqlType;
 use serde_json::Value;
@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::keys::{Choice, Counted, KeyColumn, KeyPlan};
 use super::term::{Fault, Marker, Receiver, Term, marker_of};
 use super::value;
-use crate::audit::footprint::Keys;
-use crate::window::{Reason, TableName};
+use crate::footprint::Keys;
+use crate::{footprint::Reason, schema::TableName};
 
 /// The partition key of an `INSERT … JSON`.
 #[derive(Debug, Clone)]

@@ -10,9 +10,9 @@ use super::restriction::{Choices, Restriction, Test};
 use super::term::{Datum, Fault, Marker, Term};
 use super::token::TokenRange;
 use super::value;
-use crate::audit::footprint::{Keys, Pushed};
-use crate::catalog::murmur3;
-use crate::window::{Reason, TableName};
+use crate::footprint::{Keys, Pushed};
+use crate::murmur3;
+use crate::{footprint::Reason, schema::TableName};
 
 /// The values of every column of a partition key.
 #[derive(Debug, Clone)]

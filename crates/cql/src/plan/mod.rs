@@ -18,11 +18,14 @@ mod cast;
 mod cells;
 mod clustering;
 mod facts;
+mod flag;
 mod foreseen;
 mod function;
 mod index;
 mod json;
 mod keys;
+mod kind;
+mod markers;
 mod modification;
 mod prepared;
 mod refusal;
@@ -40,22 +43,28 @@ mod value;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use cqlens_proto::cql::ast::{
+use crate::syntax::ast::{
     BindMarker, Body, Comparand, Insert, InsertSource, Kind, Modification, QualifiedName, RelationOperator,
     Select, Statement, Subject, Term as AstTerm, Using, Where,
 };
-use cqlens_proto::cql::{Work, cut_name};
+use crate::syntax::{Work, cut_name};
 use cqlens_proto::message::Values;
 use cqlens_proto::types::CqlType;
 
 pub use batch_sum::BatchSum;
 pub use facts::{DeleteKind, Facts, SchemaFacts};
+pub use flag::Flag;
+pub use kind::StatementKind;
+pub use markers::Markers;
 pub use refusal::{Refusal, Stage};
 
-use crate::audit::cells::Cells;
-use crate::audit::footprint::{Count, Footprint, Keys};
-use crate::catalog::schema::{Keyspace, Schema, Table, is_virtual};
-use crate::window::{Flag, PartitionClass, Reason, TableName};
+use crate::cells::Cells;
+use crate::footprint::{Count, Footprint, Keys};
+use crate::schema::{Keyspace, Schema, Table, is_virtual};
+use crate::{
+    footprint::{PartitionClass, Reason},
+    schema::TableName,
+};
 use cells::MaybeCells;
 use clustering::RowCheck;
 use json::JsonKey;
@@ -788,7 +797,7 @@ fn kept(name: &str) -> String {
 }
 
 /// Tables in the order of their first appearance, with the sums of their counts.
-pub(super) fn summed<'t>(all: impl Iterator<Item = &'t (Arc<TableName>, u32)>) -> Vec<(Arc<TableName>, u32)> {
+pub fn summed<'t>(all: impl Iterator<Item = &'t (Arc<TableName>, u32)>) -> Vec<(Arc<TableName>, u32)> {
     let mut sums: Vec<(Arc<TableName>, u32)> = Vec::new();
     // Of a batch on thousands of tables each is looked for thousands of times.
     let mut places: HashMap<&TableName, usize> = HashMap::new();

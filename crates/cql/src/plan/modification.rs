@@ -1,7 +1,7 @@
 //! Plans of `INSERT`, `UPDATE` and `DELETE` (`ModificationStatement.Parsed.prepare`).
 
-use cqlens_proto::cql::Span;
-use cqlens_proto::cql::ast::{
+use crate::syntax::Span;
+use crate::syntax::ast::{
     AssignmentOperation, Comparand, Delete, If, Insert, InsertSource, Name, Relation, RelationOperator,
     Subject, Term as AstTerm, Update, Using, Where,
 };
@@ -16,7 +16,7 @@ use super::refusal::Refusal;
 use super::restrictions::{Purpose, Restrictions};
 use super::term::Receiver;
 use super::{Target, WritePlan, Writes};
-use crate::catalog::schema::{Column, ColumnKind, DataType, Table};
+use crate::schema::{Column, ColumnKind, DataType, Table};
 
 /// Which of a row's cells a statement writes or its conditions look at.
 #[derive(Debug, Clone, Copy, Default)]

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use cqlens_proto::cql::Work;
-use cqlens_proto::cql::ast::{Body, Comparand, Modification, RelationOperator, Statement, Subject, Where};
+use crate::syntax::Work;
+use crate::syntax::ast::{Body, Comparand, Modification, RelationOperator, Statement, Subject, Where};
 
 use super::keys::{Choice, KeyColumn, KeyPlan};
 use super::term::{Marker, Term};
 use super::{Plan, ReadPlan, Reads, RowCheck, Shape, TextFacts, WritePlan, Writes, kept, rows};
-use crate::catalog::Markers;
-use crate::window::{Reason, TableName};
+use crate::plan::Markers;
+use crate::{footprint::Reason, schema::TableName};
 
 impl Plan {
     /// Plans a prepared statement of which no schema tells the table, from the markers that the server described.

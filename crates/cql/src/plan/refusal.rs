@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use cqlens_proto::cql::Span;
+use crate::syntax::Span;
 
-use crate::window::Reason;
+use crate::footprint::Reason;
 
 /// Why Cassandra would refuse a statement that parses.
 ///

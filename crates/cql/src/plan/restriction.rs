@@ -1,13 +1,13 @@
 //! Relations to restrictions: what a `WHERE` clause says of each column (`Relation.toRestriction`, `RestrictionSet`).
 
-use cqlens_proto::cql::Span;
-use cqlens_proto::cql::ast::{Comparand, Relation, RelationOperator, Subject};
+use crate::syntax::Span;
+use crate::syntax::ast::{Comparand, Relation, RelationOperator, Subject};
 use cqlens_proto::types::CqlType;
 
 use super::refusal::Refusal;
 use super::term::{Compiler, Marker, Receiver, Term, marker_of};
-use crate::catalog::schema::{Column, ColumnKind, DataType, Keyspace, Table};
-use crate::window::Reason;
+use crate::footprint::Reason;
+use crate::schema::{Column, ColumnKind, DataType, Keyspace, Table};
 
 /// What is said of one column, or of several that are compared as a tuple.
 #[derive(Debug, Clone)]
@@ -226,7 +226,7 @@ impl<'s> Translator<'s> {
     fn entry(
         &self,
         column: &Column,
-        key: &cqlens_proto::cql::ast::Term<'_>,
+        key: &crate::syntax::ast::Term<'_>,
         relation: &Relation<'_>,
     ) -> Result<Test, Refusal> {
         let cql_type = self.keyspace.resolve(&column.data_type);
@@ -327,11 +327,11 @@ impl<'s> Translator<'s> {
     /// out are called after the columns.
     fn tuple(
         &self,
-        term: &cqlens_proto::cql::ast::Term<'_>,
+        term: &crate::syntax::ast::Term<'_>,
         columns: &[&Column],
         receiver: Receiver<'_>,
     ) -> Result<Term, Refusal> {
-        use cqlens_proto::cql::ast;
+        use crate::syntax::ast;
         let (ast::Term::Tuple { items, .. }, CqlType::Tuple(types)) = (term, receiver.cql_type) else {
             return self.compiler.term(term, receiver);
         };
@@ -458,7 +458,7 @@ impl<'s> Restriction<'s> {
 }
 
 /// The marker of `IN ?`, which is bound to a list.
-fn list_marker(marker: &cqlens_proto::cql::ast::BindMarker<'_>, receiver: Receiver<'_>) -> Marker {
+fn list_marker(marker: &crate::syntax::ast::BindMarker<'_>, receiver: Receiver<'_>) -> Marker {
     let name = format!(
         "in({})",
         receiver.name.trim_start_matches('(').trim_end_matches(')')

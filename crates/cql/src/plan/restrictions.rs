@@ -3,13 +3,13 @@
 //! The steps and their order are Cassandra's own: what an index serves, what needs filtering and what is refused
 //! depends on the order in which it looks.
 
-use cqlens_proto::cql::ast::{Comparand, Relation, RelationOperator, Subject, Where};
+use crate::syntax::ast::{Comparand, Relation, RelationOperator, Subject, Where};
 
 use super::index::Indexes;
 use super::refusal::Refusal;
 use super::restriction::{Restriction, Slice, Test, Translator};
 use super::term::{Receiver, Term};
-use crate::catalog::schema::{Column, ColumnKind, DataType, Table, is_virtual};
+use crate::schema::{Column, ColumnKind, DataType, Table, is_virtual};
 
 /// What a statement does with the rows that its `WHERE` clause names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -169,7 +169,7 @@ impl<'s> Restrictions<'s> {
     fn add_token(
         &mut self,
         translator: &Translator<'s>,
-        names: &[cqlens_proto::cql::ast::Name<'_>],
+        names: &[crate::syntax::ast::Name<'_>],
         relation: &Relation<'_>,
     ) -> Result<(), Refusal> {
         for name in names {
@@ -294,7 +294,7 @@ impl<'s> Restrictions<'s> {
 
     /// The index of an `expr(index, value)`.
     fn custom_index(&self, clause: &Where<'_>, is_select: bool) -> Result<Option<String>, Refusal> {
-        use crate::catalog::schema::IndexClass;
+        use crate::schema::IndexClass;
         let [expression] = clause.custom_index_expressions.as_slice() else {
             return match clause.custom_index_expressions.get(1) {
                 Some(second) => Err(Refusal::at(
@@ -475,7 +475,7 @@ impl<'s> Restrictions<'s> {
             .find(|other| matches!(other.test, Test::Ann))
             .map(|other| other.columns[0]);
         let Some(ann) = ann else { return Ok(()) };
-        use cqlens_proto::cql::ast::NativeType::Float;
+        use crate::syntax::ast::NativeType::Float;
         let is_float_vector =
             matches!(&ann.data_type, DataType::Vector(element, _) if **element == DataType::Native(Float));
         if !is_float_vector {

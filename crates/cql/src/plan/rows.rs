@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_proto::cql::Work;
-use cqlens_proto::cql::ast::{
+use crate::syntax::Work;
+use crate::syntax::ast::{
     Comparand, LiteralKind, Relation, RelationOperator, Subject, Term as AstTerm, Where,
 };
 use cqlens_proto::types::CqlType;
@@ -14,7 +14,7 @@ use cqlens_proto::types::CqlType;
 use super::clustering::{RowCheck, RowSlice};
 use super::restriction::Slice;
 use super::term::{Compiler, Marker, Receiver, Term};
-use crate::catalog::Markers;
+use crate::plan::Markers;
 
 /// What is to be checked; none if every execution names rows.
 pub(super) fn check(clause: &Where<'_>, markers: &Markers, work: &Work) -> Option<RowCheck> {

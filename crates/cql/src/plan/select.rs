@@ -1,6 +1,6 @@
 //! Plans of `SELECT` (`SelectStatement.RawStatement.prepare`).
 
-use cqlens_proto::cql::ast::{Direction, Select, Selection, Term as AstTerm};
+use crate::syntax::ast::{Direction, Select, Selection, Term as AstTerm};
 
 use super::cells::CellPlan;
 use super::clustering::RowCheck;
@@ -12,7 +12,7 @@ use super::selector;
 use super::term::{Compiler, Fault, Receiver, Term};
 use super::token::TokenRange;
 use super::{ReadPlan, Reads, Target};
-use crate::catalog::schema::{Column, ColumnKind, Table, is_virtual};
+use crate::schema::{Column, ColumnKind, Table, is_virtual};
 use cqlens_proto::types::CqlType;
 
 /// Plans a read of a known table.

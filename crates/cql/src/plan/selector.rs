@@ -1,9 +1,9 @@
 //! What a `SELECT` asks for: which columns, and whether rows are folded.
 
-use cqlens_proto::cql::ast::{Name, Selection, Term};
+use crate::syntax::ast::{Name, Selection, Term};
 
 use super::refusal::Refusal;
-use crate::catalog::schema::{Column, Keyspace, Table};
+use crate::schema::{Column, Keyspace, Table};
 
 /// The columns that are selected, in any expression; all of them for `*`.
 pub(super) fn columns<'s>(selection: &Selection<'_>, table: &'s Table) -> Result<Vec<&'s Column>, Refusal> {

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use cqlens_proto::cql::ast;
-use cqlens_proto::cql::{Span, Work};
+use crate::syntax::ast;
+use crate::syntax::{Span, Work};
 use cqlens_proto::message::{Value, Values};
 use cqlens_proto::types::CqlType;
 
@@ -11,8 +11,8 @@ use super::cast;
 use super::function::{self, Call};
 use super::refusal::Refusal;
 use super::value;
-use crate::catalog::schema::{DataType, Keyspace};
-use crate::window::Reason;
+use crate::footprint::Reason;
+use crate::schema::{DataType, Keyspace};
 
 /// A term that stands for a value of a type.
 #[derive(Debug, Clone)]

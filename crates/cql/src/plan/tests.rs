@@ -1,15 +1,15 @@
 //! What plans conclude, statement by statement, under one schema.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens_proto::cql::{self, Work};
+use crate::syntax::{self, Work};
 use cqlens_proto::message::{Value, Values, ValuesBuf};
 use cqlens_proto::types::CqlType;
 
 use super::{BatchSum, DeleteKind, Plan, SchemaFacts, Stage};
-use crate::audit::footprint::{Count, Footprint, Keys};
-use crate::catalog::schema::Schema;
-use crate::catalog::{Markers, murmur3};
-use crate::window::{PartitionClass, Reason};
+use crate::footprint::{Count, Footprint, Keys};
+use crate::footprint::{PartitionClass, Reason};
+use crate::schema::Schema;
+use crate::{murmur3, plan::Markers};
 
 const SCHEMA: &str = "
     CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
@@ -44,7 +44,7 @@ fn schema() -> &'static Schema {
 }
 
 fn plan(text: &str) -> Plan {
-    Plan::of(&cql::parse(text).unwrap(), Some("shop"), schema())
+    Plan::of(&syntax::parse(text).unwrap(), Some("shop"), schema())
 }
 
 fn facts(text: &str) -> SchemaFacts {
@@ -192,7 +192,7 @@ fn a_batch_message_sums_statements_with_values_of_their_own() {
     let insert = plan("INSERT INTO kv (k, v) VALUES (?, 1)");
     let generated = plan("INSERT INTO by_uuid (k, v) VALUES (uuid(), 1)");
     let mut keys = Keys::new();
-    let mut sum = BatchSum::new(cql::ast::BatchKind::Unlogged);
+    let mut sum = BatchSum::new(syntax::ast::BatchKind::Unlogged);
     for key in [1_i32, 2, 1] {
         let bound = ValuesBuf::positional([Value::Bytes(&key.to_be_bytes())]).unwrap();
         sum.add(&insert, Some(&bound.values()), &mut keys).unwrap();
@@ -582,7 +582,7 @@ fn a_prepared_statement_needs_no_schema_if_its_markers_are_described() {
         table: Some(("shop".into(), "orders".into())),
         partition_key: vec![0, 1],
     };
-    let statement = cql::parse(text).unwrap();
+    let statement = syntax::parse(text).unwrap();
     let plan = Plan::without_schema(&statement, None, &markers);
     let bound = ValuesBuf::positional([Value::Bytes(b"a"), Value::Bytes(&[0x80, 0, 0, 0])]).unwrap();
     let mut keys = Keys::new();
@@ -592,7 +592,7 @@ fn a_prepared_statement_needs_no_schema_if_its_markers_are_described() {
         [&[0, 1, b'a', 0, 0, 4, 0x80, 0, 0, 0, 0][..]].concat()
     );
     let statement =
-        cql::parse("SELECT * FROM shop.orders WHERE shop = ? AND day IN (?, '2024-01-01')").unwrap();
+        syntax::parse("SELECT * FROM shop.orders WHERE shop = ? AND day IN (?, '2024-01-01')").unwrap();
     let plan = Plan::without_schema(&statement, None, &markers);
     assert_eq!(
         plan.footprint(&bound.values(), &mut Keys::new()),
@@ -604,7 +604,7 @@ fn a_prepared_statement_needs_no_schema_if_its_markers_are_described() {
 fn without_a_schema_a_row_that_is_written_is_one_partition() {
     let markers = Markers::default();
     let footprint = |text: &str| {
-        let plan = Plan::without_schema(&cql::parse(text).unwrap(), Some("shop"), &markers);
+        let plan = Plan::without_schema(&syntax::parse(text).unwrap(), Some("shop"), &markers);
         plan.footprint(&Values::NONE, &mut Keys::new())
     };
     for text in [
@@ -634,10 +634,10 @@ fn without_a_schema_a_row_that_is_written_is_one_partition() {
 
 #[test]
 fn a_batch_of_keys_that_nobody_knows_has_at_least_one() {
-    let statement = cql::parse("INSERT INTO t (a) VALUES (1)").unwrap();
+    let statement = syntax::parse("INSERT INTO t (a) VALUES (1)").unwrap();
     let markers = Markers::default();
     let plan = Plan::without_schema(&statement, Some("shop"), &markers);
-    let (mut sum, mut keys) = (BatchSum::new(cql::ast::BatchKind::Logged), Keys::new());
+    let (mut sum, mut keys) = (BatchSum::new(syntax::ast::BatchKind::Logged), Keys::new());
     for _ in 0..2 {
         sum.add(&plan, Some(&Values::NONE), &mut keys).unwrap();
     }
@@ -769,7 +769,7 @@ fn without_a_schema_a_prepared_statement_may_name_no_row() {
         let bound = ValuesBuf::positional(values).unwrap();
         for start in ["SELECT * FROM t WHERE ", "DELETE FROM t WHERE "] {
             let text = format!("{start}{text}");
-            let statement = cql::parse(&text).unwrap();
+            let statement = syntax::parse(&text).unwrap();
             let plan = Plan::without_schema(&statement, None, &markers);
             let footprint = plan.footprint(&bound.values(), &mut Keys::new());
             assert_eq!(footprint.count, expected, "{text}");
@@ -821,7 +821,7 @@ mod hostile {
 /// What a statement takes, and why it has no plan where it has none.
 fn work_of(text: &str) -> (u64, Option<Reason>) {
     let work = Work::of_text(text);
-    let statement = cql::parse_within(text, &work).unwrap_or_else(|error| panic!("{error}"));
+    let statement = syntax::parse_within(text, &work).unwrap_or_else(|error| panic!("{error}"));
     let plan = Plan::of_within(&statement, Some("shop"), schema(), &work);
     let reason = match plan.execute(None, &mut Keys::new()) {
         Ok(footprint) => footprint.reason(),
@@ -982,7 +982,7 @@ mod work_properties {
             });
             let text = format!("{}{nested}{}{}", frame.0, more.repeat(times), frame.1);
             let work = Work::of_text(&text);
-            if let Ok(statement) = cql::parse_within(&text, &work) {
+            if let Ok(statement) = syntax::parse_within(&text, &work) {
                 let plan = Plan::of_within(&statement, Some("shop"), schema(), &work);
                 let _ = plan.execute(None, &mut Keys::new());
             }

@@ -5,7 +5,7 @@ use cqlens_proto::message::Values;
 use super::restriction::Bound;
 use super::restrictions::TokenTest;
 use super::term::{Datum, Fault, Term};
-use crate::catalog::murmur3::MINIMUM;
+use crate::murmur3::MINIMUM;
 
 /// A compiled restriction of the token.
 #[derive(Debug, Clone)]

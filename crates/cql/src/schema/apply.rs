@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_proto::cql::ast::{
+use crate::syntax::ast::{
     AlterKeyspace, AlterTable, AlterType, AlterView, Body, ColumnDefinition, CreateIndex, CreateKeyspace,
     CreateTable, CreateType, CreateView, Direction, Drop, Dropped, IndexTargetKind, Kind, Literal,
     LiteralKind, Name, Other, Property, PropertyValue, QualifiedName, Selection, Statement, TableChange,
     Term, TypeChange, Where,
 };
-use cqlens_proto::cql::{self, Span};
+use crate::syntax::{self, Span};
 
 use super::{
     Column, ColumnKind, DataType, Index, IndexClass, IndexTarget, Keyspace, OptionValue, Order, Schema,
@@ -37,7 +37,7 @@ impl Schema {
         let mut schema = Self::default();
         let mut errors = Vec::new();
         let mut keyspace = None;
-        for (_, statement) in cql::statements(text) {
+        for (_, statement) in syntax::statements(text) {
             let outcome = match statement {
                 Err(error) => Err(at(error.span, SchemaErrorKind::Syntax(error.clone()))),
                 Ok(Statement {

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 
-use cqlens_proto::cql::ast::{NativeType, TypeName};
+use crate::syntax::ast::{NativeType, TypeName};
 use cqlens_proto::types::{CqlType, UdtType};
 
 use super::Keyspace;

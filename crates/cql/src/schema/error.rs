@@ -1,6 +1,6 @@
 //! Why a definition could not be taken over.
 
-use cqlens_proto::cql::{ParseError, Span};
+use crate::syntax::{ParseError, Span};
 
 /// A definition that could not be taken over, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -7,6 +7,7 @@
 mod apply;
 mod data_type;
 mod error;
+mod names;
 mod print;
 pub mod rows;
 mod system;
@@ -16,9 +17,10 @@ mod weight;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use cqlens_proto::cql::ast::IndexTargetKind;
+pub use crate::syntax::ast::IndexTargetKind;
 pub use data_type::DataType;
 pub use error::{SchemaError, SchemaErrorKind};
+pub use names::{ColumnName, TableName};
 pub use print::quote;
 pub use system::{is_system, is_virtual};
 

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use cqlens_proto::cql::Keyword;
-use cqlens_proto::cql::ast::IndexTargetKind;
+use crate::syntax::Keyword;
+use crate::syntax::ast::IndexTargetKind;
 
 use super::{Column, ColumnKind, Index, IndexClass, Keyspace, OptionValue, Order, Schema, Table, UserType};
 

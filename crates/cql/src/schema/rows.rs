@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cqlens_proto::cql::ast::{Body, IndexTargetKind};
-use cqlens_proto::cql::{self, Span};
+use crate::syntax::ast::{Body, IndexTargetKind};
+use crate::syntax::{self, Span};
 
 use super::{
     Column, ColumnKind, DataType, Index, IndexClass, IndexTarget, Keyspace, OptionValue, Order, Schema,
@@ -349,7 +349,7 @@ impl DataType {
     pub fn from_cql(text: &str) -> Option<Self> {
         // A type alone is no statement; the shortest one with a type in it is.
         let definition = format!("CREATE TYPE t (f {text})");
-        match cql::parse(&definition).ok()?.body {
+        match syntax::parse(&definition).ok()?.body {
             Body::CreateType(create) => match create.fields.as_slice() {
                 [(_, type_name)] => Some(Self::of(type_name)),
                 _ => None,

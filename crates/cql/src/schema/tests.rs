@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cqlens_proto::cql;
+use crate::syntax;
 use cqlens_proto::types::CqlType;
 
 use super::rows::{ColumnRow, IndexRow, KeyspaceRow, Rows, TableRow, TypeRow, ViewRow};
@@ -70,7 +70,7 @@ fn described() -> Schema {
 
 fn apply(schema: &mut Schema, text: &str) -> Result<(), SchemaErrorKind> {
     schema
-        .apply(&cql::parse(text).unwrap(), Some("shop"))
+        .apply(&syntax::parse(text).unwrap(), Some("shop"))
         .map_err(|error| error.kind)
 }
 

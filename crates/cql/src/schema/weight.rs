@@ -16,7 +16,7 @@ const MAP: usize = 640;
 impl Schema {
     /// Leaves out tables, types and keyspaces, the last ones by name, beyond so many bytes. What stays takes up how many bytes, and how
     /// much was left out.
-    pub(in crate::catalog) fn cut_to(&mut self, limit: usize) -> (usize, usize) {
+    pub fn cut_to(&mut self, limit: usize) -> (usize, usize) {
         let (mut bytes, mut left_out) = (0, 0);
         let mut fits = |weight: usize| {
             let fits = bytes + weight <= limit;

@@ -99,7 +99,7 @@ fn in_batch(tokens: &[Token]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cql::ast::Kind;
+    use crate::syntax::ast::Kind;
 
     fn kinds(text: &str) -> Vec<Result<Kind, ParseErrorKind>> {
         statements(text)

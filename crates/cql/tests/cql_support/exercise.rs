@@ -1,19 +1,19 @@
 //! Asks a text for everything that it can be asked for. Nothing in here may panic, whatever the text.
 #![allow(dead_code, clippy::panic, missing_docs)]
 
-use cqlens_proto::cql::ast::Body;
-use cqlens_proto::cql::{self, Template, Work};
+use cqlens_cql::syntax::ast::Body;
+use cqlens_cql::syntax::{self, Template, Work};
 
 /// Tokens, tree, script: spans lie within the text.
 pub(crate) fn text(text: &str) {
-    if let Ok(statement) = cql::parse(text) {
+    if let Ok(statement) = syntax::parse(text) {
         assert!(statement.span.end as usize <= text.len());
         let _ = format!("{statement:?}");
     }
-    if let Ok(tokens) = cql::tokens(text) {
+    if let Ok(tokens) = syntax::tokens(text) {
         assert!(tokens.iter().all(|token| text.get(token.span.range()).is_some()));
     }
-    for (span, parsed) in cql::statements(text) {
+    for (span, parsed) in syntax::statements(text) {
         assert!(text.get(span.range()).is_some());
         if let Err(error) = parsed {
             assert!(text.get(error.span.range()).is_some(), "{error:?}");
@@ -24,11 +24,13 @@ pub(crate) fn text(text: &str) {
 /// Templates are no longer than they may be, and are their own templates where they are CQL.
 pub(crate) fn template(text: &str) {
     assert!(Template::unparsed(text).text.len() <= Template::MAX_UNPARSED_LEN);
-    let Ok(statement) = cql::parse(text) else { return };
+    let Ok(statement) = syntax::parse(text) else {
+        return;
+    };
     let found = Template::of(&statement, Some("ks"));
     assert!(found.text.len() <= Template::MAX_LEN);
     if !is_definition(&statement.body) && !found.text.contains('…') {
-        let again = cql::parse(&found.text).unwrap_or_else(|error| panic!("{}: {error}", found.text));
+        let again = syntax::parse(&found.text).unwrap_or_else(|error| panic!("{}: {error}", found.text));
         assert_eq!(Template::of(&again, None), found);
     }
 }
@@ -42,7 +44,7 @@ const STEPS: u64 = 100;
 /// Parsing a text and writing its template take a number of steps that grows no faster than the text.
 pub(crate) fn work(text: &str) {
     let work = Work::of_text(text);
-    let parsed = cql::parse_within(text, &work);
+    let parsed = syntax::parse_within(text, &work);
     if let Ok(statement) = &parsed {
         let _ = Template::of_within(statement, Some("ks"), &work);
     }

@@ -1,13 +1,13 @@
 //! What is checked row by row, because neither a key nor an order leads to it.
 
 use bytes::Bytes;
-use cqlens_proto::cql::ast::IndexTargetKind;
+use cqlens_cql::syntax::ast::IndexTargetKind;
 use cqlens_proto::types::CqlType;
 
 use super::relation::Test;
-use crate::node::bind;
-use crate::node::layout::{Column, Layout, RowView};
-use crate::node::store::{PartitionId, order};
+use crate::bind;
+use crate::layout::{Column, Layout, RowView};
+use crate::store::{PartitionId, order};
 
 /// What a row has to pass.
 #[derive(Debug, Clone)]

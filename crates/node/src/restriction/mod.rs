@@ -10,7 +10,7 @@ mod slices;
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
-use cqlens_proto::cql::ast::Relation;
+use cqlens_cql::syntax::ast::Relation;
 
 use super::execution::Execution;
 use super::failure::{self, Failure};

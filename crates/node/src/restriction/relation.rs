@@ -3,16 +3,16 @@
 use std::ops::RangeInclusive;
 
 use bytes::Bytes;
-use cqlens_proto::cql::ast::{Comparand, Relation, RelationOperator, Subject, Term};
+use cqlens_cql::syntax::ast::{Comparand, Relation, RelationOperator, Subject, Term};
 use cqlens_proto::types::{CqlType, CqlValue};
 
 use super::Filter;
-use crate::node::bind;
-use crate::node::execution::Execution;
-use crate::node::failure::Failure;
-use crate::node::layout::{Column, Layout};
-use crate::node::marker::{compared_type, element_types};
-use crate::node::store::{PartitionId, Stretch, stretch};
+use crate::bind;
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::layout::{Column, Layout};
+use crate::marker::{compared_type, element_types};
+use crate::store::{PartitionId, Stretch, stretch};
 
 /// One relation, its values evaluated.
 #[derive(Debug, Clone)]

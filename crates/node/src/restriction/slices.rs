@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::relation::{Restricted, Test};
-use crate::node::layout::Layout;
-use crate::node::store::Stretch;
+use crate::layout::Layout;
+use crate::store::Stretch;
 
 /// Clustering relations turned into stretches, column after column.
 pub(super) struct Slices<'c> {

@@ -1,4 +1,4 @@
-//! Scenarios: a schema and traffic as data, sent to any CQL node through [`crate::client`].
+//! Scenarios: a schema and traffic as data, sent to any CQL node through [`cqlens_client`].
 //!
 //! The format (`traffic.toml`): phases run one after the other; the iterations of a phase are dealt to its clients; the
 //! steps of an iteration run one after the other. A text may hold expressions, `expression` says which. What a step
@@ -37,7 +37,7 @@ use serde::Deserialize;
 pub use expression::{ExpressionError, Template};
 pub use run::{RunError, Totals};
 
-use crate::catalog::Schema;
+use cqlens_cql::schema::Schema;
 
 /// A schema and the traffic on it.
 #[derive(Debug, Clone)]

@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cqlens_proto::cql::Span;
-use cqlens_proto::cql::ast::{Literal, LiteralKind};
+use cqlens_cql::syntax::Span;
+use cqlens_cql::syntax::ast::{Literal, LiteralKind};
 use cqlens_proto::message::{BatchKind, Consistency, ErrorCode};
 use cqlens_proto::types::CqlType;
 use tokio::task::JoinSet;
 
 use super::expression::{Random, Scope};
 use super::{BatchForm, Phase, Results, Scenario, Step, ValueTemplate};
-use crate::client::{Answer, Bind, Client, ClientError, ClientOptions, Prepared, Run, RunOptions};
-use crate::node::{bind, literal};
+use crate::{bind, literal};
+use cqlens_client::{Answer, Bind, Client, ClientError, ClientOptions, Prepared, Run, RunOptions};
 
 /// What was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

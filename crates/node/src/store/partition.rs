@@ -206,7 +206,7 @@ fn bounds(stretch: &Stretch) -> (Bound<&[u8]>, Bound<&[u8]>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::store::row::Liveness;
+    use crate::store::row::Liveness;
 
     fn place(position: u8) -> Place {
         Place {

@@ -6,7 +6,7 @@ use std::ops::RangeBounds;
 use bytes::Bytes;
 
 use super::partition::Partition;
-use crate::catalog::murmur3;
+use cqlens_cql::murmur3;
 
 /// What a partition is found by, ordered as a scan of the ring meets it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

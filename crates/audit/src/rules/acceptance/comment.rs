@@ -12,14 +12,8 @@
 use jiff::civil::Date;
 
 use super::Acceptance;
-use crate::{
-    catalog::{
-        Schema,
-        schema::{Table, is_system},
-    },
-    rules::{self, Severity},
-    window::TableName,
-};
+use crate::rules::{self, Severity};
+use cqlens_cql::schema::{Schema, Table, TableName, is_system};
 
 /// What is said in the comment of a table.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
@@ -202,6 +196,11 @@ pub fn day(text: &str) -> Result<Date, String> {
 }
 
 fn severity(text: &str) -> Result<Severity, String> {
-    clap::ValueEnum::from_str(text, false)
-        .map_err(|_| format!("`{text}` is not a severity: info, low, medium or high"))
+    match text {
+        "info" => Ok(Severity::Info),
+        "low" => Ok(Severity::Low),
+        "medium" => Ok(Severity::Medium),
+        "high" => Ok(Severity::High),
+        _ => Err(format!("`{text}` is not a severity: info, low, medium or high")),
+    }
 }

@@ -13,10 +13,8 @@ use serde::{Serialize, Serializer};
 pub use comment::{Comment, day};
 
 use super::{Finding, Judgement, Settings, Severity, check};
-use crate::{
-    catalog::Schema,
-    window::{PatternId, TableName, Window},
-};
+use crate::window::{PatternId, Window};
+use cqlens_cql::schema::{Schema, TableName};
 
 /// What the operator says otherwise than the rules.
 #[derive(Debug, Clone, Default, PartialEq)]

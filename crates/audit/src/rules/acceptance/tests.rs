@@ -2,10 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::{
-    rules::testing::{read, window},
-    window::{Flag, PartitionClass},
-};
+use crate::rules::testing::{read, window};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
 fn day(text: &str) -> Date {
     text.parse().unwrap()

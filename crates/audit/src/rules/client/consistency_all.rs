@@ -4,7 +4,6 @@ use super::{
     About, Finding, Findings, Severity, at_level, executions, replicas, user_statements, with_errors,
 };
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Rule, error_code,
@@ -12,6 +11,7 @@ use crate::{
     },
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct ConsistencyAll;
 
@@ -102,10 +102,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{read, run, run_with, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, run_with, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn at(level: &str, times: u64) -> Pattern {
         let cql = "SELECT name FROM shop.users WHERE id = ?";

@@ -2,7 +2,6 @@
 
 use super::{About, Finding, Findings, Severity, at_level, executions, replicas, user_statements};
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Rule,
@@ -10,6 +9,7 @@ use crate::{
     },
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct CrossDcConsistency;
 
@@ -101,10 +101,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{read, run, run_with, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, run_with, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn at(level: &str, times: u64) -> Pattern {
         let cql = "SELECT name FROM shop.users WHERE id = ?";

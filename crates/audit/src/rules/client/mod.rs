@@ -13,10 +13,8 @@ use super::{
     About, Finding, Findings, Severity, Threshold,
     figures::{share, user_patterns},
 };
-use crate::{
-    catalog::{Schema, schema::Keyspace},
-    window::{Pattern, PatternId, Window},
-};
+use crate::window::{Pattern, PatternId, Window};
+use cqlens_cql::schema::{Keyspace, Schema};
 
 pub(super) use consistency_all::ConsistencyAll;
 pub(super) use cross_dc_consistency::CrossDcConsistency;

@@ -2,7 +2,6 @@
 
 use super::{About, Finding, Findings, Severity, Threshold, user_statements};
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Rule,
@@ -10,6 +9,7 @@ use crate::{
     },
     window::{Pattern, PatternId, Routing, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct NotTokenAware;
 
@@ -99,10 +99,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{read, run, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn routed(replica: u64, other: u64, unknown: u64) -> Pattern {
         let cql = "SELECT name FROM shop.users WHERE id = ?";

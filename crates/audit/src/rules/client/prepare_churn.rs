@@ -2,7 +2,6 @@
 
 use super::{About, Finding, Findings, Severity, Threshold, executions};
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Rule,
@@ -10,6 +9,7 @@ use crate::{
     },
     window::{Pattern, PatternId, RetryCause, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct PrepareChurn;
 
@@ -89,10 +89,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{read, run, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn prepared(prepares: u64, executions: u64, clients: u64) -> Pattern {
         let cql = "SELECT name FROM shop.users WHERE id = ?";

@@ -4,7 +4,6 @@ use super::{
     About, FEW, Finding, Findings, HIGH_SHARE, MEDIUM_SHARE, Severity, by_share, executions, user_statements,
 };
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Rule, error_code,
@@ -12,6 +11,7 @@ use crate::{
     },
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct ServerError;
 
@@ -123,10 +123,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{read, run, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn failing(code: u32, failures: u64, times: u64) -> Pattern {
         let cql = "SELECT at FROM shop.events WHERE sensor = ?";

@@ -2,7 +2,6 @@
 
 use super::{About, Finding, Findings, Severity, executions, user_statements};
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Rule,
@@ -10,6 +9,7 @@ use crate::{
     },
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct ServerWarning;
 
@@ -72,10 +72,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{read, run, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn warned(warnings: u64) -> Pattern {
         let cql = "SELECT at FROM shop.events WHERE sensor = ?";

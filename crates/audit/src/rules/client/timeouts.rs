@@ -5,7 +5,6 @@ use super::{
     with_errors,
 };
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Rule, error_code,
@@ -13,6 +12,7 @@ use crate::{
     },
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct Timeouts;
 
@@ -85,10 +85,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{read, run, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn failing(code: u32, failures: u64, times: u64) -> Pattern {
         let cql = "SELECT at FROM shop.events WHERE sensor = ?";

@@ -8,14 +8,8 @@ mod unused_table;
 use std::collections::BTreeSet;
 
 use super::{About, Finding, Findings, Severity, Threshold};
-use crate::{
-    catalog::{
-        Schema,
-        schema::{Table, is_system},
-    },
-    number,
-    window::{TableName, Window},
-};
+use crate::{number, window::Window};
+use cqlens_cql::schema::{Schema, Table, TableName, is_system};
 
 pub(super) use query_without_table::QueryWithoutTable;
 pub(super) use read_update_ratio::ReadUpdateRatio;

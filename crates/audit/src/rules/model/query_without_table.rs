@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         About, Finding, Findings, Rule, Severity, Threshold,
@@ -11,7 +10,12 @@ use crate::{
         read::{suggest, user_reads},
         statement::{restricted, select, table_of},
     },
-    window::{Flag, PartitionClass, Pattern, PatternId, TableName, Window},
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::Flag,
+    schema::{Schema, TableName},
 };
 
 pub(in crate::rules) struct QueryWithoutTable;

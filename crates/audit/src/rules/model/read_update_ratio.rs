@@ -2,17 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_proto::cql::{self, ast::Modification};
+use cqlens_cql::syntax::{self, ast::Modification};
 
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         About, Finding, Findings, Rule, Severity, Threshold,
         figures::{STEADY_PER_HOUR, per_hour, share, user_writes},
         statement::{modifications, written},
     },
-    window::{Flag, Pattern, PatternId, TableName, Window},
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    plan::Flag,
+    schema::{Schema, TableName},
 };
 
 pub(in crate::rules) struct ReadUpdateRatio;
@@ -46,7 +49,7 @@ struct Updates<'a> {
 fn by_table(window: &Window) -> BTreeMap<TableName, Updates<'_>> {
     let mut tables: BTreeMap<TableName, Updates<'_>> = BTreeMap::new();
     for (id, pattern) in user_writes(window).filter(|(_, pattern)| !pattern.is(Flag::Counter)) {
-        let Ok(statement) = cql::parse(&pattern.head.cql) else {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
         for modification in modifications(&statement) {
@@ -114,10 +117,8 @@ const ABOUT: About = About {
 mod tests {
     use super::super::testing::window;
     use super::*;
-    use crate::{
-        rules::testing::{run, write},
-        window::StatementKind,
-    };
+    use crate::rules::testing::{run, write};
+    use cqlens_cql::plan::StatementKind;
 
     fn judged(cql: &str, kind: StatementKind, flags: &[Flag], times: u64, reads: u64) -> Vec<Finding> {
         let pattern = write(cql, kind, flags, times);

@@ -6,18 +6,15 @@ use super::{
     LONG_HOURS, SOME_HOURS, blind_on_short_observation, by_observation, tables_in_use, with_observation,
 };
 use crate::{
-    catalog::{
-        Schema,
-        schema::{Index, quote},
-    },
     number,
     rules::{
         About, Finding, Findings, Rule, Severity,
         figures::user_patterns,
         statement::{restricted, select, table_of},
     },
-    window::{TableName, Window},
+    window::Window,
 };
+use cqlens_cql::schema::{Index, Schema, TableName, quote};
 
 pub(in crate::rules) struct UnusedIndex;
 
@@ -121,10 +118,8 @@ const ABOUT: About = About {
 mod tests {
     use super::super::testing::{schema, window};
     use super::*;
-    use crate::{
-        rules::testing::{read, run_with},
-        window::{Flag, PartitionClass},
-    };
+    use crate::rules::testing::{read, run_with};
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
     fn severity(hours: u32, cql: &str) -> Option<Severity> {
         let pattern = read(cql, &[Flag::Index], PartitionClass::Index, 1);

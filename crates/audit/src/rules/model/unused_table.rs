@@ -4,14 +4,11 @@ use super::{
     LONG_HOURS, SOME_HOURS, blind_on_short_observation, by_observation, tables_in_use, with_observation,
 };
 use crate::{
-    catalog::{
-        Schema,
-        schema::{Table, quote},
-    },
     number,
     rules::{About, Finding, Findings, Rule, Severity},
-    window::{TableName, TableTraffic, Window},
+    window::{TableTraffic, Window},
 };
+use cqlens_cql::schema::{Schema, Table, TableName, quote};
 
 pub(in crate::rules) struct UnusedTable;
 

@@ -5,10 +5,10 @@ use super::{
     how_often, table, user_reads,
 };
 use crate::{
-    catalog::Schema,
     rules::{Finding, Rule},
-    window::{Flag, PartitionClass, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct AggregateWithoutPartitionKey;
 

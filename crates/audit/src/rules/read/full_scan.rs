@@ -6,11 +6,11 @@ use super::{
     table, user_reads,
 };
 use crate::{
-    catalog::Schema,
     number,
     rules::{Finding, Rule},
-    window::{Flag, PartitionClass, Pattern, Window},
+    window::{Pattern, Window},
 };
+use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct FullScan;
 

@@ -5,10 +5,10 @@ use super::{
     by_partitions, how_many, how_often, table, user_reads, with_partitions,
 };
 use crate::{
-    catalog::Schema,
     rules::{Finding, Rule},
-    window::{Flag, Window},
+    window::Window,
 };
+use cqlens_cql::{plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct InCartesianProduct;
 
@@ -92,8 +92,9 @@ mod tests {
             Severity,
             testing::{read, run, window, with_partitions},
         },
-        window::{PartitionClass, Pattern},
+        window::Pattern,
     };
+    use cqlens_cql::footprint::PartitionClass;
 
     fn of(partitions: u64) -> Pattern {
         let flags = [

@@ -5,10 +5,10 @@ use super::{
     by_partitions, how_many, how_often, table, user_reads, with_partitions,
 };
 use crate::{
-    catalog::Schema,
     rules::{Finding, Rule},
-    window::{Flag, Pattern, Window},
+    window::{Pattern, Window},
 };
+use cqlens_cql::{plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct InPartitionKey;
 
@@ -83,13 +83,11 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::{
-            Severity,
-            testing::{read, run, window, with_partitions},
-        },
-        window::PartitionClass,
+    use crate::rules::{
+        Severity,
+        testing::{read, run, window, with_partitions},
     };
+    use cqlens_cql::footprint::PartitionClass;
 
     fn of(partitions: u64, times: u64) -> Pattern {
         let flags = [Flag::InPartitionKey, Flag::FullPartitionKey];

@@ -1,16 +1,16 @@
 //! What the rules on single indexes have in common: the columns that have one, who asks it, and how much that costs.
 
 use crate::{
-    catalog::{
-        Schema,
-        schema::{Index, IndexClass},
-    },
     rules::{
         About, Findings, Severity, Threshold,
         figures::{OFTEN_PER_SECOND, per_hour},
         statement::{restricted, select, table_of},
     },
-    window::{ColumnName, Distribution, Flag, IndexedColumn, Pattern, PatternId, Window},
+    window::{Distribution, IndexedColumn, Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    plan::Flag,
+    schema::{ColumnName, Index, IndexClass, Schema},
 };
 
 use super::user_reads;
@@ -105,10 +105,8 @@ pub(super) const INDEX_PER_HOUR: Threshold = Threshold {
 pub(super) mod testing {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing,
-        window::{PartitionClass, StatementKind, TableName},
-    };
+    use crate::rules::testing;
+    use cqlens_cql::{footprint::PartitionClass, plan::StatementKind, schema::TableName};
 
     /// `lab.orders` with an index on each of three columns, one of them storage-attached.
     pub(in crate::rules::read) fn schema() -> Schema {

@@ -6,7 +6,6 @@ use super::{
     suggest,
 };
 use crate::{
-    catalog::{Schema, schema::DataType},
     number,
     rules::{
         Finding, Rule,
@@ -14,6 +13,7 @@ use crate::{
     },
     window::Window,
 };
+use cqlens_cql::schema::{DataType, Schema};
 
 pub(in crate::rules) struct IndexHighCardinality;
 

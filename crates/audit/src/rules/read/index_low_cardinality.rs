@@ -5,14 +5,11 @@ use super::{
     index::{FEWEST_READS, INDEX_PER_HOUR, Indexed, indexed, rows},
 };
 use crate::{
-    catalog::{
-        Schema,
-        schema::{IndexClass, quote},
-    },
     number,
     rules::{Finding, Rule, figures::OFTEN_PER_SECOND},
     window::Window,
 };
+use cqlens_cql::schema::{IndexClass, Schema, quote};
 
 pub(in crate::rules) struct IndexLowCardinality;
 

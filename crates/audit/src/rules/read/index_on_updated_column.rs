@@ -1,13 +1,12 @@
 //! Indexes on columns whose values are changed all the time: the index keeps an entry for each of them.
 
-use cqlens_proto::cql::ast::Modification;
+use cqlens_cql::syntax::ast::Modification;
 
 use super::{
     About, Findings, Severity, Threshold,
     index::{Indexed, indexed},
 };
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Finding, Rule,
@@ -16,6 +15,7 @@ use crate::{
     },
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct IndexOnUpdatedColumn;
 
@@ -149,8 +149,9 @@ mod tests {
             read::index::testing::{schema, window},
             testing::{run_with, write},
         },
-        window::{PatternId, StatementKind},
+        window::PatternId,
     };
+    use cqlens_cql::plan::StatementKind;
 
     const UPDATE: &str = "UPDATE lab.orders SET status = ? WHERE id = ?";
 

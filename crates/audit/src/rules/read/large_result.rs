@@ -4,10 +4,10 @@ use super::{
     About, Findings, MEDIUM_PER_HOUR, Severity, Threshold, how_often, reads_per_hour, table, user_reads,
 };
 use crate::{
-    catalog::Schema,
     rules::{Finding, Rule, figures::bytes},
-    window::{PartitionClass, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{footprint::PartitionClass, schema::Schema};
 
 pub(in crate::rules) struct LargeResult;
 

@@ -2,10 +2,10 @@
 
 use super::{About, Findings, Severity, how_often, table, user_reads};
 use crate::{
-    catalog::Schema,
     rules::{Finding, Rule, figures::definition},
-    window::{Flag, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct MaterializedViewRead;
 
@@ -66,10 +66,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{read, run, run_with, window},
-        window::{PartitionClass, TableName},
-    };
+    use crate::rules::testing::{read, run, run_with, window};
+    use cqlens_cql::{footprint::PartitionClass, schema::TableName};
 
     fn by_phone(flags: &[Flag]) -> Pattern {
         let cql = "SELECT * FROM shop.users_by_phone WHERE phone = ?";

@@ -29,9 +29,13 @@ use super::{
     figures::{self, table},
 };
 use crate::{
-    catalog::Schema,
     number,
-    window::{Flag, PartitionClass, Pattern, PatternId, StatementKind, Window},
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::{Flag, StatementKind},
+    schema::Schema,
 };
 
 pub(super) use aggregate_without_partition_key::AggregateWithoutPartitionKey;

@@ -6,10 +6,10 @@ use super::{
     by_partitions, filters, how_many, how_often, table, user_reads, with_partitions,
 };
 use crate::{
-    catalog::Schema,
     rules::{Finding, Rule},
-    window::{Flag, PartitionClass, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct MultiPartitionRead;
 

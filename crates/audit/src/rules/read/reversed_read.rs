@@ -2,14 +2,14 @@
 
 use super::{About, Findings, SLOW_MS, Severity, how_often, reads, suggest, table, user_reads};
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Finding, Rule,
         figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, share},
     },
-    window::{Flag, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct ReversedRead;
 
@@ -115,10 +115,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{read, run, run_with, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, run_with, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     const BAD: &str = "SELECT * FROM shop.members WHERE groupname = ? ORDER BY joined DESC LIMIT ?";
 

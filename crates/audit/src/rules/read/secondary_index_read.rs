@@ -8,15 +8,16 @@ use super::{
     table, user_reads, with_table,
 };
 use crate::{
-    catalog::{
-        Schema,
-        schema::{Index, IndexClass},
-    },
     rules::{
         Finding, Rule,
         figures::{OFTEN_PER_SECOND, definition},
     },
-    window::{Flag, PartitionClass, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::Flag,
+    schema::{Index, IndexClass, Schema},
 };
 
 pub(in crate::rules) struct SecondaryIndexRead;

@@ -2,13 +2,13 @@
 
 use super::{About, Findings, Severity, how_often, table, user_reads};
 use crate::{
-    catalog::Schema,
     rules::{
         Finding, Rule,
         figures::{bytes, definition},
     },
-    window::{Flag, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct SelectStar;
 
@@ -78,10 +78,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{read, run, run_with, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, run_with, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn star(cql: &str) -> Pattern {
         let mut pattern = read(cql, &[Flag::SelectStar], PartitionClass::Single, 60);

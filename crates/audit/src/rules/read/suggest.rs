@@ -3,18 +3,13 @@
 //! Written from the template and the schema. Where either is not known, or a column cannot be part of a key, nothing is
 //! suggested rather than something wrong.
 
-use cqlens_proto::cql::{
+use cqlens_cql::syntax::{
     self,
     ast::{Body, Direction, RelationOperator, Select, Selection, Subject, Term},
 };
 
-use crate::{
-    catalog::{
-        Schema,
-        schema::{Column, ColumnKind, Order, Table, quote},
-    },
-    window::Pattern,
-};
+use crate::window::Pattern;
+use cqlens_cql::schema::{Column, ColumnKind, Order, Schema, Table, quote};
 
 /// What would serve a query.
 #[derive(Debug, PartialEq, Eq)]
@@ -27,7 +22,7 @@ pub(in crate::rules) struct Suggestion {
 
 /// The table that would serve the pattern's query by reading one partition, and the query on it.
 pub(in crate::rules) fn table_for(pattern: &Pattern, schema: &Schema) -> Option<Suggestion> {
-    let statement = cql::parse(&pattern.head.cql).ok()?;
+    let statement = syntax::parse(&pattern.head.cql).ok()?;
     let Body::Select(select) = &statement.body else {
         return None;
     };
@@ -58,7 +53,7 @@ pub(in crate::rules) fn table_for(pattern: &Pattern, schema: &Schema) -> Option<
 /// The pattern's table with its rows in the opposite order, and the query on it; none where its name would be too long or is
 /// taken.
 pub(super) fn in_reverse(pattern: &Pattern, schema: &Schema) -> Option<Vec<String>> {
-    let statement = cql::parse(&pattern.head.cql).ok()?;
+    let statement = syntax::parse(&pattern.head.cql).ok()?;
     let Body::Select(select) = &statement.body else {
         return None;
     };
@@ -336,7 +331,8 @@ fn name(table: &Table) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{rules::testing::read, window::PartitionClass};
+    use crate::rules::testing::read;
+    use cqlens_cql::footprint::PartitionClass;
 
     const SHOP: &str = "
         CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

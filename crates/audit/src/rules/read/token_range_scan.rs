@@ -2,11 +2,11 @@
 
 use super::{About, Findings, Severity, blind_on_unknown, filters, how_often, table, user_reads};
 use crate::{
-    catalog::Schema,
     number,
     rules::{Finding, Rule},
-    window::{PartitionClass, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{footprint::PartitionClass, schema::Schema};
 
 pub(in crate::rules) struct TokenRangeScan;
 
@@ -71,10 +71,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{read, run, window},
-        window::Flag,
-    };
+    use crate::rules::testing::{read, run, window};
+    use cqlens_cql::plan::Flag;
 
     fn range(times: u64) -> Pattern {
         let cql = "SELECT * FROM shop.users WHERE token(id) > ?";

@@ -4,11 +4,11 @@ use super::{
     About, Findings, MEDIUM_PER_HOUR, Severity, Threshold, how_often, reads_per_hour, table, user_reads,
 };
 use crate::{
-    catalog::Schema,
     number,
     rules::{Finding, Rule},
-    window::{Flag, PartitionClass, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct UnboundedRead;
 

@@ -4,11 +4,11 @@ use super::{
     About, Findings, MEDIUM_PER_HOUR, Severity, Threshold, how_often, reads_per_hour, table, user_reads,
 };
 use crate::{
-    catalog::Schema,
     number,
     rules::{Finding, Rule, figures::share},
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct UnpagedRead;
 
@@ -105,10 +105,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{read, run, window},
-        window::PartitionClass,
-    };
+    use crate::rules::testing::{read, run, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn unpaged(rows: u64) -> Pattern {
         let cql = "SELECT at, value FROM shop.events WHERE sensor = ?";

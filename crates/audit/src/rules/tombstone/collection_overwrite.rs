@@ -1,12 +1,11 @@
 //! Collections that are written as a whole: each time a tombstone goes before the new elements.
 
-use cqlens_proto::cql::{
+use cqlens_cql::syntax::{
     self,
     ast::{AssignmentOperation, InsertSource, Modification},
 };
 
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         About, Finding, Findings, Rule, Severity,
@@ -15,6 +14,7 @@ use crate::{
     },
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct CollectionOverwrite;
 
@@ -46,7 +46,7 @@ impl Rule for CollectionOverwrite {
 
 /// The collections that a statement sets as a whole; none where a table is not known.
 fn overwritten(pattern: &Pattern, schema: &Schema) -> Option<Vec<String>> {
-    let Ok(statement) = cql::parse(&pattern.head.cql) else {
+    let Ok(statement) = syntax::parse(&pattern.head.cql) else {
         return Some(Vec::new());
     };
     let mut columns = Vec::new();
@@ -156,10 +156,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{run, run_with, window, write},
-        window::StatementKind,
-    };
+    use crate::rules::testing::{run, run_with, window, write};
+    use cqlens_cql::plan::StatementKind;
 
     fn findings(cql: &str, times: u64) -> Vec<Finding> {
         let schema = Schema::from_cql(

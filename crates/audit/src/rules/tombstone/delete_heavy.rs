@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_proto::cql::{
+use cqlens_cql::syntax::{
     self,
     ast::{Delete, Modification, Subject},
 };
 
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         About, Finding, Findings, Rule, Severity, Threshold,
         figures::{STEADY_PER_HOUR, often, per_hour, share, user_writes},
         statement::{modifications, written},
     },
-    window::{Pattern, PatternId, TableName, TableTraffic, Window},
+    window::{Pattern, PatternId, TableTraffic, Window},
 };
+use cqlens_cql::schema::{Schema, TableName};
 
 pub(in crate::rules) struct DeleteHeavy;
 
@@ -57,7 +57,7 @@ impl Writes<'_> {
 fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Writes<'a>> {
     let mut tables: BTreeMap<TableName, Writes<'a>> = BTreeMap::new();
     for (id, pattern) in user_writes(window) {
-        let Ok(statement) = cql::parse(&pattern.head.cql) else {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
         let keyspace = pattern.head.keyspace.as_deref();
@@ -219,10 +219,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{run_with, window, write},
-        window::StatementKind,
-    };
+    use crate::rules::testing::{run_with, window, write};
+    use cqlens_cql::plan::StatementKind;
 
     const DELETE: &str = "DELETE FROM work.jobs WHERE lane = ? AND at = ?";
 

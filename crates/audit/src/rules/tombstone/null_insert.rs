@@ -1,14 +1,14 @@
 //! INSERTs that bind nulls: each of them is a delete.
 
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         About, Finding, Findings, Rule, Severity, Threshold,
         figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, share, table, user_writes},
     },
-    window::{Pattern, PatternId, StatementKind, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{plan::StatementKind, schema::Schema};
 
 pub(in crate::rules) struct NullInsert;
 

@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_proto::cql::{
+use cqlens_cql::syntax::{
     self,
     ast::{Body, Modification, RelationOperator, Select, Subject},
 };
 
 use crate::{
-    catalog::{Schema, schema::Table},
     number,
     rules::{
         About, Finding, Findings, Rule, Severity, Threshold,
         figures::{STEADY_PER_HOUR, often, per_hour, share, user_patterns},
         statement::{modifications, table_of, written},
     },
-    window::{Flag, PartitionClass, Pattern, PatternId, TableName, Window},
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::Flag,
+    schema::{Schema, Table, TableName},
 };
 
 pub(in crate::rules) struct QueuePattern;
@@ -57,7 +61,7 @@ impl Queue<'_> {
 fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Queue<'a>> {
     let mut tables: BTreeMap<TableName, Queue<'a>> = BTreeMap::new();
     for (id, pattern) in user_patterns(window).filter(|(_, pattern)| !pattern.classes.is_empty()) {
-        let Ok(statement) = cql::parse(&pattern.head.cql) else {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
         if let Body::Select(select) = &statement.body {
@@ -227,10 +231,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{read, run_with, window, write},
-        window::StatementKind,
-    };
+    use crate::rules::testing::{read, run_with, window, write};
+    use cqlens_cql::plan::StatementKind;
 
     const HEAD: &str = "SELECT at FROM work.jobs WHERE lane = ? LIMIT 1";
 

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::writers::{self, Writer};
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         About, Finding, Findings, Rule, Severity, Threshold, figures::table, read::user_reads,
         statement::table_of,
     },
-    window::{NodeReads, Pattern, PatternId, TableName, Tombstones, Window},
+    window::{NodeReads, Pattern, PatternId, Tombstones, Window},
 };
+use cqlens_cql::schema::{Schema, TableName};
 
 pub(in crate::rules) struct TombstoneHeavyRead;
 
@@ -285,9 +285,10 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{read, run, window, write},
-        window::{Flag, PartitionClass, StatementKind},
+    use crate::rules::testing::{read, run, window, write};
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
     };
 
     fn head_of_queue() -> Pattern {

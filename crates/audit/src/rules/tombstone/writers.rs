@@ -2,18 +2,18 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use cqlens_proto::cql::{self, ast::Modification};
+use cqlens_cql::syntax::{self, ast::Modification};
 
 use super::collection_overwrite::collections_set;
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         figures::{definition, user_writes},
         statement::{modifications, written},
     },
-    window::{Pattern, PatternId, TableName, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::{Schema, TableName};
 
 /// A statement that leaves tombstones behind, or will.
 pub(super) struct Writer<'w> {
@@ -48,7 +48,7 @@ impl How {
 pub(super) fn by_table<'w>(window: &'w Window, schema: &Schema) -> BTreeMap<TableName, Vec<Writer<'w>>> {
     let mut tables: BTreeMap<TableName, Vec<Writer<'w>>> = BTreeMap::new();
     for (id, pattern) in user_writes(window) {
-        let Ok(statement) = cql::parse(&pattern.head.cql) else {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
         for modification in modifications(&statement) {
@@ -120,10 +120,8 @@ pub(super) const MOST: usize = 3;
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{window, write},
-        window::StatementKind,
-    };
+    use crate::rules::testing::{window, write};
+    use cqlens_cql::plan::StatementKind;
 
     #[test]
     fn every_way_of_leaving_tombstones_is_found_and_plain_writes_are_not() {

@@ -2,14 +2,14 @@
 
 use super::{About, Findings, Severity, Threshold, partitions, with_partitions, written_tables};
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Finding, Rule, error_code,
         figures::{bytes, often, user_patterns},
     },
-    window::{Pattern, PatternId, StatementKind, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{plan::StatementKind, schema::Schema};
 
 pub(in crate::rules) struct BatchTooLarge;
 
@@ -122,10 +122,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{batch, run, window},
-        window::Flag,
-    };
+    use crate::rules::testing::{batch, run, window};
+    use cqlens_cql::plan::Flag;
 
     fn sized(bytes: u64, partitions: u64) -> Pattern {
         let mut pattern = batch(&[Flag::LoggedBatch], partitions, 60);

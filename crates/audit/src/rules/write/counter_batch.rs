@@ -5,14 +5,14 @@ use super::{
     user_batches, with_partitions, written_tables,
 };
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Finding, Rule,
         figures::{STEADY_PER_HOUR, often, per_hour, share},
     },
-    window::{Flag, Pattern, PatternId, RetryCause, Window},
+    window::{Pattern, PatternId, RetryCause, Window},
 };
+use cqlens_cql::{plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct CounterBatch;
 

@@ -1,22 +1,19 @@
 //! Changes of list elements: replicas read the list before they write, or a repetition writes twice.
 
-use cqlens_proto::cql::{
+use cqlens_cql::syntax::{
     self,
     ast::{AssignmentOperation, Body, Delete, DeletionTarget, Modification, Update},
 };
 
 use super::{About, Findings, Severity, user_writes};
 use crate::{
-    catalog::{
-        Schema,
-        schema::{DataType, Table},
-    },
     rules::{
         Finding, Rule,
         figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, table},
     },
     window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::{DataType, Schema, Table};
 
 pub(in crate::rules) struct ListModification;
 
@@ -64,7 +61,7 @@ struct Changes {
 
 fn changes(pattern: &Pattern, schema: &Schema) -> Changes {
     let mut changes = Changes::default();
-    let Ok(statement) = cql::parse(&pattern.head.cql) else {
+    let Ok(statement) = syntax::parse(&pattern.head.cql) else {
         return changes;
     };
     let keyspace = pattern.head.keyspace.as_deref();
@@ -179,10 +176,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{run, run_with, window, write},
-        window::StatementKind,
-    };
+    use crate::rules::testing::{run, run_with, window, write};
+    use cqlens_cql::plan::StatementKind;
 
     fn severity(cql: &str, times: u64) -> Option<Severity> {
         let schema = Schema::from_cql(

@@ -8,10 +8,10 @@ use super::{
     user_batches, with_partitions, written_tables,
 };
 use crate::{
-    catalog::Schema,
     rules::{Finding, Rule, figures::often},
-    window::{Flag, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct LoggedBatchMultiPartition;
 
@@ -81,10 +81,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{batch, run, window},
-        window::StatementKind,
-    };
+    use crate::rules::testing::{batch, run, window};
+    use cqlens_cql::plan::StatementKind;
 
     fn logged(flags: &[Flag], partitions: u64, times: u64) -> Pattern {
         let mut all = vec![Flag::LoggedBatch];

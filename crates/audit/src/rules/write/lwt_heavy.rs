@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::{About, Findings, Severity, Threshold, user_writes};
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Finding, Rule,
         figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, often, per_hour, share, table},
     },
-    window::{Distribution, Flag, Pattern, PatternId, Window},
+    window::{Distribution, Pattern, PatternId, Window},
 };
+use cqlens_cql::{plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct LwtHeavy;
 
@@ -161,10 +161,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::testing::{run, window, write},
-        window::StatementKind,
-    };
+    use crate::rules::testing::{run, window, write};
+    use cqlens_cql::plan::StatementKind;
 
     fn conditional(times: u64) -> Pattern {
         let cql = "INSERT INTO shop.orders (id, placed) VALUES (?, ?) IF NOT EXISTS";

@@ -14,8 +14,9 @@ use super::{
 };
 use crate::{
     number,
-    window::{Flag, Pattern, PatternId, StatementKind, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::plan::{Flag, StatementKind};
 
 pub(super) use batch_too_large::BatchTooLarge;
 pub(super) use counter_batch::CounterBatch;

@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_proto::cql::{self, ast::Modification};
+use cqlens_cql::syntax::{self, ast::Modification};
 
 use super::{About, Findings, Severity, Threshold, user_writes};
 use crate::{
-    catalog::Schema,
     number,
     rules::{
         Finding, Rule,
         figures::{STEADY_PER_HOUR, often, per_hour, share},
         statement::{modifications, written},
     },
-    window::{InsertedRows, Pattern, PatternId, TableName, Window},
+    window::{InsertedRows, Pattern, PatternId, Window},
 };
+use cqlens_cql::schema::{Schema, TableName};
 
 pub(in crate::rules) struct OverwritingInsert;
 
@@ -74,7 +74,7 @@ fn severity(
 fn inserts_by_table(window: &Window) -> BTreeMap<TableName, Vec<(PatternId, &Pattern)>> {
     let mut tables: BTreeMap<TableName, Vec<(PatternId, &Pattern)>> = BTreeMap::new();
     for (id, pattern) in user_writes(window) {
-        let Ok(statement) = cql::parse(&pattern.head.cql) else {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
         for modification in modifications(&statement) {
@@ -173,10 +173,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::{
-        rules::testing::{run_with, window, write},
-        window::StatementKind,
-    };
+    use crate::rules::testing::{run_with, window, write};
+    use cqlens_cql::plan::StatementKind;
 
     fn schema() -> Schema {
         Schema::from_cql(

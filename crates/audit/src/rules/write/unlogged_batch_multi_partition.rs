@@ -5,10 +5,10 @@ use super::{
     user_batches, with_partitions, written_tables,
 };
 use crate::{
-    catalog::Schema,
     rules::{Finding, Rule, figures::often},
-    window::{Flag, Pattern, PatternId, Window},
+    window::{Pattern, PatternId, Window},
 };
+use cqlens_cql::{plan::Flag, schema::Schema};
 
 pub(in crate::rules) struct UnloggedBatchMultiPartition;
 

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::window::{PatternHead, StatementKind, overflow};
+use crate::window::{PatternHead, overflow};
+use cqlens_cql::plan::StatementKind;
 
-fn head(cql: &str) -> (PatternHead, BTreeSet<crate::window::Flag>) {
+fn head(cql: &str) -> (PatternHead, BTreeSet<cqlens_cql::plan::Flag>) {
     let head = PatternHead {
         kind: StatementKind::Select,
         cql: cql.to_owned(),

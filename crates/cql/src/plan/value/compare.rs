@@ -7,7 +7,7 @@ use cqlens_proto::types::CqlType;
 use super::{Decimal, components, elements, number, vector_elements};
 
 /// Compares two valid values of a type; empty values come first.
-pub(in crate::audit::plan) fn compare(cql_type: &CqlType, left: &[u8], right: &[u8]) -> Ordering {
+pub(in crate::plan) fn compare(cql_type: &CqlType, left: &[u8], right: &[u8]) -> Ordering {
     match cql_type {
         // These compare by bytes, empty or not.
         CqlType::Text | CqlType::Ascii | CqlType::Blob | CqlType::Inet | CqlType::Date | CqlType::Time => {

@@ -6,23 +6,23 @@ use num_bigint::{BigInt, BigUint};
 
 /// To make a number of `n` digits takes about `n²` divided by this steps: 19 digits fit a word, and each word is multiplied by all
 /// words before it.
-pub(in crate::audit::plan) const DIGITS_SQUARED_PER_STEP: u64 = 1_000;
+pub(in crate::plan) const DIGITS_SQUARED_PER_STEP: u64 = 1_000;
 
 /// An integer of any size.
-pub(in crate::audit::plan) type Integer = BigInt;
+pub(in crate::plan) type Integer = BigInt;
 
 /// An unscaled integer and the number of its digits behind the point; `1.0` and `1.00` are two of equal value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::audit::plan) struct Decimal {
+pub(in crate::plan) struct Decimal {
     /// All digits.
-    pub(in crate::audit::plan) unscaled: Integer,
+    pub(in crate::plan) unscaled: Integer,
     /// How many of them stand behind the point; negative for zeros in front of it.
-    pub(in crate::audit::plan) scale: i32,
+    pub(in crate::plan) scale: i32,
 }
 
 impl Decimal {
     /// Reads the serialized form: the scale as an int, then the unscaled varint.
-    pub(in crate::audit::plan) fn read(bytes: &[u8]) -> Self {
+    pub(in crate::plan) fn read(bytes: &[u8]) -> Self {
         let (scale, unscaled) = super::split_int(bytes).unwrap_or_default();
         Self {
             unscaled: BigInt::from_signed_bytes_be(unscaled),
@@ -41,7 +41,7 @@ impl Decimal {
     }
 
     /// The serialized form.
-    pub(in crate::audit::plan) fn to_bytes(&self) -> Vec<u8> {
+    pub(in crate::plan) fn to_bytes(&self) -> Vec<u8> {
         [&self.scale.to_be_bytes()[..], &self.unscaled.to_signed_bytes_be()].concat()
     }
 

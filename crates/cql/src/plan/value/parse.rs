@@ -1,13 +1,13 @@
 //! Constants to bytes: which constants a type accepts and what they serialize to (`Constants.Literal`,
 //! `AbstractType.fromString`).
 
-use cqlens_proto::cql::ast::{Literal, LiteralKind};
+use crate::syntax::ast::{Literal, LiteralKind};
 use cqlens_proto::types::CqlType;
 
 use super::{Decimal, Integer, time};
 
 /// The bytes of a constant as a value of a type; `None` if the type does not accept it.
-pub(in crate::audit::plan) fn parse(cql_type: &CqlType, literal: &Literal<'_>) -> Option<Vec<u8>> {
+pub(in crate::plan) fn parse(cql_type: &CqlType, literal: &Literal<'_>) -> Option<Vec<u8>> {
     if !accepts(cql_type, literal.kind) {
         return None;
     }
@@ -40,13 +40,13 @@ pub(in crate::audit::plan) fn parse(cql_type: &CqlType, literal: &Literal<'_>) -
 }
 
 /// The bytes of a `date`: days since 1970, shifted so that the epoch is in the middle of an unsigned int.
-pub(in crate::audit::plan) fn days_of_date(days: i64) -> Vec<u8> {
+pub(in crate::plan) fn days_of_date(days: i64) -> Vec<u8> {
     let shifted = u32::try_from(days + (1 << 31)).unwrap_or(if days < 0 { 0 } else { u32::MAX });
     shifted.to_be_bytes().to_vec()
 }
 
 /// Whether a type accepts constants of a kind, whatever they say: `Constants.Literal.testAssignment`.
-pub(in crate::audit::plan) fn accepts(cql_type: &CqlType, kind: LiteralKind) -> bool {
+pub(in crate::plan) fn accepts(cql_type: &CqlType, kind: LiteralKind) -> bool {
     use CqlType::{
         Ascii, BigInt, Blob, Boolean, Counter, Date, Decimal, Double, Duration, Float, Inet, Int, SmallInt,
         Text, Time, TimeUuid, Timestamp, TinyInt, Uuid, Varint,
@@ -143,7 +143,7 @@ fn short_ipv4(text: &str) -> Option<Vec<u8>> {
 }
 
 /// Whether a string is no address but may be a host's name, which the server would look up.
-pub(in crate::audit::plan) fn is_host_name(literal: &Literal<'_>) -> bool {
+pub(in crate::plan) fn is_host_name(literal: &Literal<'_>) -> bool {
     let text = literal.decoded();
     let may_stand =
         |character: char| character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_');
@@ -154,7 +154,7 @@ pub(in crate::audit::plan) fn is_host_name(literal: &Literal<'_>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cqlens_proto::cql::Span;
+    use crate::syntax::Span;
 
     fn bytes(cql_type: &CqlType, kind: LiteralKind, text: &str) -> Option<Vec<u8>> {
         parse(

@@ -1,7 +1,7 @@
 //! `INSERT`, `UPDATE`, `DELETE` and the batch of them.
 
 use super::{Name, QualifiedName, Relation, Term, Using, Where};
-use crate::cql::Span;
+use crate::syntax::Span;
 
 /// `INSERT INTO …`.
 #[derive(Debug, Clone, PartialEq)]

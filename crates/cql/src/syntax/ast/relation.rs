@@ -1,7 +1,7 @@
 //! Relations: the parts of `WHERE` and `IF`.
 
 use super::{BindMarker, Name, QualifiedName, Term};
-use crate::cql::Span;
+use crate::syntax::Span;
 
 /// A `WHERE` clause; empty where the statement has none.
 #[derive(Debug, Clone, PartialEq, Default)]

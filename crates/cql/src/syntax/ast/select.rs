@@ -1,7 +1,7 @@
 //! `SELECT` and its clauses.
 
 use super::{Name, QualifiedName, Term, Using, Where};
-use crate::cql::Span;
+use crate::syntax::Span;
 
 /// `SELECT … FROM …`.
 #[derive(Debug, Clone, PartialEq)]

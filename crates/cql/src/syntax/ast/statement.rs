@@ -7,7 +7,7 @@ use super::{
     AlterKeyspace, AlterTable, AlterType, AlterView, Batch, BindMarker, CreateIndex, CreateKeyspace,
     CreateTable, CreateType, CreateView, Delete, Drop, Dropped, Insert, Select, Term, Update,
 };
-use crate::cql::Span;
+use crate::syntax::Span;
 
 /// A parsed CQL statement.
 #[derive(Debug, Clone, PartialEq)]

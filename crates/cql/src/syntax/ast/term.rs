@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use super::{Name, NativeType, QualifiedName, TypeName};
-use crate::cql::Span;
+use crate::syntax::Span;
 
 /// A value or an expression.
 #[derive(Debug, Clone, PartialEq)]

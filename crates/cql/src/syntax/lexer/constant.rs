@@ -10,7 +10,7 @@ use nom::combinator::{opt, recognize};
 use nom::sequence::{pair, preceded};
 
 use super::{Fault, Lexed, broken};
-use crate::cql::{ParseErrorKind, TokenKind};
+use crate::syntax::{ParseErrorKind, TokenKind};
 
 /// The length of the integer that `input` begins with, if what follows it cannot go on with any constant.
 #[inline]

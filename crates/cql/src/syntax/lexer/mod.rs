@@ -272,7 +272,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
-    use crate::cql::Keyword;
+    use crate::syntax::Keyword;
     use TokenKind as Kind;
 
     /// The tokens of a text without the end, with their texts.

@@ -5,7 +5,7 @@ use memchr::memmem;
 
 use super::constant::{UUID_HEAD, capital_p, uuid};
 use super::{Cut, Fault, cut};
-use crate::cql::{Keyword, ParseErrorKind, TokenKind};
+use crate::syntax::{Keyword, ParseErrorKind, TokenKind};
 
 // identifier ::= letter (letter | digit | '_')*
 #[inline]

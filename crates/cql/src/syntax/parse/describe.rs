@@ -1,7 +1,7 @@
 //! `DESCRIBE`.
 
-use crate::cql::ast::{Kind, Other, QualifiedName};
-use crate::cql::{Expected, Keyword, TokenKind};
+use crate::syntax::ast::{Kind, Other, QualifiedName};
+use crate::syntax::{Expected, Keyword, TokenKind};
 
 use super::name::is_name;
 use super::parser::{Parsed, Parser};

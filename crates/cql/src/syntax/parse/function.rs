@@ -1,7 +1,7 @@
 //! Functions, aggregates and triggers: kind and name.
 
-use crate::cql::ast::{Kind, Other, QualifiedName};
-use crate::cql::{Keyword, TokenKind};
+use crate::syntax::ast::{Kind, Other, QualifiedName};
+use crate::syntax::{Keyword, TokenKind};
 
 use super::parser::{Parsed, Parser};
 

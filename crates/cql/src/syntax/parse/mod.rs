@@ -50,7 +50,7 @@ pub fn parse_within<'text>(text: &'text str, work: &Work) -> Result<Statement<'t
 }
 
 /// As [`parse_within`], for a server to which a named marker is one marker however often it occurs (ScyllaDB's default): all of one name have one
-/// [`index`](crate::cql::ast::BindMarker::index), and [`Statement::bind_markers`] has the first of each.
+/// [`index`](crate::syntax::ast::BindMarker::index), and [`Statement::bind_markers`] has the first of each.
 ///
 /// # Errors
 ///

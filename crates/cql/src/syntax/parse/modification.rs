@@ -1,10 +1,10 @@
 //! `INSERT`, `UPDATE`, `DELETE`, `BEGIN BATCH` and `TRUNCATE`.
 
-use crate::cql::ast::{
+use crate::syntax::ast::{
     Assignment, AssignmentOperation, Batch, BatchKind, Delete, Deletion, DeletionTarget, Dialect, Insert,
     InsertSource, JsonDefault, Literal, Modification, Name, Term, Truncate, Update, Using,
 };
-use crate::cql::{Expected, Keyword, ParseErrorKind, Span, TokenKind};
+use crate::syntax::{Expected, Keyword, ParseErrorKind, Span, TokenKind};
 
 use super::parser::{Parsed, Parser};
 

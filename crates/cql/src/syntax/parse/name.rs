@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::cql::ast::{BindMarker, Name, QualifiedName};
-use crate::cql::{Expected, ParseErrorKind, TokenKind};
+use crate::syntax::ast::{BindMarker, Name, QualifiedName};
+use crate::syntax::{Expected, ParseErrorKind, TokenKind};
 
 use super::parser::{Parsed, Parser};
 
@@ -181,7 +181,7 @@ impl<'text> Parser<'text, '_> {
 const RESERVED_TYPE_NAMES: [&str; 6] = ["byte", "complex", "enum", "interval", "macaddr", "bitstring"];
 
 #[cold]
-pub(in crate::cql) fn unquoted(text: &str) -> Cow<'_, str> {
+pub(in crate::syntax) fn unquoted(text: &str) -> Cow<'_, str> {
     let inner = text
         .strip_prefix('"')
         .and_then(|rest| rest.strip_suffix('"'))

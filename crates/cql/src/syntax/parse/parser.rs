@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use crate::cql::ast::{BindMarker, Dialect, Extension, Name};
-use crate::cql::{Expected, Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind};
+use crate::syntax::ast::{BindMarker, Dialect, Extension, Name};
+use crate::syntax::{Expected, Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind};
 
 use super::MAX_DEPTH;
 

@@ -1,7 +1,7 @@
 //! `GRANT`, `REVOKE` and `LIST`.
 
-use crate::cql::ast::{Kind, Name, Other, QualifiedName};
-use crate::cql::{Expected, Keyword, ParseErrorKind, TokenKind};
+use crate::syntax::ast::{Kind, Name, Other, QualifiedName};
+use crate::syntax::{Expected, Keyword, ParseErrorKind, TokenKind};
 
 use super::name::is_name;
 use super::parser::{Parsed, Parser};

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::cql::ast::{Literal, Name, Property, PropertyValue, Term};
-use crate::cql::{Expected, Keyword, KeywordClass, ParseErrorKind, TokenKind};
+use crate::syntax::ast::{Literal, Name, Property, PropertyValue, Term};
+use crate::syntax::{Expected, Keyword, KeywordClass, ParseErrorKind, TokenKind};
 
 use super::parser::{Parsed, Parser};
 

@@ -1,10 +1,10 @@
 //! Relations: `WHERE` and `IF`.
 
-use crate::cql::ast::{
+use crate::syntax::ast::{
     Comparand, CustomIndexExpression, Dialect, If, QualifiedName, Relation, RelationOperator, Subject, Term,
     Where,
 };
-use crate::cql::{Expected, Keyword, Span, TokenKind};
+use crate::syntax::{Expected, Keyword, Span, TokenKind};
 
 use super::parser::{Parsed, Parser};
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::cql::ast::{Kind, Name, Other, QualifiedName};
-use crate::cql::{Expected, Keyword, ParseErrorKind, TokenKind};
+use crate::syntax::ast::{Kind, Name, Other, QualifiedName};
+use crate::syntax::{Expected, Keyword, ParseErrorKind, TokenKind};
 
 use super::parser::{Parsed, Parser};
 

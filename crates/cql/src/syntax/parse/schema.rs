@@ -1,11 +1,11 @@
 //! Keyspaces, types, indexes, materialized views, and the dropping of all of them.
 
-use crate::cql::ast::{
+use crate::syntax::ast::{
     AlterKeyspace, AlterType, AlterView, CreateIndex, CreateKeyspace, CreateType, CreateView, Drop, Dropped,
     IndexTarget, IndexTargetKind, Literal, LiteralKind, Name, QualifiedName, TypeChange, TypeName, Use,
     Where,
 };
-use crate::cql::{Keyword, ParseErrorKind, TokenKind};
+use crate::syntax::{Keyword, ParseErrorKind, TokenKind};
 
 use super::parser::{Parsed, Parser};
 

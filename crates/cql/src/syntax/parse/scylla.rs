@@ -1,7 +1,7 @@
 //! Statements that only ScyllaDB has: kind and name. What follows the name is not looked at.
 
-use crate::cql::ast::{Dialect, Kind, Other, QualifiedName};
-use crate::cql::{Keyword, TokenKind};
+use crate::syntax::ast::{Dialect, Kind, Other, QualifiedName};
+use crate::syntax::{Keyword, TokenKind};
 
 use super::parser::{Parsed, Parser};
 

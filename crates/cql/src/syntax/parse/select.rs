@@ -1,7 +1,7 @@
 //! `SELECT`.
 
-use crate::cql::ast::{Dialect, Direction, Ordering, Select, Term, Using};
-use crate::cql::{Keyword, TokenKind};
+use crate::syntax::ast::{Dialect, Direction, Ordering, Select, Term, Using};
+use crate::syntax::{Keyword, TokenKind};
 
 use super::name::is_name;
 use super::parser::{Parsed, Parser};

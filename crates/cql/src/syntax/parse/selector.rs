@@ -1,7 +1,7 @@
 //! Selectors: what a `SELECT` computes of each row. They look like terms, but columns are among them.
 
-use crate::cql::ast::{FunctionCall, MetadataFunction, Selection, Selector, Term};
-use crate::cql::{Expected, Keyword, Span, TokenKind};
+use crate::syntax::ast::{FunctionCall, MetadataFunction, Selection, Selector, Term};
+use crate::syntax::{Expected, Keyword, Span, TokenKind};
 
 use super::name::{is_function_name, is_name};
 use super::parser::{Parsed, Parser};

@@ -1,10 +1,10 @@
 //! `CREATE TABLE` and `ALTER TABLE`.
 
-use crate::cql::ast::{
+use crate::syntax::ast::{
     AlterTable, ColumnDefinition, CreateTable, Direction, Literal, LiteralKind, Mask, Name, Property,
     TableChange,
 };
-use crate::cql::{Keyword, ParseErrorKind, TokenKind};
+use crate::syntax::{Keyword, ParseErrorKind, TokenKind};
 
 use super::parser::{Parsed, Parser};
 use super::property::refuse_duplicates;

@@ -1,7 +1,7 @@
 //! Terms: the values of relations, assignments and `INSERT`.
 
-use crate::cql::ast::{ArithmeticOperator, FunctionCall, Literal, LiteralKind, Term};
-use crate::cql::{Expected, Keyword, Span, TokenKind};
+use crate::syntax::ast::{ArithmeticOperator, FunctionCall, Literal, LiteralKind, Term};
+use crate::syntax::{Expected, Keyword, Span, TokenKind};
 
 use super::name::{is_function_name, is_name};
 use super::parser::{Parsed, Parser};

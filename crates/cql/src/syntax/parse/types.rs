@@ -1,7 +1,7 @@
 //! Types.
 
-use crate::cql::ast::{Literal, LiteralKind, NativeType, TypeName};
-use crate::cql::{Expected, Keyword, ParseErrorKind, TokenKind};
+use crate::syntax::ast::{Literal, LiteralKind, NativeType, TypeName};
+use crate::syntax::{Expected, Keyword, ParseErrorKind, TokenKind};
 
 use super::name::{is_name, is_type_name};
 use super::parser::{Parsed, Parser};
@@ -164,7 +164,7 @@ const fn native_type(keyword: Keyword) -> Option<NativeType> {
 }
 
 /// The name at the beginning of a custom type; what follows are parameters, or not looked at.
-pub(in crate::cql) fn class_name(text: &str) -> &str {
+pub(in crate::syntax) fn class_name(text: &str) -> &str {
     let text = text.trim_start();
     let is_part =
         |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '+' | '.' | '_' | '&');

@@ -1,6 +1,6 @@
 //! The templates of definitions. Their structure stays; the values of their options become `?`.
 
-use crate::cql::ast::{
+use crate::syntax::ast::{
     Body, ColumnDefinition, CreateIndex, CreateTable, CreateView, Direction, Drop, Dropped, IndexTarget,
     IndexTargetKind, Mask, Name, Property, TableChange, TypeChange, TypeName,
 };

@@ -1,6 +1,6 @@
 //! The templates of statements: everything but definitions.
 
-use crate::cql::ast::{
+use crate::syntax::ast::{
     Assignment, AssignmentOperation, Batch, BatchKind, Body, Comparand, Delete, DeletionTarget, Direction,
     If, Insert, InsertSource, JsonDefault, Modification, Ordering, Relation, Select, Selection, Statement,
     Subject, Term, Update, Using, Where,

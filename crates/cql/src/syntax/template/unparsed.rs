@@ -1,9 +1,9 @@
 //! Templates made of tokens: of texts that do not parse, and of statements that have no tree.
 
-use crate::cql::ast::{Kind, Other, Statement};
-use crate::cql::lexer::Lexer;
-use crate::cql::parse::unquoted;
-use crate::cql::{Keyword, MAX_NAME_LEN, MAX_TOKENS, TokenKind, Work, cut_name};
+use crate::syntax::ast::{Kind, Other, Statement};
+use crate::syntax::lexer::Lexer;
+use crate::syntax::parse::unquoted;
+use crate::syntax::{Keyword, MAX_NAME_LEN, MAX_TOKENS, TokenKind, Work, cut_name};
 
 use super::writer::{VALUE, Writer};
 

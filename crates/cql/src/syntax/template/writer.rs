@@ -4,9 +4,9 @@
 
 use std::collections::HashSet;
 
-use crate::cql::ast::{FunctionCall, MetadataFunction, Name, QualifiedName, Term, TypeName};
-use crate::cql::parse::class_name;
-use crate::cql::{Keyword, MAX_NAME_LEN, cut_name};
+use crate::syntax::ast::{FunctionCall, MetadataFunction, Name, QualifiedName, Term, TypeName};
+use crate::syntax::parse::class_name;
+use crate::syntax::{Keyword, MAX_NAME_LEN, cut_name};
 
 /// What every value becomes.
 pub(super) const VALUE: &str = "?";
@@ -15,7 +15,7 @@ pub(super) const VALUE: &str = "?";
 pub(super) struct Writer<'a> {
     text: String,
     keyspace: Option<&'a str>,
-    /// Bytes written, those that were taken back included, and pieces; see [`crate::cql::Work`].
+    /// Bytes written, those that were taken back included, and pieces; see [`crate::syntax::Work`].
     steps: u64,
 }
 

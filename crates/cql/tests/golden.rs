@@ -2,9 +2,9 @@
 //! `golden/README.md` says how the sessions were recorded.
 #![allow(clippy::unwrap_used)]
 
-#[path = "golden/recording.rs"]
+#[path = "../../../proto/tests/golden/recording.rs"]
 mod recording;
-#[path = "golden/summary.rs"]
+#[path = "../../../proto/tests/golden/summary.rs"]
 mod summary;
 
 use std::sync::Arc;
