@@ -8,8 +8,7 @@ use cqlens_proto::compress::Compression;
 use cqlens_proto::envelope::{Opcode, Version};
 use cqlens_proto::message::{BatchKind, ErrorCode, Event, Extensions, Register, Request, Response};
 
-#[path = "../support/mod.rs"]
-mod support;
+use cqlens_testing as support;
 
 mod clean_workload;
 mod protocol;

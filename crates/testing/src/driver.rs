@@ -189,9 +189,7 @@ fn go_recipe(source: &Path, program: &str) -> String {
 
 /// Where the programs in a language are.
 pub fn source(language: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/cassandra")
-        .join(language)
+    super::workspace().join("tests/cassandra").join(language)
 }
 
 fn text(path: &Path) -> String {

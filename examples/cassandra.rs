@@ -2,10 +2,10 @@
 //! `cargo run --example cassandra -- [NODES] [SETTING=VALUE…]`, such as `3 tombstone_warn_threshold=10`.
 #![allow(clippy::print_stdout, reason = "the addresses are what this prints")]
 
-#[path = "../mod.rs"]
-mod support;
-
-use support::cassandra::{Cassandra, Options};
+use cqlens_testing::{
+    available,
+    cassandra::{Cassandra, Options},
+};
 
 fn main() {
     let mut options = Options::default();
@@ -19,7 +19,7 @@ fn main() {
             }
         }
     }
-    let Some(cluster) = support::available("the cluster", Cassandra::start(&options)) else {
+    let Some(cluster) = available("the cluster", Cassandra::start(&options)) else {
         return;
     };
     for node in cluster.nodes() {

@@ -1,13 +1,7 @@
 //! What the integration tests share: real Cassandra nodes, real drivers, a byte-recording relay, the `cqlens` binary.
 //!
 //! Deliberately independent of `cqlens` and `cqlens-proto`: what is tested must not also be the yardstick.
-//! A test binary takes this in with `#[path = "../support/mod.rs"] mod support;`.
-#![allow(
-    dead_code,
-    unused_imports,
-    unreachable_pub,
-    reason = "every test binary compiles the whole of this and uses a part of it"
-)]
+#![allow(missing_docs, reason = "tests are its only users")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -25,6 +19,13 @@ pub mod tap;
 
 use std::fmt::Display;
 use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The top folder of the checkout.
+pub fn workspace() -> PathBuf {
+    let below = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    below.expect("the crate is two folders below the top").to_owned()
+}
 
 /// Why something that a test needs is not on this machine, such as "`mvn` was not found".
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use super::Options;
 
 /// Where a node listens.
 #[derive(Debug, Clone, Copy)]
-pub struct Place {
+pub(super) struct Place {
     /// A loopback address of its own.
     pub address: IpAddr,
     /// For clients; the same on every node of a cluster.
@@ -32,7 +32,7 @@ const SETTINGS: &[(&str, &str)] = &[
 ];
 
 /// To standard output, which is the node's log file.
-pub const LOGBACK: &str = r#"<configuration>
+pub(super) const LOGBACK: &str = r#"<configuration>
   <appender name="STDOUT" class="ch.qos.logback.core.ConsoleAppender">
     <encoder><pattern>%-5level [%thread] %date{ISO8601} %logger{0}:%L - %msg%n</pattern></encoder>
   </appender>
@@ -41,7 +41,7 @@ pub const LOGBACK: &str = r#"<configuration>
 "#;
 
 /// The text of a node's `cassandra.yaml`. A setting of `options` replaces ours of the same name; `{address}` in it is the node's own.
-pub fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -> String {
+pub(super) fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -> String {
     let folder = |name: &str| home.join(name).display().to_string();
     let seeds = format!("{seed}:{}", place.storage_port);
     let mut settings: Vec<(&str, String)> = SETTINGS
@@ -77,7 +77,7 @@ pub fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -> Strin
 }
 
 /// The command that runs a node in the foreground, with its files below `home`; `joins` others that run already.
-pub fn command(class_path: &str, home: &Path, options: &Options, joins: bool) -> Vec<String> {
+pub(super) fn command(class_path: &str, home: &Path, options: &Options, joins: bool) -> Vec<String> {
     let heap = options.heap_mib();
     let mut command = vec!["java".to_owned(), "-ea".to_owned()];
     command.extend([format!("-Xms{heap}m"), format!("-Xmx{heap}m")]);
@@ -121,7 +121,7 @@ pub fn command(class_path: &str, home: &Path, options: &Options, joins: bool) ->
 }
 
 /// The flags with which Cassandra's classes, those of its tools too, reach into the virtual machine's.
-pub fn opened() -> impl Iterator<Item = String> {
+pub(super) fn opened() -> impl Iterator<Item = String> {
     let packages = OPENED
         .iter()
         .flat_map(|(module, packages)| packages.iter().map(move |package| format!("{module}/{package}")));

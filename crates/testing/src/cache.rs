@@ -35,7 +35,7 @@ pub fn log_file(name: &str) -> PathBuf {
 }
 
 fn target_dir() -> PathBuf {
-    let workspace = || Path::new(env!("CARGO_MANIFEST_DIR")).join("target");
+    let workspace = || super::workspace().join("target");
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(workspace, PathBuf::from)
 }
 

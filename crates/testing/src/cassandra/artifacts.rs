@@ -11,7 +11,7 @@ const POM: &str = include_str!("pom.xml");
 ///
 /// # Errors
 /// [`Missing`] where there is no `java` or no `mvn`.
-pub fn class_path() -> Result<String, Missing> {
+pub(super) fn class_path() -> Result<String, Missing> {
     let version = Command::new("java").arg("-version").output();
     if !version.is_ok_and(|output| output.status.success()) {
         return Err(Missing("`java` (JDK 17) was not found".to_owned()));

@@ -12,10 +12,10 @@ use super::Missing;
 use super::cache;
 
 /// The rules of `examples/deploy`.
-pub const NFTABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/deploy/redirect.nft");
+pub const NFTABLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/deploy/redirect.nft");
 pub const IPTABLES: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/examples/deploy/redirect-iptables.sh"
+    "/../../examples/deploy/redirect-iptables.sh"
 );
 
 /// The user `cqlens`, which the rules name.

@@ -7,22 +7,22 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 mod opcode {
-    pub const STARTUP: u8 = 0x01;
-    pub const READY: u8 = 0x02;
-    pub const AUTHENTICATE: u8 = 0x03;
-    pub const OPTIONS: u8 = 0x05;
-    pub const SUPPORTED: u8 = 0x06;
-    pub const QUERY: u8 = 0x07;
-    pub const RESULT: u8 = 0x08;
-    pub const AUTH_RESPONSE: u8 = 0x0F;
-    pub const AUTH_SUCCESS: u8 = 0x10;
+    pub(super) const STARTUP: u8 = 0x01;
+    pub(super) const READY: u8 = 0x02;
+    pub(super) const AUTHENTICATE: u8 = 0x03;
+    pub(super) const OPTIONS: u8 = 0x05;
+    pub(super) const SUPPORTED: u8 = 0x06;
+    pub(super) const QUERY: u8 = 0x07;
+    pub(super) const RESULT: u8 = 0x08;
+    pub(super) const AUTH_RESPONSE: u8 = 0x0F;
+    pub(super) const AUTH_SUCCESS: u8 = 0x10;
 }
 
 /// Asks for SUPPORTED, logs in (as `cassandra`, where the node wants a password) and checks that the node sees `peers` others.
 ///
 /// # Errors
 /// What the node did instead; it may be ready a moment later.
-pub fn ready(node: SocketAddr, peers: usize) -> Result<()> {
+pub(super) fn ready(node: SocketAddr, peers: usize) -> Result<()> {
     let mut connection = Connection(TcpStream::connect_timeout(&node, PATIENCE)?);
     connection.0.set_read_timeout(Some(PATIENCE))?;
     connection.request(opcode::OPTIONS, &[], &[opcode::SUPPORTED])?;
