@@ -5,15 +5,14 @@
 //! reason, and says nothing more about the connection.
 
 mod negotiated;
-mod walk;
 
 use std::sync::Arc;
 
 pub use self::negotiated::{Framing, Negotiated};
-pub use self::walk::Opaque;
-use self::walk::{EnvelopeWalk, Passed, PassedSegment, SegmentWalk};
-use crate::envelope::{Direction, Envelope, HEADER_LEN, Header, MAX_BODY_LEN, Opcode};
+use crate::envelope::{Direction, Envelope, HEADER_LEN, Header, Opcode};
 use crate::segment::Encoding;
+pub use crate::walk::Opaque;
+use crate::walk::{EnvelopeStep, EnvelopeWalk, SegmentStep, SegmentWalk, is_possible};
 
 /// What a chunk holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -128,7 +127,8 @@ pub struct Cutter {
     negotiated: Arc<Negotiated>,
     /// How the envelope or segment that is passing is framed; looked up anew at each boundary.
     framing: Framing,
-    envelope: EnvelopeWalk,
+    /// `None` in the payloads of segments of which the place among envelopes is lost, until one is self-contained.
+    envelope: Option<EnvelopeWalk>,
     segment: SegmentWalk,
     /// Uncompressed length of the segment that holds a part of an envelope, while another part is to follow; otherwise 0.
     part_len: usize,
@@ -156,7 +156,7 @@ impl Cutter {
             direction,
             negotiated,
             framing: Framing::Envelopes,
-            envelope: EnvelopeWalk::default(),
+            envelope: Some(EnvelopeWalk::default()),
             segment: SegmentWalk::default(),
             part_len: 0,
             startup: None,
@@ -218,9 +218,8 @@ impl Cutter {
                     && !self.negotiated.expects_prepared()
             }
         };
-        let is_whole =
-            header.body_len <= MAX_BODY_LEN && chunk.len() == HEADER_LEN + header.body_len as usize;
-        if !(is_plain && is_whole && header.version.is_known() && header.direction == self.direction) {
+        let is_whole = chunk.len() - HEADER_LEN == header.body_len as usize;
+        if !(is_plain && is_whole && is_possible(&header, self.direction)) {
             return None;
         }
         self.framing = Framing::Envelopes;
@@ -228,41 +227,49 @@ impl Cutter {
         Some(header.opcode)
     }
 
-    /// Moves on over `length` bytes that have passed and that nobody has: the reader of a capture meets such holes.
+    /// Skips a gap: `length` bytes that passed and that the capture does not have.
     pub fn skip(&mut self, length: usize) -> Skipped {
         if self.is_opaque {
             return Skipped::Lost;
         }
-        match self.framing {
-            Framing::Envelopes if self.envelope.skip(length) => {
-                self.startup = None;
-                Skipped::InBody
-            }
-            Framing::Segments(encoding) => self.skip_in_segment(encoding, length),
-            Framing::Envelopes => Skipped::Lost,
+        if let Framing::Segments(encoding) = self.framing {
+            return self.skip_in_segment(encoding, length);
         }
+        if !self.skip_in_body(length) {
+            return Skipped::Lost;
+        }
+        self.startup = None;
+        Skipped::InBody
+    }
+
+    /// False, and nothing has changed, where the gap goes beyond the body of an envelope.
+    fn skip_in_body(&mut self, length: usize) -> bool {
+        let inside = self.envelope.as_mut().filter(|walk| length <= walk.body_left());
+        inside.is_some_and(|walk| walk.skip(length) == 0)
     }
 
     fn skip_in_segment(&mut self, encoding: Encoding, length: usize) -> Skipped {
         let of_payload = length.min(self.segment.payload_left());
-        if !self.segment.skip(length) {
+        if length > self.segment.left() {
             return Skipped::Lost;
         }
-        if encoding == Encoding::Plain && (of_payload == 0 || self.envelope.skip(of_payload)) {
+        self.segment.skip(length);
+        if encoding == Encoding::Plain && (of_payload == 0 || self.skip_in_body(of_payload)) {
             return Skipped::InBody;
         }
         // What the rest of it holds is not known.
-        self.envelope.give_up();
+        self.envelope = None;
         Skipped::InSegment
     }
 
-    /// Whether bytes have passed that tell nothing yet of what follows them.
+    /// Whether the opcode of the envelope that comes next is not known yet.
     fn is_inside_header(&self) -> bool {
+        let walk = self.envelope.as_ref();
         match self.framing {
-            Framing::Envelopes => self.envelope.is_inside_header(),
+            Framing::Envelopes => walk.is_some_and(EnvelopeWalk::is_inside_header),
             Framing::Segments(Encoding::Plain) => {
                 self.segment.is_inside_header()
-                    || (self.segment.payload_left() > 0 && !self.envelope.is_inside_body())
+                    || (self.segment.payload_left() > 0 && walk.is_some_and(|walk| walk.body_left() == 0))
             }
             Framing::Segments(Encoding::Lz4) => false,
         }
@@ -278,7 +285,9 @@ impl Cutter {
     /// is full, too, the middle lasts until the next envelope begins.
     pub fn is_in_the_middle(&self) -> bool {
         !self.is_opaque
-            && (self.envelope.is_in_the_middle() || self.is_between_parts() || !self.is_at_boundary())
+            && (self.envelope.as_ref().is_some_and(|walk| !walk.is_at_boundary())
+                || self.is_between_parts()
+                || !self.is_at_boundary())
     }
 
     /// Whether another compressed segment of the same envelope is to follow.
@@ -288,15 +297,16 @@ impl Cutter {
 
     fn is_at_boundary(&self) -> bool {
         match self.framing {
-            Framing::Envelopes => self.envelope.is_at_boundary(),
+            Framing::Envelopes => self.envelope.as_ref().is_some_and(EnvelopeWalk::is_at_boundary),
             Framing::Segments(_) => self.segment.is_at_boundary(),
         }
     }
 
     /// Passes over bytes of one envelope: at most to its end.
     fn pass_envelope(&mut self, rest: &[u8], cut: &mut Cut) -> Result<usize, Opaque> {
-        match self.envelope.pass(self.direction, rest)? {
-            Passed::Header {
+        let walk = self.envelope.get_or_insert_default();
+        match walk.next(self.direction, rest)? {
+            EnvelopeStep::Header {
                 header,
                 header_len,
                 length,
@@ -307,13 +317,13 @@ impl Cutter {
                 self.notice(header, &rest[header_len..length]);
                 Ok(length)
             }
-            Passed::Body(length) => {
+            EnvelopeStep::Body(length) => {
                 if self.startup.is_some() {
                     self.copy_startup(&rest[..length]);
                 }
                 Ok(length)
             }
-            Passed::Part(length) => Ok(length),
+            EnvelopeStep::HeaderPart(length) => Ok(length),
         }
     }
 
@@ -366,43 +376,44 @@ impl Cutter {
 
     /// Passes over bytes of one segment: at most to its end.
     fn pass_segment(&mut self, encoding: Encoding, rest: &[u8], cut: &mut Cut) -> Result<usize, Opaque> {
-        match self.segment.pass(encoding, rest)? {
-            PassedSegment::Header(header, length) => {
+        let step = self
+            .segment
+            .next(encoding, rest)
+            .map_err(|_| Opaque::SegmentHeader)?;
+        match step {
+            SegmentStep::Header(header, _) => {
                 cut.segments += 1;
                 let length_inside = header.uncompressed_len.unwrap_or(header.payload_len);
                 let goes_on = !header.is_self_contained && length_inside >= self.part_len;
                 self.part_len = if goes_on { length_inside } else { 0 };
                 if header.is_self_contained {
-                    self.envelope = EnvelopeWalk::default();
+                    self.envelope.get_or_insert_default().enter(&header);
                     self.prepare = false;
                 }
-                Ok(length)
             }
-            PassedSegment::Payload(length) => {
-                if encoding == Encoding::Plain {
-                    self.count_envelopes(&rest[..length], cut);
-                }
-                Ok(length)
+            SegmentStep::Payload(length) if encoding == Encoding::Plain => {
+                self.count_envelopes(&rest[..length], cut);
             }
-            PassedSegment::Part(length) => Ok(length),
+            SegmentStep::Payload(_) | SegmentStep::HeaderPart(_) | SegmentStep::Trailer(_) => {}
         }
+        Ok(step.length())
     }
 
     /// Counts the envelopes in a part of a payload. Garbage there does not cost the place on the wire: counting goes on
     /// with the next segment that is self-contained.
     fn count_envelopes(&mut self, mut payload: &[u8], cut: &mut Cut) {
-        while !payload.is_empty() {
-            let Ok(passed) = self.envelope.pass(self.direction, payload) else {
-                self.envelope.give_up();
+        while let Some(walk) = self.envelope.as_mut().filter(|_| !payload.is_empty()) {
+            let Ok(step) = walk.next(self.direction, payload) else {
+                self.envelope = None;
                 return;
             };
-            if let Passed::Header { header, .. } = passed {
+            if let EnvelopeStep::Header { header, .. } = step {
                 cut.envelopes.add(header.opcode);
                 // The segment can only be read as a whole.
                 self.prepare |= self.is_of_prepare(&header);
                 cut.prepares |= self.prepare;
             }
-            payload = payload.get(passed.length()..).unwrap_or_default();
+            payload = payload.get(step.length()..).unwrap_or_default();
         }
     }
 }

@@ -6,7 +6,7 @@
 
 mod join;
 mod long;
-mod torn;
+mod partial;
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use self::join::{BodyLimits, EnvelopeJoin, Joined, JoinedSegment, Proof, SegmentJoin};
 pub use self::long::{EnvelopeHead, LongEnvelope};
-use self::torn::TornPart;
+use self::partial::SegmentPart;
 use crate::compress::{Compression, DecompressedHead, decompress_body, decompress_head};
 use crate::cutter::{Framing, Negotiated};
 use crate::envelope::{Direction, Envelope, Header, Opcode};
@@ -305,9 +305,9 @@ impl EnvelopeStream {
     pub fn pass_over(&mut self, length: usize) {
         match self.framing {
             Framing::Envelopes => {
-                self.envelope.pass_over(length);
+                self.envelope.skip_gap(length);
             }
-            Framing::Segments(_) => self.segment.pass_over(length),
+            Framing::Segments(_) => self.segment.skip_gap(length),
         }
     }
 
@@ -369,17 +369,15 @@ impl EnvelopeStream {
                     }
                 }
             }
-            JoinedSegment::Torn(part) => self.open_torn(encoding, part),
+            JoinedSegment::Part(part) => self.open_part(encoding, part),
         }))
     }
 
     fn open(&mut self, header: &SegmentHeader, payload: Bytes) -> Opened {
         if header.is_self_contained {
-            let is_cut_off = !self.envelope.is_at_boundary();
-            self.envelope = EnvelopeJoin::default();
             self.payload = payload;
             self.place = Place::Known;
-            if is_cut_off {
+            if self.envelope.enter(header) {
                 return cut_off("envelope in several segments");
             }
         } else if self.place == Place::Known || join::begins_envelope(&payload, self.direction) {
@@ -389,29 +387,29 @@ impl EnvelopeStream {
         Opened::Payload
     }
 
-    /// Reads on in a segment that has a hole, as long as the place among its envelopes is known.
-    fn open_torn(&mut self, encoding: Encoding, part: TornPart) -> Opened {
+    /// Reads on in a segment that has a gap, as long as the place among its envelopes is known.
+    fn open_part(&mut self, encoding: Encoding, part: SegmentPart) -> Opened {
         match part {
-            TornPart::Begun(..) if encoding == Encoding::Lz4 => {
+            SegmentPart::Begun(..) if encoding == Encoding::Lz4 => {
                 self.drop_payload();
                 return cut_off("compressed segment");
             }
-            TornPart::Begun(header, payload) if header.is_self_contained || self.place == Place::Known => {
+            SegmentPart::Begun(header, payload) if header.is_self_contained || self.place == Place::Known => {
                 return self.open(&header, payload);
             }
-            TornPart::Payload(payload) if self.place == Place::Known => self.payload = payload,
-            TornPart::Hole(length) if self.place == Place::Known => {
-                let hidden = self.envelope.pass_over(length);
+            SegmentPart::Payload(payload) if self.place == Place::Known => self.payload = payload,
+            SegmentPart::Gap(length) if self.place == Place::Known => {
+                let hidden = self.envelope.skip_gap(length);
                 if hidden > 0 {
                     self.place = Place::BetweenSegments;
                     return cut_off("segment");
                 }
             }
-            TornPart::End(header) if header.is_self_contained && !self.envelope.is_at_boundary() => {
+            SegmentPart::End(header) if header.is_self_contained && !self.envelope.is_at_boundary() => {
                 self.drop_payload();
                 return cut_off("envelope in a segment");
             }
-            TornPart::Begun(..) | TornPart::Payload(_) | TornPart::Hole(_) | TornPart::End(_) => {}
+            SegmentPart::Begun(..) | SegmentPart::Payload(_) | SegmentPart::Gap(_) | SegmentPart::End(_) => {}
         }
         Opened::Payload
     }
