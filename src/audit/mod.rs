@@ -26,6 +26,8 @@ mod load;
 mod once;
 mod pair;
 pub mod plan;
+#[cfg(test)]
+mod random_traffic;
 mod reads;
 mod record;
 mod refusals;
@@ -227,6 +229,7 @@ impl Audit {
             *window.coverage.evicted.entry(part).or_default() += count;
         }
         window.close(now);
+        debug_assert_eq!(window.coverage.check(), Ok(()), "every window adds up");
         window
     }
 
