@@ -1,4 +1,4 @@
-//! One auditor: takes what waits in its line, sleeps, and goes on after a panic.
+//! The auditor's thread: takes what waits in the queue, sleeps, and goes on after a panic.
 
 use std::{
     collections::BTreeSet,
@@ -52,7 +52,7 @@ const BATCH: usize = 32;
 const TURN: Duration = Duration::from_micros(150);
 const BREAK: Duration = Duration::from_micros(50);
 
-/// One thread's share of the connections.
+/// The connections, and what is counted of them.
 pub(super) struct Auditor {
     line: usize,
     queue: Arc<Queue>,
@@ -72,9 +72,8 @@ pub(super) struct Auditor {
 }
 
 impl Auditor {
-    /// The one that empties `line` of `queue` into `window`.
+    /// The one that empties `queue` into `window`.
     pub(super) fn new(
-        line: usize,
         queue: Arc<Queue>,
         window: Arc<Mutex<Filling>>,
         pulse: Pulse,
@@ -83,7 +82,7 @@ impl Auditor {
         options: &Options,
     ) -> Self {
         Self {
-            line,
+            line: 0,
             queue,
             window,
             pulse,
@@ -100,7 +99,7 @@ impl Auditor {
     pub(super) fn run(mut self, stop: &AtomicBool) {
         let mut said = BTreeSet::new();
         while let Err(failure) = failure::guard(|| self.work(stop)) {
-            failure.say(self.line, &mut said);
+            failure.say(&mut said);
             self.recover();
         }
     }

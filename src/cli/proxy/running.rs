@@ -377,7 +377,7 @@ fn watched(control: &Pulse, serving: &Serving, audit: &Audit, writer: &Writer) -
     runners.push(Runner::new("runtime", Handle::current()));
     Watched {
         vital: vec![control.clone()],
-        others: audit.pulses().chain([writer.pulse()]).cloned().collect(),
+        others: vec![audit.pulse().clone(), writer.pulse().clone()],
         runners,
     }
 }
