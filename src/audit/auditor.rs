@@ -23,7 +23,7 @@ use super::{
     session::ClientAddresses,
 };
 use crate::{
-    capture::{Capture, ConnectionId, Moment, Queue},
+    capture::{AuditorQueue, Capture, ConnectionId, Moment},
     catalog::Live,
     memory::Use,
     pulse::Pulse,
@@ -54,8 +54,7 @@ const BREAK: Duration = Duration::from_micros(50);
 
 /// The connections, and what is counted of them.
 pub(super) struct Auditor {
-    line: usize,
-    queue: Arc<Queue>,
+    queue: AuditorQueue,
     window: Arc<Mutex<Filling>>,
     /// Beats each time around, and for each batch of captures.
     pulse: Pulse,
@@ -74,7 +73,7 @@ pub(super) struct Auditor {
 impl Auditor {
     /// The one that empties `queue` into `window`.
     pub(super) fn new(
-        queue: Arc<Queue>,
+        queue: AuditorQueue,
         window: Arc<Mutex<Filling>>,
         pulse: Pulse,
         live: &Arc<Live>,
@@ -82,7 +81,6 @@ impl Auditor {
         options: &Options,
     ) -> Self {
         Self {
-            line: 0,
             queue,
             window,
             pulse,
@@ -133,7 +131,7 @@ impl Auditor {
             // Read before the line is emptied: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
             self.pulse.beat();
-            let bytes = self.queue.waiting_bytes(self.line);
+            let bytes = self.queue.waiting_bytes();
             self.drain_present();
             let now = self.counter.clock.now();
             if last || now.since(swept) >= SWEEP {
@@ -151,7 +149,7 @@ impl Auditor {
                 FEW.. => nap,
                 _ => (nap * 2).min(LONGEST_NAP),
             };
-            if self.queue.waiting_bytes(self.line) < MANY {
+            if self.queue.waiting_bytes() < MANY {
                 thread::sleep(nap);
             }
         }
@@ -167,7 +165,7 @@ impl Auditor {
 
     /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too.
     fn drain_present(&mut self) {
-        let mut left = self.queue.waiting(self.line);
+        let mut left = self.queue.waiting();
         let mut turn_began = self.counter.clock.now();
         while left > 0 {
             let taken = self.drain();
@@ -182,7 +180,7 @@ impl Auditor {
     /// Makes a break if it is time for one and little waits: where much does, the kernel shares the processor out well enough.
     fn give_way(&self, turn_began: &mut Moment) {
         let now = || self.counter.clock.now();
-        if now().since(*turn_began) >= TURN && self.queue.waiting_bytes(self.line) < MANY {
+        if now().since(*turn_began) >= TURN && self.queue.waiting_bytes() < MANY {
             thread::sleep(BREAK);
             *turn_began = now();
         }
@@ -191,9 +189,9 @@ impl Auditor {
     /// Counts up to [`BATCH`] captures; how many there were.
     fn drain(&mut self) -> usize {
         self.pulse.beat();
-        let (window, queue) = (Arc::clone(&self.window), Arc::clone(&self.queue));
+        let (window, queue) = (Arc::clone(&self.window), self.queue.clone());
         let mut window = lock(&window);
-        let taken = queue.take(self.line, BATCH, |capture| self.take(capture, &mut window));
+        let taken = queue.take(BATCH, |capture| self.take(capture, &mut window));
         self.counter.settle(&mut window);
         self.at_hand = None;
         taken

@@ -73,7 +73,7 @@ use tokio::sync::mpsc::Receiver;
 pub use told::Told;
 
 use crate::{
-    capture::{Clock, Dropped, Queue},
+    capture::{AuditorQueue, Clock, Dropped},
     catalog::Live,
     memory::{self, Memory},
     pulse::Pulse,
@@ -125,7 +125,7 @@ pub struct Options {
 /// The audit of a process: its auditor, and the window that the auditor fills.
 #[derive(Debug)]
 pub struct Audit {
-    queue: Arc<Queue>,
+    queue: AuditorQueue,
     window: Arc<Mutex<Filling>>,
     pulse: Pulse,
     /// None once the auditor has ended, or was left to itself.
@@ -141,7 +141,7 @@ impl Audit {
     /// # Errors
     /// The thread cannot be started.
     pub fn start(
-        queue: Arc<Queue>,
+        queue: impl Into<AuditorQueue>,
         live: &Arc<Live>,
         key: HashKey,
         source: &str,
@@ -155,7 +155,7 @@ impl Audit {
     /// # Errors
     /// The thread cannot be started.
     pub fn start_with(
-        queue: Arc<Queue>,
+        queue: impl Into<AuditorQueue>,
         live: &Arc<Live>,
         key: HashKey,
         source: &str,
@@ -167,7 +167,8 @@ impl Audit {
         let window = Filling::new(now, source, options.limits, memory.part(memory::Use::Window));
         let window = Arc::new(Mutex::new(window));
         let pulse = Pulse::new(THREAD);
-        let own = (Arc::clone(&queue), Arc::clone(&window), pulse.clone());
+        let queue = queue.into();
+        let own = (queue.clone(), Arc::clone(&window), pulse.clone());
         let auditor = Auditor::new(own.0, own.1, own.2, live, key, options);
         let until = Arc::clone(&stop);
         let thread = thread::Builder::new()

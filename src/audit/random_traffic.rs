@@ -133,7 +133,7 @@ struct Observed {
 
 impl Observed {
     fn new(room: usize) -> Self {
-        let queue = Arc::new(Queue::new(1, Limits { bytes: room }));
+        let queue = Arc::new(Queue::new(Limits { bytes: room }));
         let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
         let now = Timestamp::UNIX_EPOCH;
         let audit = Audit::start(Arc::clone(&queue), &live, HashKey::random(), "test", now).unwrap();

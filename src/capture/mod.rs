@@ -4,12 +4,15 @@
 //! that fits says that something is missing and where the first whole envelope begins. The last part of the room is kept for
 //! PREPARE and its answers: without those, later executions could not be counted.
 
+mod auditor_queue;
 mod clock;
 mod connection;
-mod feed;
 mod queue;
 mod refusal;
+mod replay_queue;
+mod replay_tap;
 mod tap;
+mod tap_core;
 
 use std::sync::Arc;
 
@@ -19,11 +22,13 @@ use cqlens_proto::{
     envelope::Direction,
 };
 
+pub use auditor_queue::AuditorQueue;
 pub use clock::{Clock, Moment};
 pub use connection::{Connection, ConnectionId};
-pub use feed::{Feed, Stray};
 pub use queue::{Backlog, Dropped, Limits, Queue, TlsFailure, opaque_name};
 pub use refusal::Refusal;
+pub use replay_queue::ReplayQueue;
+pub use replay_tap::{ReplayTap, Stray};
 pub use tap::Tap;
 
 /// Bytes that passed in one direction of a connection, as they were read.
@@ -51,3 +56,6 @@ pub struct Capture {
     /// Chunks of requests of the connection that had been left out before these bytes were read.
     pub request_gaps: u64,
 }
+
+#[cfg(test)]
+mod testing;

@@ -13,7 +13,7 @@ use super::{
     resync::{Found, Known, Search},
 };
 use crate::{
-    capture::{Connection, Feed, Moment, Queue},
+    capture::{Connection, Moment, ReplayQueue, ReplayTap},
     memory::Part,
 };
 
@@ -24,7 +24,7 @@ const MAX_SEARCHED: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Side {
     direction: Direction,
-    feed: Feed,
+    feed: ReplayTap,
     place: Place,
     /// What all searches keep.
     memory: Part,
@@ -52,13 +52,13 @@ impl Side {
     pub(super) fn new(
         connection: &Arc<Connection>,
         direction: Direction,
-        queue: &Arc<Queue>,
+        queue: &Arc<ReplayQueue>,
         memory: &Part,
         from_start: bool,
     ) -> Self {
         Self {
             direction,
-            feed: Feed::new(Arc::clone(connection), direction, Arc::clone(queue)),
+            feed: ReplayTap::new(Arc::clone(connection), direction, Arc::clone(queue)),
             place: match from_start {
                 true => Place::Known,
                 false => Place::Searching(Search::within(memory.clone())),

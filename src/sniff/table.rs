@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        capture::{Connection, ConnectionId, Limits, Moment, Queue},
+        capture::{Connection, ConnectionId, Moment, ReplayQueue},
         sniff::{losses::Losses, testing::Talk},
     };
 
@@ -117,7 +117,7 @@ mod tests {
         let connection = Arc::new(Connection::recorded(ConnectionId(0), talk.client));
         let mut segment = talk.open().remove(0);
         segment.at = Moment::from_unix_nanoseconds(at);
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(ReplayQueue::new(64 << 20));
         Flow::new(
             connection,
             &segment,

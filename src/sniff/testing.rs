@@ -16,7 +16,7 @@ use cqlens_proto::{
 use etherparse::{PacketBuilder, TcpHeader};
 
 use super::{Flows, Losses, Packet, Packets, Segment, link::LINK_RAW};
-use crate::capture::{Capture, Limits, Moment, Queue};
+use crate::capture::{Capture, Moment, ReplayQueue};
 
 /// A connection as both sides speak.
 #[derive(Debug)]
@@ -173,11 +173,11 @@ pub(super) fn follow(segments: impl IntoIterator<Item = Segment>) -> Told {
 }
 
 fn followed(take: impl FnOnce(&mut Flows)) -> (Vec<Capture>, Losses) {
-    let queue = Arc::new(Queue::new(1, Limits::default()));
+    let queue = Arc::new(ReplayQueue::new(64 << 20));
     let mut flows = Flows::new(Arc::clone(&queue), vec![9042]);
     take(&mut flows);
     flows.end();
-    let captures = std::iter::from_fn(|| queue.pop(0)).collect();
+    let captures = std::iter::from_fn(|| queue.pop()).collect();
     (captures, flows.take_losses())
 }
 

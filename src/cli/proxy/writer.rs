@@ -324,7 +324,7 @@ mod tests {
                 }),
                 ..Options::default()
             };
-            let queue = Arc::new(Queue::new(1, Limits::default()));
+            let queue = Arc::new(Queue::new(Limits::default()));
             let (now, key) = (Timestamp::now(), HashKey::random());
             let audit = Audit::start_with(Arc::clone(&queue), live, key, "test", now, &options).unwrap();
             let address = forward(node.address(), queue).await;
@@ -431,7 +431,7 @@ mod tests {
             .unwrap();
         assert!(made.success());
         let live = Arc::new(Live::default());
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(Queue::new(Limits::default()));
         let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
         let audit = Arc::new(audit);
         let writer = writer(&report, &audit, &live);

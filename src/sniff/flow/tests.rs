@@ -5,13 +5,13 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::{
-    capture::{Capture, ConnectionId, Limits},
+    capture::{Capture, ConnectionId},
     sniff::testing::{Talk, query, void},
 };
 
 /// What comes of the segments of one connection, and how many were taken as those with which it goes on.
 fn told(segments: &[Segment], may_go_on: bool) -> (Vec<Capture>, Losses, usize) {
-    let queue = Arc::new(Queue::new(1, Limits::default()));
+    let queue = Arc::new(ReplayQueue::new(64 << 20));
     let mut losses = Losses::default();
     let client = Talk::new((0, 0)).client;
     let connection = Arc::new(Connection::recorded(ConnectionId(0), client));
@@ -46,7 +46,7 @@ fn told(segments: &[Segment], may_go_on: bool) -> (Vec<Capture>, Losses, usize) 
         }
     }
     flow.close(&mut losses);
-    (std::iter::from_fn(|| queue.pop(0)).collect(), losses, gone_on)
+    (std::iter::from_fn(|| queue.pop()).collect(), losses, gone_on)
 }
 
 fn session(talk: &mut Talk, count: i16, size: usize) -> Vec<Segment> {
