@@ -1,8 +1,8 @@
 //! Finds where envelopes and segments begin, from header lengths alone: the data path's view of a connection.
 //!
-//! A cutter keeps a few counters per direction. It never buffers an envelope and never looks into a body, with one
-//! exception: STARTUP, which names the compression. What cannot be cut is *opaque*: the cutter says so once, with the
-//! reason, and says nothing more about the connection.
+//! A cutter keeps a few counters per direction. It never buffers an envelope and never reads a body, with one exception:
+//! STARTUP, which names the compression. A direction that cannot be cut is *opaque*: the cutter reports that once, with the
+//! reason, and nothing more about the connection.
 
 mod negotiated;
 
@@ -27,8 +27,8 @@ pub struct Cut {
     pub segments: u32,
     /// Envelopes whose header ends in this chunk, by opcode. Empty where segments are compressed.
     pub envelopes: OpcodeCounts,
-    /// Whether a part of a PREPARE or of the answer to one is in this chunk, or of a header that may be one's. What is inside
-    /// compressed segments cannot be told.
+    /// Whether the chunk has a part of a PREPARE, of the answer to one, or of a header that may be one's. Always false for
+    /// compressed segments, which hide their envelopes.
     pub prepares: bool,
     /// Set in the chunk in which the direction turned opaque.
     pub opaque: Option<Opaque>,
@@ -41,7 +41,7 @@ pub struct Cut {
 pub struct OpcodeCounts {
     counts: [u32; OpcodeCounts::KNOWN],
     other: u32,
-    /// Of all, asked for more often than they are counted.
+    /// Of all opcodes: it is read more often than envelopes are counted.
     total: u32,
 }
 
@@ -67,7 +67,7 @@ impl OpcodeCounts {
         self.total = self.total.wrapping_add(other.total);
     }
 
-    /// What has been counted here and not in `known`, which is behind by less than 2^31 of any opcode.
+    /// Counts here that `known` lacks; it is behind by less than 2^31 of any opcode.
     #[must_use]
     pub fn beyond(&self, known: &OpcodeCounts) -> OpcodeCounts {
         // Of an opcode of which `known` has more there is nothing beyond.
@@ -112,11 +112,11 @@ impl OpcodeCounts {
 /// Where missing bytes were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Skipped {
-    /// In the body of one envelope, or behind the last one of a segment: all others are whole.
+    /// In the body of one envelope, or in the checksum of a segment: all other envelopes are whole.
     InBody,
-    /// In one segment, of which the rest cannot be read: the place among segments is known.
+    /// In one segment, whose rest cannot be read: the position among segments is known.
     InSegment,
-    /// Anywhere: the cutter does not know its place any more.
+    /// Anywhere: the position is lost.
     Lost,
 }
 
@@ -128,7 +128,7 @@ pub struct Cutter {
     /// How the envelope or segment that is passing is framed; looked up anew at each boundary.
     framing: Framing,
     envelope: EnvelopeWalk,
-    /// The place among the envelopes in segments is unknown until a segment is self-contained.
+    /// The position among the envelopes in segments is unknown until a segment is self-contained.
     is_lost_in_segments: bool,
     segment: SegmentWalk,
     /// Uncompressed length of the segment that holds a part of an envelope, while another part is to follow; otherwise 0.
@@ -140,7 +140,7 @@ pub struct Cutter {
     is_opaque: bool,
 }
 
-/// STARTUP bodies longer than this are not looked into. Drivers send a few hundred bytes; ScyllaDB's describe
+/// STARTUP bodies longer than this are not read. Drivers send a few hundred bytes; ScyllaDB's describe
 /// themselves in up to 32 KiB.
 const MAX_STARTUP_LEN: u32 = 64 * 1024;
 
@@ -167,8 +167,8 @@ impl Cutter {
         }
     }
 
-    /// Accounts for the next bytes. Must run before they are sent on, so that the other direction knows in time what
-    /// they negotiate. O(number of envelopes and segments); allocates for STARTUP only.
+    /// Accounts for the next bytes. Must run before they are sent on, so that the other direction knows in time what they
+    /// negotiate. O(number of envelopes and segments); allocates for STARTUP only.
     pub fn cut(&mut self, chunk: &[u8]) -> Cut {
         let mut cut = Cut {
             prepares: self.prepare && !self.is_at_boundary(),
@@ -262,7 +262,7 @@ impl Cutter {
         if encoding == Encoding::Plain && (of_payload == 0 || self.skip_in_body(of_payload)) {
             return Skipped::InBody;
         }
-        // What the rest of it holds is not known.
+        // The contents of the rest are unknown.
         self.is_lost_in_segments = true;
         Skipped::InSegment
     }
@@ -284,8 +284,7 @@ impl Cutter {
         self.is_opaque
     }
 
-    /// True in the middle of an envelope or segment whose end has not passed yet, as far as that can be told: not once the
-    /// direction is opaque. Senders fill all segments of an envelope but the last, so a shorter one ends it; if the last
+    /// True in the middle of an envelope or segment whose end has not passed yet; never once the direction is opaque. Senders fill all segments of an envelope but the last, so a shorter one ends it; if the last
     /// is full, too, the middle lasts until the next envelope begins.
     pub fn is_in_the_middle(&self) -> bool {
         !self.is_opaque
@@ -403,7 +402,7 @@ impl Cutter {
         Ok(step.length())
     }
 
-    /// Counts the envelopes in a part of a payload. Garbage there does not cost the place on the wire: counting goes on
+    /// Counts the envelopes in a part of a payload. Garbage there does not lose the position on the wire: counting goes on
     /// with the next segment that is self-contained.
     fn count_envelopes(&mut self, mut payload: &[u8], cut: &mut Cut) {
         while !payload.is_empty() && !self.is_lost_in_segments {

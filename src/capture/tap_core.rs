@@ -67,7 +67,7 @@ impl TapCore {
             connection: Arc::clone(&self.connection),
             direction: self.direction,
             at,
-            hole: 0,
+            gap: 0,
             bytes,
             boundary,
             begun: self.begun + before.map_or(0, |before| before.total().into()),

@@ -14,7 +14,7 @@ pub(super) fn capture(number: u64, length: usize) -> Capture {
         connection: Arc::new(Connection::recorded(ConnectionId(0), client)),
         direction: Direction::Request,
         at: Moment::from_unix_nanoseconds(0),
-        hole: 0,
+        gap: 0,
         bytes: vec![0; length].into(),
         boundary: None,
         begun: number,

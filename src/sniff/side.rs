@@ -113,14 +113,14 @@ impl Side {
         known: &mut Known,
         losses: &mut Losses,
     ) -> Result<(), Hopeless> {
-        let Err(stray) = self.feed.offer(bytes, at) else {
+        let Err(desync) = self.feed.offer(bytes, at) else {
             return Ok(());
         };
-        if !self.is_understood() && matches!(stray.reason, Opaque::Tls | Opaque::Text) {
-            return Err(Hopeless::Opaque(stray.reason));
+        if !self.is_understood() && matches!(desync.reason, Opaque::Tls | Opaque::Text) {
+            return Err(Hopeless::Opaque(desync.reason));
         }
         self.place = self.begin_search();
-        self.search(stray.rest, at, known, losses)
+        self.search(desync.rest, at, known, losses)
     }
 
     fn search(

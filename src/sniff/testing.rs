@@ -220,8 +220,8 @@ fn feed(stream: &mut EnvelopeStream, capture: &Capture) {
         stream.feed_after_gap(capture.bytes.clone(), gap);
         return;
     }
-    if capture.hole > 0 {
-        stream.pass_over(capture.hole);
+    if capture.gap > 0 {
+        stream.skip_gap(capture.gap);
     }
     if let Some((_, framing)) = capture.boundary {
         stream.learn(framing, compression);
