@@ -133,7 +133,7 @@ impl Clients {
         let select = "SELECT name FROM shop.users WHERE user_id = ?";
         live.prepared
             .insert(ID.0, PreparedStatement::from_text(select.to_owned(), None));
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(Queue::new(Limits::default()));
         let clock = Clock::start();
         let connections = (0..CONNECTIONS).map(|number| {
             let client = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));

@@ -100,7 +100,7 @@ fn join(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn decode_execute(bencher: Bencher<'_, '_>) {
     let envelope = execute();
-    bencher.bench_local(|| Request::decode(black_box(&envelope), Extensions::NONE).is_ok());
+    bencher.bench_local(|| Request::decode_message(black_box(&envelope), Extensions::NONE).is_ok());
 }
 
 /// From the values of an EXECUTE to its footprint: which partition, and its token.

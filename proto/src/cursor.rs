@@ -12,7 +12,7 @@ use crate::notation::Parsed;
 
 /// A position in a body.
 ///
-/// What reads is always inlined: a cursor whose address nobody asks for stays in registers.
+/// All reading is inlined, so that a cursor stays in registers.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     body: &'a [u8],
@@ -105,8 +105,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The error at the place where `rest` bytes of a body are left. It takes lengths, not the cursor: whose address nobody
-/// asks for can stay in registers.
+/// The error at the position where `rest` bytes of a body are left. It takes lengths, so that the cursor stays in registers.
 #[cold]
 #[inline(never)]
 fn error_at(what: &'static str, body: usize, rest: usize, kind: DecodeErrorKind) -> DecodeError {

@@ -172,9 +172,9 @@ impl Outputs {
     }
 
     /// Writes the report again where there is no window, with `notice` saying why. It is not repeated in the next one.
-    pub(super) fn lack_window(&mut self, notice: Option<String>, live: &Live) {
+    pub(super) fn lack_window(&mut self, notice: String, live: &Live) {
         if let Some(all) = &mut self.all {
-            all.coverage.notices.extend(notice);
+            all.coverage.notices.insert(notice);
         }
         let written = self.write_report(live);
         self.settle(written);

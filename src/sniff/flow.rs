@@ -16,7 +16,7 @@ use super::{
     tcp::{Order, Part, distance},
 };
 use cqlens_audit::{
-    capture::{Connection, Moment, Queue},
+    capture::{Connection, Moment, ReplayQueue},
     memory,
 };
 
@@ -150,7 +150,7 @@ impl Flow {
     pub(super) fn new(
         connection: Arc<Connection>,
         segment: &Segment,
-        queue: &Arc<Queue>,
+        queue: &Arc<ReplayQueue>,
         searching: &memory::Part,
         losses: &mut Losses,
     ) -> Self {

@@ -15,7 +15,7 @@ use super::{
     table::Table,
 };
 use cqlens_audit::{
-    capture::{Connection, ConnectionId, Moment, Queue},
+    capture::{Connection, ConnectionId, Moment, ReplayQueue},
     memory::{Memory, Part, Use},
 };
 
@@ -31,7 +31,7 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(10);
 /// Takes segments and hands what they carry to the audit.
 #[derive(Debug)]
 pub struct Flows {
-    queue: Arc<Queue>,
+    queue: Arc<ReplayQueue>,
     ports: Vec<u16>,
     flows: Table,
     next: u64,
@@ -56,7 +56,7 @@ pub struct Flows {
 
 impl Flows {
     /// Follows the connections to servers at any of `ports`.
-    pub fn new(queue: Arc<Queue>, ports: Vec<u16>) -> Self {
+    pub fn new(queue: Arc<ReplayQueue>, ports: Vec<u16>) -> Self {
         let beginning = Moment::from_unix_nanoseconds(0);
         Self {
             queue,
@@ -582,7 +582,7 @@ mod tests {
     fn other_ports_that_speak_cql_are_found() {
         let mut talk = Talk::new((5, 6));
         talk.server.set_port(9043);
-        let queue = Arc::new(Queue::new(1, cqlens_audit::capture::Limits::default()));
+        let queue = Arc::new(ReplayQueue::new(64 << 20));
         let mut flows = Flows::new(queue, vec![9042]);
         for segment in whole(&mut talk, 4, 1_448) {
             flows.take(segment);
@@ -593,7 +593,7 @@ mod tests {
 
     #[test]
     fn no_more_connections_are_kept_than_there_is_room_for() {
-        let queue = Arc::new(Queue::new(1, cqlens_audit::capture::Limits::default()));
+        let queue = Arc::new(ReplayQueue::new(64 << 20));
         let mut flows = Flows::new(queue, vec![9042]);
         for number in 0..MAX_CONNECTIONS + 100 {
             let mut talk = Talk::new((5, 6));

@@ -1,7 +1,7 @@
 //! Packet captures as a source of the audit, with nothing in the path of the traffic.
 //!
 //! ```text
-//! source → file → merge → link → flows (flow: tcp, side: resync) → capture::Feed
+//! source → file → merge → link → flows (flow: tcp, side: resync) → capture::ReplayTap
 //! bytes    packets  in time  segments  connections                 captures
 //! ```
 //! All of it waits for the audit instead of leaving anything out. What the capture itself lacks is counted.

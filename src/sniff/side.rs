@@ -13,7 +13,7 @@ use super::{
     resync::{Found, Known, Search},
 };
 use cqlens_audit::{
-    capture::{Connection, Feed, Moment, Queue},
+    capture::{Connection, Moment, ReplayQueue, ReplayTap},
     memory::Part,
 };
 
@@ -24,7 +24,7 @@ const MAX_SEARCHED: u64 = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Side {
     direction: Direction,
-    feed: Feed,
+    feed: ReplayTap,
     place: Place,
     /// What all searches keep.
     memory: Part,
@@ -52,13 +52,13 @@ impl Side {
     pub(super) fn new(
         connection: &Arc<Connection>,
         direction: Direction,
-        queue: &Arc<Queue>,
+        queue: &Arc<ReplayQueue>,
         memory: &Part,
         from_start: bool,
     ) -> Self {
         Self {
             direction,
-            feed: Feed::new(Arc::clone(connection), direction, Arc::clone(queue)),
+            feed: ReplayTap::new(Arc::clone(connection), direction, Arc::clone(queue)),
             place: match from_start {
                 true => Place::Known,
                 false => Place::Searching(Search::within(memory.clone())),
@@ -113,14 +113,14 @@ impl Side {
         known: &mut Known,
         losses: &mut Losses,
     ) -> Result<(), Hopeless> {
-        let Err(stray) = self.feed.offer(bytes, at) else {
+        let Err(desync) = self.feed.offer(bytes, at) else {
             return Ok(());
         };
-        if !self.is_understood() && matches!(stray.reason, Opaque::Tls | Opaque::Text) {
-            return Err(Hopeless::Opaque(stray.reason));
+        if !self.is_understood() && matches!(desync.reason, Opaque::Tls | Opaque::Text) {
+            return Err(Hopeless::Opaque(desync.reason));
         }
         self.place = self.begin_search();
-        self.search(stray.rest, at, known, losses)
+        self.search(desync.rest, at, known, losses)
     }
 
     fn search(

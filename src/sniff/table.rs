@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
     use crate::sniff::{losses::Losses, testing::Talk};
-    use cqlens_audit::capture::{Connection, ConnectionId, Limits, Moment, Queue};
+    use cqlens_audit::capture::{Connection, ConnectionId, Moment, ReplayQueue};
 
     /// One whose last segment was at that time.
     fn flow(at: i64) -> Flow {
@@ -115,7 +115,7 @@ mod tests {
         let connection = Arc::new(Connection::recorded(ConnectionId(0), talk.client));
         let mut segment = talk.open().remove(0);
         segment.at = Moment::from_unix_nanoseconds(at);
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(ReplayQueue::new(64 << 20));
         Flow::new(
             connection,
             &segment,

@@ -16,7 +16,7 @@ use cqlens_proto::{
 use etherparse::{PacketBuilder, TcpHeader};
 
 use super::{Flows, Losses, Packet, Packets, Segment, link::LINK_RAW};
-use cqlens_audit::capture::{Capture, Limits, Moment, Queue};
+use cqlens_audit::capture::{Capture, Moment, ReplayQueue};
 
 /// A connection as both sides speak.
 #[derive(Debug)]
@@ -173,11 +173,11 @@ pub(super) fn follow(segments: impl IntoIterator<Item = Segment>) -> Told {
 }
 
 fn followed(take: impl FnOnce(&mut Flows)) -> (Vec<Capture>, Losses) {
-    let queue = Arc::new(Queue::new(1, Limits::default()));
+    let queue = Arc::new(ReplayQueue::new(64 << 20));
     let mut flows = Flows::new(Arc::clone(&queue), vec![9042]);
     take(&mut flows);
     flows.end();
-    let captures = std::iter::from_fn(|| queue.pop(0)).collect();
+    let captures = std::iter::from_fn(|| queue.pop()).collect();
     (captures, flows.take_losses())
 }
 
@@ -220,8 +220,8 @@ fn feed(stream: &mut EnvelopeStream, capture: &Capture) {
         stream.feed_after_gap(capture.bytes.clone(), gap);
         return;
     }
-    if capture.hole > 0 {
-        stream.pass_over(capture.hole);
+    if capture.gap > 0 {
+        stream.skip_gap(capture.gap);
     }
     if let Some((_, framing)) = capture.boundary {
         stream.learn(framing, compression);

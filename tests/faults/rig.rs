@@ -28,7 +28,7 @@ pub(crate) struct Rig {
 impl Rig {
     pub(crate) async fn start(upstream: SocketAddr, limits: Limits, watch: Watch) -> Self {
         keep_log();
-        let queue = Arc::new(Queue::new(1, limits));
+        let queue = Arc::new(Queue::new(limits));
         let (live, key) = (Arc::new(Live::default()), HashKey::random());
         let now = Timestamp::now();
         let options = Options {

@@ -42,7 +42,7 @@ struct Line {
 
 impl Line {
     fn new() -> Self {
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(Queue::new(Limits::default()));
         let (live, key) = (Arc::new(Live::default()), HashKey::random());
         let now = Timestamp::now();
         let audit = Audit::start(Arc::clone(&queue), &live, key, "soak", now).unwrap();
@@ -78,7 +78,7 @@ impl Line {
         drop((requests, responses));
         connection.close();
         // Nothing is to be left out here.
-        while self.queue.taken() > 16 << 20 {
+        while self.queue.waiting_bytes() > 16 << 20 {
             thread::sleep(Duration::from_millis(1));
         }
     }

@@ -209,7 +209,7 @@ fn a_capture_whose_report_nobody_reads() {
     let is_up = |process: &Supervised| {
         let tasks = fs::read_dir(format!("/proc/{}/task", process.id())).unwrap();
         let names = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("comm")).unwrap());
-        names.into_iter().any(|name| name.trim() == "audit-0")
+        names.into_iter().any(|name| name.trim() == "audit")
     };
     until("both are at work", || is_up(&patient) && is_up(&hasty));
     patient.signal("TERM");

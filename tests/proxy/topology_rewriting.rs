@@ -55,7 +55,7 @@ impl Showing {
             topology: Some(pairing),
         };
         let (begin_drain, drain) = Drain::new();
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(Queue::new(Limits::default()));
         let workers = Workers::start(1).unwrap();
         let proxy = Proxy::new(route, queue, Clock::start());
         let serving = tokio::spawn(proxy.serve(listener, Waiting::Served, drain, workers));

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cqlens_cql::syntax::{self, Template};
 use cqlens_proto::cutter::{Cutter, Negotiated};
 use cqlens_proto::envelope::{Direction, Envelope, HEADER_LEN, Header};
-use cqlens_proto::message::{Extensions, QueryResult, Request, Response, Value};
+use cqlens_proto::message::{Extensions, Request, Response, Value};
 use cqlens_proto::stream::EnvelopeStream;
 use cqlens_proto::types::CqlValue;
 
@@ -37,7 +37,7 @@ pub fn envelope(chunk: &Bytes) -> Option<Envelope> {
 
 /// From an EXECUTE to what the audit needs.
 pub fn execute(envelope: &Envelope) -> Option<Execution> {
-    let Request::Execute(execute) = Request::decode(envelope, Extensions::NONE).ok()?.message else {
+    let Request::Execute(execute) = Request::decode_message(envelope, Extensions::NONE).ok()? else {
         return None;
     };
     let parameters = &execute.parameters;
@@ -57,11 +57,7 @@ pub fn execute(envelope: &Envelope) -> Option<Execution> {
 
 /// From ROWS to what the audit needs.
 pub fn page(envelope: &Envelope) -> Option<Page> {
-    let Response::Result(QueryResult::Rows(rows)) =
-        Response::decode(envelope, Extensions::NONE).ok()?.message
-    else {
-        return None;
-    };
+    let rows = Response::plain_rows(envelope)?;
     let mut column_bytes = 0;
     for cell in rows.column(COLUMN) {
         column_bytes += cell.ok()?.map_or(0, <[u8]>::len);
@@ -76,11 +72,7 @@ pub fn page(envelope: &Envelope) -> Option<Page> {
 
 /// From ROWS to a typed, owned value for each cell, of the types that the metadata says.
 pub fn every_value(envelope: &Envelope) -> Option<usize> {
-    let Response::Result(QueryResult::Rows(rows)) =
-        Response::decode(envelope, Extensions::NONE).ok()?.message
-    else {
-        return None;
-    };
+    let rows = Response::plain_rows(envelope)?;
     let types: Vec<_> = rows
         .metadata
         .columns?

@@ -16,13 +16,13 @@ use crate::segment::Encoding;
 pub struct Negotiated {
     compression: AtomicU8,
     segments: AtomicU8,
-    /// Whether `prepares` holds any: what is asked for every answer.
+    /// Whether `prepares` holds any, which is checked for every answer.
     expects_prepared: AtomicBool,
     /// PREPAREs whose answers have not begun.
     prepares: Mutex<BTreeSet<StreamId>>,
 }
 
-/// More PREPAREs in flight on one connection are not told from other requests.
+/// More PREPAREs in flight on one connection are handled like other requests.
 const MAX_PREPARES: usize = 4_096;
 
 /// How the bytes of a connection are framed at some point.
@@ -35,7 +35,7 @@ pub enum Framing {
 }
 
 impl Negotiated {
-    /// A connection on which nothing was said yet.
+    /// A connection without any bytes yet.
     pub fn new() -> Self {
         Negotiated::default()
     }

@@ -26,22 +26,15 @@ pub struct Execute<'a> {
 }
 
 impl<'a> Execute<'a> {
-    /// What `put` makes of it: see [`QueryParameters::decode`].
     #[inline(always)]
-    pub(super) fn decode<T>(
-        cursor: &mut Cursor<'a>,
-        dialect: Dialect,
-        put: impl FnOnce(Self) -> T,
-    ) -> Result<T, DecodeError> {
+    pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
         let has_metadata_id = dialect.has_result_metadata_id();
         let id = cursor.read("prepared id", notation::short_bytes)?;
         let metadata_id = cursor.read_if(has_metadata_id, "result metadata id", notation::short_bytes)?;
-        QueryParameters::decode(cursor, dialect, |parameters| {
-            put(Execute {
-                id: PreparedId(id),
-                result_metadata_id: metadata_id.map(ResultMetadataId),
-                parameters,
-            })
+        Ok(Execute {
+            id: PreparedId(id),
+            result_metadata_id: metadata_id.map(ResultMetadataId),
+            parameters: QueryParameters::decode(cursor, dialect)?,
         })
     }
 

@@ -144,7 +144,7 @@ impl<'a> Response<'a> {
         let message = match rows {
             Some(mut rows) => {
                 let missing = body_len.saturating_sub(envelope.body.len());
-                let rows = Rows::decode_head(&mut rows, missing, |rows| rows)?;
+                let rows = Rows::decode_head(&mut rows, missing)?;
                 Response::Result(QueryResult::Rows(rows))
             }
             None => {

@@ -17,15 +17,12 @@ pub struct Query<'a> {
 }
 
 impl<'a> Query<'a> {
-    /// What `put` makes of it: see [`QueryParameters::decode`].
-    #[inline]
-    pub(super) fn decode<T>(
-        cursor: &mut Cursor<'a>,
-        dialect: Dialect,
-        put: impl FnOnce(Self) -> T,
-    ) -> Result<T, DecodeError> {
-        let query = cursor.read("query", notation::long_string)?;
-        QueryParameters::decode(cursor, dialect, |parameters| put(Query { query, parameters }))
+    #[inline(always)]
+    pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
+        Ok(Query {
+            query: cursor.read("query", notation::long_string)?,
+            parameters: QueryParameters::decode(cursor, dialect)?,
+        })
     }
 
     pub(super) fn encode(&self, writer: &mut Writer<'_>, dialect: Dialect) -> Result<(), EncodeError> {
@@ -88,9 +85,6 @@ pub(super) mod flag {
     pub(in crate::message) const NAMES: u32 = 0x40;
     pub(super) const PAGE_SIZE_IN_BYTES: u32 = 0x4000_0000;
     pub(super) const CONTINUOUS_PAGING: u32 = 0x8000_0000;
-    /// Those of what follows the page size.
-    pub(super) const BEHIND_PAGE_SIZE: u32 =
-        !(VALUES | SKIP_METADATA | PAGE_SIZE | NAMES | PAGE_SIZE_IN_BYTES);
     /// Those that every version knows.
     pub(super) const OF_ALL_VERSIONS: u32 =
         VALUES | SKIP_METADATA | PAGE_SIZE | PAGING_STATE | NAMES | super::CommonParameters::OF_ALL_VERSIONS;
@@ -117,20 +111,11 @@ impl QueryParameters<'static> {
 }
 
 impl<'a> QueryParameters<'a> {
-    /// What `put` makes of them: they are large, and so they are put where they belong field by field and never moved.
     #[inline(always)]
-    pub(super) fn decode<T>(
-        cursor: &mut Cursor<'a>,
-        dialect: Dialect,
-        put: impl FnOnce(Self) -> T,
-    ) -> Result<T, DecodeError> {
+    pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
         let consistency = Consistency::decode(cursor)?;
         let sent_flags = read_flags(cursor, dialect)?;
-        // Mostly there are no others than those that every version knows.
-        let flags = match sent_flags & !flag::OF_ALL_VERSIONS {
-            0 => sent_flags,
-            _ => sent_flags & known_flags(dialect),
-        };
+        let flags = sent_flags & known_flags(dialect);
         let has = |flag: u32| flags & flag != 0;
 
         let values = match has(flag::VALUES) {
@@ -138,17 +123,6 @@ impl<'a> QueryParameters<'a> {
             false => Values::NONE,
         };
         let page_size = cursor.read_if(has(flag::PAGE_SIZE), "page size", notation::int)?;
-        // Many ask for nothing more.
-        if flags & flag::BEHIND_PAGE_SIZE == 0 {
-            return Ok(put(QueryParameters {
-                values,
-                skip_metadata: has(flag::SKIP_METADATA),
-                page_size,
-                page_size_in_bytes: has(flag::PAGE_SIZE_IN_BYTES),
-                other_flags: sent_flags & !flags,
-                ..QueryParameters::new(consistency)
-            }));
-        }
         // A null paging state means the first page.
         let paging_state = cursor.read_if(has(flag::PAGING_STATE), "paging state", notation::bytes)?;
         let common = CommonParameters::decode(cursor, flags)?;
@@ -156,7 +130,7 @@ impl<'a> QueryParameters<'a> {
             true => Some(ContinuousPaging::decode(cursor, dialect)?),
             false => None,
         };
-        Ok(put(QueryParameters {
+        Ok(QueryParameters {
             consistency,
             values,
             skip_metadata: has(flag::SKIP_METADATA),
@@ -169,7 +143,7 @@ impl<'a> QueryParameters<'a> {
             now_in_seconds: common.now_in_seconds,
             continuous_paging,
             other_flags: sent_flags & !flags,
-        }))
+        })
     }
 
     pub(super) fn encode(&self, writer: &mut Writer<'_>, dialect: Dialect) -> Result<(), EncodeError> {
@@ -367,7 +341,7 @@ mod tests {
     use crate::error::DecodeErrorKind;
 
     fn decode(bytes: &[u8], version: Version) -> Result<Query<'_>, DecodeError> {
-        Query::decode(&mut Cursor::new(bytes), Dialect::new(version), |query| query)
+        Query::decode(&mut Cursor::new(bytes), Dialect::new(version))
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl<'a> Values<'a> {
             if named {
                 cursor.read("name of a value", notation::string)?;
             }
-            cursor.read("value", |input| skip(input, form))?;
+            cursor.read("value", |input| value(input, form))?;
         }
         Ok(Values {
             count,
@@ -123,7 +123,7 @@ impl<'a> Values<'a> {
         let mut end = cursor.offset();
         while count < announced {
             let name = cursor.read_if(named, "name of a value", notation::string);
-            if name.is_err() || cursor.read("value", |input| skip(input, form)).is_err() {
+            if name.is_err() || cursor.read("value", |input| value(input, form)).is_err() {
                 cursor.take("value", cursor.rest().len())?;
                 break;
             }
@@ -293,7 +293,7 @@ impl<'a> Iterator for ValuesIter<'a> {
     fn next(&mut self) -> Option<Self::Item> {
         let mut name = None;
         if self.form.named {
-            let (rest, its_name) = self::name(self.rest)?;
+            let (rest, its_name) = notation::string(self.rest).ok()?;
             (self.rest, name) = (rest, Some(its_name));
         }
         // The values were walked when they were decoded: an error here is the end.
@@ -301,12 +301,6 @@ impl<'a> Iterator for ValuesIter<'a> {
         self.rest = rest;
         Some((name, value))
     }
-}
-
-/// Apart from the values, of which hardly any have names. It takes bytes, not the iterator, which can stay in registers so.
-#[inline(never)]
-fn name(input: &[u8]) -> Option<(&[u8], &str)> {
-    notation::string(input).ok()
 }
 
 #[inline]
@@ -319,17 +313,6 @@ fn value(input: &[u8], form: Form) -> Parsed<'_, Value<'_>> {
         _ if !form.has_not_set => Ok((rest, Value::Null)),
         -2 => Ok((rest, Value::NotSet)),
         _ => malformed(input, DecodeErrorKind::NegativeLength(length)),
-    }
-}
-
-/// Moves behind a [`value`] of whatever kind.
-#[inline]
-fn skip(input: &[u8], form: Form) -> Parsed<'_, ()> {
-    match notation::int(input)? {
-        (rest, length @ 0..) => {
-            notation::raw(rest, length.unsigned_abs() as usize).map(|(rest, _)| (rest, ()))
-        }
-        _ => value(input, form).map(|(rest, _)| (rest, ())),
     }
 }
 

@@ -3,29 +3,30 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::long::LongEnvelope;
-use super::torn::{TornPart, TornSegment};
+use super::partial::{PartialSegment, SegmentPart};
 use crate::compress::LZ4_EXPANSION;
-use crate::envelope::{Direction, Envelope, Flags, HEADER_LEN, Header, MAX_BODY_LEN, Opcode};
+use crate::envelope::{Direction, Envelope, Flags, HEADER_LEN, Header, MAX_BODY_LEN, Opcode, Version};
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::partial::Partial;
-use crate::segment::{Encoding, MAX_HEADER_LEN, SegmentHeader, TRAILER_LEN};
+use crate::segment::{Encoding, SegmentHeader, TRAILER_LEN};
+use crate::walk::{EnvelopeStep, EnvelopeWalk, Opaque, SegmentStep, SegmentWalk, is_possible};
 
 /// The envelope that is being put together.
 #[derive(Debug, Default)]
 pub(super) struct EnvelopeJoin {
-    header: Partial<HEADER_LEN>,
+    walk: EnvelopeWalk,
     body: Option<Body>,
 }
 
+/// The body that is passing.
 #[derive(Debug)]
 enum Body {
     /// Grows with the bytes that arrive, not with what the header claims.
     Keeping(Header, BytesMut),
     Collecting(Box<LongEnvelope>),
-    /// The head, and how many bytes are still to come.
-    Beginning(Header, BytesMut, usize),
-    /// So many bytes are still to come; with the beginning of an error's body.
-    Skipping(Header, usize, Bytes),
+    /// Only the head is kept.
+    Beginning(Header, BytesMut),
+    /// Nothing is kept but the beginning of an error's body.
+    Skipping(Header, Bytes),
 }
 
 /// An envelope that has passed.
@@ -39,44 +40,45 @@ pub(super) enum Joined {
 
 impl EnvelopeJoin {
     pub(super) fn is_at_boundary(&self) -> bool {
-        self.body.is_none() && self.header.is_empty()
+        self.body.is_none() && self.walk.is_at_boundary()
     }
 
     /// Bytes of a body that are kept until the rest has come.
     pub(super) fn kept(&self) -> usize {
         match &self.body {
-            Some(Body::Keeping(_, kept)) => kept.len(),
+            Some(Body::Keeping(_, kept) | Body::Beginning(_, kept)) => kept.len(),
             Some(Body::Collecting(long)) => long.body_len(),
-            Some(Body::Beginning(_, head, _)) => head.len(),
             Some(Body::Skipping(..)) | None => 0,
         }
     }
 
     /// Keeps nothing of the body, neither what has come nor the rest.
     pub(super) fn skip(&mut self) {
-        let after = |header: &Header, kept: usize| header.body_len as usize - kept;
-        self.body = Some(match &self.body {
-            Some(Body::Keeping(header, kept)) => {
-                Body::Skipping(*header, after(header, kept.len()), begun(header, kept))
+        self.body = Some(match self.body.take() {
+            Some(Body::Keeping(header, kept) | Body::Beginning(header, kept)) => {
+                Body::Skipping(header, begun(&header, &kept))
             }
-            Some(Body::Collecting(long)) => {
-                Body::Skipping(long.header, after(&long.header, long.body_len()), Bytes::new())
-            }
-            Some(Body::Beginning(header, head, left)) => Body::Skipping(*header, *left, begun(header, head)),
-            Some(Body::Skipping(..)) | None => return,
+            Some(Body::Collecting(long)) => Body::Skipping(long.header, Bytes::new()),
+            Some(skipping @ Body::Skipping(..)) => skipping,
+            None => return,
         });
     }
 
-    /// Moves on over bytes that nobody has, at most to the end of the body; how many lie beyond it. A header with a hole is none.
-    pub(super) fn pass_over(&mut self, length: usize) -> usize {
+    /// Skips a gap, up to the end of the current body, and returns how many of its bytes lie beyond it. The envelope with the gap is skipped;
+    /// a header with one is discarded.
+    pub(super) fn skip_gap(&mut self, length: usize) -> usize {
         self.skip();
-        self.header = Partial::default();
-        let Some(Body::Skipping(_, left, _)) = &mut self.body else {
-            return length;
-        };
-        let of_body = length.min(*left);
-        *left -= of_body;
-        length - of_body
+        self.walk.skip(length)
+    }
+
+    /// Enters a segment; true if that leaves an envelope unfinished.
+    pub(super) fn enter(&mut self, segment: &SegmentHeader) -> bool {
+        let is_cut_off = segment.is_self_contained && !self.is_at_boundary();
+        self.walk.enter(segment);
+        if segment.is_self_contained {
+            self.body = None;
+        }
+        is_cut_off
     }
 
     /// Takes bytes from `source` until an envelope is whole; `None` when `source` is used up.
@@ -90,86 +92,76 @@ impl EnvelopeJoin {
         limits: BodyLimits,
         proof: Proof,
     ) -> Result<Option<Joined>, DecodeError> {
-        let max_body = limits.max;
-        if self.body.is_none() {
-            let (taken, header) = self.header.fill(HEADER_LEN, source);
-            source.advance(taken);
-            let Some(header) = header else { return Ok(None) };
-            let header = Header::decode(&header);
-            check(&header, direction)?;
-            if proof == Proof::Missing {
-                check_inside_segment(&header)?;
+        loop {
+            if self.walk.is_at_boundary()
+                && let Some(body) = self.body.take()
+            {
+                return Ok(Some(body.end(limits)));
             }
-            let body_len = header.body_len as usize;
-            if body_len <= max_body && body_len <= source.len() {
-                return Ok(Some(Joined::Whole(header, source.split_to(body_len))));
+            let Some(first) = source.first() else {
+                return Ok(None);
+            };
+            let step = self.walk.next(direction, source);
+            match step.map_err(|opaque| impossible(opaque, *first))? {
+                EnvelopeStep::HeaderPart(length) => source.advance(length),
+                EnvelopeStep::Body(length) => self.add(source.split_to(length), limits),
+                EnvelopeStep::Header {
+                    header,
+                    header_len,
+                    length,
+                } => {
+                    if proof == Proof::Missing {
+                        check_inside_segment(&header)?;
+                    }
+                    source.advance(header_len);
+                    let body = source.split_to(length - header_len);
+                    if self.walk.is_at_boundary() && body.len() <= limits.max {
+                        return Ok(Some(Joined::Whole(header, body)));
+                    }
+                    self.body = Some(Body::new(header, limits));
+                    self.add(body, limits);
+                }
             }
-            self.body = Some(if body_len > max_body && limits.head > 0 {
-                Body::Beginning(header, BytesMut::new(), body_len)
-            } else if body_len > max_body {
-                Body::Skipping(header, body_len, Bytes::new())
-            } else if body_len > limits.join && is_plain_result(&header) {
-                Body::Collecting(Box::new(LongEnvelope::new(header)))
-            } else {
-                Body::Keeping(header, BytesMut::with_capacity(body_len.min(MAX_RESERVED)))
-            });
         }
-        Ok(self.join_body(source, limits))
     }
 
-    fn join_body(&mut self, source: &mut Bytes, limits: BodyLimits) -> Option<Joined> {
-        match self.body.take()? {
-            Body::Skipping(header, left, begun) => {
-                let skipped = left.min(source.len());
-                source.advance(skipped);
-                if skipped < left {
-                    self.body = Some(Body::Skipping(header, left - skipped, begun));
-                    return None;
-                }
-                let kind = DecodeErrorKind::TooLarge {
-                    announced: header.body_len as usize,
-                    limit: limits.max,
-                };
-                Some(Joined::Skipped(
-                    header,
-                    begun,
-                    DecodeError {
-                        what: "body",
-                        offset: 0,
-                        kind,
-                    },
-                ))
+    fn add(&mut self, part: Bytes, limits: BodyLimits) {
+        match &mut self.body {
+            Some(Body::Keeping(_, kept)) => kept.extend_from_slice(&part),
+            Some(Body::Collecting(long)) => long.add(part),
+            Some(Body::Beginning(header, head)) => {
+                let missing = limits.head_of(header).saturating_sub(head.len());
+                head.extend_from_slice(part.get(..missing).unwrap_or(&part));
             }
-            Body::Beginning(header, mut head, left) => {
-                let part = source.split_to(left.min(source.len()));
-                let kept = part.len().min(limits.head_of(&header).saturating_sub(head.len()));
-                head.extend_from_slice(&part[..kept]);
-                if part.len() < left {
-                    self.body = Some(Body::Beginning(header, head, left - part.len()));
-                    return None;
-                }
-                Some(Joined::Head(header, head.freeze()))
+            Some(Body::Skipping(..)) | None => {}
+        }
+    }
+}
+
+impl Body {
+    /// For a body that has not come whole, or is too long to be kept.
+    fn new(header: Header, limits: BodyLimits) -> Self {
+        let length = header.body_len as usize;
+        match length > limits.max {
+            true if limits.head > 0 => Body::Beginning(header, BytesMut::new()),
+            true => Body::Skipping(header, Bytes::new()),
+            false if length > limits.join && is_plain_result(&header) => {
+                Body::Collecting(Box::new(LongEnvelope::new(header)))
             }
-            Body::Collecting(mut long) => {
-                let missing = long.header.body_len as usize - long.body_len();
-                let part = source.split_to(missing.min(source.len()));
-                let is_whole = part.len() == missing;
-                long.add(part);
-                if !is_whole {
-                    self.body = Some(Body::Collecting(long));
-                    return None;
-                }
-                Some(Joined::Long(long))
-            }
-            Body::Keeping(header, mut kept) => {
-                let missing = header.body_len as usize - kept.len();
-                let part = source.split_to(missing.min(source.len()));
-                kept.extend_from_slice(&part);
-                if part.len() < missing {
-                    self.body = Some(Body::Keeping(header, kept));
-                    return None;
-                }
-                Some(Joined::Whole(header, kept.freeze()))
+            false => Body::Keeping(header, BytesMut::with_capacity(length.min(MAX_RESERVED))),
+        }
+    }
+
+    /// All of it has passed.
+    fn end(self, limits: BodyLimits) -> Joined {
+        match self {
+            Body::Keeping(header, kept) => Joined::Whole(header, kept.freeze()),
+            Body::Collecting(long) => Joined::Long(long),
+            Body::Beginning(header, head) => Joined::Head(header, head.freeze()),
+            Body::Skipping(header, begun) => {
+                let (announced, limit) = (header.body_len as usize, limits.max);
+                let error = error("body", DecodeErrorKind::TooLarge { announced, limit });
+                Joined::Skipped(header, begun, error)
             }
         }
     }
@@ -187,7 +179,7 @@ pub(super) fn take_whole(source: &mut Bytes, direction: Direction, limits: BodyL
     let header = Header::decode_from(source)?;
     let body_len = header.body_len as usize;
     let is_whole = body_len <= limits.max.min(source.len() - HEADER_LEN);
-    if !is_whole || is_compressed(&header) || check(&header, direction).is_err() {
+    if !is_whole || is_compressed(&header) || !is_possible(&header, direction) {
         return None;
     }
     // Most come alone: what has nothing behind it need not be cut off.
@@ -245,7 +237,7 @@ impl BodyLimits {
 pub(super) enum Proof {
     /// All that its version has: the checksum of its segment, or where it stands.
     Usual,
-    /// Its segment is torn: there is no checksum.
+    /// Its segment has a gap, so nothing was checked.
     Missing,
 }
 
@@ -254,29 +246,27 @@ fn is_plain_result(header: &Header) -> bool {
     header.opcode == Opcode::RESULT && !is_compressed(header)
 }
 
-/// Whether a header can be one at all.
-fn check(header: &Header, direction: Direction) -> Result<(), DecodeError> {
-    let error = |what, kind| {
-        Err(DecodeError {
-            what,
-            offset: 0,
-            kind,
-        })
-    };
-    if !header.version.is_known() {
-        return error(
-            "protocol version",
-            DecodeErrorKind::Invalid(header.version.number().into()),
-        );
+/// What is wrong with bytes of which the `first` should begin an envelope.
+fn impossible(opaque: Opaque, first: u8) -> DecodeError {
+    match opaque {
+        Opaque::Length(announced) => {
+            let (announced, limit) = (announced as usize, MAX_BODY_LEN as usize);
+            error("body length", DecodeErrorKind::TooLarge { announced, limit })
+        }
+        Opaque::Direction => error("direction", DecodeErrorKind::Invalid(first.into())),
+        Opaque::Tls | Opaque::Text | Opaque::Version(_) | Opaque::SegmentHeader => {
+            let version = Version::from_number(first).number();
+            error("protocol version", DecodeErrorKind::Invalid(version.into()))
+        }
     }
-    if header.direction != direction {
-        return error("direction", DecodeErrorKind::Invalid(header.opcode.0.into()));
+}
+
+fn error(what: &'static str, kind: DecodeErrorKind) -> DecodeError {
+    DecodeError {
+        what,
+        offset: 0,
+        kind,
     }
-    if header.body_len > MAX_BODY_LEN {
-        let (announced, limit) = (header.body_len as usize, MAX_BODY_LEN as usize);
-        return error("body length", DecodeErrorKind::TooLarge { announced, limit });
-    }
-    Ok(())
 }
 
 /// Whether a header is one that its direction sends in a segment.
@@ -284,11 +274,8 @@ fn check_inside_segment(header: &Header) -> Result<(), DecodeError> {
     if header.version.uses_segments() && header.is_specified() {
         return Ok(());
     }
-    Err(DecodeError {
-        what: "header in a segment with a hole",
-        offset: 0,
-        kind: DecodeErrorKind::Invalid(header.opcode.0.into()),
-    })
+    let kind = DecodeErrorKind::Invalid(header.opcode.0.into());
+    Err(error("header in a segment with a gap", kind))
 }
 
 /// Whether a part of an envelope is likely its first: it has a header of a version with segments and of a known opcode,
@@ -296,7 +283,7 @@ fn check_inside_segment(header: &Header) -> Result<(), DecodeError> {
 pub(super) fn begins_envelope(part: &[u8], direction: Direction) -> bool {
     Header::decode_from(part).is_some_and(|header| {
         header.version.uses_segments()
-            && check(&header, direction).is_ok()
+            && is_possible(&header, direction)
             && header.opcode.name().is_some()
             && header.body_len as usize > part.len() - HEADER_LEN
     })
@@ -305,50 +292,51 @@ pub(super) fn begins_envelope(part: &[u8], direction: Direction) -> bool {
 /// The segment that is being put together.
 #[derive(Debug, Default)]
 pub(super) struct SegmentJoin {
-    header: Partial<MAX_HEADER_LEN>,
-    rest: Option<Rest>,
+    walk: SegmentWalk,
+    segment: Option<Segment>,
 }
 
 #[derive(Debug)]
-enum Rest {
+enum Segment {
     /// The payload and its CRC32, as far as they have come; at most 128 KiB.
     Keeping(SegmentHeader, BytesMut),
-    Torn(TornSegment),
+    Partial(PartialSegment),
 }
 
 /// What has come of a segment.
 pub(super) enum JoinedSegment {
     /// All of it: the payload and its CRC32.
     Whole(SegmentHeader, Bytes, [u8; TRAILER_LEN]),
-    /// The next part of one that has a hole.
-    Torn(TornPart),
+    /// The next part of one that has a gap.
+    Part(SegmentPart),
 }
 
 impl SegmentJoin {
     pub(super) fn is_at_boundary(&self) -> bool {
-        self.rest.is_none() && self.header.is_empty()
+        self.segment.is_none() && self.walk.is_at_boundary()
     }
 
     /// How far what it gives can be trusted.
     pub(super) fn proof(&self) -> Proof {
-        match self.rest {
-            Some(Rest::Torn(_)) => Proof::Missing,
-            Some(Rest::Keeping(..)) | None => Proof::Usual,
+        match self.segment {
+            Some(Segment::Partial(_)) => Proof::Missing,
+            Some(Segment::Keeping(..)) | None => Proof::Usual,
         }
     }
 
-    /// Moves on over bytes that nobody has; beyond the end of the segment, and where none has begun, that means nothing.
-    pub(super) fn pass_over(&mut self, length: usize) {
-        let mut torn = match self.rest.take() {
-            Some(Rest::Keeping(header, kept)) => TornSegment::new(header, kept.freeze()),
-            Some(Rest::Torn(torn)) => torn,
+    /// Skips a gap, up to the end of the current segment; without effect where none has begun.
+    pub(super) fn skip_gap(&mut self, length: usize) {
+        let mut partial = match self.segment.take() {
+            Some(Segment::Keeping(header, kept)) => PartialSegment::new(header, kept.freeze()),
+            Some(Segment::Partial(partial)) => partial,
             None => return,
         };
-        torn.pass_over(length);
-        self.rest = Some(Rest::Torn(torn));
+        partial.skip_gap(length.min(self.walk.payload_left()));
+        self.walk.skip(length);
+        self.segment = Some(Segment::Partial(partial));
     }
 
-    /// Takes bytes from `source` until a segment is whole, or the next part of a torn one is there; `None` when `source` is used up.
+    /// Takes bytes from `source` until a segment is whole, or the next part of one with a gap is there; `None` when `source` is used up.
     ///
     /// # Errors
     /// A header whose checksum does not match.
@@ -357,38 +345,62 @@ impl SegmentJoin {
         encoding: Encoding,
         source: &mut Bytes,
     ) -> Result<Option<JoinedSegment>, DecodeError> {
-        let (header, mut kept) = match self.rest.take() {
-            Some(Rest::Keeping(header, kept)) => (header, kept),
-            Some(Rest::Torn(torn)) => return Ok(self.join_torn(torn, source)),
-            None => {
-                let header_len = encoding.header_len();
-                let (taken, header) = self.header.fill(header_len, source);
-                source.advance(taken);
-                let Some(bytes) = header else { return Ok(None) };
-                let header = SegmentHeader::decode(encoding, &bytes[..header_len])?;
-                let rest_len = header.payload_len + TRAILER_LEN;
-                if rest_len <= source.len() {
-                    return Ok(Some(split_trailer(header, source.split_to(rest_len))));
-                }
-                (header, BytesMut::with_capacity(source.len()))
+        loop {
+            if let Some(part) = self.next_of_partial() {
+                return Ok(Some(JoinedSegment::Part(part)));
             }
-        };
-        let missing = header.payload_len + TRAILER_LEN - kept.len();
-        let part = source.split_to(missing.min(source.len()));
-        kept.extend_from_slice(&part);
-        if part.len() < missing {
-            self.rest = Some(Rest::Keeping(header, kept));
-            return Ok(None);
+            if source.is_empty() {
+                return Ok(None);
+            }
+            match self.walk.next(encoding, source)? {
+                SegmentStep::HeaderPart(length) => source.advance(length),
+                SegmentStep::Header(header, length) => {
+                    source.advance(length);
+                    let left = self.walk.left();
+                    if left <= source.len() {
+                        self.walk.skip(left);
+                        return Ok(Some(split_trailer(header, source.split_to(left))));
+                    }
+                    let kept = BytesMut::with_capacity(source.len());
+                    self.segment = Some(Segment::Keeping(header, kept));
+                }
+                SegmentStep::Payload(length) => {
+                    let part = source.split_to(length);
+                    match &mut self.segment {
+                        Some(Segment::Keeping(_, kept)) => kept.extend_from_slice(&part),
+                        _ => return Ok(Some(JoinedSegment::Part(SegmentPart::Payload(part)))),
+                    }
+                }
+                SegmentStep::Trailer(length) => {
+                    let part = source.split_to(length);
+                    if let Some(Segment::Keeping(_, kept)) = &mut self.segment {
+                        kept.extend_from_slice(&part);
+                    }
+                }
+            }
+            if self.walk.is_at_boundary() {
+                match self.segment.take() {
+                    Some(Segment::Keeping(header, kept)) => {
+                        return Ok(Some(split_trailer(header, kept.freeze())));
+                    }
+                    partial => self.segment = partial,
+                }
+            }
         }
-        Ok(Some(split_trailer(header, kept.freeze())))
     }
 
-    fn join_torn(&mut self, mut torn: TornSegment, source: &mut Bytes) -> Option<JoinedSegment> {
-        let part = torn.next(source);
-        if !matches!(part, Some(TornPart::End(_))) {
-            self.rest = Some(Rest::Torn(torn));
+    /// What comes next of a segment with a gap, apart from bytes that are still to come.
+    fn next_of_partial(&mut self) -> Option<SegmentPart> {
+        let Some(Segment::Partial(partial)) = &mut self.segment else {
+            return None;
+        };
+        let part = partial.next();
+        if part.is_some() || !self.walk.is_at_boundary() {
+            return part;
         }
-        part.map(JoinedSegment::Torn)
+        let end = SegmentPart::End(partial.header);
+        self.segment = None;
+        Some(end)
     }
 }
 

@@ -16,8 +16,8 @@ pub struct EnvelopeHead {
     pub body_len: usize,
 }
 
-/// A RESULT whose body came in parts. Its beginning tells the metadata and the number of rows; most readers need no more, and putting
-/// the rest together would cost them more than reading it.
+/// A RESULT whose body came in parts. Its beginning has the metadata and the number of rows. Most readers need no more, and joining
+/// the rest would cost them more than reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongEnvelope {
     /// As on the wire.
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_a_hole_is_skipped_and_the_next_one_is_whole() {
+    fn one_with_a_gap_is_skipped_and_the_next_one_is_whole() {
         let mut wire = BytesMut::new();
         envelope(Version::V4, 1, noise(5_000)).encode(&mut wire).unwrap();
         envelope(Version::V4, 2, b"next".to_vec())
@@ -216,7 +216,7 @@ mod tests {
             .with_heads(HEAD);
         stream.feed(wire.slice(..2_000));
         assert_eq!(stream.next_item(), None);
-        stream.pass_over(1_000);
+        stream.skip_gap(1_000);
         stream.feed(wire.slice(3_000..));
         assert!(
             matches!(stream.next_item(), Some(StreamItem::Skipped { header, .. }) if header.stream_id == StreamId(1))

@@ -337,7 +337,7 @@ fn a_body_that_is_let_go_of_is_skipped_and_the_next_envelope_is_there() {
 }
 
 #[test]
-fn of_an_envelope_with_a_hole_the_header_is_told_and_the_next_one_is_whole() {
+fn of_an_envelope_with_a_gap_the_header_is_told_and_the_next_one_is_whole() {
     let wire = bytes_of(&[
         response(Version::V4, 1, &[7; 100]),
         response(Version::V4, 2, b"whole"),
@@ -346,7 +346,7 @@ fn of_an_envelope_with_a_hole_the_header_is_told_and_the_next_one_is_whole() {
         let (mut stream, _) = server();
         stream.feed(wire.slice(..from));
         assert_eq!(stream.next_item(), None);
-        stream.pass_over(to - from);
+        stream.skip_gap(to - from);
         stream.feed(wire.slice(to..));
         let items = items(&mut stream);
         assert!(matches!(items[0], StreamItem::Skipped { header, .. } if header.stream_id == StreamId(1)));
@@ -408,17 +408,13 @@ fn server_of_segments() -> EnvelopeStream {
     stream
 }
 
-/// What comes of bytes of which those of `hole` are missing.
-fn read_with_hole(
-    stream: &mut EnvelopeStream,
-    wire: &Bytes,
-    hole: std::ops::Range<usize>,
-) -> Vec<StreamItem> {
-    stream.feed(wire.slice(..hole.start));
+/// What comes of bytes of which those of `gap` are missing.
+fn read_with_gap(stream: &mut EnvelopeStream, wire: &Bytes, gap: std::ops::Range<usize>) -> Vec<StreamItem> {
+    stream.feed(wire.slice(..gap.start));
     let mut all = items(stream);
-    stream.pass_over(hole.len());
+    stream.skip_gap(gap.len());
     all.extend(items(stream));
-    stream.feed(wire.slice(hole.end..));
+    stream.feed(wire.slice(gap.end..));
     all.extend(items(stream));
     all
 }
@@ -436,7 +432,7 @@ fn of_a_segment_that_is_cut_off_an_error_is_told_with_its_code() {
     let next = segment_of(Encoding::Plain, &[response(Version::V5, 4, b"next")]);
     let wire = Bytes::from([&cut[..], &next[..]].concat());
     let code_ends = 6 + (9 + 9) + (9 + 4);
-    let items = read_with_hole(&mut server_of_segments(), &wire, code_ends..cut.len());
+    let items = read_with_gap(&mut server_of_segments(), &wire, code_ends..cut.len());
     assert_eq!(bodies(&items), [&b"before it"[..], b"next"]);
     let told = items.iter().find_map(|item| match item {
         StreamItem::Skipped { header, begun, .. } => Some((header.opcode, header.stream_id, begun.clone())),
@@ -452,7 +448,7 @@ fn of_a_segment_that_is_cut_off_an_error_is_told_with_its_code() {
 }
 
 #[test]
-fn a_hole_inside_one_body_costs_no_other_envelope_of_its_segment() {
+fn a_gap_inside_one_body_costs_no_other_envelope_of_its_segment() {
     let envelopes = [
         response(Version::V5, 1, &[1; 50]),
         response(Version::V5, 2, &[2; 50]),
@@ -460,30 +456,30 @@ fn a_hole_inside_one_body_costs_no_other_envelope_of_its_segment() {
     ];
     let wire = segment_of(Encoding::Plain, &envelopes);
     let second = 6 + 59 + 9;
-    for hole in [second..second + 1, second + 20..second + 50, second..second + 50] {
-        let items = read_with_hole(&mut server_of_segments(), &wire, hole);
+    for gap in [second..second + 1, second + 20..second + 50, second..second + 50] {
+        let items = read_with_gap(&mut server_of_segments(), &wire, gap);
         assert_eq!(bodies(&items), [&[1; 50][..], &[3; 50]]);
         assert_eq!(items.len(), 3);
         assert!(matches!(&items[1], StreamItem::Skipped { header, .. } if header.stream_id == StreamId(2)));
     }
     // The checksum alone, or a part of it: all envelopes are there, and nothing speaks against them.
-    for hole in [wire.len() - 4..wire.len(), wire.len() - 2..wire.len() - 1] {
-        let items = read_with_hole(&mut server_of_segments(), &wire, hole);
+    for gap in [wire.len() - 4..wire.len(), wire.len() - 2..wire.len() - 1] {
+        let items = read_with_gap(&mut server_of_segments(), &wire, gap);
         assert_eq!(bodies(&items), [&[1; 50][..], &[2; 50], &[3; 50]]);
         assert_eq!(items.len(), 3);
     }
 }
 
 #[test]
-fn an_envelope_in_several_segments_with_a_hole_is_skipped() {
+fn an_envelope_in_several_segments_with_a_gap_is_skipped() {
     let large = response(Version::V5, 1, &vec![5; 300_000]);
     let wire = segments(Encoding::Plain, &[large, response(Version::V5, 2, b"next")]);
-    for hole in [
+    for gap in [
         50..1_000,
         131_071 + 10 + 500..131_071 + 10 + 501,
         280_000..290_000,
     ] {
-        let items = read_with_hole(&mut server_of_segments(), &wire, hole);
+        let items = read_with_gap(&mut server_of_segments(), &wire, gap);
         assert_eq!(bodies(&items), [b"next"]);
         assert_eq!(items.len(), 2);
         assert!(matches!(&items[0], StreamItem::Skipped { header, .. } if header.body_len == 300_000));
@@ -491,7 +487,7 @@ fn an_envelope_in_several_segments_with_a_hole_is_skipped() {
 }
 
 #[test]
-fn what_is_no_envelope_is_not_read_out_of_a_torn_segment() {
+fn what_is_no_envelope_is_not_read_out_of_a_segment_with_a_gap() {
     let changes: [fn(&mut Header); 6] = [
         |header| header.version = Version::V4,
         |header| header.direction = Direction::Request,
@@ -509,7 +505,7 @@ fn what_is_no_envelope_is_not_read_out_of_a_torn_segment() {
             response(Version::V5, 3, b"behind it"),
         ];
         let wire = segment_of(Encoding::Plain, &envelopes);
-        let items = read_with_hole(&mut server_of_segments(), &wire, 30..40);
+        let items = read_with_gap(&mut server_of_segments(), &wire, 30..40);
         assert!(
             matches!(items[..], [StreamItem::Skipped { .. }, StreamItem::Damaged(_)]),
             "{items:?}"
@@ -525,52 +521,52 @@ fn what_is_no_envelope_is_not_read_out_of_a_torn_segment() {
         Encoding::Plain,
         &[response(Version::V5, 4, &[4; 300])],
     ));
-    let items = read_with_hole(&mut server_of_segments(), &wire.freeze(), end - 4..end);
+    let items = read_with_gap(&mut server_of_segments(), &wire.freeze(), end - 4..end);
     assert!(matches!(items[0], StreamItem::Damaged(_)), "{items:?}");
     assert_eq!(bodies(&items), [&[4; 300][..]]);
     assert_eq!(items.len(), 2);
 }
 
 #[test]
-fn of_a_compressed_segment_with_a_hole_nothing_is_told() {
+fn of_a_compressed_segment_with_a_gap_nothing_is_told() {
     let cut = segment_of(Encoding::Lz4, &[response(Version::V5, 1, &[1; 400])]);
     let next = segment_of(Encoding::Lz4, &[response(Version::V5, 2, b"next")]);
     let (mut stream, negotiated) = server();
     negotiated.set_compression(Compression::Lz4);
     negotiated.start_segments();
     let wire = [&cut[..], &next[..]].concat().into();
-    let items = read_with_hole(&mut stream, &wire, 20..cut.len());
+    let items = read_with_gap(&mut stream, &wire, 20..cut.len());
     assert!(matches!(items[0], StreamItem::Damaged(_)));
     assert_eq!(bodies(&items), [b"next"]);
     assert_eq!(items.len(), 2);
 }
 
 proptest! {
-    /// Whatever is missing inside a segment: what is told was there, in its order, all that lies before the hole and the segments behind it
+    /// Whatever is missing inside a segment: what is told was there, in its order, all that lies before the gap and the segments behind it
     /// included; wherever chunks end.
     #[test]
-    fn a_hole_in_a_segment_invents_nothing(
+    fn a_gap_in_a_segment_invents_nothing(
         lengths in vec(0_usize..60, 1..6), from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>(),
         size in 1_usize..80,
     ) {
         let of = |(stream, length): (i16, &usize)| response(Version::V5, stream, &vec![stream.to_le_bytes()[0]; *length]);
         let envelopes: Vec<_> = (1_i16..).zip(&lengths).map(of).collect();
-        let torn = segment_of(Encoding::Plain, &envelopes);
+        let cut = segment_of(Encoding::Plain, &envelopes);
         let last = response(Version::V5, 99, b"next segment");
-        let wire = Bytes::from([&torn[..], &segment_of(Encoding::Plain, std::slice::from_ref(&last))].concat());
-        let (from, to) = (6 + from.index(torn.len() - 6), 6 + to.index(torn.len() - 6));
-        let hole = from.min(to)..from.max(to) + 1;
+        let wire = Bytes::from([&cut[..], &segment_of(Encoding::Plain, std::slice::from_ref(&last))].concat());
+        let (from, to) = (6 + from.index(cut.len() - 6), 6 + to.index(cut.len() - 6));
+        let gap = from.min(to)..from.max(to) + 1;
 
         let mut stream = server_of_segments();
         let mut told = Vec::new();
-        let before = wire.slice(..hole.start);
+        let before = wire.slice(..gap.start);
         for chunk in before.chunks(size) {
             stream.feed(Bytes::copy_from_slice(chunk));
             told.extend(items(&mut stream));
         }
-        stream.pass_over(hole.len());
+        stream.skip_gap(gap.len());
         told.extend(items(&mut stream));
-        for chunk in wire.slice(hole.end..).chunks(size) {
+        for chunk in wire.slice(gap.end..).chunks(size) {
             stream.feed(Bytes::copy_from_slice(chunk));
             told.extend(items(&mut stream));
         }
@@ -580,13 +576,13 @@ proptest! {
         let mut expected = Vec::new();
         for envelope in &envelopes {
             let (body, end) = (start + 9, start + 9 + envelope.body.len());
-            let is_whole = hole.end <= start || end <= hole.start;
-            let has_header = hole.start >= body;
+            let is_whole = gap.end <= start || end <= gap.start;
+            let has_header = gap.start >= body;
             match (hidden, is_whole, has_header) {
                 (false, true, _) => expected.push((envelope.header.stream_id, true)),
                 (false, false, true) => {
                     expected.push((envelope.header.stream_id, false));
-                    hidden = hole.end > end && end < torn.len() - 4;
+                    hidden = gap.end > end && end < cut.len() - 4;
                 }
                 _ => hidden = true,
             }

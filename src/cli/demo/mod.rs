@@ -140,7 +140,7 @@ async fn through_proxy<T>(
         .context("no port for the proxy")?;
     let proxy = listener.local_addr().context("no port for the proxy")?;
     let live = Arc::new(Live::default());
-    let queue = Arc::new(Queue::new(1, Limits::default()));
+    let queue = Arc::new(Queue::new(Limits::default()));
     let audit = Audit::start(
         Arc::clone(&queue),
         &live,

@@ -25,7 +25,7 @@ pub(super) fn poll(
     live: &Arc<Live>,
     audit: &Audit,
 ) -> Option<impl Future<Output = ()> + use<>> {
-    let (every, told) = args.poll_system_views.zip(audit.told())?;
+    let (every, told) = (args.poll_system_views?, audit.told());
     let (contacts, options) = (control::contacts(args), control::options(args, tls));
     Some(ask_all(every, contacts, Arc::clone(live), options, told))
 }

@@ -135,7 +135,7 @@ impl Running {
         let mut listeners = Listeners::open(&args, &mode, inherited)?;
         let listening = listening(&mode, &listeners)?;
         let name = args.observer.name.clone().unwrap_or_else(|| listening.clone());
-        let queue = Arc::new(Queue::new(1, Limits::of(live.memory())));
+        let queue = Arc::new(Queue::new(Limits::of(live.memory())));
         let (audit, writer) = begin_audit(&args, &queue, &live, outputs, &name)?;
         let control = Control::begin(&args, &tls, &live);
         let asking = Asking::begin(&args, &tls, &live, &audit);
@@ -380,7 +380,7 @@ fn watched(control: &Pulse, serving: &Serving, audit: &Audit, writer: &Writer) -
     runners.push(Runner::new("runtime", Handle::current()));
     Watched {
         vital: vec![control.clone()],
-        others: audit.pulses().chain([writer.pulse()]).cloned().collect(),
+        others: vec![audit.pulse().clone(), writer.pulse().clone()],
         runners,
     }
 }

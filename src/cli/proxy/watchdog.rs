@@ -198,7 +198,7 @@ mod tests {
         let mut watchdog = Watchdog::new(Watched {
             vital: Vec::new(),
             runners: vec![runner],
-            others: vec![Pulse::new("audit-0")],
+            others: vec![Pulse::new("audit")],
         });
         let silent = |watchdog: &Watchdog| -> Vec<u64> {
             let threads = watchdog.watch.threads();

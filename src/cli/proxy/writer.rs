@@ -21,12 +21,7 @@ use crate::cli::{
     output::{Outputs, Places},
     window_clock::WindowClock,
 };
-use cqlens_audit::{
-    audit::{Audit, Taken},
-    catalog::Live,
-    pulse::Pulse,
-    rules::Judging,
-};
+use cqlens_audit::{audit::Audit, catalog::Live, pulse::Pulse, rules::Judging, window::Window};
 
 /// Gives orders to the thread, and never waits for it.
 #[derive(Debug)]
@@ -246,9 +241,9 @@ impl Work {
     fn last(&mut self, bypass: Option<String>, patience: Duration) -> Last {
         self.advance();
         let taken = self.audit.stop_within(self.clock.time(), patience);
-        let last = match taken.withheld {
-            0 => Last::Whole,
-            _ => Last::Withheld,
+        let last = match taken {
+            Some(_) => Last::Whole,
+            None => Last::Withheld,
         };
         self.write(taken, bypass);
         last
@@ -258,27 +253,21 @@ impl Work {
         self.passed += self.clock.advance(Timestamp::now(), Instant::now());
     }
 
-    fn write(&mut self, taken: Taken, bypass: Option<String>) {
-        let notice = (taken.withheld > 0).then(|| withheld(taken.withheld));
-        match taken.window {
+    fn write(&mut self, taken: Option<Window>, bypass: Option<String>) {
+        match taken {
             Some(mut window) => {
                 window.observed_seconds = std::mem::take(&mut self.passed).as_secs_f64();
-                window.coverage.notices.extend(notice);
                 self.outputs.window(window, &self.live, bypass);
             }
-            None => self.outputs.lack_window(notice, &self.live),
+            None => self.outputs.lack_window(WITHHELD.to_owned(), &self.live),
         }
     }
 }
 
 /// Says what is missing in a report, lest it looks clean.
-fn withheld(auditors: usize) -> String {
-    format!(
-        "{auditors} of the threads that audit do not get on: what they have counted since their last window is missing here."
-    )
-}
+const WITHHELD: &str = "1 of the threads that audit do not get on: what they have counted since their last window is missing here.";
 
-/// An auditor that lets nobody have its window for so long is stuck.
+/// An auditor that keeps its window locked for so long is stuck.
 const AUDITOR: Duration = Duration::from_secs(2);
 
 /// The first report is written by then, or everything else begins without it.
@@ -331,7 +320,7 @@ mod tests {
                 }),
                 ..Options::default()
             };
-            let queue = Arc::new(Queue::new(1, Limits::default()));
+            let queue = Arc::new(Queue::new(Limits::default()));
             let (now, key) = (Timestamp::now(), HashKey::random());
             let audit = Audit::start_with(Arc::clone(&queue), live, key, "test", now, &options).unwrap();
             let address = forward(node.address(), queue).await;
@@ -438,7 +427,7 @@ mod tests {
             .unwrap();
         assert!(made.success());
         let live = Arc::new(Live::default());
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(Queue::new(Limits::default()));
         let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
         let audit = Arc::new(audit);
         let writer = writer(&report, &audit, &live);
@@ -456,7 +445,7 @@ mod tests {
         let mut watchdog = Watchdog::new(Watched {
             vital: Vec::new(),
             runners: Vec::new(),
-            others: stuck.audit.pulses().cloned().chain([idle]).collect(),
+            others: vec![stuck.audit.pulse().clone(), idle],
         });
         let stuck_threads = |watchdog: &Watchdog| -> Vec<String> {
             let threads = watchdog.watch().threads().into_iter();
@@ -466,8 +455,8 @@ mod tests {
         // The first look sees what the auditor did before it was stuck.
         (0..10).for_each(|_| watchdog.look(Duration::from_secs(1)));
         watchdog.look(Duration::from_secs(1));
-        assert_eq!(stuck_threads(&watchdog), ["audit-0"]);
-        let beats = || stuck.audit.pulses().map(Pulse::count).sum::<u64>();
+        assert_eq!(stuck_threads(&watchdog), ["audit"]);
+        let beats = || stuck.audit.pulse().count();
         let before = beats();
         drop(stuck.release);
         until("it gets on", || beats() > before);

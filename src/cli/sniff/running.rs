@@ -24,7 +24,7 @@ use crate::{
 };
 use cqlens_audit::{
     audit::Audit,
-    capture::{Limits, Moment, Queue},
+    capture::{Moment, ReplayQueue},
     catalog::Live,
     report::Report,
     window::Window,
@@ -43,7 +43,7 @@ pub(super) struct Running<'a> {
     captures: Captures,
     packets: Packets,
     flows: Flows,
-    queue: Arc<Queue>,
+    queue: Arc<ReplayQueue>,
     audit: Audit,
     live: Arc<Live>,
     outputs: Outputs,
@@ -84,12 +84,7 @@ impl<'a> Running<'a> {
         let first = captures.first_time();
         let start = first.map_or_else(Timestamp::now, Moment::timestamp);
         let source = args.source();
-        let queue = Arc::new(Queue::new(
-            1,
-            Limits {
-                bytes: AHEAD_OF_THE_AUDIT,
-            },
-        ));
+        let queue = Arc::new(ReplayQueue::new(AHEAD_OF_THE_AUDIT));
         let control = control::begin(args, &live, runtime)?;
         let audit = Audit::start_with(
             Arc::clone(&queue),

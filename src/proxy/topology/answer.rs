@@ -354,9 +354,9 @@ fn with_columns(reading: &Arc<Reading>, columns: &ColumnSpecs<'_>) -> Arc<Readin
 fn by_names(table: Table, columns: &ColumnSpecs<'_>) -> Reading {
     let role = |column: ColumnSpec<'_>| match Role::of_column(table, column.name) {
         Role::Other if column.column_type == CqlType::Inet && !AMONG_NODES.contains(&column.name) => {
-            Role::Address(Form::Binary)
+            Role::Address(Form::Inet)
         }
-        _ if column.name == "[json]" => Role::JsonRow,
+        _ if column.name == "[json]" => Role::Unclear,
         role => role,
     };
     Reading {

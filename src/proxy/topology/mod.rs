@@ -10,7 +10,7 @@
 //!            shared, prepared: which answers name nodes
 //!               │
 //! client <── responses <── segments <── walk <────────────────────── node   held only where they may name nodes
-//!               └── answer ── rows, cell, json: whose address, and what stands in its place
+//!               └── answer ── rows, cell: whose address, and what stands in its place
 //! ```
 //!
 //! Every answer falls on one side: it is known to name no nodes and passes as it comes; it names them and is rewritten, or becomes an
@@ -22,7 +22,6 @@ mod addresses;
 mod answer;
 mod cell;
 mod counts;
-mod json;
 mod missing;
 mod node;
 mod prepared;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cqlens_cql::syntax::{
     self,
-    ast::{Body, FunctionCall, NativeType, Select, Selection, Term},
+    ast::{Body, FunctionCall, Select, Selection, Term},
 };
 
 /// A system table whose rows tell clients where to connect to.
@@ -33,15 +33,13 @@ impl Table {
     }
 }
 
-/// How a cell shows its value.
+/// How a cell encodes an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As its type has it: the bytes of an `inet` or `uuid`, a big-endian number.
-    Binary,
-    /// `CAST(… AS text)`, or a column of type text.
+    /// The bytes of an `inet`.
+    Inet,
+    /// A column of type text.
     Text,
-    /// `toJson(…)`, or inside a row of `SELECT JSON`.
-    Json,
 }
 
 /// What a column says about a node.
@@ -66,16 +64,15 @@ pub(super) enum Role {
     /// Nothing that is rewritten or identifies the node.
     Other,
     /// The node's identity.
-    HostId(Form),
+    HostId,
     /// The node's address for other nodes.
-    Broadcast(Form),
+    Broadcast,
     /// The node's address for clients.
     Address(Form),
     /// The node's port for clients.
-    Port(Form),
-    /// The only column of `SELECT JSON`.
-    JsonRow,
-    /// Computed of an address or a port in a way that is not undone here.
+    Port,
+    /// Computed from an address or a port: `SELECT JSON`, `CAST`, functions, arithmetic. No driver sends such statements, so their results
+    /// pass as they are, and are counted.
     Unclear,
 }
 
@@ -85,42 +82,22 @@ impl Role {
     /// Names: Cassandra 3.0 to 5.0 (`org.apache.cassandra.db.SystemKeyspace`), DSE (`native_transport_…`), ScyllaDB.
     pub(super) fn of_column(table: Table, name: &str) -> Self {
         match (table, name) {
-            (_, "host_id") => Self::HostId(Form::Binary),
+            (_, "host_id") => Self::HostId,
             (Table::ClientRoutes, "address") => Self::Address(Form::Text),
-            (Table::ClientRoutes, "port" | "tls_port") => Self::Port(Form::Binary),
+            (Table::ClientRoutes, "port" | "tls_port") => Self::Port,
             (Table::ClientRoutes, _) => Self::Other,
-            (_, "peer" | "broadcast_address") => Self::Broadcast(Form::Binary),
-            (_, "rpc_address" | "native_address" | "native_transport_address") => Self::Address(Form::Binary),
+            (_, "peer" | "broadcast_address") => Self::Broadcast,
+            (_, "rpc_address" | "native_address" | "native_transport_address") => Self::Address(Form::Inet),
             (_, "rpc_port" | "native_port" | "native_transport_port" | "native_transport_port_ssl") => {
-                Self::Port(Form::Binary)
+                Self::Port
             }
             _ => Self::Other,
         }
     }
 
-    /// Whether cells of it may have to change.
-    pub(super) fn tells(self) -> bool {
-        matches!(
-            self,
-            Self::Address(_) | Self::Port(_) | Self::JsonRow | Self::Unclear
-        )
-    }
-
-    /// The same, in another form; what is not rewritten in that form is unclear.
-    pub(super) fn shown_as(self, form: Form) -> Self {
-        match self {
-            Self::HostId(Form::Binary) => Self::HostId(form),
-            Self::Broadcast(Form::Binary) => Self::Broadcast(form),
-            Self::Address(Form::Binary) => Self::Address(form),
-            // A column of type text, such as the address of a client route, is a string in JSON too.
-            Self::Address(Form::Text) => Self::Address(form),
-            Self::Port(Form::Binary) => Self::Port(form),
-            other => other.or_unclear(),
-        }
-    }
-
-    fn or_unclear(self) -> Self {
-        if self.tells() { Self::Unclear } else { Self::Other }
+    /// Whether cells of it show where clients connect to.
+    pub(super) fn shows_address(self) -> bool {
+        matches!(self, Self::Address(_) | Self::Port | Self::Unclear)
     }
 }
 
@@ -138,19 +115,14 @@ pub(super) enum Columns {
     All { known: Option<Vec<Role>> },
     /// One by one.
     Listed(Vec<Role>),
-    /// One column of JSON, with all columns of the table by their names.
-    JsonAll,
-    /// One column of JSON, with these keys.
-    JsonListed(Vec<(String, Role)>),
 }
 
 impl Columns {
     /// Whether any cell may have to change.
-    pub(super) fn tell(&self) -> bool {
+    pub(super) fn show_addresses(&self) -> bool {
         match self {
-            Self::All { .. } | Self::JsonAll => true,
-            Self::Listed(roles) => roles.iter().any(|role| role.tells()),
-            Self::JsonListed(keys) => keys.iter().any(|(_, role)| role.tells()),
+            Self::All { .. } => true,
+            Self::Listed(roles) => roles.iter().any(|role| role.shows_address()),
         }
     }
 }
@@ -188,7 +160,7 @@ impl Text {
             return Self::Harmless;
         };
         match columns(table, select) {
-            Some(columns) if columns.tell() => Self::Reads(Arc::new(Reading { table, columns })),
+            Some(columns) if columns.show_addresses() => Self::Reads(Arc::new(Reading { table, columns })),
             Some(_) => Self::Harmless,
             None => Self::Unclear,
         }
@@ -229,103 +201,63 @@ fn may_name_a_table(text: &[u8]) -> bool {
 
 fn columns(table: Table, select: &Select<'_>) -> Option<Columns> {
     let selectors = match &select.selection {
-        Selection::All if select.json => return Some(Columns::JsonAll),
+        Selection::All if select.json => return Some(Columns::Listed(vec![Role::Unclear])),
         Selection::All => return Some(Columns::All { known: None }),
         Selection::Selectors(selectors) => selectors,
     };
     if selectors.len() > MAX_SELECTORS {
         return None;
     }
-    if !select.json {
-        let roles = selectors.iter().map(|selector| role(table, &selector.term));
-        return Some(Columns::Listed(roles.collect()));
-    }
-    let key = |selector: &syntax::ast::Selector<'_>| {
-        let role = role(table, &selector.term).shown_as(Form::Json);
-        match (&selector.alias, &selector.term) {
-            (Some(name), _) | (None, Term::Column(name)) => (name.as_str().to_owned(), role),
-            // The key of a computed value is how Cassandra would write the computation.
-            (None, _) => (String::new(), role.or_unclear()),
-        }
-    };
-    Some(Columns::JsonListed(selectors.iter().map(key).collect()))
+    let roles = selectors.iter().map(|selector| role(table, &selector.term));
+    Some(Columns::Listed(match select.json {
+        // The result has one column.
+        true => vec![unclear_if(roles.into_iter().any(Role::shows_address))],
+        false => roles.collect(),
+    }))
 }
 
 fn role(table: Table, term: &Term<'_>) -> Role {
     match term {
         Term::Column(name) => Role::of_column(table, name.as_str()),
-        Term::Cast { term, target, .. } => match target {
-            NativeType::Text | NativeType::Varchar | NativeType::Ascii => {
-                role(table, term).shown_as(Form::Text)
-            }
-            _ => cast_to_number(role(table, term), *target),
-        },
-        Term::Function(call) => called(table, call),
         // Brackets around one term are only brackets.
         Term::Tuple { items, .. } if items.len() == 1 => {
             items.first().map_or(Role::Other, |item| role(table, item))
         }
         Term::TypeHint { term, .. } => role(table, term),
-        Term::Literal(_)
+        computed => unclear_if(is_of_address(table, computed)),
+    }
+}
+
+/// Whether a computed term shows an address or a port.
+fn is_of_address(table: Table, term: &Term<'_>) -> bool {
+    let shows = |term: &Term<'_>| role(table, term).shows_address();
+    match term {
+        Term::Column(_)
+        | Term::Literal(_)
         | Term::Null(_)
         | Term::BindMarker(_)
         | Term::CountRows(_)
-        | Term::Metadata { .. } => Role::Other,
+        | Term::Metadata { .. } => false,
+        Term::Function(call) => !hides_arguments(call) && call.arguments.iter().any(shows),
         Term::List { items, .. } | Term::Set { items, .. } | Term::Tuple { items, .. } => {
-            any_unclear(table, items)
+            items.iter().any(shows)
         }
-        Term::Map { entries, .. } => {
-            let is_unclear =
-                |(key, value): &(Term<'_>, Term<'_>)| role(table, key).tells() || role(table, value).tells();
-            unclear_if(entries.iter().any(is_unclear))
-        }
-        Term::UserType { fields, .. } => {
-            unclear_if(fields.iter().any(|(_, value)| role(table, value).tells()))
-        }
-        Term::Negation { term, .. } => role(table, term).or_unclear(),
-        Term::Arithmetic { first, rest, .. } => {
-            unclear_if(role(table, first).tells() || rest.iter().any(|(_, term)| role(table, term).tells()))
-        }
+        Term::Map { entries, .. } => entries.iter().any(|(key, value)| shows(key) || shows(value)),
+        Term::UserType { fields, .. } => fields.iter().any(|(_, value)| shows(value)),
+        Term::Arithmetic { first, rest, .. } => shows(first) || rest.iter().any(|(_, term)| shows(term)),
+        Term::Cast { term, .. } | Term::TypeHint { term, .. } | Term::Negation { term, .. } => shows(term),
         Term::Field { receiver, .. } | Term::Element { receiver, .. } | Term::Slice { receiver, .. } => {
-            role(table, receiver).or_unclear()
+            shows(receiver)
         }
     }
 }
 
-/// An integer stays one of another width; what else a port can become is not undone.
-fn cast_to_number(role: Role, target: NativeType) -> Role {
-    match (role, target) {
-        (
-            Role::Port(Form::Binary),
-            NativeType::Int | NativeType::Bigint | NativeType::Smallint | NativeType::Varint,
-        ) => role,
-        (Role::Address(Form::Binary), NativeType::Inet) => role,
-        (role, _) => role.or_unclear(),
-    }
-}
-
-/// Names: `org.apache.cassandra.cql3.functions`, 3.0 to 5.0; without underscores before 5.0.
-fn called(table: Table, call: &FunctionCall<'_>) -> Role {
-    let is_native = call
-        .name
-        .keyspace
-        .as_ref()
-        .is_none_or(|keyspace| keyspace == SYSTEM);
+/// Whether a function's value says nothing of its arguments: `org.apache.cassandra.cql3.functions`, 3.0 to 5.0; names have no underscores
+/// before 5.0.
+fn hides_arguments(call: &FunctionCall<'_>) -> bool {
+    let keyspace = call.name.keyspace.as_ref();
     let name = call.name.name.as_str().to_ascii_lowercase().replace('_', "");
-    match (&name[..], &call.arguments[..]) {
-        ("tojson", [argument]) if is_native => role(table, argument).shown_as(Form::Json),
-        // The bytes of the value as they are.
-        (
-            "inetasblob" | "intasblob" | "uuidasblob" | "blobasinet" | "blobasint" | "blobasuuid",
-            [argument],
-        ) if is_native => role(table, argument),
-        ("count" | "token" | "masknull", _) if is_native => Role::Other,
-        (_, arguments) => any_unclear(table, arguments),
-    }
-}
-
-fn any_unclear(table: Table, terms: &[Term<'_>]) -> Role {
-    unclear_if(terms.iter().any(|term| role(table, term).tells()))
+    keyspace.is_none_or(|keyspace| keyspace == SYSTEM) && matches!(&name[..], "count" | "token" | "masknull")
 }
 
 fn unclear_if(unclear: bool) -> Role {
@@ -337,7 +269,7 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
-    const ADDRESS: Role = Role::Address(Form::Binary);
+    const ADDRESS: Role = Role::Address(Form::Inet);
 
     fn listed(text: &str) -> Vec<Role> {
         match Text::of(text, None) {
@@ -410,9 +342,9 @@ mod tests {
         let expected = [
             Role::Other,
             ADDRESS,
-            Role::HostId(Form::Binary),
-            Role::Broadcast(Form::Binary),
-            Role::Port(Form::Binary),
+            Role::HostId,
+            Role::Broadcast,
+            Role::Port,
             ADDRESS,
             ADDRESS,
         ];
@@ -420,38 +352,40 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_addresses_are_addresses_and_other_computations_are_unclear() {
+    fn what_is_computed_of_addresses_is_unclear() {
         let roles = listed(
             "SELECT CAST(rpc_address AS text), toJson(rpc_address), to_json(native_port), inetAsBlob(rpc_address), \
-             max(rpc_address), native_port + 1, CAST(native_port AS bigint), writetime(rpc_address), toJson(tokens) \
-             FROM system.peers_v2",
+             max(rpc_address), native_port + 1, CAST(native_port AS bigint), writetime(rpc_address), toJson(tokens), \
+             CAST(peer AS text), count(rpc_address), toJson(CAST(rpc_address AS text)), rpc_address FROM system.peers_v2",
         );
         let expected = [
-            Role::Address(Form::Text),
-            Role::Address(Form::Json),
-            Role::Port(Form::Json),
+            Role::Unclear,
+            Role::Unclear,
+            Role::Unclear,
+            Role::Unclear,
+            Role::Unclear,
+            Role::Unclear,
+            Role::Unclear,
+            Role::Other,
+            Role::Other,
+            Role::Other,
+            Role::Other,
+            Role::Unclear,
             ADDRESS,
-            Role::Unclear,
-            Role::Unclear,
-            Role::Port(Form::Binary),
-            Role::Other,
-            Role::Other,
         ];
         assert_eq!(roles, expected);
     }
 
     #[test]
-    fn json_has_the_columns_by_their_keys() {
-        let Text::Reads(reading) = Text::of(
+    fn json_with_addresses_is_unclear() {
+        for text in [
+            "SELECT JSON * FROM system.peers",
             "SELECT JSON rpc_address AS \"A\", host_id FROM system.local",
-            None,
-        ) else {
-            panic!("not read");
-        };
-        let expected = vec![
-            ("A".to_owned(), Role::Address(Form::Json)),
-            ("host_id".to_owned(), Role::HostId(Form::Json)),
-        ];
-        assert_eq!(reading.columns, Columns::JsonListed(expected));
+            "SELECT JSON host_id, CAST(native_port AS text) FROM system.peers_v2",
+        ] {
+            assert_eq!(listed(text), [Role::Unclear], "{text}");
+        }
+        let tokens = "SELECT JSON host_id, tokens FROM system.peers";
+        assert_eq!(Text::of(tokens, None), Text::Harmless);
     }
 }

@@ -11,9 +11,9 @@ use cqlens_proto::message::{Row, Rows};
 
 use super::{
     addresses::{Known, NodeAddress},
-    cell, json,
+    cell,
     node::Identity,
-    reading::{Columns, Form, Reading, Role, Table},
+    reading::{Columns, Reading, Role, Table},
 };
 
 /// What may be told about nodes at one moment.
@@ -68,7 +68,6 @@ impl Rewritten {
 pub(super) fn roles(reading: &Reading, rows: &Rows<'_>) -> Option<Vec<Role>> {
     let table = reading.table;
     let roles = match (&reading.columns, &rows.metadata.columns) {
-        (Columns::JsonAll | Columns::JsonListed(_), _) => vec![Role::JsonRow],
         (Columns::Listed(roles), _) => roles.clone(),
         (Columns::All { .. }, Some(columns)) => columns
             .iter()
@@ -93,7 +92,7 @@ pub(super) fn rewrite(
         may_leak: roles.contains(&Role::Unclear),
         ..Rewritten::default()
     };
-    if !roles.iter().any(|role| role.tells()) {
+    if !roles.iter().any(|role| role.shows_address()) {
         return Some(rewritten);
     }
     let start = body.len() - rows.byte_len();
@@ -102,8 +101,7 @@ pub(super) fn rewrite(
         let row = row.ok()?;
         let place = at..at + row.byte_len();
         at = place.end;
-        let row = RowOfNode::read(row, reading, roles);
-        rewritten.may_leak |= row.is_unclear;
+        let row = RowOfNode::read(row, roles);
         match row.listen(reading.table, sight) {
             Ok(Some(listen)) => row.edit(place.start, listen, sight, &mut rewritten.edits),
             Ok(None) => {}
@@ -126,98 +124,32 @@ pub(super) fn rewrite(
 struct RowOfNode<'a> {
     row: Row<'a>,
     roles: &'a [Role],
-    keys: Keys<'a>,
     identity: Identity,
     /// An address or port has a value.
     tells: bool,
     /// An address has none.
     lacks: bool,
-    is_unclear: bool,
-}
-
-/// A value of a JSON row; none for null.
-struct Entry<'t> {
-    role: Role,
-    /// Where it stands in the text.
-    place: Range<usize>,
-    value: Option<&'t [u8]>,
-}
-
-/// What the keys of a JSON row are.
-#[derive(Clone, Copy)]
-enum Keys<'a> {
-    OfTable(Table),
-    Listed(&'a [(String, Role)]),
-}
-
-impl Keys<'_> {
-    fn role(self, key: &[u8]) -> Role {
-        // Names that are not in lower case are in quotes, which JSON escapes.
-        let key = std::str::from_utf8(key).unwrap_or_default();
-        let key = key
-            .strip_prefix("\\\"")
-            .and_then(|key| key.strip_suffix("\\\""))
-            .unwrap_or(key);
-        match self {
-            Self::OfTable(table) => Role::of_column(table, key).shown_as(Form::Json),
-            Self::Listed(keys) => keys
-                .iter()
-                .find(|(name, _)| name == key)
-                .map_or(Role::Other, |(_, role)| *role),
-        }
-    }
 }
 
 impl<'a> RowOfNode<'a> {
-    fn read(row: Row<'a>, reading: &'a Reading, roles: &'a [Role]) -> Self {
-        let keys = match &reading.columns {
-            Columns::JsonListed(keys) => Keys::Listed(keys),
-            _ => Keys::OfTable(reading.table),
-        };
-        let is_unclear =
-            matches!(keys, Keys::Listed(keys) if keys.iter().any(|(_, role)| *role == Role::Unclear));
+    fn read(row: Row<'a>, roles: &'a [Role]) -> Self {
         let mut read = Self {
             row,
             roles,
-            keys,
             identity: Identity::default(),
             tells: false,
             lacks: false,
-            is_unclear,
         };
         for (cell, role) in row.iter().zip(roles) {
-            read.see_cell(*role, cell);
+            read.see(*role, cell);
         }
         read
-    }
-
-    fn see_cell(&mut self, role: Role, cell: Option<&[u8]>) {
-        let (Role::JsonRow, Some(text)) = (role, cell) else {
-            return self.see(role, cell);
-        };
-        let Some(entries) = self.entries(text) else {
-            self.is_unclear = true;
-            return;
-        };
-        for Entry { role, value, .. } in entries {
-            self.see(role, value);
-        }
-    }
-
-    /// The values of a JSON row, none for nulls, and where they stand in it; none if it is no object.
-    fn entries<'t>(&self, text: &'t [u8]) -> Option<Vec<Entry<'t>>> {
-        let entry = |(key, place): (&[u8], Range<usize>)| {
-            let value = text.get(place.clone()).filter(|value| *value != b"null");
-            let role = self.keys.role(key);
-            Entry { role, place, value }
-        };
-        Some(json::entries(text)?.into_iter().map(entry).collect())
     }
 
     fn see(&mut self, role: Role, value: Option<&[u8]>) {
         match (role, value) {
             (Role::Address(_), None) => self.lacks = true,
-            (Role::Address(_) | Role::Port(_), Some(_)) => self.tells = true,
+            (Role::Address(_) | Role::Port, Some(_)) => self.tells = true,
             _ => {}
         }
         if let Some(value) = value {
@@ -264,10 +196,7 @@ impl<'a> RowOfNode<'a> {
             let place = at..at + CELL_LENGTH + cell.map_or(0, <[u8]>::len);
             at = place.end;
             let new = match (role, cell) {
-                (Role::JsonRow, Some(text)) => self.new_json(text, listen),
-                (Role::Broadcast(Form::Binary), Some(_)) if sight.names_by_peer => {
-                    Some(cell::octets(listen.ip()))
-                }
+                (Role::Broadcast, Some(_)) if sight.names_by_peer => Some(cell::octets(listen.ip())),
                 _ => self.new_value(*role, cell, listen),
             };
             let Some(new) = new else { continue };
@@ -284,19 +213,6 @@ impl<'a> RowOfNode<'a> {
             None if self.identity.host_id.is_some() => cell::filled(role, listen),
             None => None,
         }
-    }
-
-    fn new_json(&self, text: &[u8], listen: SocketAddr) -> Option<Vec<u8>> {
-        let (mut out, mut at, mut is_new) = (Vec::with_capacity(text.len() + 16), 0, false);
-        for Entry { role, place, value } in self.entries(text)? {
-            if let Some(new) = self.new_value(role, value, listen) {
-                out.extend_from_slice(text.get(at..place.start)?);
-                out.extend_from_slice(&new);
-                (at, is_new) = (place.end, true);
-            }
-        }
-        out.extend_from_slice(text.get(at..)?);
-        is_new.then_some(out)
     }
 }
 

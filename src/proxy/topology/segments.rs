@@ -5,32 +5,27 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use cqlens_proto::segment::{self, Encoding, MAX_PAYLOAD, SegmentHeader, TRAILER_LEN};
+use cqlens_proto::{
+    segment::{self, Encoding, MAX_PAYLOAD, SegmentHeader},
+    walk::{SegmentStep, SegmentWalk},
+};
 
 use super::{
     responses::joined,
     walk::{Unreadable, Walk},
 };
 
-/// A place in a sequence of segments, and what is held of them.
+/// The position in a sequence of segments, and what is held of them.
 #[derive(Debug, Default)]
 pub(super) struct Segments {
-    place: Place,
+    walk: SegmentWalk,
+    /// A segment that will be opened, as far as it has come.
+    gathering: Option<(SegmentHeader, BytesMut)>,
     /// The payload of the segment that was opened belongs to whole envelopes only.
     is_self_contained: bool,
     /// A part of an envelope's header at the end of the last payload.
     rest: Bytes,
     pending: Pending,
-}
-
-#[derive(Debug, Default)]
-enum Place {
-    #[default]
-    Boundary,
-    /// So many bytes are left of a segment that passes.
-    Passing(usize),
-    /// A segment that will be opened, as far as it has come.
-    Gathering(SegmentHeader, BytesMut),
 }
 
 /// Segments that wait for an envelope that is held to become whole.
@@ -83,39 +78,30 @@ impl Segments {
         let mut passed = 0;
         loop {
             let rest = input.get(passed..).unwrap_or_default();
-            match &mut self.place {
-                Place::Passing(left) => {
-                    let length = (*left).min(rest.len());
-                    passed += length;
-                    *left -= length;
-                    if *left > 0 {
-                        break;
+            let needed = match self.walk.is_at_boundary() {
+                true => encoding.header_len(),
+                false => 1,
+            };
+            if rest.len() < needed {
+                break;
+            }
+            let step = self.walk.next(encoding, rest).map_err(|_| Unreadable::Segment)?;
+            match (step, &mut self.gathering) {
+                (SegmentStep::Header(header, length), _) if !passes(&header, walk, &is_quiet) => {
+                    let before = input.split_to(passed);
+                    self.gathering = Some((header, input.split_to(length).into()));
+                    if !before.is_empty() {
+                        return Ok(Some(Opened::Same(before)));
                     }
-                    self.place = Place::Boundary;
+                    passed = 0;
                 }
-                Place::Boundary => {
-                    let Some(header) = rest.get(..encoding.header_len()) else {
-                        break;
-                    };
-                    let header = SegmentHeader::decode(encoding, header).map_err(|_| Unreadable::Segment)?;
-                    self.place = if passes(&header, walk, &is_quiet) {
-                        Place::Passing(total_len(encoding, &header))
-                    } else {
-                        Place::Gathering(header, BytesMut::new())
-                    };
-                }
-                Place::Gathering(..) if passed > 0 => break,
-                Place::Gathering(header, raw) => {
-                    let missing = total_len(encoding, header) - raw.len();
-                    let part = input.split_to(missing.min(input.len()));
-                    raw.extend_from_slice(&part);
-                    if part.len() < missing {
-                        return Ok(None);
-                    }
-                    let (header, raw) = (*header, std::mem::take(raw).freeze());
-                    self.place = Place::Boundary;
-                    return opened(encoding, &header, raw).map(Some);
-                }
+                (step, Some((_, raw))) => raw.extend_from_slice(&input.split_to(step.length())),
+                (step, None) => passed += step.length(),
+            }
+            if self.walk.is_at_boundary()
+                && let Some((header, raw)) = self.gathering.take()
+            {
+                return opened(encoding, &header, raw.freeze()).map(Some);
             }
         }
         Ok((passed > 0).then(|| Opened::Same(input.split_to(passed))))
@@ -155,13 +141,12 @@ impl Segments {
 
     /// Ends with a payload of which `rest` is left; adds to `ready` what goes on, unless an envelope is not whole yet.
     pub(super) fn end(&mut self, encoding: Encoding, rest: Bytes, walk: &Walk, ready: &mut VecDeque<Bytes>) {
-        let is_holding = !walk.is_at_boundary() && walk.passing() == 0;
         if walk.is_skipping() {
             // What it will be is known: nothing of it.
             self.pending.raw.clear();
             self.pending.is_changed = true;
         }
-        let continues = is_holding || (!rest.is_empty() && !self.is_self_contained);
+        let continues = walk.is_holding() || (!rest.is_empty() && !self.is_self_contained);
         if continues {
             self.rest = rest;
             return;
@@ -179,14 +164,10 @@ impl Segments {
     }
 }
 
-fn total_len(encoding: Encoding, header: &SegmentHeader) -> usize {
-    encoding.header_len() + header.payload_len + TRAILER_LEN
-}
-
 /// Whether a segment passes unopened; the walk moves on over what is in it.
 fn passes(header: &SegmentHeader, walk: &mut Walk, is_quiet: impl Fn() -> bool) -> bool {
+    walk.enter(header);
     if header.is_self_contained {
-        *walk = Walk::default();
         return is_quiet();
     }
     let length = header.uncompressed_len.unwrap_or(header.payload_len);

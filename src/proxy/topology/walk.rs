@@ -1,7 +1,11 @@
 //! Tells the envelopes apart that may pass as they are from those that are held until they are whole.
 
 use bytes::{Buf, Bytes, BytesMut};
-use cqlens_proto::envelope::{Direction, HEADER_LEN, Header, MAX_BODY_LEN, Opcode, Version};
+use cqlens_proto::{
+    envelope::{Direction, HEADER_LEN, Header, Opcode, Version},
+    segment::SegmentHeader,
+    walk::{EnvelopeStep, EnvelopeWalk, Opaque},
+};
 use thiserror::Error;
 
 use super::{
@@ -41,6 +45,16 @@ pub(super) struct Held {
 }
 
 impl Held {
+    fn new(header: Header, Attention { expected, room }: Attention) -> Self {
+        Self {
+            header,
+            expected,
+            room,
+            // Grows with the bytes that come.
+            body: BytesMut::new(),
+        }
+    }
+
     /// Whether the body is kept: it is not too long, and there is room for it.
     pub(super) fn is_kept(&self) -> bool {
         self.room.is_some()
@@ -61,22 +75,13 @@ pub(super) enum Piece {
     Held(Box<Held>),
 }
 
-/// A place in a sequence of envelopes.
+/// The position in a sequence of envelopes, and the one that is held.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
-    state: State,
+    envelopes: EnvelopeWalk,
+    held: Option<Box<Held>>,
     /// What follows the envelope that is passing may be framed otherwise.
     stops: bool,
-}
-
-#[derive(Debug, Default)]
-enum State {
-    #[default]
-    Boundary,
-    /// So many bytes are left that pass.
-    Passing(usize),
-    /// So many bytes are left of an envelope that is held.
-    Holding(usize, Box<Held>),
 }
 
 impl Walk {
@@ -94,125 +99,94 @@ impl Walk {
         let mut passed = 0;
         loop {
             let rest = input.get(passed..).unwrap_or_default();
-            match &mut self.state {
-                State::Passing(left) => {
-                    let length = (*left).min(rest.len());
-                    passed += length;
-                    *left -= length;
-                    if *left > 0 {
-                        break;
-                    }
-                    self.state = State::Boundary;
-                    if std::mem::take(&mut self.stops) {
-                        break;
-                    }
+            if self.envelopes.is_at_boundary() {
+                if let Some(held) = self.held.take() {
+                    return Ok(Some(Piece::Held(held)));
                 }
-                State::Boundary => {
-                    let Some(header) = Header::decode_from(rest) else {
-                        break;
-                    };
-                    let length = match envelope_len(&header, rest) {
-                        Ok(length) => length,
-                        // What came before it has not been passed on yet.
-                        Err(_) if passed > 0 => break,
-                        Err(unreadable) => return Err(unreadable),
-                    };
-                    if !header.version.is_known() {
-                        self.state = State::Passing(length);
-                        continue;
-                    }
+                if std::mem::take(&mut self.stops) || rest.len() < HEADER_LEN {
+                    break;
+                }
+            } else if rest.is_empty() {
+                break;
+            }
+            match self.envelopes.next(Direction::Response, rest) {
+                Ok(EnvelopeStep::Header { header, length, .. }) => {
                     let Some(attention) = attention(&header) else {
                         self.stops = starts_segments(&header);
-                        self.state = State::Passing(length);
+                        passed += length;
                         continue;
                     };
                     let before = input.split_to(passed);
                     input.advance(HEADER_LEN);
-                    self.hold(header, length - HEADER_LEN, attention);
+                    self.held = Some(Box::new(Held::new(header, attention)));
+                    self.hold(input.split_to(length - HEADER_LEN));
                     if !before.is_empty() {
                         return Ok(Some(Piece::Same(before)));
                     }
                     passed = 0;
                 }
-                State::Holding(left, held) => {
-                    let part = input.split_to((*left).min(input.len()));
-                    *left -= part.len();
-                    if held.is_kept() {
-                        held.body.extend_from_slice(&part);
-                    }
-                    return Ok(self.end_of_held());
-                }
+                Ok(step) if self.held.is_some() => self.hold(input.split_to(step.length())),
+                Ok(step) => passed += step.length(),
+                // What came before it has not been passed on yet.
+                Err(_) if passed > 0 => break,
+                Err(opaque) => self.envelopes.expect_foreign(foreign_len(opaque, rest)?),
             }
         }
         Ok((passed > 0).then(|| Piece::Same(input.split_to(passed))))
     }
 
-    fn hold(&mut self, header: Header, length: usize, Attention { expected, room }: Attention) {
-        let held = Held {
-            header,
-            expected,
-            room,
-            // Grows with the bytes that come.
-            body: BytesMut::new(),
-        };
-        self.state = State::Holding(length, Box::new(held));
+    fn hold(&mut self, part: Bytes) {
+        if let Some(held) = self.held.as_mut().filter(|held| held.is_kept()) {
+            held.body.extend_from_slice(&part);
+        }
     }
 
-    fn end_of_held(&mut self) -> Option<Piece> {
-        match std::mem::take(&mut self.state) {
-            State::Holding(0, held) => Some(Piece::Held(held)),
-            state => {
-                self.state = state;
-                None
-            }
+    /// Enters a segment: what a self-contained one leaves unfinished is of no use to the client either.
+    pub(super) fn enter(&mut self, segment: &SegmentHeader) {
+        self.envelopes.enter(segment);
+        if segment.is_self_contained {
+            self.held = None;
+            self.stops = false;
         }
+    }
+
+    /// Whether an envelope is held whose end has not come.
+    pub(super) fn is_holding(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Bytes that are left of an envelope that passes.
+    pub(super) fn passing(&self) -> usize {
+        match self.held {
+            Some(_) => 0,
+            None => self.envelopes.body_left(),
+        }
+    }
+
+    /// Moves on over bytes of the envelope that passes.
+    pub(super) fn pass(&mut self, length: usize) {
+        self.envelopes.skip(length);
     }
 
     pub(super) fn is_at_boundary(&self) -> bool {
-        matches!(self.state, State::Boundary)
-    }
-
-    /// Bytes that are left of the envelope that is passing.
-    pub(super) fn passing(&self) -> usize {
-        match self.state {
-            State::Passing(left) => left,
-            State::Boundary | State::Holding(..) => 0,
-        }
-    }
-
-    /// Moves on over bytes of the envelope that is passing.
-    pub(super) fn pass(&mut self, length: usize) {
-        if let State::Passing(left) = &mut self.state {
-            *left = left.saturating_sub(length);
-            if *left == 0 {
-                self.state = State::Boundary;
-            }
-        }
+        self.held.is_none() && self.envelopes.is_at_boundary()
     }
 
     /// Whether the envelope that is coming will be answered for without having been kept.
     pub(super) fn is_skipping(&self) -> bool {
-        matches!(&self.state, State::Holding(_, held) if !held.is_kept())
+        self.held.as_ref().is_some_and(|held| !held.is_kept())
     }
 }
 
-/// The length of an envelope that `bytes` begin with, header included.
-fn envelope_len(header: &Header, bytes: &[u8]) -> Result<usize, Unreadable> {
-    const TLS_ALERT: u8 = 0x15;
-    const TLS_HANDSHAKE: u8 = 0x16;
-    if header.direction != Direction::Response {
-        return Err(match bytes.first() {
-            Some(&(TLS_ALERT | TLS_HANDSHAKE)) => Unreadable::Tls,
-            _ => Unreadable::Direction,
-        });
-    }
-    if !header.version.is_known() {
-        return error_len(bytes);
-    }
-    if header.body_len > MAX_BODY_LEN {
-        return Err(Unreadable::Length(header.body_len));
-    }
-    Ok(HEADER_LEN + header.body_len as usize)
+/// The length of what `bytes` begin with, where it is an error of a version that is not known.
+fn foreign_len(opaque: Opaque, bytes: &[u8]) -> Result<usize, Unreadable> {
+    Err(match opaque {
+        Opaque::Tls => Unreadable::Tls,
+        Opaque::Length(length) => Unreadable::Length(length),
+        Opaque::Version(_) if bytes.first().is_some_and(|byte| byte & 0x80 != 0) => return error_len(bytes),
+        Opaque::Text | Opaque::Direction | Opaque::Version(_) => Unreadable::Direction,
+        Opaque::SegmentHeader => Unreadable::Segment,
+    })
 }
 
 /// The length of an error of a version that is not known, header included: a node that speaks none of the versions that are known

@@ -5,11 +5,11 @@ use proptest::{collection::vec, prelude::*};
 
 use super::*;
 use crate::sniff::testing::{Talk, query, void};
-use cqlens_audit::capture::{Capture, ConnectionId, Limits};
+use cqlens_audit::capture::{Capture, ConnectionId};
 
 /// What comes of the segments of one connection, and how many were taken as those with which it goes on.
 fn told(segments: &[Segment], may_go_on: bool) -> (Vec<Capture>, Losses, usize) {
-    let queue = Arc::new(Queue::new(1, Limits::default()));
+    let queue = Arc::new(ReplayQueue::new(64 << 20));
     let mut losses = Losses::default();
     let client = Talk::new((0, 0)).client;
     let connection = Arc::new(Connection::recorded(ConnectionId(0), client));
@@ -44,7 +44,7 @@ fn told(segments: &[Segment], may_go_on: bool) -> (Vec<Capture>, Losses, usize) 
         }
     }
     flow.close(&mut losses);
-    (std::iter::from_fn(|| queue.pop(0)).collect(), losses, gone_on)
+    (std::iter::from_fn(|| queue.pop()).collect(), losses, gone_on)
 }
 
 fn session(talk: &mut Talk, count: i16, size: usize) -> Vec<Segment> {

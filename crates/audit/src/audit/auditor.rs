@@ -1,4 +1,4 @@
-//! One auditor: takes what waits in its line, sleeps, and goes on after a panic.
+//! The auditor's thread: takes what waits in the queue, sleeps, and goes on after a panic.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +23,7 @@ use super::{
     session::ClientAddresses,
 };
 use crate::{
-    capture::{Capture, ConnectionId, Moment, Queue},
+    capture::{AuditorQueue, Capture, ConnectionId, Moment},
     catalog::Live,
     memory::Use,
     pulse::Pulse,
@@ -52,10 +52,9 @@ const BATCH: usize = 32;
 const TURN: Duration = Duration::from_micros(150);
 const BREAK: Duration = Duration::from_micros(50);
 
-/// One thread's share of the connections.
+/// The connections, and what is counted of them.
 pub(super) struct Auditor {
-    line: usize,
-    queue: Arc<Queue>,
+    queue: AuditorQueue,
     window: Arc<Mutex<Filling>>,
     /// Beats each time around, and for each batch of captures.
     pulse: Pulse,
@@ -72,10 +71,9 @@ pub(super) struct Auditor {
 }
 
 impl Auditor {
-    /// The one that empties `line` of `queue` into `window`.
+    /// The one that empties `queue` into `window`.
     pub(super) fn new(
-        line: usize,
-        queue: Arc<Queue>,
+        queue: AuditorQueue,
         window: Arc<Mutex<Filling>>,
         pulse: Pulse,
         live: &Arc<Live>,
@@ -83,7 +81,6 @@ impl Auditor {
         options: &Options,
     ) -> Self {
         Self {
-            line,
             queue,
             window,
             pulse,
@@ -100,7 +97,7 @@ impl Auditor {
     pub(super) fn run(mut self, stop: &AtomicBool) {
         let mut said = BTreeSet::new();
         while let Err(failure) = failure::guard(|| self.work(stop)) {
-            failure.say(self.line, &mut said);
+            failure.say(&mut said);
             self.recover();
         }
     }
@@ -134,7 +131,7 @@ impl Auditor {
             // Read before the line is emptied: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
             self.pulse.beat();
-            let bytes = self.queue.waiting_bytes(self.line);
+            let bytes = self.queue.waiting_bytes();
             self.drain_present();
             let now = self.counter.clock.now();
             if last || now.since(swept) >= SWEEP {
@@ -152,7 +149,7 @@ impl Auditor {
                 FEW.. => nap,
                 _ => (nap * 2).min(LONGEST_NAP),
             };
-            if self.queue.waiting_bytes(self.line) < MANY {
+            if self.queue.waiting_bytes() < MANY {
                 thread::sleep(nap);
             }
         }
@@ -168,7 +165,7 @@ impl Auditor {
 
     /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too.
     fn drain_present(&mut self) {
-        let mut left = self.queue.waiting(self.line);
+        let mut left = self.queue.waiting();
         let mut turn_began = self.counter.clock.now();
         while left > 0 {
             let taken = self.drain();
@@ -183,7 +180,7 @@ impl Auditor {
     /// Makes a break if it is time for one and little waits: where much does, the kernel shares the processor out well enough.
     fn give_way(&self, turn_began: &mut Moment) {
         let now = || self.counter.clock.now();
-        if now().since(*turn_began) >= TURN && self.queue.waiting_bytes(self.line) < MANY {
+        if now().since(*turn_began) >= TURN && self.queue.waiting_bytes() < MANY {
             thread::sleep(BREAK);
             *turn_began = now();
         }
@@ -192,9 +189,9 @@ impl Auditor {
     /// Counts up to [`BATCH`] captures; how many there were.
     fn drain(&mut self) -> usize {
         self.pulse.beat();
-        let (window, queue) = (Arc::clone(&self.window), Arc::clone(&self.queue));
+        let (window, queue) = (Arc::clone(&self.window), self.queue.clone());
         let mut window = lock(&window);
-        let taken = queue.take(self.line, BATCH, |capture| self.take(capture, &mut window));
+        let taken = queue.take(BATCH, |capture| self.take(capture, &mut window));
         self.counter.settle(&mut window);
         self.at_hand = None;
         taken

@@ -2,7 +2,7 @@
 
 use cqlens_cql::cells::{Cells, Use};
 
-use super::tables::Tables;
+use crate::audit::tables::Tables;
 use crate::window::Window;
 
 /// Counts everything of `cells` in `window` and its `tables`.

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn connections_of_one_client_are_one_however_many_there_are() {
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(Queue::new(Limits::default()));
         let now = Timestamp::UNIX_EPOCH;
         let live = Arc::new(Live::default());
         let audit = Audit::start(Arc::clone(&queue), &live, HashKey::random(), "test", now).unwrap();

@@ -167,7 +167,7 @@ impl ConnectionState {
     /// Takes a chunk of any kind.
     fn take_any(&mut self, capture: Capture, each: &mut impl FnMut(&mut Session, Found)) {
         let (direction, at) = (capture.direction, capture.at);
-        self.session.is_started |= capture.after_gap.is_some() || capture.hole > 0;
+        self.session.is_started |= capture.after_gap.is_some() || capture.gap > 0;
         let side = self.side(direction);
         side.lost |= capture.after_gap.is_some();
         if side.lost {
@@ -546,7 +546,7 @@ impl Side {
     /// The envelope that a chunk is, where it is just one: what most are, and what needs no feeding.
     #[inline]
     fn take_envelope(&mut self, capture: &mut Capture) -> Option<Envelope> {
-        let goes_on = !self.lost && capture.after_gap.is_none() && capture.hole == 0;
+        let goes_on = !self.lost && capture.after_gap.is_none() && capture.gap == 0;
         if !goes_on || capture.boundary != Some((0, Framing::Envelopes)) {
             return None;
         }
@@ -572,8 +572,8 @@ impl Side {
             );
             return;
         }
-        if capture.hole > 0 {
-            self.stream.pass_over(capture.hole);
+        if capture.gap > 0 {
+            self.stream.skip_gap(capture.gap);
         }
         if let Some((_, framing @ Framing::Segments(_))) = capture.boundary {
             // The other direction's chunk that said so may have been left out.

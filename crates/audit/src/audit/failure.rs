@@ -1,4 +1,4 @@
-//! An auditor that panics: what is said of it. What the auditor does about it is its own business.
+//! A panic of the auditor: what is logged of it. The auditor itself decides how it goes on.
 //!
 //! A panic's text may hold what was being read (slices of text show it), so only texts that are part of the program are said.
 
@@ -43,9 +43,9 @@ pub(super) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 
 impl Failure {
     /// Says it, once for each place in the program: who can cause it once can cause it a thousand times a second.
-    pub(super) fn say(&self, auditor: usize, said: &mut BTreeSet<String>) {
+    pub(super) fn say(&self, said: &mut BTreeSet<String>) {
         if said.insert(self.place.clone()) {
-            tracing::error!(auditor, place = %self.place, "an auditor has failed, which is an error in cqlens: {}; forwarding \
+            tracing::error!(place = %self.place, "the auditor has failed, which is an error in cqlens: {}; forwarding \
                 and the audit go on, further failures there are only counted", self.message);
         }
     }

@@ -327,7 +327,7 @@ mod tests {
         fn on(cluster: Cluster) -> Self {
             let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
             live.replace_cluster(cluster);
-            let queue = Arc::new(Queue::new(1, Limits::default()));
+            let queue = Arc::new(Queue::new(Limits::default()));
             let now = Timestamp::UNIX_EPOCH;
             let audit = Audit::start(Arc::clone(&queue), &live, HashKey::random(), "test", now).unwrap();
             Self {

@@ -1,7 +1,9 @@
-//! From captures to windows: each auditor takes what waits in its line, matches requests with responses, and counts.
+//! From captures to windows: the auditor takes what waits in the queue, matches requests with responses, and counts.
 //!
-//! Auditors are threads of their own that the data path neither waits for nor wakes. What they cannot keep up with is
-//! left out by the queue, and counted.
+//! There is one auditor in a process, a thread of its own that the data path neither waits for nor wakes. With several, counts
+//! of distinct values would only be exact until their windows are merged, and what one client does over all its connections
+//! (retries, the pages of a read, the ranges of a full scan) could not be related. What the auditor cannot keep up with the
+//! queue leaves out and counts.
 
 mod analysis;
 mod auditor;
@@ -23,6 +25,8 @@ mod load;
 mod node_figures;
 mod once;
 mod pair;
+#[cfg(test)]
+mod random_traffic;
 mod reads;
 mod record;
 mod refusals;
@@ -67,15 +71,15 @@ use tokio::sync::mpsc::Receiver;
 pub use told::Told;
 
 use crate::{
-    capture::{Clock, Dropped, Queue},
+    capture::{AuditorQueue, Clock, Dropped},
     catalog::Live,
     memory::{self, Memory},
     pulse::Pulse,
     window::{Limits, Window},
 };
 
-/// Sees each request before it is counted, or the head of one that is too long to be kept: for those who show traffic, and for tests. Runs in the auditor's thread, so what it
-/// takes the audit takes longer; a panic in it is a failure of the auditor.
+/// Sees each request before it is counted, or the head of one that is too long to be kept: for commands that show traffic, and
+/// for tests. It runs in the auditor's thread: its time is the audit's, and its panic is a failure of the auditor.
 #[derive(Clone, Default)]
 pub struct Watch(Option<Arc<See>>);
 
@@ -99,7 +103,7 @@ impl fmt::Debug for Watch {
         let state = if self.0.is_some() {
             "Watch(_)"
         } else {
-            "Watch(nobody)"
+            "Watch(none)"
         };
         formatter.write_str(state)
     }
@@ -116,40 +120,26 @@ pub struct Options {
     pub limits: Limits,
 }
 
-/// The auditors of a process.
+/// The audit of a process: its auditor, and the window that the auditor fills.
 #[derive(Debug)]
 pub struct Audit {
-    queue: Arc<Queue>,
-    auditors: Vec<Working>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    queue: AuditorQueue,
+    window: Arc<Mutex<Filling>>,
+    pulse: Pulse,
+    /// None once the auditor has ended, or was left to itself.
+    thread: Mutex<Option<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     source: Mutex<String>,
     memory: Memory,
 }
 
-/// What an auditor shares with others.
-#[derive(Debug)]
-struct Working {
-    window: Arc<Mutex<Filling>>,
-    pulse: Pulse,
-}
-
-/// What auditors have counted, as far as they gave it up in time.
-#[derive(Debug)]
-pub struct Taken {
-    /// One window of all that did; none where there is no such auditor.
-    pub window: Option<Window>,
-    /// Auditors that go on filling theirs: it is taken the next time.
-    pub withheld: usize,
-}
-
 impl Audit {
-    /// Starts one auditor for each line of `queue`. `source` names the proxy or capture in windows.
+    /// Starts the auditor of what comes through `queue`. `source` names the proxy or capture in windows.
     ///
     /// # Errors
-    /// A thread that cannot be started.
+    /// The thread cannot be started.
     pub fn start(
-        queue: Arc<Queue>,
+        queue: impl Into<AuditorQueue>,
         live: &Arc<Live>,
         key: HashKey,
         source: &str,
@@ -158,12 +148,12 @@ impl Audit {
         Self::start_with(queue, live, key, source, now, &Options::default())
     }
 
-    /// The same with somebody who sees the requests, and with names of clients as configured.
+    /// The same with `options`.
     ///
     /// # Errors
-    /// A thread that cannot be started.
+    /// The thread cannot be started.
     pub fn start_with(
-        queue: Arc<Queue>,
+        queue: impl Into<AuditorQueue>,
         live: &Arc<Live>,
         key: HashKey,
         source: &str,
@@ -172,55 +162,44 @@ impl Audit {
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let memory = live.memory().clone();
-        let (mut auditors, mut threads) = (Vec::new(), Vec::new());
-        for line in 0..queue.auditors() {
-            let name = format!("audit-{line}");
-            let window = Arc::new(Mutex::new(Filling::new(
-                now,
-                source,
-                options.limits,
-                memory.part(memory::Use::Window),
-            )));
-            let pulse = Pulse::new(&name);
-            let own = (Arc::clone(&queue), Arc::clone(&window), pulse.clone());
-            let auditor = Auditor::new(line, own.0, own.1, own.2, live, key, options);
-            let stop = Arc::clone(&stop);
-            let thread = thread::Builder::new()
-                .name(name)
-                .spawn(move || auditor.run(&stop))?;
-            threads.push(thread);
-            auditors.push(Working { window, pulse });
-        }
+        let window = Filling::new(now, source, options.limits, memory.part(memory::Use::Window));
+        let window = Arc::new(Mutex::new(window));
+        let pulse = Pulse::new(THREAD);
+        let queue = queue.into();
+        let own = (queue.clone(), Arc::clone(&window), pulse.clone());
+        let auditor = Auditor::new(own.0, own.1, own.2, live, key, options);
+        let until = Arc::clone(&stop);
+        let thread = thread::Builder::new()
+            .name(THREAD.to_owned())
+            .spawn(move || auditor.run(&until))?;
         Ok(Self {
             queue,
-            auditors,
-            threads: Mutex::new(threads),
+            window,
+            pulse,
+            thread: Mutex::new(Some(thread)),
             stop,
             source: Mutex::new(source.to_owned()),
             memory,
         })
     }
 
-    /// The auditors' signs of life.
-    pub fn pulses(&self) -> impl Iterator<Item = &Pulse> {
-        self.auditors.iter().map(|auditor| &auditor.pulse)
+    /// The auditor's sign of life.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 
-    /// Hands one of the reads that pass over each time that `every` has gone by, for somebody who asks it again, with tracing, and counts
-    /// what comes of it with [`Told`]. None where the auditor that would choose them is stuck.
+    /// Hands over one of the reads that pass each time that `every` has gone by, for a caller that sends it again, with tracing,
+    /// and counts the result with [`Told`]. None where the auditor is stuck.
     pub fn sample(&self, every: Duration) -> Option<Receiver<Sample>> {
-        // The others' reads have no turn: one auditor sees enough.
-        let mut window = self.auditors.first()?.window.try_lock_for(MOMENT)?;
+        let mut window = self.window.try_lock_for(MOMENT)?;
         let (sampler, samples) = Sampler::new(every);
         window.sampler = Some(sampler);
         Some(samples)
     }
 
-    /// Where it is counted what the server tells beside its answers; none where there is no auditor.
-    pub fn told(&self) -> Option<Told> {
-        self.auditors
-            .first()
-            .map(|auditor| Told(Arc::clone(&auditor.window)))
+    /// Where it is counted what the server tells beside its answers.
+    pub fn told(&self) -> Told {
+        Told(Arc::clone(&self.window))
     }
 
     /// Names the windows that begin from now on after `source`.
@@ -228,24 +207,19 @@ impl Audit {
         source.clone_into(&mut self.source.lock());
     }
 
-    /// Ends the window that is being filled at `now` and begins the next one. Waits for auditors, however long they take.
+    /// Ends the window that is being filled at `now` and begins the next one. Waits for the auditor, however long it takes.
     pub fn take_window(&self, now: Timestamp) -> Window {
-        let taken = self.auditors.iter().map(|auditor| lock(&auditor.window));
-        let taken = taken.map(|mut filling| filling.take(now, &self.source.lock()));
-        let window = merge(taken).unwrap_or_else(|| Window::new(now, &self.source.lock()));
+        let window = lock(&self.window).take(now, &self.source.lock());
         self.close(window, now)
     }
 
-    /// The same, without waiting for any auditor for longer than `patience`.
-    pub fn take_window_within(&self, now: Timestamp, patience: Duration) -> Taken {
-        let mut withheld = 0;
-        let taken = self.auditors.iter().filter_map(|auditor| {
-            let filling = auditor.window.try_lock_for(patience);
-            withheld += usize::from(filling.is_none());
-            Some(filling?.take(now, &self.source.lock()))
-        });
-        let window = merge(taken).map(|window| self.close(window, now));
-        Taken { window, withheld }
+    /// The same, without waiting for the auditor for longer than `patience`: none where it goes on filling its window, which is
+    /// taken the next time.
+    pub fn take_window_within(&self, now: Timestamp, patience: Duration) -> Option<Window> {
+        let mut filling = self.window.try_lock_for(patience)?;
+        let window = filling.take(now, &self.source.lock());
+        drop(filling);
+        Some(self.close(window, now))
     }
 
     fn close(&self, mut window: Window, now: Timestamp) -> Window {
@@ -254,67 +228,60 @@ impl Audit {
             *window.coverage.evicted.entry(part).or_default() += count;
         }
         window.close(now);
+        debug_assert_eq!(window.coverage.check(), Ok(()), "every window adds up");
         window
     }
 
-    /// Waits until everything that was captured is counted, ends the auditors, and gives the last window. The audit counts nothing more.
+    /// Waits until everything that was captured is counted, ends the auditor, and gives the last window. The audit counts nothing more.
     pub fn stop(&self, now: Timestamp) -> Window {
-        self.end_auditors(Duration::MAX);
+        self.end_auditor(Duration::MAX);
         self.take_window(now)
     }
 
     /// The same, waiting no longer than `patience`: what waits to be counted then is left out, and said in the window.
-    pub fn stop_within(&self, now: Timestamp, patience: Duration) -> Taken {
-        let has_ended = self.end_auditors(patience);
-        let mut taken = self.take_window_within(now, MOMENT);
+    pub fn stop_within(&self, now: Timestamp, patience: Duration) -> Option<Window> {
+        let has_ended = self.end_auditor(patience);
+        let mut window = self.take_window_within(now, MOMENT);
         let left = self.queue.backlog();
-        if let (Some(window), false) = (&mut taken.window, has_ended) {
+        if let (Some(window), false) = (&mut window, has_ended) {
             window.coverage.dropped_bytes += left.bytes as u64;
             window.coverage.notices.insert(format!(
                 "cqlens was stopped before everything was audited: {} bytes of traffic were waiting.",
                 left.bytes
             ));
         }
-        taken
+        window
     }
 
-    /// Ends the auditors; false where one of them still works after `patience`. It is left to itself then.
-    fn end_auditors(&self, patience: Duration) -> bool {
+    /// Ends the auditor; false where it still works after `patience`. It is left to itself then.
+    fn end_auditor(&self, patience: Duration) -> bool {
         self.stop.store(true, Ordering::Release);
-        let mut threads = self.threads.lock();
+        let Some(thread) = self.thread.lock().take() else {
+            return true;
+        };
         let clock = Clock::start();
         let begun = clock.now();
-        while threads.iter().any(|thread| !thread.is_finished()) {
+        while !thread.is_finished() {
             if clock.now().since(begun) >= patience {
-                threads.clear();
                 return false;
             }
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_EVERY);
         }
-        for thread in threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!(
-                    "an auditor has failed; the last window holds what it had counted until then"
-                );
-            }
+        if thread.join().is_err() {
+            tracing::error!("the auditor has failed; the last window holds what it had counted until then");
         }
         true
     }
 }
 
-/// An auditor lets others have its window after each few captures, which takes it less than this, unless it is stuck.
+/// The name of the auditor's thread.
+const THREAD: &str = "audit";
+
+/// The auditor unlocks its window after each few captures, which takes it less than this, unless it is stuck.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// How often it is looked whether auditors have ended.
-const LOOK: Duration = Duration::from_millis(1);
-
-/// The auditors' windows of one span of time, as one.
-fn merge(windows: impl Iterator<Item = Window>) -> Option<Window> {
-    windows.reduce(|mut all, window| {
-        all.merge(&window);
-        all
-    })
-}
+/// How often [`Audit::stop`] checks whether the auditor has ended.
+const CHECK_EVERY: Duration = Duration::from_millis(1);
 
 fn count_dropped(window: &mut Window, dropped: Dropped) {
     let coverage = &mut window.coverage;

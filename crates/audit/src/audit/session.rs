@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn a_request_has_the_keyspace_that_was_set_when_it_came() {
-        let queue = Arc::new(Queue::new(1, Limits::default()));
+        let queue = Arc::new(Queue::new(Limits::default()));
         let live = Arc::new(Live::default());
         let audit = Audit::start(
             Arc::clone(&queue),

@@ -49,7 +49,8 @@ pub(super) fn result(stream: i16, body: &[u8]) -> Bytes {
     })
 }
 
-fn bytes(envelope: &Envelope) -> Bytes {
+/// An envelope as it passes.
+pub(super) fn bytes(envelope: &Envelope) -> Bytes {
     let mut bytes = BytesMut::new();
     envelope.encode(&mut bytes).unwrap();
     bytes.freeze()

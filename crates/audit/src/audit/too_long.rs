@@ -48,7 +48,7 @@ struct Observed {
 impl Observed {
     fn new(version: Version, compression: Compression) -> Self {
         let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
-        let queue = Arc::new(Queue::new(1, Limits { bytes: 1 << 30 }));
+        let queue = Arc::new(Queue::new(Limits { bytes: 1 << 30 }));
         let now = Timestamp::UNIX_EPOCH;
         let audit = Audit::start(Arc::clone(&queue), &live, HashKey::random(), "test", now).unwrap();
         let connection = Arc::new(Connection::new(ConnectionId(0), "127.0.0.1:5".parse().unwrap()));

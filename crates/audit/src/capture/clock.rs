@@ -40,7 +40,7 @@ impl Moment {
     }
 }
 
-/// Tells the time.
+/// Reads the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
     started: Instant,

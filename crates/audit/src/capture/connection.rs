@@ -1,4 +1,4 @@
-//! What both sides of the hand-over know of a connection.
+//! A connection as the data path and the audit both know it.
 
 use std::{
     net::SocketAddr,
@@ -13,23 +13,23 @@ use cqlens_proto::{
     envelope::Direction,
 };
 
-/// Tells connections apart, within one process.
+/// Identifies a connection within one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
 
 /// One client connection and the upstream connection it is paired with.
 ///
-/// Created by the data path, kept by it and by the audit. The counters are written by the data path alone, whose two taps of a
-/// connection are in one task: one at a time.
+/// Created by the data path, kept by it and by the audit. Only the data path writes the counters: the two taps of a connection
+/// are in one task and never run at once.
 #[derive(Debug)]
 pub struct Connection {
     /// Its number.
     pub id: ConnectionId,
     /// Where the client connected from.
     pub client: SocketAddr,
-    /// Where its requests go, once that is known: before the first of them is captured.
+    /// Where its requests go: set before the first of them is captured.
     upstream: OnceLock<SocketAddr>,
-    /// The name in the certificate that the client has shown, if there is one: before the first request is captured.
+    /// The name in the client's certificate, if it has shown one: set before the first request is captured.
     certificate: OnceLock<Box<str>>,
     /// Compression and framing, as both directions negotiate them.
     pub negotiated: Arc<Negotiated>,
@@ -45,7 +45,7 @@ pub struct Connection {
     requests_gaps: AtomicU64,
     /// A part of a PREPARE or of the answer to one was left out, perhaps.
     prepares_missed: AtomicBool,
-    /// Compressed segments of requests that began in chunks that were left out: nobody knows how many requests.
+    /// Compressed segments of requests that began in chunks that were left out: they hide how many requests there were.
     hidden_segments: AtomicU64,
     /// All requests by opcode, once no more come; only where some were left out.
     ended: OnceLock<Box<OpcodeCounts>>,
@@ -91,17 +91,17 @@ impl Connection {
         }
     }
 
-    /// Whether nobody counted what is missing: see [`Connection::recorded`].
+    /// Whether missing bytes were not counted when they were lost: see [`Connection::recorded`].
     pub fn is_recorded(&self) -> bool {
         self.is_recorded
     }
 
-    /// Whether it is known when its bytes passed: from then on that they do not say, it is not.
+    /// Whether it is known when all of its bytes passed.
     pub fn is_timed(&self) -> bool {
         !self.untimed.load(Ordering::Relaxed)
     }
 
-    /// Says that the record does not tell when bytes passed.
+    /// Notes that the record lacks the times of some bytes.
     pub fn lack_times(&self) {
         self.untimed.store(true, Ordering::Relaxed);
     }
@@ -111,9 +111,9 @@ impl Connection {
         self.upstream.get().copied()
     }
 
-    /// Says where its requests go, for good.
+    /// Sets where its requests go, for good.
     pub fn reaches(&self, upstream: SocketAddr) {
-        // A connection is made once; whoever says it again says the same.
+        // A connection is made once, so a second call has the same address.
         let _ = self.upstream.set(upstream);
     }
 
@@ -122,7 +122,7 @@ impl Connection {
         self.certificate.get().map(AsRef::as_ref)
     }
 
-    /// Says what name is in the client's certificate, for good; what is too long for a report is cut off.
+    /// Sets the name in the client's certificate, for good, cut off where it is too long for a report.
     pub fn certified(&self, name: &str) {
         let printable = name.chars().filter(|c| !c.is_control());
         let name: String = printable.take(MAX_CERTIFICATE_NAME).collect();
@@ -216,7 +216,7 @@ impl Connection {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// Says that no more captures follow.
+    /// Notes that no more captures follow.
     pub fn close(&self) {
         self.closed.store(true, Ordering::Release);
     }
@@ -235,7 +235,7 @@ impl Connection {
 /// Common names have at most 64 characters (RFC 5280); names of other kinds may have any number.
 const MAX_CERTIFICATE_NAME: usize = 100;
 
-/// Adds to a counter that nobody else writes: cheaper than what would be right if others did.
+/// Adds to a counter with a single writer, which is cheaper than an atomic addition.
 fn add(counter: &AtomicU64, more: u64) {
     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Release);
 }

@@ -1,13 +1,13 @@
-//! Why clients are not let in.
+//! Why clients are refused.
 
-/// Why a client was not let in. Those with a setting are called like it.
+/// Why a client was refused. A limit with a setting has the name of the setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
     /// The process has all the connections that it may have.
     MaxConnections,
-    /// The listener has.
+    /// The listener has all the connections that it may have.
     MaxConnectionsPerListener,
-    /// The client has.
+    /// The client has all the connections that it may have.
     MaxConnectionsPerClient,
     /// The client opens connections faster than it may.
     MaxConnectionRatePerClient,

@@ -1,4 +1,4 @@
-//! What was seen and what was not: the line with which every report opens.
+//! What was seen and what was not: the line with which every report opens; and what of it must add up ([`SUMS`]).
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use super::{counts, sketch::meter};
 
 /// How much of the traffic the numbers of a window speak of.
 ///
-/// `requests = audited + dropped + undecoded` always holds. The `partitions_*` counters speak of executions of
-/// SELECT, INSERT, UPDATE, DELETE and BATCH on user keyspaces that the server did not refuse; together with `refused` they
-/// are all of them. What timed out, or had too few replicas, counts as what it asked for.
+/// The `partitions_*` counters speak of executions of SELECT, INSERT, UPDATE, DELETE and BATCH on user keyspaces that the server
+/// did not refuse; together with `refused` they are all of them. What timed out, or had too few replicas, counts as what it asked
+/// for. Which counters add up to which: [`Coverage::check`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coverage {
@@ -27,8 +27,8 @@ pub struct Coverage {
     pub dropped_bytes: u64,
     /// Requests that could not be decoded.
     pub undecoded: u64,
-    /// Panics of auditors, which would be errors in cqlens. The requests that one costs (those in flight on the connection that was
-    /// being looked at) are among the undecoded.
+    /// Panics of the auditor, which would be errors in cqlens. The requests that one costs (those in flight on the connection whose
+    /// bytes it was taking) are among the undecoded.
     pub auditor_failures: u64,
     /// Responses that could not be decoded or whose request is not known.
     pub responses_lost: u64,
@@ -143,7 +143,88 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+/// Two sums of counters, of which the left one equals the right one, or is a part of it.
+struct Sum {
+    /// The names of the counters, as they stand in reports.
+    says: &'static str,
+    left: fn(&Coverage) -> u64,
+    is_equal: bool,
+    right: fn(&Coverage) -> u64,
+}
+
+/// What holds of every window, and of windows merged, since each side is a sum of counters.
+///
+/// Deliberately not among them: `dropped_by_opcode` may name requests in one window that were `dropped` in an earlier one, when
+/// the opcodes of a gap become known later; `responses_lost` and `rows_unknown` count responses, some of which have no request.
+const SUMS: &[Sum] = &[
+    Sum {
+        says: "requests = audited + dropped + undecoded",
+        left: |coverage| coverage.requests,
+        is_equal: true,
+        right: |coverage| coverage.audited + coverage.dropped + coverage.undecoded,
+    },
+    // Of what was audited: statements before STARTUP, the drivers' own, and those that touch partitions. What is left are
+    // requests that execute nothing (OPTIONS, PREPARE, ...), and statements that touch none (USE, definitions).
+    Sum {
+        says: "before_startup + system_requests + refused + partitions_exact + partitions_bounded + partitions_scan + \
+               partitions_unknown <= audited",
+        left: |coverage| {
+            coverage.before_startup + coverage.system_requests + coverage.refused + coverage.touching()
+        },
+        is_equal: false,
+        right: |coverage| coverage.audited,
+    },
+    Sum {
+        says: "partitions_bounded + partitions_unknown = unknown_reasons",
+        left: |coverage| coverage.partitions_bounded + coverage.partitions_unknown,
+        is_equal: true,
+        right: |coverage| coverage.unknown_reasons.values().sum(),
+    },
+    Sum {
+        says: "unanswered <= audited",
+        left: |coverage| coverage.unanswered,
+        is_equal: false,
+        right: |coverage| coverage.audited,
+    },
+    Sum {
+        says: "unparsed + before_startup <= audited",
+        left: |coverage| coverage.unparsed + coverage.before_startup,
+        is_equal: false,
+        right: |coverage| coverage.audited,
+    },
+    Sum {
+        says: "markers_disagreed <= refused + partitions_*",
+        left: |coverage| coverage.markers_disagreed,
+        is_equal: false,
+        right: |coverage| coverage.refused + coverage.touching(),
+    },
+];
+
 impl Coverage {
+    /// Whether everything adds up that must.
+    ///
+    /// # Errors
+    /// The first sum that does not, with both of its sides.
+    pub fn check(&self) -> Result<(), String> {
+        let is_broken = |sum: &&Sum| {
+            let (left, right) = ((sum.left)(self), (sum.right)(self));
+            left > right || (sum.is_equal && left != right)
+        };
+        SUMS.iter().find(is_broken).map_or(Ok(()), |sum| {
+            Err(format!(
+                "{}: {}, {}",
+                sum.says,
+                (sum.left)(self),
+                (sum.right)(self)
+            ))
+        })
+    }
+
+    /// Executions that touched partitions, known or not.
+    fn touching(&self) -> u64 {
+        self.partitions_exact + self.partitions_bounded + self.partitions_scan + self.partitions_unknown
+    }
+
     /// Adds what `other` has seen.
     pub fn merge(&mut self, other: &Self) {
         self.requests += other.requests;
@@ -195,5 +276,38 @@ impl Coverage {
 pub(super) fn add_counts<K: Ord + Clone>(to: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
     for (key, count) in from {
         *to.entry(key.clone()).or_default() += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_add_up_is_named() {
+        let mut coverage = Coverage {
+            requests: 5,
+            audited: 3,
+            dropped: 1,
+            undecoded: 1,
+            partitions_exact: 2,
+            partitions_unknown: 1,
+            ..Coverage::default()
+        };
+        assert_eq!(
+            coverage.check(),
+            Err("partitions_bounded + partitions_unknown = unknown_reasons: 1, 0".to_owned())
+        );
+        coverage.unknown_reasons.insert("page".to_owned(), 1);
+        assert_eq!(coverage.check(), Ok(()));
+        let mut twice = coverage.clone();
+        twice.merge(&coverage);
+        assert_eq!(twice.check(), Ok(()));
+        coverage.system_requests = 1;
+        assert!(
+            coverage
+                .check()
+                .is_err_and(|sum| sum.ends_with("<= audited: 4, 3"))
+        );
     }
 }

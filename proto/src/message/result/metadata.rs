@@ -79,12 +79,8 @@ impl<'a> ResultMetadata<'a> {
         }
     }
 
-    /// What `then` makes of it and of what follows it.
     #[inline(always)]
-    pub(super) fn decode<T>(
-        cursor: &mut Cursor<'a>,
-        then: impl FnOnce(Self, &mut Cursor<'a>) -> Result<T, DecodeError>,
-    ) -> Result<T, DecodeError> {
+    pub(super) fn decode(cursor: &mut Cursor<'a>) -> Result<Self, DecodeError> {
         let flags = cursor.read("metadata flags", notation::int_flags)?;
         let has = |flag: u32| flags & flag != 0;
         let column_count = cursor.read("column count", notation::count)?;
@@ -97,15 +93,13 @@ impl<'a> ResultMetadata<'a> {
         let page_number = cursor.read_if(has(flag::CONTINUOUS_PAGE), "page number", notation::int)?;
         let columns = match has(flag::NO_METADATA) {
             true => None,
-            false => {
-                // Read by another cursor: this one stays in registers.
-                let mut described = *cursor;
-                let columns = ColumnSpecs::decode(&mut described, column_count, has(flag::GLOBAL_TABLE))?;
-                *cursor = described;
-                Some(columns)
-            }
+            false => Some(ColumnSpecs::decode(
+                cursor,
+                column_count,
+                has(flag::GLOBAL_TABLE),
+            )?),
         };
-        let metadata = ResultMetadata {
+        Ok(ResultMetadata {
             column_count,
             columns,
             paging_state: paging_state.map(|state| PagingState(state.unwrap_or_default())),
@@ -115,8 +109,7 @@ impl<'a> ResultMetadata<'a> {
                 is_last: has(flag::LAST_CONTINUOUS_PAGE),
             }),
             other_flags: flags & !flag::with_meaning(has(flag::NO_METADATA)),
-        };
-        then(metadata, cursor)
+        })
     }
 
     pub(super) fn encode(&self, writer: &mut Writer<'_>) -> Result<(), EncodeError> {

@@ -61,7 +61,7 @@ impl<'a> QueryResult<'a> {
     pub(super) fn decode(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
         Ok(match cursor.read("result kind", notation::int)? {
             kind::VOID => QueryResult::Void,
-            kind::ROWS => Rows::decode(cursor, QueryResult::Rows)?,
+            kind::ROWS => QueryResult::Rows(Rows::decode(cursor)?),
             kind::SET_KEYSPACE => QueryResult::SetKeyspace {
                 keyspace: cursor.read("keyspace", notation::string)?,
             },

@@ -42,7 +42,7 @@ impl<'a> Prepared<'a> {
             id: PreparedId(id),
             result_metadata_id: metadata_id.map(ResultMetadataId),
             bind: BindMetadata::decode(cursor, dialect)?,
-            result: ResultMetadata::decode(cursor, |metadata, _| Ok(metadata))?,
+            result: ResultMetadata::decode(cursor)?,
         })
     }
 

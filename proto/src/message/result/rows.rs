@@ -34,35 +34,29 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// What `put` makes of them, which are large: so they are not moved.
     #[inline(always)]
-    pub(in crate::message) fn decode<T>(
-        cursor: &mut Cursor<'a>,
-        put: impl FnOnce(Self) -> T,
-    ) -> Result<T, DecodeError> {
-        Self::decode_head(cursor, 0, put)
+    pub(in crate::message) fn decode(cursor: &mut Cursor<'a>) -> Result<Self, DecodeError> {
+        Self::decode_head(cursor, 0)
     }
 
-    /// The same, of a body whose last `missing` bytes are not there.
+    /// The same for a body whose last `missing` bytes are not there.
     #[inline(always)]
-    pub(in crate::message) fn decode_head<T>(
+    pub(in crate::message) fn decode_head(
         cursor: &mut Cursor<'a>,
         missing: usize,
-        put: impl FnOnce(Self) -> T,
-    ) -> Result<T, DecodeError> {
-        ResultMetadata::decode(cursor, |metadata, cursor| {
-            let row_count = cursor.read("row count", notation::count)?;
-            let cells = cursor.rest();
-            // Each cell has a length of four bytes; rows without columns would be rows without bytes.
-            let cell_count = row_count.saturating_mul(metadata.column_count.max(1));
-            if cell_count.saturating_mul(4) > cells.len() + missing {
-                return Err(cursor.error("rows", DecodeErrorKind::Truncated));
-            }
-            Ok(put(Rows {
-                metadata,
-                row_count,
-                cells,
-            }))
+    ) -> Result<Self, DecodeError> {
+        let metadata = ResultMetadata::decode(cursor)?;
+        let row_count = cursor.read("row count", notation::count)?;
+        let cells = cursor.rest();
+        // Each cell has a length of four bytes; rows without columns would be rows without bytes.
+        let cell_count = row_count.saturating_mul(metadata.column_count.max(1));
+        if cell_count.saturating_mul(4) > cells.len() + missing {
+            return Err(cursor.error("rows", DecodeErrorKind::Truncated));
+        }
+        Ok(Rows {
+            metadata,
+            row_count,
+            cells,
         })
     }
 
@@ -272,7 +266,7 @@ mod tests {
     fn two_billion_rows_in_a_small_body_are_refused() {
         for columns in [0, 1] {
             let body = [0, 0, 0, 4, 0, 0, 0, columns, 0x7f, 0xff, 0xff, 0xff];
-            let error = Rows::decode(&mut Cursor::new(&body), |rows| rows).unwrap_err();
+            let error = Rows::decode(&mut Cursor::new(&body)).unwrap_err();
             assert_eq!((error.what, error.kind), ("rows", DecodeErrorKind::Truncated));
         }
     }
@@ -280,7 +274,7 @@ mod tests {
     #[test]
     fn a_damaged_cell_ends_the_rows_with_an_error() {
         let body = [0, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 9];
-        let rows = Rows::decode(&mut Cursor::new(&body), |rows| rows).unwrap();
+        let rows = Rows::decode(&mut Cursor::new(&body)).unwrap();
         let read: Vec<_> = rows.iter().map(|row| row.is_ok()).collect();
         assert_eq!(read, [true, false]);
     }

@@ -47,12 +47,9 @@ impl Seen {
 
 impl Line {
     fn with_room_for(captures: usize) -> Self {
-        let queue = Arc::new(Queue::new(
-            1,
-            Limits {
-                bytes: captures * (size_of::<Capture>() + 200),
-            },
-        ));
+        let queue = Arc::new(Queue::new(Limits {
+            bytes: captures * (size_of::<Capture>() + 200),
+        }));
         let connection = Arc::new(Connection::new(ConnectionId(0), "127.0.0.1:5".parse().unwrap()));
         let tap = |direction| {
             Tap::new(
@@ -74,7 +71,7 @@ impl Line {
     }
 
     fn audit(&mut self) {
-        while let Some(capture) = self.queue.pop(0) {
+        while let Some(capture) = self.queue.pop() {
             self.state.take(capture, |_, found| self.seen.note(&found));
         }
     }

@@ -2,7 +2,7 @@
 
 /// The part of a header of at most `N` bytes that has passed.
 #[derive(Debug)]
-pub(crate) struct Partial<const N: usize> {
+pub(super) struct Partial<const N: usize> {
     bytes: [u8; N],
     length: usize,
 }
@@ -19,14 +19,14 @@ impl<const N: usize> Default for Partial<N> {
 impl<const N: usize> Partial<N> {
     /// True if no part of the next header has passed.
     #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.length == 0
     }
 
     /// Takes from `rest` what is missing to `wanted` bytes: how many those were, and the header if it is whole now.
     /// `wanted` is at most `N` and the same until a header is whole; what follows it in the array means nothing.
     #[inline]
-    pub(crate) fn fill(&mut self, wanted: usize, rest: &[u8]) -> (usize, Option<[u8; N]>) {
+    pub(super) fn fill(&mut self, wanted: usize, rest: &[u8]) -> (usize, Option<[u8; N]>) {
         if let (0, Some(whole)) = (self.length, rest.first_chunk()) {
             return (wanted, Some(*whole));
         }
