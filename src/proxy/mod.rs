@@ -3,30 +3,30 @@
 //! What is absent on purpose: decoding, rewriting (but for [`topology`], where the operator asks for it), and any wait for the audit.
 
 mod accept;
-mod arrival;
+mod accepted;
+mod admission;
 mod backlog;
+mod backpressure;
 mod chunks;
-mod connection;
 mod drain;
-mod gate;
 mod idle;
 mod keepalive;
 mod login;
 mod networks;
 mod notices;
-mod path;
 mod policy;
 mod proxy_header;
 mod pump;
 mod rate;
 mod refusal;
 mod resolve;
+mod rewrite_mode;
+mod session;
 mod socket;
 pub mod topology;
 mod transparent;
-mod turns;
-mod upstreams;
-mod watched;
+mod upstream_health;
+mod wake_flag;
 mod workers;
 
 use std::{
@@ -48,10 +48,10 @@ use crate::{
 };
 
 use accept::AcceptErrors;
-use arrival::Guest;
+use accepted::Guest;
+use admission::Entrance;
+pub use admission::Gate;
 pub use drain::{Drain, DrainSwitch, Drained};
-use gate::Entrance;
-pub use gate::Gate;
 pub use networks::ClientNetworks;
 use notices::Notice;
 pub use policy::Policy;
@@ -223,12 +223,12 @@ impl Proxy {
                 policy,
                 route,
             };
-            connection::open(guest, seat, proxy, draining).await
+            session::open(guest, seat, proxy, draining).await
         });
         let proxy = self.clone();
         workers.spawn(|place| async move {
             if let Some(opened) = opening.await {
-                connection::forward(opened, &proxy, &drain).await;
+                session::forward(opened, &proxy, &drain).await;
             }
             drop((alive, place));
         });

@@ -13,7 +13,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use super::{gate::Full, transparent::NoDestination, upstreams::Outage};
+use super::{admission::Full, transparent::NoDestination, upstream_health::Outage};
 use crate::{
     capture::{Queue, Refusal},
     throttle::{INTERVAL, Throttle},
@@ -151,7 +151,7 @@ pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
 pub(super) async fn answer(client: &mut (impl AsyncRead + AsyncWrite + Unpin), refused: &Refused) {
     // Whoever has gone, or sends nothing, misses nothing.
     if let Ok(Ok(true)) = timeout(PATIENCE, answer_first(client, refused)).await {
-        super::connection::close_gently(client).await;
+        super::session::close_gently(client).await;
     }
 }
 

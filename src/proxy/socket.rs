@@ -13,7 +13,7 @@ use tokio::{
 
 use super::{
     Drain, Notice, Policy, Proxy, Route, keepalive, refusal,
-    upstreams::{Outage, Unreached},
+    upstream_health::{Outage, Unreached},
 };
 use crate::{
     capture::{Connection, TlsFailure},

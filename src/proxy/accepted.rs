@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use super::{
     Drain, Policy, Proxy, Route,
-    gate::{Full, Seat},
+    admission::{Full, Seat},
     keepalive, proxy_header,
     proxy_header::{HeaderFault, Origin},
     refusal::{self, Refused},

@@ -16,18 +16,18 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{
     Drain, Notice, Policy, Proxy, Route,
-    arrival::{Guest, Visit},
+    accepted::{Guest, Visit},
+    admission::Seat,
+    backpressure::Watched,
     drain::Release,
-    gate::Seat,
     idle, login,
-    path::{Path, Rewritten, Unchanged},
     pump::{Ended, Side},
     refusal::{self, Refused},
+    rewrite_mode::{Path, Rewritten, Unchanged},
     socket::{self, Halves, NoUpstream, Socket},
     topology::Shared,
     transparent::{self, Own},
-    turns::Turn,
-    watched::Watched,
+    wake_flag::Turn,
 };
 use crate::{
     capture::{Clock, Connection, Queue, Tap, TlsFailure},

@@ -17,7 +17,7 @@ use super::{
     notices::{Notice, Notices},
     rate::Bucket,
     refusal::Refusals,
-    upstreams::Upstreams,
+    upstream_health::Upstreams,
 };
 use crate::{capture::Refusal, timers::sleep};
 
