@@ -15,7 +15,7 @@ use cqlens::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
     catalog::Live,
-    proxy::{Drain, Proxy, Route, Waiting, Workers},
+    proxy::{Backlog, Drain, Proxy, Route, Workers},
 };
 use jiff::Timestamp;
 use tokio::{
@@ -138,7 +138,7 @@ async fn proxy(upstream: SocketAddr, queue: Arc<Queue>) -> std::io::Result<Socke
         // Without it the drain would begin.
         let _begin_drain = begin_drain;
         Proxy::new(route, queue, Clock::start())
-            .serve(listener, Waiting::Left, drain, workers)
+            .serve(listener, Backlog::Leave, drain, workers)
             .await
     });
     Ok(address)

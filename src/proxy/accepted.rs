@@ -1,4 +1,4 @@
-//! From an accepted socket to a connection that is forwarded: who it is, and whether it may come in.
+//! From an accepted socket to a session: who the client is, whether it is admitted, and the connection to its node.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -6,122 +6,198 @@ use tokio::net::TcpStream;
 
 use super::{
     Drain, Policy, Proxy, Route,
-    admission::{Full, Seat},
-    keepalive, proxy_header,
-    proxy_header::{HeaderFault, Origin},
-    refusal::{self, Refused},
+    admission::ConnectionPermit,
+    keepalive,
+    proxy_header::{self, HeaderFault, Origin},
+    refusal::{self, LimitReached, RefusalReason},
+    session::Session,
+    socket::{self, Socket, UpstreamError},
+    transparent::NoDestination,
 };
 use crate::timers::timeout;
 
-/// A client that has just been accepted.
-pub(super) struct Guest {
-    pub(super) socket: TcpStream,
-    pub(super) peer: SocketAddr,
-    pub(super) policy: Arc<Policy>,
-    pub(super) route: Arc<Route>,
-}
-
-/// A client that is in.
-pub(super) struct Visit {
-    pub(super) socket: TcpStream,
-    pub(super) origin: Origin,
-    pub(super) policy: Arc<Policy>,
-    pub(super) route: Arc<Route>,
-    pub(super) seat: Seat,
+/// A client's connection that was accepted and is not open yet.
+pub(super) struct Accepted {
+    socket: TcpStream,
+    /// Where the connection comes from: the socket's peer, until a PROXY header says otherwise.
+    origin: Origin,
+    policy: Arc<Policy>,
+    route: Arc<Route>,
 }
 
 /// A load balancer sends its header with the first packet.
-const HEADER_PATIENCE: Duration = Duration::from_secs(5);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl Guest {
-    /// Finds out who it is, and takes the `seat` if it may; none if nothing is to be forwarded, which has been said.
-    pub(super) async fn enter(mut self, mut seat: Seat, proxy: &Proxy, drain: &Drain) -> Option<Visit> {
-        keepalive::set(&self.socket, &self.policy);
-        let origin = if self.policy.accept_proxy_protocol {
-            tokio::select! {
-                // What has come is read first, however busy the thread was meanwhile.
-                biased;
-                introduced = self.introduction() => match introduced {
-                    Ok(origin) => origin,
-                    Err(fault) => return self.dismiss(&fault, proxy),
-                },
-                () = drain.dismisses() => return None,
-            }
-        } else {
-            Origin::of(self.peer)
-        };
-        if let Err(full) = seat.claim(origin.client.ip(), &self.policy) {
-            drop(seat);
-            self.turn_away(origin.client, full, proxy).await;
-            return None;
+impl Accepted {
+    pub(super) fn new(socket: TcpStream, peer: SocketAddr, policy: Arc<Policy>, route: Arc<Route>) -> Self {
+        Self {
+            socket,
+            origin: Origin::from_peer(peer),
+            policy,
+            route,
         }
-        Some(Visit {
-            socket: self.socket,
-            origin,
-            policy: self.policy,
-            route: self.route,
-            seat,
-        })
     }
 
-    /// Tells it that there is no room; if many are being told, it is only closed.
-    pub(super) fn refuse(mut self, full: Full, proxy: &Proxy) {
-        let refusals = proxy.entrance.refusals();
-        let Some(permit) = refusals.answer() else {
-            refusals.note(self.peer, &Refused::Full(full), &proxy.queue);
+    /// Admits the client and connects to the node for it. Returns `None` if the connection cannot be served; the reason
+    /// has been logged.
+    pub(super) async fn open(
+        self,
+        permit: ConnectionPermit,
+        proxy: Proxy,
+        drain: Drain,
+    ) -> Option<(Session, Socket, Socket)> {
+        let (accepted, permit) = self.admit(permit, &proxy, &drain).await?;
+        let Self {
+            socket,
+            mut origin,
+            policy,
+            route,
+        } = accepted.redirected(&proxy).await?;
+        let connection = Arc::new(proxy.connection(origin.client));
+        let destination = socket.local_addr().ok();
+        let client = socket::accept_client(socket, &connection, &route, &proxy, &drain).await?;
+        if let Some(name) = client.peer_name().or(origin.certificate.take()) {
+            connection.certified(&name);
+        }
+        let header = policy.send_proxy_protocol.then(|| origin.header(destination));
+        let upstream = match socket::connect_upstream(&connection, &route, &policy, header, &proxy).await {
+            Ok(upstream) => upstream,
+            Err(error) => {
+                let reason = match error {
+                    UpstreamError::Logged => return None,
+                    UpstreamError::NoDescriptor => RefusalReason::NoDescriptor,
+                    UpstreamError::Down(outage) => RefusalReason::UpstreamDown(outage),
+                };
+                match client {
+                    Socket::Plain(mut client) => proxy.refuse(origin.client, &mut client, &reason).await,
+                    Socket::Tls(mut client) => proxy.refuse(origin.client, &mut client, &reason).await,
+                }
+                return None;
+            }
+        };
+        let local_addr = match (&proxy.transparent, upstream.tcp().local_addr()) {
+            (Some(transparent), Ok(address)) => Some(Box::new(transparent.local_upstream_addr(address))),
+            _ => None,
+        };
+        let session = Session {
+            connection,
+            proxy,
+            drain,
+            policy,
+            route,
+            _permit: permit,
+            _local_addr: local_addr,
+        };
+        Some((session, client, upstream))
+    }
+
+    /// Finds out who the client is, and counts the connection for it if its limits allow. Returns `None` if the client
+    /// is not admitted; the reason has been logged.
+    async fn admit(
+        mut self,
+        mut permit: ConnectionPermit,
+        proxy: &Proxy,
+        drain: &Drain,
+    ) -> Option<(Self, ConnectionPermit)> {
+        keepalive::set(&self.socket, &self.policy);
+        if self.policy.accept_proxy_protocol {
+            tokio::select! {
+                // Bytes that have come are read first, however busy the thread was meanwhile.
+                biased;
+                read = self.read_header() => if let Err(fault) = read {
+                    self.record_header_fault(&fault, proxy);
+                    return None;
+                },
+                () = drain.begun_and_quiet() => return None,
+            }
+        }
+        if let Err(limit) = permit.try_acquire_for_client(self.origin.client.ip(), &self.policy) {
+            drop(permit);
+            let reason = RefusalReason::LimitReached(limit);
+            proxy.record_refusal(self.origin.client, &reason);
+            if let Some(_permit) = proxy.try_acquire_answer() {
+                self.answer(&reason).await;
+            }
+            return None;
+        }
+        Some((self, permit))
+    }
+
+    /// Refuses the client because a limit was reached. If too many refused clients are being answered, its connection
+    /// is only closed.
+    pub(super) fn refuse(mut self, limit: LimitReached, proxy: &Proxy) {
+        let reason = RefusalReason::LimitReached(limit);
+        let Some(permit) = proxy.try_acquire_answer() else {
+            proxy.record_refusal(self.origin.client, &reason);
             return;
         };
         let proxy = proxy.clone();
         tokio::spawn(async move {
-            let introduced = match self.policy.accept_proxy_protocol {
-                true => self.introduction().await,
-                false => Ok(Origin::of(self.peer)),
+            let read = match self.policy.accept_proxy_protocol {
+                true => self.read_header().await,
+                false => Ok(()),
             };
-            let refused = Refused::Full(full);
-            let client = introduced.as_ref().map_or(self.peer, |origin| origin.client);
-            proxy.entrance.refusals().note(client, &refused, &proxy.queue);
-            if introduced.is_ok() {
-                self.tell(&refused).await;
+            proxy.record_refusal(self.origin.client, &reason);
+            if read.is_ok() {
+                self.answer(&reason).await;
             }
             drop(permit);
         });
     }
 
-    async fn turn_away(self, client: SocketAddr, full: Full, proxy: &Proxy) {
-        let refused = Refused::Full(full);
-        let refusals = proxy.entrance.refusals();
-        refusals.note(client, &refused, &proxy.queue);
-        if let Some(_permit) = refusals.answer() {
-            self.tell(&refused).await;
-        }
-    }
-
-    /// Answers its first request, inside TLS where all clients speak it.
-    async fn tell(mut self, refused: &Refused) {
+    /// Answers the client's first request with an error, inside TLS where all clients use it.
+    async fn answer(mut self, reason: &RefusalReason) {
         let Some(acceptor) = &self.route.client_tls else {
-            return refusal::answer(&mut self.socket, refused).await;
+            return refusal::answer(&mut self.socket, reason).await;
         };
         if let Ok(Ok(mut stream)) = timeout(refusal::PATIENCE, acceptor.accept(self.socket)).await {
-            refusal::answer(&mut stream, refused).await;
+            refusal::answer(&mut stream, reason).await;
         }
     }
 
-    /// Reads the header of the PROXY protocol.
-    async fn introduction(&mut self) -> Result<Origin, HeaderFault> {
-        let reading = proxy_header::read(&mut self.socket, self.peer);
-        timeout(HEADER_PATIENCE, reading)
+    /// Reads the PROXY header, which says where the connection comes from.
+    async fn read_header(&mut self) -> Result<(), HeaderFault> {
+        let reading = proxy_header::read(&mut self.socket, self.origin.client);
+        self.origin = timeout(HEADER_TIMEOUT, reading)
             .await
-            .unwrap_or(Err(HeaderFault::Slow(HEADER_PATIENCE)))
+            .unwrap_or(Err(HeaderFault::Slow(HEADER_TIMEOUT)))?;
+        Ok(())
     }
 
-    /// There is no way to tell it: what it speaks is not known. As the protocol's specification asks.
-    fn dismiss(&self, fault: &HeaderFault, proxy: &Proxy) -> Option<Visit> {
+    /// The client gets no answer, as the protocol's specification asks: without a header, nothing says what it speaks.
+    fn record_header_fault(&self, fault: &HeaderFault, proxy: &Proxy) {
+        let peer = self.origin.client;
         if matches!(fault, HeaderFault::Gone | HeaderFault::Io(_)) {
-            tracing::debug!(peer = %self.peer, "client has gone: {fault}");
+            tracing::debug!(%peer, "client has gone: {fault}");
         } else {
-            let refused = Refused::NoProxyHeader(fault.to_string());
-            proxy.entrance.refusals().note(self.peer, &refused, &proxy.queue);
+            proxy.record_refusal(peer, &RefusalReason::NoProxyHeader(fault.to_string()));
         }
-        None
+    }
+
+    /// Where the proxy is transparent, the route leads to the original destination. Returns `None` if there is none;
+    /// the reason has been logged.
+    async fn redirected(mut self, proxy: &Proxy) -> Option<Self> {
+        let Some(transparent) = &proxy.transparent else {
+            return Some(self);
+        };
+        // It fails where the client has gone.
+        match transparent.route(&self.socket, &self.route).ok()? {
+            Ok(route) => {
+                self.route = Arc::new(route);
+                Some(self)
+            }
+            Err(why) => {
+                let reason = RefusalReason::NoDestination(why);
+                proxy.record_refusal(self.origin.client, &reason);
+                // In a loop the client is cqlens itself; and a client of TLS could not read the answer.
+                if self.route.client_tls.is_none()
+                    && matches!(why, NoDestination::NotRedirected(_))
+                    && let Some(_permit) = proxy.try_acquire_answer()
+                {
+                    refusal::answer(&mut self.socket, &reason).await;
+                }
+                None
+            }
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Who may come in: counts the connections of the process, of each listener and of each client, and keeps to the limits.
+//! Admission control: counts the connections of the process, of each listener and of each client, and enforces the
+//! limits.
 
 use std::{
     collections::HashMap,
@@ -16,45 +17,49 @@ use super::{
     Policy,
     notices::{Notice, Notices},
     rate::Bucket,
-    refusal::Refusals,
-    upstream_health::Upstreams,
+    refusal::{LimitReached, Refusals},
+    upstream_health::UpstreamHealth,
 };
 use crate::{capture::Refusal, timers::sleep};
 
-/// The edge of a process; its clones are the same one.
+/// The limits of a process, and what is counted against them. Its clones are the same one.
+///
+/// It also holds what all listeners share at the edge: the limits of refusals and of log lines, and the health of the
+/// upstreams.
 #[derive(Debug, Clone, Default)]
-pub struct Gate(Arc<Shared>);
+pub struct AdmissionControl(Arc<ProcessCounts>);
 
 #[derive(Debug, Default)]
-struct Shared {
+struct ProcessCounts {
     policy: ArcSwap<Policy>,
     open: AtomicUsize,
-    /// Connections accepted lately.
+    /// Connections accepted in the last second.
     accepted: Mutex<Bucket>,
     clients: Mutex<Clients>,
     refusals: Refusals,
     notices: Notices,
-    upstreams: Upstreams,
+    upstreams: UpstreamHealth,
 }
 
-/// Clients by network. Not a quick hash: clients with many addresses could choose those that collide.
+/// Clients by network. The hash is the keyed one of the standard library: a client with many addresses could choose
+/// those that collide under a faster one.
 #[derive(Debug, Default)]
 struct Clients {
-    by_network: HashMap<IpAddr, Client>,
-    /// With so many, those that are kept for their rate alone are looked for.
+    by_network: HashMap<IpAddr, ClientCounts>,
+    /// The size at which entries that are kept for their rate alone are swept.
     sweep_at: usize,
 }
 
 #[derive(Debug, Default)]
-struct Client {
+struct ClientCounts {
     open: usize,
     accepted: Bucket,
 }
 
 impl Clients {
-    /// The client at `network`. Clients without a connection are kept as long as their rate matters, a second or so, and forgotten when
-    /// there are as many of them as of others.
-    fn at(&mut self, network: IpAddr, now: Instant) -> &mut Client {
+    /// The client at `network`. A client without a connection is kept while its rate matters, about a second, and
+    /// swept once there are as many such clients as others.
+    fn at(&mut self, network: IpAddr, now: Instant) -> &mut ClientCounts {
         if self.by_network.len() >= self.sweep_at {
             self.by_network
                 .retain(|_, client| client.open > 0 || !client.accepted.is_full(|| now));
@@ -63,7 +68,7 @@ impl Clients {
         self.by_network.entry(network).or_default()
     }
 
-    fn leaves(&mut self, network: IpAddr) {
+    fn release(&mut self, network: IpAddr) {
         let Some(client) = self.by_network.get_mut(&network) else {
             return;
         };
@@ -76,12 +81,12 @@ impl Clients {
 
 const FEW_CLIENTS: usize = 1_024;
 
-impl Gate {
-    /// A gate through which nobody has come.
+impl AdmissionControl {
+    /// Admission control of a process without connections.
     pub fn new(policy: Policy) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(ProcessCounts {
             policy: ArcSwap::from_pointee(policy),
-            ..Shared::default()
+            ..ProcessCounts::default()
         }))
     }
 
@@ -90,26 +95,26 @@ impl Gate {
         self.0.policy.load_full()
     }
 
-    /// Other settings, for the connections that come from now on. Who is in stays in, and is counted.
+    /// Replaces the settings, for new connections. Open connections stay open and still count.
     pub fn replace_policy(&self, policy: Policy) {
         self.0.policy.store(Arc::new(policy));
     }
 
-    /// Connections of clients that are in.
+    /// How many connections of clients are open.
     pub fn open(&self) -> usize {
         self.0.open.load(Ordering::Relaxed)
     }
 
-    /// Which nodes accept no connections, since when and why, in words.
+    /// The nodes that accept no connections, since when and why, as sentences.
     pub fn outages(&self) -> Vec<String> {
         let outages = self.0.upstreams.outages();
         outages.iter().map(ToString::to_string).collect()
     }
 
-    /// A way in of its own, with a count of its own: one for each listener.
-    pub(super) fn entrance(&self) -> Entrance {
-        Entrance {
-            gate: self.clone(),
+    /// Admission through another listener, with a count of its own.
+    pub(super) fn for_listener(&self) -> ListenerAdmission {
+        ListenerAdmission {
+            control: self.clone(),
             open: Arc::default(),
         }
     }
@@ -119,48 +124,39 @@ impl Gate {
     }
 }
 
-/// One listener's way in; its clones are the same one.
+/// Admission through one listener. Its clones are the same one.
 #[derive(Debug, Clone)]
-pub(super) struct Entrance {
-    gate: Gate,
+pub(super) struct ListenerAdmission {
+    control: AdmissionControl,
     open: Arc<AtomicUsize>,
 }
 
-/// Why a client is not let in, and the limit that was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Full {
-    pub(super) refusal: Refusal,
-    pub(super) limit: usize,
-    /// Whose limit it is, in words that follow "connections are open".
-    pub(super) whose: &'static str,
-}
-
-impl Entrance {
-    /// Another way in through the same gate.
-    pub(super) fn another(&self) -> Self {
-        self.gate.entrance()
+impl ListenerAdmission {
+    /// Admission through another listener of the same process.
+    pub(super) fn for_another_listener(&self) -> Self {
+        self.control.for_listener()
     }
 
     pub(super) fn policy(&self) -> Arc<Policy> {
-        self.gate.policy()
+        self.control.policy()
     }
 
     pub(super) fn refusals(&self) -> &Refusals {
-        &self.gate.0.refusals
+        &self.control.0.refusals
     }
 
     pub(super) fn notices(&self) -> &Notices {
-        &self.gate.0.notices
+        &self.control.0.notices
     }
 
-    pub(super) fn upstreams(&self) -> &Upstreams {
-        &self.gate.0.upstreams
+    pub(super) fn upstreams(&self) -> &UpstreamHealth {
+        &self.control.0.upstreams
     }
 
     /// Waits until the process may accept another connection. Listeners that wait together each accept one.
-    pub(super) async fn pace(&self) {
+    pub(super) async fn wait_for_rate(&self) {
         while let Some(rate) = self.policy().max_connection_rate {
-            let wait = lock(&self.gate.0.accepted).wait(rate, Instant::now());
+            let wait = lock(&self.control.0.accepted).wait(rate, Instant::now());
             if wait.is_zero() {
                 return;
             }
@@ -174,48 +170,67 @@ impl Entrance {
         }
     }
 
-    /// Lets somebody in whose address need not be known yet.
-    pub(super) fn admit(&self, policy: &Policy) -> Result<Seat, Full> {
+    /// Counts one more connection of the process and of the listener. The client need not be known yet.
+    pub(super) fn try_acquire(&self, policy: &Policy) -> Result<ConnectionPermit, LimitReached> {
         if let Some(rate) = policy.max_connection_rate {
-            lock(&self.gate.0.accepted).take(rate, Instant::now());
+            lock(&self.control.0.accepted).take(rate, Instant::now());
         }
-        take(&self.gate.0.open, policy.max_connections).map_err(full(Refusal::MaxConnections, ""))?;
+        if !increment(&self.control.0.open, policy.max_connections) {
+            return Err(LimitReached {
+                refusal: Refusal::MaxConnections,
+                limit: policy.max_connections,
+                whose: "",
+            });
+        }
         let limit = policy.max_connections_per_listener.unwrap_or(usize::MAX);
-        if let Err(limit) = take(&self.open, limit) {
-            self.gate.0.open.fetch_sub(1, Ordering::Relaxed);
-            return Err(full(Refusal::MaxConnectionsPerListener, " through this listener")(limit));
+        if !increment(&self.open, limit) {
+            self.control.0.open.fetch_sub(1, Ordering::Relaxed);
+            return Err(LimitReached {
+                refusal: Refusal::MaxConnectionsPerListener,
+                limit,
+                whose: " through this listener",
+            });
         }
-        Ok(Seat {
-            entrance: self.clone(),
+        Ok(ConnectionPermit {
+            listener: self.clone(),
             client: None,
         })
     }
 }
 
-/// A connection that is in, until it is dropped.
+/// One connection, counted until this is dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
-    entrance: Entrance,
-    /// The network that counts as one client.
+pub(super) struct ConnectionPermit {
+    listener: ListenerAdmission,
+    /// The network that counts as one client, once it is known.
     client: Option<IpAddr>,
 }
 
-impl Seat {
-    /// Counts it for the client at `address`, if the client may have one more. Also where there is no limit: there may be one later.
-    pub(super) fn claim(&mut self, address: IpAddr, policy: &Policy) -> Result<(), Full> {
-        let whose = policy.client_networks.whose(address);
-        let network = policy.client_networks.of(address);
+impl ConnectionPermit {
+    /// Counts the connection for the client at `address`, if the client may have one more. It counts without a limit,
+    /// too: the next policy may have one.
+    pub(super) fn try_acquire_for_client(
+        &mut self,
+        address: IpAddr,
+        policy: &Policy,
+    ) -> Result<(), LimitReached> {
+        let refused = |refusal, limit| LimitReached {
+            refusal,
+            limit,
+            whose: policy.client_networks.whose(address),
+        };
+        let network = policy.client_networks.network(address);
         let limit = policy.max_connections_per_client.unwrap_or(usize::MAX);
         let now = Instant::now();
-        let mut clients = self.entrance.gate.clients();
+        let mut clients = self.listener.control.clients();
         let client = clients.at(network, now);
         if client.open >= limit {
-            return Err(full(Refusal::MaxConnectionsPerClient, whose)(limit));
+            return Err(refused(Refusal::MaxConnectionsPerClient, limit));
         }
         if let Some(rate) = policy.max_connection_rate_per_client {
             if !client.accepted.wait(rate, now).is_zero() {
                 let limit = usize::try_from(rate.get()).unwrap_or(usize::MAX);
-                return Err(full(Refusal::MaxConnectionRatePerClient, whose)(limit));
+                return Err(refused(Refusal::MaxConnectionRatePerClient, limit));
             }
             client.accepted.take(rate, now);
         }
@@ -226,31 +241,21 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let Entrance { gate, open } = &self.entrance;
-        gate.0.open.fetch_sub(1, Ordering::Relaxed);
+        let ListenerAdmission { control, open } = &self.listener;
+        control.0.open.fetch_sub(1, Ordering::Relaxed);
         open.fetch_sub(1, Ordering::Relaxed);
         let Some(client) = self.client else { return };
-        gate.clients().leaves(client);
+        control.clients().release(client);
     }
 }
 
 /// Counts one more, unless there are `limit` already.
-fn take(open: &AtomicUsize, limit: usize) -> Result<(), usize> {
+fn increment(open: &AtomicUsize, limit: usize) -> bool {
     let more = |open| (open < limit).then_some(open + 1);
-    match open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-        Ok(_before) => Ok(()),
-        Err(_full) => Err(limit),
-    }
-}
-
-fn full(refusal: Refusal, whose: &'static str) -> impl Fn(usize) -> Full {
-    move |limit| Full {
-        refusal,
-        limit,
-        whose,
-    }
+    open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+        .is_ok()
 }
 
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -277,7 +282,7 @@ mod tests {
         (refusal, limit)
     }
 
-    impl Full {
+    impl LimitReached {
         fn limit(self) -> (Refusal, usize) {
             (self.refusal, self.limit)
         }
@@ -286,80 +291,88 @@ mod tests {
     #[test]
     fn a_listener_may_have_fewer_than_the_process() {
         let policy = policy(3, Some(2), None);
-        let gate = Gate::new(policy.clone());
-        let (one, other) = (gate.entrance(), gate.entrance());
-        let first = one.admit(&policy).unwrap();
-        let _second = one.admit(&policy).unwrap();
+        let control = AdmissionControl::new(policy.clone());
+        let (one, other) = (control.for_listener(), control.for_listener());
+        let first = one.try_acquire(&policy).unwrap();
+        let _second = one.try_acquire(&policy).unwrap();
         assert_eq!(
-            one.admit(&policy).unwrap_err().limit(),
+            one.try_acquire(&policy).unwrap_err().limit(),
             refused(Refusal::MaxConnectionsPerListener, 2)
         );
-        // Who was refused is not counted.
-        assert_eq!(gate.open(), 2);
-        let _third = other.admit(&policy).unwrap();
+        // A refused connection does not count.
+        assert_eq!(control.open(), 2);
+        let _third = other.try_acquire(&policy).unwrap();
         assert_eq!(
-            other.admit(&policy).unwrap_err().limit(),
+            other.try_acquire(&policy).unwrap_err().limit(),
             refused(Refusal::MaxConnections, 3)
         );
         drop(first);
-        assert!(one.admit(&policy).is_ok());
-        assert_eq!(gate.open(), 2);
+        assert!(one.try_acquire(&policy).is_ok());
+        assert_eq!(control.open(), 2);
     }
 
     #[test]
     fn a_client_may_have_fewer_than_the_others_together() {
         let policy = policy(10, None, Some(1));
-        let gate = Gate::new(policy.clone());
-        let entrance = gate.entrance();
-        let claim = |address: &str| {
-            let mut seat = entrance.admit(&policy).unwrap();
-            seat.claim(address.parse().unwrap(), &policy).map(|()| seat)
+        let control = AdmissionControl::new(policy.clone());
+        let listener = control.for_listener();
+        let acquire = |address: &str| {
+            let mut permit = listener.try_acquire(&policy).unwrap();
+            let acquired = permit.try_acquire_for_client(address.parse().unwrap(), &policy);
+            acquired.map(|()| permit)
         };
-        let seat = claim("10.0.0.1").unwrap();
+        let permit = acquire("10.0.0.1").unwrap();
         // The same client, however its address is written.
-        let full = claim("::ffff:10.0.0.1").unwrap_err().limit();
+        let full = acquire("::ffff:10.0.0.1").unwrap_err().limit();
         assert_eq!(full, refused(Refusal::MaxConnectionsPerClient, 1));
-        let _other = claim("10.0.0.2").unwrap();
-        assert_eq!(gate.open(), 2);
-        drop(seat);
-        let _again = claim("10.0.0.1").unwrap();
-        assert_eq!(gate.clients().by_network.len(), 2);
+        let _other = acquire("10.0.0.2").unwrap();
+        assert_eq!(control.open(), 2);
+        drop(permit);
+        let _again = acquire("10.0.0.1").unwrap();
+        assert_eq!(control.clients().by_network.len(), 2);
     }
 
     #[test]
     fn a_limit_that_is_lowered_counts_who_is_in() {
         let before = policy(10, None, None);
-        let gate = Gate::new(before.clone());
-        let entrance = gate.entrance();
-        let seats: Vec<_> = (0..3)
+        let control = AdmissionControl::new(before.clone());
+        let listener = control.for_listener();
+        let permits: Vec<_> = (0..3)
             .map(|_| {
-                let mut seat = entrance.admit(&before).unwrap();
-                seat.claim("10.0.0.1".parse().unwrap(), &before).unwrap();
-                seat
+                let mut permit = listener.try_acquire(&before).unwrap();
+                permit
+                    .try_acquire_for_client("10.0.0.1".parse().unwrap(), &before)
+                    .unwrap();
+                permit
             })
             .collect();
-        gate.replace_policy(policy(10, None, Some(3)));
-        let after = gate.policy();
-        let mut seat = entrance.admit(&after).unwrap();
-        assert!(seat.claim("10.0.0.1".parse().unwrap(), &after).is_err());
-        drop((seats, seat));
-        assert_eq!((gate.open(), gate.clients().by_network.len()), (0, 0));
+        control.replace_policy(policy(10, None, Some(3)));
+        let after = control.policy();
+        let mut permit = listener.try_acquire(&after).unwrap();
+        assert!(
+            permit
+                .try_acquire_for_client("10.0.0.1".parse().unwrap(), &after)
+                .is_err()
+        );
+        drop((permits, permit));
+        assert_eq!((control.open(), control.clients().by_network.len()), (0, 0));
     }
 
     #[test]
     fn a_network_counts_as_one_client() {
         let policy = policy(10, None, Some(1));
-        let gate = Gate::new(policy.clone());
-        let entrance = gate.entrance();
-        let claim = |address: &str| {
-            let mut seat = entrance.admit(&policy).unwrap();
-            seat.claim(address.parse().unwrap(), &policy).map(|()| seat)
+        let control = AdmissionControl::new(policy.clone());
+        let listener = control.for_listener();
+        let acquire = |address: &str| {
+            let mut permit = listener.try_acquire(&policy).unwrap();
+            let acquired = permit.try_acquire_for_client(address.parse().unwrap(), &policy);
+            acquired.map(|()| permit)
         };
-        let _seat = claim("2001:db8:1:2::1").unwrap();
-        let full = claim("2001:db8:1:2:ffff::9").unwrap_err();
+        let _permit = acquire("2001:db8:1:2::1").unwrap();
+        let full = acquire("2001:db8:1:2:ffff::9").unwrap_err();
         assert_eq!(full.limit(), refused(Refusal::MaxConnectionsPerClient, 1));
         assert_eq!(full.whose, " from this network");
-        assert!(claim("2001:db8:1:3::1").is_ok());
+        assert!(acquire("2001:db8:1:3::1").is_ok());
     }
 
     #[tokio::test]
@@ -368,30 +381,31 @@ mod tests {
             max_connection_rate_per_client: NonZeroU32::new(2),
             ..Policy::default()
         };
-        let gate = Gate::new(policy.clone());
-        let entrance = gate.entrance();
-        let claim = |address: &str| {
-            let mut seat = entrance.admit(&policy).unwrap();
-            seat.claim(address.parse().unwrap(), &policy).map(|()| seat)
+        let control = AdmissionControl::new(policy.clone());
+        let listener = control.for_listener();
+        let acquire = |address: &str| {
+            let mut permit = listener.try_acquire(&policy).unwrap();
+            let acquired = permit.try_acquire_for_client(address.parse().unwrap(), &policy);
+            acquired.map(|()| permit)
         };
         // Each is closed at once: only the rate limits them.
         for _ in 0..2 {
-            drop(claim("10.0.0.1").unwrap());
+            drop(acquire("10.0.0.1").unwrap());
         }
-        let full = claim("10.0.0.1").unwrap_err();
+        let full = acquire("10.0.0.1").unwrap_err();
         assert_eq!(full.limit(), refused(Refusal::MaxConnectionRatePerClient, 2));
-        assert!(claim("10.0.0.2").is_ok());
+        assert!(acquire("10.0.0.2").is_ok());
         sleep(std::time::Duration::from_millis(501)).await;
-        drop(claim("10.0.0.1").unwrap());
-        assert!(claim("10.0.0.1").is_err());
+        drop(acquire("10.0.0.1").unwrap());
+        assert!(acquire("10.0.0.1").is_err());
         // Any number of clients that come once.
         for number in 0..6_000_u32 {
             if number == 3_000 {
                 sleep(std::time::Duration::from_millis(501)).await;
             }
-            drop(claim(&std::net::Ipv4Addr::from_bits(number).to_string()));
+            drop(acquire(&std::net::Ipv4Addr::from_bits(number).to_string()));
         }
-        let kept = gate.clients().by_network.len();
+        let kept = control.clients().by_network.len();
         assert!((3_000..=4_096).contains(&kept), "{kept}");
     }
 
@@ -401,13 +415,13 @@ mod tests {
             max_connection_rate: NonZeroU32::new(100),
             ..Policy::default()
         };
-        let gate = Gate::new(policy.clone());
-        let (one, other) = (gate.entrance(), gate.entrance());
+        let control = AdmissionControl::new(policy.clone());
+        let (one, other) = (control.for_listener(), control.for_listener());
         let begun = Instant::now();
         for _ in 0..75 {
-            for entrance in [&one, &other] {
-                entrance.pace().await;
-                drop(entrance.admit(&policy).unwrap());
+            for listener in [&one, &other] {
+                listener.wait_for_rate().await;
+                drop(listener.try_acquire(&policy).unwrap());
             }
         }
         let took = begun.elapsed();

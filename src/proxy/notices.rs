@@ -42,7 +42,7 @@ pub(super) struct Notices([Throttle; Notice::NUMBER]);
 
 impl Default for Notices {
     fn default() -> Self {
-        Self([(); Notice::NUMBER].map(|()| Throttle::of_first(FIRST)))
+        Self([(); Notice::NUMBER].map(|()| Throttle::with_first(FIRST)))
     }
 }
 

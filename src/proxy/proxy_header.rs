@@ -1,8 +1,8 @@
-//! The PROXY protocol: the header in which one proxy tells the next one who the client is.
+//! The PROXY protocol: the header with which a proxy passes on the client's address.
 //!
-//! Version 2 (and its text form, version 1) from a load balancer in front, version 2 to the node. Whoever connects can claim to
-//! be anybody in such a header, so it is read only where the operator says that a load balancer is in front. Source:
-//! HAProxy's `doc/proxy-protocol.txt`.
+//! cqlens reads version 2 (and its text form, version 1) from a load balancer in front, and sends version 2 to the node.
+//! A client can claim any address in such a header, so cqlens reads it only where the operator says that a load balancer
+//! is in front. Source: HAProxy's `doc/proxy-protocol.txt`.
 
 use std::{
     io,
@@ -70,7 +70,7 @@ pub(super) async fn read(
     }
     // LOCAL, and families that are none of the internet's: it is the load balancer's own, or it does not know.
     let Some(proxied) = header.proxied_address() else {
-        return Ok(Origin::of(peer));
+        return Ok(Origin::from_peer(peer));
     };
     let certificate = header
         .ssl()
@@ -148,8 +148,8 @@ async fn more(
 }
 
 impl Origin {
-    /// The one that the socket tells.
-    pub(super) fn of(peer: SocketAddr) -> Self {
+    /// The origin by the socket alone.
+    pub(super) fn from_peer(peer: SocketAddr) -> Self {
         Self {
             client: peer,
             destination: None,
@@ -161,7 +161,7 @@ impl Origin {
     pub(super) fn header(&self, destination: Option<SocketAddr>) -> Vec<u8> {
         let mut bytes = Vec::new();
         let destination = self.destination.or(destination);
-        let header = match destination.map(|destination| of_one_family(self.client, destination)) {
+        let header = match destination.map(|destination| in_one_family(self.client, destination)) {
             Some((client, destination)) => {
                 ProxyHeader::with_address(ProxiedAddress::stream(client, destination))
             }
@@ -176,7 +176,7 @@ impl Origin {
 }
 
 /// Addresses of version 4 as what they are, unless the other one is of version 6.
-fn of_one_family(client: SocketAddr, destination: SocketAddr) -> (SocketAddr, SocketAddr) {
+fn in_one_family(client: SocketAddr, destination: SocketAddr) -> (SocketAddr, SocketAddr) {
     let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let (client, destination) = (canonical(client), canonical(destination));
     if client.is_ipv4() == destination.is_ipv4() {
@@ -250,14 +250,20 @@ mod tests {
             (origin("10.1.2.3:4444", "10.0.0.1:9042"), 5)
         );
         let (read, rest) = parse(b"PROXY UNKNOWN\r\nrest");
-        assert_eq!((read.unwrap(), rest), (Origin::of(PEER.parse().unwrap()), 4));
+        assert_eq!(
+            (read.unwrap(), rest),
+            (Origin::from_peer(PEER.parse().unwrap()), 4)
+        );
     }
 
     #[test]
     fn a_local_connection_is_the_load_balancers() {
         let (read, rest) = parse(&[LOCAL.as_slice(), b"rest"].concat());
-        assert_eq!((read.unwrap(), rest), (Origin::of(PEER.parse().unwrap()), 4));
-        assert_eq!(Origin::of(PEER.parse().unwrap()).header(None), LOCAL);
+        assert_eq!(
+            (read.unwrap(), rest),
+            (Origin::from_peer(PEER.parse().unwrap()), 4)
+        );
+        assert_eq!(Origin::from_peer(PEER.parse().unwrap()).header(None), LOCAL);
     }
 
     #[test]

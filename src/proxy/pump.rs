@@ -1,7 +1,8 @@
 //! The only place where bytes move.
 //!
-//! Where clients are shown the addresses of listeners instead of those of nodes, [`pump`] also shows requests to whoever follows them, and
-//! responses move in [`pump_rewritten`]. The tap sees what was sent, not what became of it.
+//! Where clients are shown the addresses of listeners in place of those of nodes, [`pump`] also passes requests to a
+//! follower, and responses move in [`pump_rewritten`]. The tap sees the bytes as they were sent, before they are
+//! rewritten.
 
 use std::{fmt, io};
 
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::{
-    chunks::{Expected, next_chunk},
+    chunks::{ReadSize, next_chunk},
     topology::{Responses, Unreadable},
 };
 use crate::capture::Tap;
@@ -17,11 +18,11 @@ use crate::capture::Tap;
 /// Why a direction, or a connection, came to its end.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// The reading side said that nothing more comes; the writing side was told.
+    /// The sender ended its stream, and the end was passed on to the receiver.
     Finished,
-    /// Reading failed: whoever sends has gone.
+    /// Reading failed: the sender has gone.
     ReadFailed(Side, io::Error),
-    /// Writing failed: whoever receives has gone.
+    /// Writing failed: the receiver has gone.
     WriteFailed(Side, io::Error),
     /// cqlens is shutting down.
     Drained,
@@ -29,9 +30,9 @@ pub(super) enum Ended {
     Idle,
     /// The same, after one side had finished.
     HalfClosed,
-    /// The client has not logged in within the time that it had.
+    /// The client has not logged in by its deadline.
     NoLogin,
-    /// The node sent what might lead the client around cqlens.
+    /// The node sent a response whose addresses cannot be replaced: it might lead the client around cqlens.
     Unreadable(Unreadable),
 }
 
@@ -43,7 +44,7 @@ pub(super) enum Side {
 }
 
 impl Ended {
-    /// The same end, of the direction that reads from the client: pumps do not know which one they are.
+    /// The same end, for the direction that reads from the client. A pump does not know its direction.
     pub(super) fn of_requests(self) -> Self {
         match self {
             Self::ReadFailed(_, error) => Self::ReadFailed(Side::Client, error),
@@ -52,8 +53,7 @@ impl Ended {
         }
     }
 
-    /// Which side has ended the connection without a goodbye, if one has: it would have reset the other one, were they connected
-    /// with each other.
+    /// The side that has reset the connection, if one has. The reset is passed on to the other side.
     pub(super) fn reset_by(&self) -> Option<Side> {
         let (Self::ReadFailed(side, error) | Self::WriteFailed(side, error)) = self else {
             return None;
@@ -62,7 +62,7 @@ impl Ended {
         gone.contains(&error.kind()).then_some(*side)
     }
 
-    /// Whether neither side has ended the connection.
+    /// Whether cqlens ends the connection, and neither side has.
     pub(super) fn is_ours(&self) -> bool {
         use Ended::{Drained, HalfClosed, Idle, NoLogin, Unreadable};
         matches!(self, Drained | Idle | HalfClosed | NoLogin | Unreadable(_))
@@ -112,16 +112,17 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`. `follow` sees it before.
+/// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`. Each chunk goes to
+/// `follow` before it is written.
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut tap: Tap,
     mut follow: impl FnMut(&Bytes),
 ) -> Ended {
-    let mut expected = Expected::default();
+    let mut size = ReadSize::default();
     loop {
-        let chunk = match read(&mut from, &mut expected).await {
+        let chunk = match read(&mut from, &mut size).await {
             Ok(Some(chunk)) => chunk,
             Ok(None) => break,
             Err(ended) => return ended,
@@ -135,16 +136,16 @@ pub(super) async fn pump(
     end(to).await
 }
 
-/// Writes to `to` what becomes of what it reads from `from`, until `from` ends; then ends `to`.
+/// Writes to `to` what `responses` makes of the bytes from `from`, until `from` ends; then ends `to`.
 pub(super) async fn pump_rewritten(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut tap: Tap,
     mut responses: Responses<'_>,
 ) -> Ended {
-    let mut expected = Expected::default();
+    let mut size = ReadSize::default();
     loop {
-        let chunk = match read(&mut from, &mut expected).await {
+        let chunk = match read(&mut from, &mut size).await {
             Ok(Some(chunk)) => chunk,
             Ok(None) => break,
             Err(ended) => return ended,
@@ -165,12 +166,12 @@ pub(super) async fn pump_rewritten(
     end(to).await
 }
 
-/// The next chunk, none at the end.
-async fn read(from: &mut (impl AsyncRead + Unpin), expected: &mut Expected) -> Result<Option<Bytes>, Ended> {
-    match next_chunk(from, expected).await {
+/// The next chunk; none at the end of the stream.
+async fn read(from: &mut (impl AsyncRead + Unpin), size: &mut ReadSize) -> Result<Option<Bytes>, Ended> {
+    match next_chunk(from, size).await {
         Ok(chunk) => Ok(Some(chunk).filter(|chunk| !chunk.is_empty())),
-        // Only TLS says this: the connection ended without a goodbye. Many drivers close like that; and since envelopes
-        // tell their length, a receiver cannot take what is cut off for the whole.
+        // Only TLS reports this: the connection ended without a close_notify. Many drivers close so. An envelope has its
+        // length in its header, so a receiver cannot take a cut-off one for a whole one.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(Ended::ReadFailed(Side::Upstream, error)),
     }
@@ -185,6 +186,6 @@ async fn end(mut to: impl AsyncWrite + Unpin) -> Ended {
 
 async fn write(to: &mut (impl AsyncWrite + Unpin), chunk: &[u8]) -> io::Result<()> {
     to.write_all(chunk).await?;
-    // TLS keeps records that its socket has no room for, until it is asked to be done with them. Nothing to do elsewhere.
+    // TLS keeps records that its socket had no room for until it is flushed. Elsewhere this does nothing.
     to.flush().await
 }

@@ -11,7 +11,7 @@ use cqlens::{
     audit::{Audit, HashKey, Options, Watch},
     capture::{Clock, Limits, Queue},
     catalog::Live,
-    proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers},
+    proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Workers},
     window::Window,
 };
 use jiff::Timestamp;
@@ -49,7 +49,7 @@ impl Rig {
         };
         let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(
             listener,
-            Waiting::Served,
+            Backlog::Serve,
             drain,
             Workers::start(1).unwrap(),
         ));

@@ -14,7 +14,7 @@ use cqlens::{
     catalog::client::{Answer, Bind, Client, ClientOptions, Run, RunOptions},
     node::{Node, Options},
     proxy::{
-        Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers,
+        Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Workers,
         topology::{Addresses, NodeAddress, Pairing},
     },
 };
@@ -60,7 +60,7 @@ impl Showing {
         let queue = Arc::new(Queue::new(1, Limits::default()));
         let workers = Workers::start(1).unwrap();
         let proxy = Proxy::new(route, queue, Clock::start());
-        let serving = tokio::spawn(proxy.serve(listener, Waiting::Served, drain, workers));
+        let serving = tokio::spawn(proxy.serve(listener, Backlog::Serve, drain, workers));
         Self {
             address,
             addresses,

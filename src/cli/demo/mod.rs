@@ -25,7 +25,7 @@ use crate::{
     capture::{Clock, Limits, Queue},
     catalog::{self, Live, client::ClientOptions},
     node::{Node, Options, scenario::Totals},
-    proxy::{Drain, Proxy, Route, Waiting, Workers},
+    proxy::{Backlog, Drain, Proxy, Route, Workers},
     report::{Format, Report},
     rules,
     sink::replace,
@@ -158,7 +158,7 @@ async fn through_proxy<T>(
     };
     let workers = Workers::start(1).context("no thread for the proxy")?;
     let proxy_itself = Proxy::new(route, queue, Clock::start());
-    let serving = tokio::spawn(proxy_itself.serve(listener, Waiting::Served, drain, workers));
+    let serving = tokio::spawn(proxy_itself.serve(listener, Backlog::Serve, drain, workers));
     wait_for_schema(&live).await?;
 
     let told = traffic(proxy).await;

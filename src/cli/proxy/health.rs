@@ -18,7 +18,7 @@ use crate::{
     capture::Queue,
     catalog::Live,
     memory::Use,
-    proxy::Gate,
+    proxy::AdmissionControl,
     sink::admin::{Admin, AuditStatus, ControlConnection, ListenerStatus, Order, State, Status},
 };
 
@@ -37,7 +37,7 @@ pub(super) struct Health {
     /// What keeps nodes from having theirs.
     pub(super) problems: ArcSwap<Vec<String>>,
     pub(super) reach: ArcSwap<Reach>,
-    pub(super) gate: Gate,
+    pub(super) admission: AdmissionControl,
     pub(super) live: Arc<Live>,
     pub(super) watch: Arc<Watch>,
     /// Windows that were longer than they were to be, because those before them could not be written in time.
@@ -67,9 +67,9 @@ impl Health {
             listen: self.listening.clone(),
             upstream: self.upstream.load().to_string(),
             listeners: self.listeners.load().to_vec(),
-            problems: [self.problems.load().to_vec(), self.gate.outages()].concat(),
+            problems: [self.problems.load().to_vec(), self.admission.outages()].concat(),
             bypass: self.bypass(),
-            connections: self.gate.open(),
+            connections: self.admission.open(),
             control_connection: match (self.live.is_followed(), self.live.is_in_step()) {
                 (false, _) => ControlConnection::Off,
                 (true, false) => ControlConnection::Trying,

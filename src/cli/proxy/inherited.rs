@@ -10,7 +10,7 @@ use listenfd::ListenFd;
 use tokio::net::TcpListener;
 
 use super::listener::bind;
-use crate::proxy::Waiting;
+use crate::proxy::Backlog;
 
 /// Sockets that were given to this process, in their order.
 #[derive(Debug, Default)]
@@ -118,10 +118,10 @@ impl ForNodes {
     ///
     /// # Errors
     /// An address that cannot be bound.
-    pub(super) fn open(&self, listen: SocketAddr, reuse_port: bool) -> io::Result<(TcpListener, Waiting)> {
+    pub(super) fn open(&self, listen: SocketAddr, reuse_port: bool) -> io::Result<(TcpListener, Backlog)> {
         match self.0.get(&listen) {
-            Some(given) => Ok((TcpListener::from_std(given.try_clone()?)?, Waiting::Left)),
-            None => Ok((bind(listen, reuse_port)?, Waiting::Served)),
+            Some(given) => Ok((TcpListener::from_std(given.try_clone()?)?, Backlog::Leave)),
+            None => Ok((bind(listen, reuse_port)?, Backlog::Serve)),
         }
     }
 

@@ -11,7 +11,7 @@ use super::{
     topology::{Mode, Pair},
 };
 use crate::{
-    proxy::Waiting,
+    proxy::Backlog,
     sink::admin::{self, SocketFile},
 };
 
@@ -22,7 +22,7 @@ pub(super) struct Listeners {
     /// Those that nodes of a cluster may get.
     pub(super) for_nodes: ForNodes,
     /// Whether somebody else has the clients' socket too, and serves who waits there when this process stops.
-    pub(super) waiting: Waiting,
+    pub(super) backlog: Backlog,
     pub(super) admin: Option<admin::Listener>,
     /// The file of the admin listener's socket, if it has one.
     pub(super) admin_file: Option<SocketFile>,
@@ -35,14 +35,14 @@ impl Listeners {
     /// An address that cannot be bound; an inherited socket that no listener has, or, where there are several listeners, one of them
     /// that none of the sockets is for.
     pub(super) fn open(args: &Args, mode: &Mode, mut inherited: Inherited) -> anyhow::Result<Self> {
-        let waiting = match inherited.is_empty() {
-            true => Waiting::Served,
-            false => Waiting::Left,
+        let backlog = match inherited.is_empty() {
+            true => Backlog::Serve,
+            false => Backlog::Leave,
         };
         let mut opened = Self {
             clients: Vec::new(),
             for_nodes: ForNodes::default(),
-            waiting,
+            backlog,
             admin: None,
             admin_file: None,
         };
@@ -233,7 +233,7 @@ mod tests {
         let arguments = [route(&one, "a:1"), route(&other, "b:1"), of_admin].concat();
         let expected = [address(&one), address(&other), address(&admin)];
         let listeners = opened(&arguments, vec![admin, other, one]).unwrap();
-        assert_eq!(listeners.waiting, Waiting::Left);
+        assert_eq!(listeners.backlog, Backlog::Leave);
         let Some(admin::Listener::Tcp(admin)) = listeners.admin else {
             unreachable!("an inherited socket is one of TCP");
         };
@@ -290,11 +290,11 @@ mod tests {
         assert_eq!(given.idle(|_| false).collect::<Vec<_>>(), [address]);
         assert_eq!(given.idle(|served| served == address).count(), 0);
         for _ in 0..2 {
-            let (socket, waiting) = given.open(address, false).unwrap();
-            assert_eq!((socket.local_addr().unwrap(), waiting), (address, Waiting::Left));
+            let (socket, backlog) = given.open(address, false).unwrap();
+            assert_eq!((socket.local_addr().unwrap(), backlog), (address, Backlog::Leave));
         }
         let free = other.local_addr().unwrap();
         drop(other);
-        assert_eq!(given.open(free, false).unwrap().1, Waiting::Served);
+        assert_eq!(given.open(free, false).unwrap().1, Backlog::Serve);
     }
 }

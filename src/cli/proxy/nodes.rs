@@ -101,7 +101,7 @@ impl Running {
             let socket = self.for_nodes.open(listen, self.args.reuse_port);
             let opened = socket
                 .map_err(anyhow::Error::from)
-                .and_then(|(socket, waiting)| self.serving.open(socket, waiting, new));
+                .and_then(|(socket, backlog)| self.serving.open(socket, backlog, new));
             let listen = opened.map_err(|error| {
                 let setting = nodes.rules.setting_of(&planned.node);
                 Problem::of_settings(format!(

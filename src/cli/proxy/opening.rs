@@ -51,7 +51,7 @@ pub(super) fn open(
     let mut pairs = Vec::with_capacity(listeners.clients.len());
     for (pair, socket) in listeners.clients.drain(..) {
         let route = route(args, tls, &pair.upstream, None);
-        let listen = serving.open(socket, listeners.waiting, route)?;
+        let listen = serving.open(socket, listeners.backlog, route)?;
         tracing::info!(listen = %listen, client_tls = tls.clients.is_some(), upstream = %pair.upstream,
             upstream_tls = tls.upstream.is_some(), "forwarding");
         pairs.push((pair, listen));

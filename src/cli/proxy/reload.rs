@@ -33,7 +33,7 @@ use crate::{
         settings::{Settings, Sources},
         tls::Tls,
     },
-    proxy::Waiting,
+    proxy::Backlog,
     sink::admin::{Changes, Reloaded},
 };
 
@@ -183,7 +183,7 @@ impl Running {
         self.fit_connections();
         if changes.any_of(&["max-connections"]) {
             self.descriptors
-                .judge(&self.health.gate.policy(), self.listeners());
+                .judge(&self.health.admission.policy(), self.listeners());
         }
         if follow_anew {
             self.control.end(&self.live).await;
@@ -251,7 +251,7 @@ impl Running {
         }
         for (pair, socket) in sockets {
             let route = route(&self.args, &self.tls, &pair.upstream, None);
-            match self.serving.open(socket, Waiting::Served, route) {
+            match self.serving.open(socket, Backlog::Serve, route) {
                 Ok(listen) => {
                     tracing::info!(%listen, upstream = pair.upstream, "forwarding");
                     self.pairs.push((pair, listen));

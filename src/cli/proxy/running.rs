@@ -44,7 +44,7 @@ use crate::{
         tls::Tls,
         window_clock::WindowClock,
     },
-    proxy::{Drained, Gate, Proxy, Route, Transparent, Waiting, Workers, topology::Pairing},
+    proxy::{AdmissionControl, Backlog, Drained, Proxy, Route, Transparent, Workers, topology::Pairing},
     pulse::{Pulse, Runner},
     sink::admin::{self, ListenerState, ListenerStatus, Order, SocketFile, State},
 };
@@ -141,10 +141,10 @@ impl Running {
         // One more waits for everything else.
         let descriptors = Descriptors::raise(workers.count() + 1);
         let count = listeners.clients.len();
-        let gate = Gate::new(args.limits.policy(descriptors, count));
-        descriptors.judge(&gate.policy(), count);
+        let admission = AdmissionControl::new(args.limits.policy(descriptors, count));
+        descriptors.judge(&admission.policy(), count);
         let anywhere = route(&args, &tls, &args.first_upstream(), None);
-        let proxy = Proxy::new(anywhere, Arc::clone(&queue), Clock::start()).behind(&gate);
+        let proxy = Proxy::new(anywhere, Arc::clone(&queue), Clock::start()).admitted_by(&admission);
         let serving = Serving::new(proxy, workers);
         let Opened {
             serving,
@@ -171,12 +171,12 @@ impl Running {
             listeners: ArcSwap::from_pointee(listener_statuses(&pairs)),
             problems: ArcSwap::default(),
             reach: ArcSwap::from_pointee(reach(&pairs, transparent.as_ref())),
-            gate,
+            admission,
             live: Arc::clone(&live),
             queue,
         });
         let (admin, orders) = serve_admin(listeners.admin, &health);
-        let shared = args.reuse_port || listeners.waiting == Waiting::Left;
+        let shared = args.reuse_port || listeners.backlog == Backlog::Leave;
         let admin_of_two = admin.filter(|_| shared);
         supervisor::ready();
         Ok(Self {
@@ -293,7 +293,7 @@ impl Running {
     /// Lets in as many clients as there is room for beside the listeners that there are now.
     pub(super) fn fit_connections(&self) {
         let policy = self.args.limits.policy(self.descriptors, self.listeners());
-        self.health.gate.replace_policy(policy);
+        self.health.admission.replace_policy(policy);
     }
 
     pub(super) fn listeners(&self) -> usize {

@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use crate::{
-    proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Waiting, Workers},
+    proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Workers},
     pulse::Runner,
 };
 
@@ -81,7 +81,7 @@ impl Serving {
     pub(super) fn open(
         &mut self,
         socket: TcpListener,
-        waiting: Waiting,
+        backlog: Backlog,
         route: Route,
     ) -> anyhow::Result<SocketAddr> {
         let listen = socket.local_addr().context("cannot tell the listening address")?;
@@ -98,7 +98,7 @@ impl Serving {
         };
         let workers = self.workers.clone();
         self.tasks
-            .spawn(async move { (number, proxy.serve(socket, waiting, drain, workers).await) });
+            .spawn(async move { (number, proxy.serve(socket, backlog, drain, workers).await) });
         self.open.insert(listen, listener);
         Ok(listen)
     }

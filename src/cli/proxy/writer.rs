@@ -305,7 +305,7 @@ mod tests {
         catalog::client::{Client, ClientOptions},
         cli::proxy::watchdog::{Watchdog, Watched},
         node::Node,
-        proxy::{Drain, Proxy, Route, Waiting, Workers},
+        proxy::{Backlog, Drain, Proxy, Route, Workers},
     };
 
     const LIMIT: Duration = Duration::from_secs(30);
@@ -361,7 +361,7 @@ mod tests {
         );
         tokio::spawn(async move {
             let _undrained = switch;
-            proxy.serve(listener, Waiting::Served, drain, workers).await
+            proxy.serve(listener, Backlog::Serve, drain, workers).await
         });
         address
     }
