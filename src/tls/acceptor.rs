@@ -9,8 +9,8 @@ use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 use super::{
     Authorities, Identity, MinVersion, TlsError, TlsStream,
     certificates::Certificates,
-    client_certificates::{Clients, with_refused},
-    is_plain, provider,
+    client_certificates::{ClientVerifier, with_refused},
+    common::{is_plain, provider},
 };
 use crate::timers;
 
@@ -90,7 +90,7 @@ fn config(
         ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions.versions())?;
     let builder = match authorities {
         None => builder.with_no_client_auth(),
-        Some(authorities) => builder.with_client_cert_verifier(Clients::of(authorities)?),
+        Some(authorities) => builder.with_client_cert_verifier(ClientVerifier::new(authorities)?),
     };
     let certificates = Certificates::new(identities)?;
     Ok(Arc::new(builder.with_cert_resolver(Arc::new(certificates))))

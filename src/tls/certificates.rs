@@ -11,7 +11,7 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-use super::{Identity, TlsError, provider};
+use super::{Identity, TlsError, common::provider};
 
 /// Certificates with their keys, the default first.
 #[derive(Debug)]

@@ -16,7 +16,10 @@ use tokio_rustls::{
     },
 };
 
-use super::{Authorities, Identity, MinVersion, TlsError, TlsStream, is_plain, provider};
+use super::{
+    Authorities, Identity, MinVersion, TlsError, TlsStream,
+    common::{is_plain, provider},
+};
 
 /// Whether the node's certificate must be for the name that it was reached by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

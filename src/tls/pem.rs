@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{
     },
 };
 
-use super::{TlsError, provider};
+use super::{TlsError, common::provider};
 use crate::files::{self, Limit};
 
 /// Who cqlens is: a certificate, those that lead to its authority, and the key.
