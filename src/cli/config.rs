@@ -124,9 +124,30 @@ pub(super) fn host_and_port(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Reads a number of traced reads a second.
+pub(super) fn traces_per_second(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= MOST_TRACES_PER_SECOND => Ok(rate),
+        _ => Err(format!(
+            "a number of reads a second, above 0 and up to {MOST_TRACES_PER_SECOND}"
+        )),
+    }
+}
+
+/// A trace costs the cluster some tens of writes.
+const MOST_TRACES_PER_SECOND: f64 = 100.0;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_rate_is_above_zero_and_bounded() {
+        assert_eq!(traces_per_second("0.1"), Ok(0.1));
+        for text in ["0", "-1", "101", "NaN", "many"] {
+            assert!(traces_per_second(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn durations_have_units() {

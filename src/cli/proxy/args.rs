@@ -6,14 +6,13 @@ use anyhow::bail;
 
 use super::{
     super::{
-        config::{duration, host_and_port, positive_duration},
+        config::{duration, host_and_port, positive_duration, traces_per_second},
         limits::LimitArgs,
         observer::ObserverArgs,
         tls::TlsArgs,
     },
     cluster::Listen,
     topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
-    trace_sample::per_second,
 };
 
 /// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
@@ -52,7 +51,7 @@ pub(in crate::cli) struct Args {
     pub(super) no_control_connection: bool,
     /// Ask that many of the reads that pass again each second, with tracing, over a connection of cqlens' own, to learn how many
     /// tombstones they pass. The cluster writes the traces, and keeps them for a day. Off if not set.
-    #[arg(long, env = "CQLENS_TRACE_SAMPLE", value_name = "PER_SECOND", value_parser = per_second, conflicts_with = "no_control_connection")]
+    #[arg(long, env = "CQLENS_TRACE_SAMPLE", value_name = "PER_SECOND", value_parser = traces_per_second, conflicts_with = "no_control_connection")]
     pub(super) trace_sample: Option<f64>,
     /// Ask the nodes every so often how many tombstones and rows their reads pass (`system_views`, Cassandra 4.0 and later). Off if not
     /// set.

@@ -19,13 +19,13 @@ use crate::{
     catalog::Live,
     memory::Use,
     proxy::AdmissionControl,
-    sink::admin::{Admin, AuditStatus, ControlConnection, ListenerStatus, Order, State, Status},
+    sink::admin::{Admin, AdminOrder, AuditStatus, ControlConnection, ListenerStatus, ReadyState, Status},
 };
 
 /// All that can be told.
 pub(super) struct Health {
     /// Replaced when the process begins to end.
-    pub(super) state: ArcSwap<(State, Timestamp)>,
+    pub(super) state: ArcSwap<(ReadyState, Timestamp)>,
     /// Replaced when they change.
     pub(super) settings: ArcSwap<Settings>,
     /// Where clients connect: an address, or a rule for several.
@@ -47,7 +47,7 @@ pub(super) struct Health {
 
 impl Health {
     /// The process is in `state` from now on.
-    pub(super) fn turn(&self, state: State) {
+    pub(super) fn turn(&self, state: ReadyState) {
         self.state.store(Arc::new((state, Timestamp::now())));
     }
 
@@ -91,7 +91,7 @@ impl Health {
 }
 
 /// What the admin listener needs; orders go to `orders`.
-pub(super) fn admin(health: &Arc<Health>, orders: mpsc::Sender<Order>) -> Admin {
+pub(super) fn admin(health: &Arc<Health>, orders: mpsc::Sender<AdminOrder>) -> Admin {
     let (of_status, of_settings) = (Arc::clone(health), Arc::clone(health));
     let watch = Arc::clone(&health.watch);
     Admin {

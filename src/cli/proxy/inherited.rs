@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use listenfd::ListenFd;
 use tokio::net::TcpListener;
 
-use super::listener::bind;
+use super::bind::bind;
 use crate::proxy::Backlog;
 
 /// Sockets that were given to this process, in their order.

@@ -1,18 +1,19 @@
 //! Where the listening sockets come from: from systemd or a predecessor, or bound here.
 
-use std::{io, net::SocketAddr};
+use std::io;
 
 use anyhow::{Context, bail};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 
 use super::{
     args::{AdminAddress, Args},
+    bind::{bind, bind_admin, bind_transparent},
     inherited::{ForNodes, Inherited},
     topology::{Mode, Pair},
 };
 use crate::{
     proxy::Backlog,
-    sink::admin::{self, SocketFile},
+    sink::admin::{self, AdminListener, SocketFile},
 };
 
 /// The sockets, listening.
@@ -23,7 +24,7 @@ pub(super) struct Listeners {
     pub(super) for_nodes: ForNodes,
     /// Whether somebody else has the clients' socket too, and serves who waits there when this process stops.
     pub(super) backlog: Backlog,
-    pub(super) admin: Option<admin::Listener>,
+    pub(super) admin: Option<AdminListener>,
     /// The file of the admin listener's socket, if it has one.
     pub(super) admin_file: Option<SocketFile>,
 }
@@ -50,11 +51,12 @@ impl Listeners {
             Mode::One(pair) | Mode::Transparent(pair) => {
                 let listener = match (inherited.next()?, mode) {
                     (Some(listener), _) => listener,
-                    (None, Mode::Transparent(_)) => bind_transparent(pair, args)?,
+                    (None, Mode::Transparent(_)) => bind_transparent(pair.listen, args.reuse_port)
+                        .with_context(|| format!("cannot listen on {}", pair.listen))?,
                     (None, _) => bind_pair(pair, args)?,
                 };
                 opened.clients.push((pair.clone(), listener));
-                opened.admin = inherited.next()?.map(admin::Listener::Tcp);
+                opened.admin = inherited.next()?.map(AdminListener::Tcp);
             }
             Mode::Routes(pairs) => {
                 opened.admin = admin_of(args, &mut inherited)?;
@@ -79,11 +81,11 @@ impl Listeners {
 
     fn open_admin(&mut self, address: &AdminAddress, reuse: bool) -> io::Result<()> {
         self.admin = Some(match address {
-            AdminAddress::Tcp(address) => admin::Listener::Tcp(bind_admin(*address, reuse)?),
+            AdminAddress::Tcp(address) => AdminListener::Tcp(bind_admin(*address, reuse)?),
             AdminAddress::Unix(path) => {
                 let (listener, file) = admin::listen(path, reuse)?;
                 self.admin_file = Some(file);
-                admin::Listener::Unix(listener)
+                AdminListener::Unix(listener)
             }
         });
         Ok(())
@@ -91,9 +93,9 @@ impl Listeners {
 }
 
 /// The inherited socket of the admin listener, if there is one.
-fn admin_of(args: &Args, inherited: &mut Inherited) -> anyhow::Result<Option<admin::Listener>> {
+fn admin_of(args: &Args, inherited: &mut Inherited) -> anyhow::Result<Option<AdminListener>> {
     match args.admin.as_ref().and_then(AdminAddress::tcp) {
-        Some(address) => Ok(inherited.at(address)?.map(admin::Listener::Tcp)),
+        Some(address) => Ok(inherited.at(address)?.map(AdminListener::Tcp)),
         None => Ok(None),
     }
 }
@@ -131,67 +133,11 @@ fn bind_pair(pair: &Pair, args: &Args) -> anyhow::Result<TcpListener> {
         .with_context(|| format!("cannot listen on {} (to {})", pair.listen, pair.upstream))
 }
 
-/// A socket that also takes what TPROXY sends to it, where this process is allowed to have one.
-fn bind_transparent(pair: &Pair, args: &Args) -> anyhow::Result<TcpListener> {
-    let listen = pair.listen;
-    let bound = || {
-        let socket = socket(listen, args.reuse_port)?;
-        #[cfg(target_os = "linux")]
-        if let Err(error) = take_others(&socket, listen) {
-            tracing::debug!(%error, "connections that TPROXY sends here cannot be taken (it needs CAP_NET_ADMIN), those of REDIRECT can");
-        }
-        socket.bind(listen)?;
-        socket.listen(BACKLOG)
-    };
-    bound().with_context(|| format!("cannot listen on {listen}"))
-}
-
-#[cfg(target_os = "linux")]
-fn take_others(socket: &TcpSocket, listen: SocketAddr) -> io::Result<()> {
-    let socket = socket2::SockRef::from(socket);
-    match listen {
-        SocketAddr::V4(_) => socket.set_ip_transparent_v4(true),
-        SocketAddr::V6(_) => socket.set_ip_transparent_v6(true),
-    }
-}
-
-/// A socket for clients, listening.
-///
-/// # Errors
-/// An address that cannot be bound.
-pub(super) fn bind(listen: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
-    let socket = socket(listen, reuse_port)?;
-    socket.bind(listen)?;
-    socket.listen(BACKLOG)
-}
-
-fn bind_admin(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
-    let socket = socket(address, reuse_port)?;
-    socket.bind(address)?;
-    socket.listen(FEW)
-}
-
-fn socket(address: SocketAddr, reuse_port: bool) -> io::Result<TcpSocket> {
-    let socket = if address.is_ipv4() {
-        TcpSocket::new_v4()?
-    } else {
-        TcpSocket::new_v6()?
-    };
-    // Connections of a process that has just ended still linger at this address.
-    socket.set_reuseaddr(true)?;
-    if reuse_port {
-        socket.set_reuseport(true)?;
-    }
-    Ok(socket)
-}
-
-/// Clients that may wait to be accepted; the kernel's own limit (`net.core.somaxconn`) is often lower.
-const BACKLOG: u32 = 4096;
-const FEW: u32 = 64;
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::net::SocketAddr;
+
     use super::*;
     use clap::Parser;
 
@@ -234,7 +180,7 @@ mod tests {
         let expected = [address(&one), address(&other), address(&admin)];
         let listeners = opened(&arguments, vec![admin, other, one]).unwrap();
         assert_eq!(listeners.backlog, Backlog::Leave);
-        let Some(admin::Listener::Tcp(admin)) = listeners.admin else {
+        let Some(AdminListener::Tcp(admin)) = listeners.admin else {
             unreachable!("an inherited socket is one of TCP");
         };
         let found: Vec<_> = listeners

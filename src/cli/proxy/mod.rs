@@ -2,6 +2,7 @@
 
 mod args;
 mod asking;
+mod bind;
 mod cluster;
 mod control;
 mod health;

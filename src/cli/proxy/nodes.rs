@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use tokio::time::sleep;
 
 use super::{
-    cluster::{Plan, Planned, Problem},
+    cluster::{ListenerPlan, Planned, Problem},
     control,
     reach::Reach,
     running::{Running, Stop, route},
@@ -21,7 +21,7 @@ use super::{
 use crate::{
     catalog::{Cluster, Live},
     proxy::topology::{Addresses, Pairing},
-    sink::admin::{ListenerState, ListenerStatus, State},
+    sink::admin::{ListenerState, ListenerStatus, ReadyState},
 };
 
 impl Running {
@@ -48,7 +48,7 @@ impl Running {
         let Some(nodes) = &mut self.nodes else {
             return Ok(());
         };
-        let Plan { nodes, mut problems } = match nodes.plan(&self.known, port, Timestamp::now()) {
+        let ListenerPlan { nodes, mut problems } = match nodes.plan(&self.known, port, Timestamp::now()) {
             Ok(plan) => plan,
             Err(problem) => {
                 self.tell_problems(vec![problem]);
@@ -196,7 +196,7 @@ impl Running {
     fn begin_accepting(&mut self) {
         if !self.has_begun && self.serving.listening().next().is_some() {
             self.has_begun = true;
-            self.health.turn(State::Accepting);
+            self.health.turn(ReadyState::Accepting);
         }
     }
 

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc};
 
 use super::{
     args::Args,
-    cluster::Nodes,
+    cluster::ClusterNodes,
     listener::Listeners,
     running::route,
     serving::Serving,
@@ -26,7 +26,7 @@ pub(super) struct Opened {
     /// Where listeners lead to wherever clients were going.
     pub(super) transparent: Option<Arc<Transparent>>,
     /// Where listeners follow the cluster.
-    pub(super) nodes: Option<Nodes>,
+    pub(super) nodes: Option<ClusterNodes>,
 }
 
 /// Accepts clients on the sockets of `listeners` from now on.
@@ -59,7 +59,7 @@ pub(super) fn open(
     let nodes = match mode {
         Mode::Cluster(rules) => {
             let addresses = Addresses::new(topology::PATIENCE);
-            Some(Nodes::new(rules, args.topology.state_file(), addresses))
+            Some(ClusterNodes::new(rules, args.topology.state_file(), addresses))
         }
         _ => None,
     };

@@ -17,7 +17,7 @@ use tracing_subscriber::EnvFilter;
 use super::{
     args::Args,
     asking::Asking,
-    cluster::Rules,
+    cluster::ListenRules,
     control::{self, Control},
     listener::bind_pairs,
     running::{Running, Stop, every, listener_statuses, reach, route},
@@ -27,14 +27,15 @@ use super::{
 use crate::{
     catalog::Schema,
     cli::{
+        command::read_proxy,
         log,
         output::Places,
-        read_proxy, schema_file,
+        schema_file,
         settings::{Settings, Sources},
         tls::Tls,
     },
     proxy::Backlog,
-    sink::admin::{Changes, Reloaded},
+    sink::admin::{ReloadResult, SettingChanges},
 };
 
 /// Settled when the process starts: sockets that are open, hashes that must stay comparable, what auditors show.
@@ -67,11 +68,11 @@ struct News {
 pub(super) struct Read {
     args: Args,
     settings: Settings,
-    changes: Changes,
+    changes: SettingChanges,
     news: News,
 }
 
-type Answer = oneshot::Sender<Reloaded>;
+type Answer = oneshot::Sender<ReloadResult>;
 
 /// A reload under way: files are read by a thread that may have to wait for them, which the loop does not.
 #[derive(Default)]
@@ -134,7 +135,7 @@ impl Running {
         }
     }
 
-    async fn put_in_force(&mut self, read: Read) -> Changes {
+    async fn put_in_force(&mut self, read: Read) -> SettingChanges {
         let Read {
             args,
             settings,
@@ -147,7 +148,7 @@ impl Running {
         changes
     }
 
-    async fn apply(&mut self, args: Args, news: News, changes: &Changes) {
+    async fn apply(&mut self, args: Args, news: News, changes: &SettingChanges) {
         self.args = args;
         self.allow_end();
         if changes
@@ -209,7 +210,7 @@ impl Running {
         match mode {
             Mode::Cluster(rules) => {
                 if let Some(nodes) = &mut self.nodes {
-                    nodes.rules = Rules {
+                    nodes.rules = ListenRules {
                         rule: nodes.rules.rule.take(),
                         ..rules
                     };
@@ -315,7 +316,7 @@ impl News {
     fn prepare(
         args: &Args,
         filter: &str,
-        changes: &Changes,
+        changes: &SettingChanges,
         pairs: &[(Pair, SocketAddr)],
     ) -> anyhow::Result<Self> {
         let mode = args.mode()?;
@@ -352,7 +353,7 @@ impl News {
     }
 }
 
-fn say(changes: &Changes) {
+fn say(changes: &SettingChanges) {
     for key in &changes.need_restart {
         tracing::warn!(
             setting = key,

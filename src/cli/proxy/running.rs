@@ -16,7 +16,7 @@ use super::{
     Prepared,
     args::Args,
     asking::Asking,
-    cluster::Nodes,
+    cluster::ClusterNodes,
     control::{self, Control},
     health::{self, Health},
     inherited::{ForNodes, Inherited},
@@ -46,7 +46,7 @@ use crate::{
     },
     proxy::{AdmissionControl, Backlog, Drained, Proxy, Route, Transparent, Workers, topology::Pairing},
     pulse::{Pulse, Runner},
-    sink::admin::{self, ListenerState, ListenerStatus, Order, SocketFile, State},
+    sink::admin::{self, AdminListener, AdminOrder, ListenerState, ListenerStatus, ReadyState, SocketFile},
 };
 
 /// All that is at work beside the data path, and what it was told.
@@ -73,7 +73,7 @@ pub(super) struct Running {
     /// Where listeners lead to wherever clients were going.
     pub(super) transparent: Option<Arc<Transparent>>,
     /// Where listeners follow the cluster.
-    pub(super) nodes: Option<Nodes>,
+    pub(super) nodes: Option<ClusterNodes>,
     /// Sockets that were given for nodes.
     pub(super) for_nodes: ForNodes,
     /// The cluster that listeners were last made to fit.
@@ -87,7 +87,7 @@ pub(super) struct Running {
     signals: mpsc::Receiver<Asked>,
     /// Of the process, at a deadline, once it is asked for.
     end: End,
-    orders: mpsc::Receiver<Order>,
+    orders: mpsc::Receiver<AdminOrder>,
     pub(super) reloading: Reloading,
     /// Looking whether certificates have changed.
     looking: Option<JoinHandle<()>>,
@@ -155,9 +155,9 @@ impl Running {
         let state = match &nodes {
             Some(nodes) => {
                 tokio::spawn(look_for_nodes(nodes.addresses.clone(), Arc::clone(&live)));
-                State::Waiting
+                ReadyState::Waiting
             }
-            None => State::Accepting,
+            None => ReadyState::Accepting,
         };
         let pulse = Pulse::new("control");
         let watched = watched(&pulse, &serving, &audit, &writer);
@@ -300,15 +300,15 @@ impl Running {
         self.serving.listening().count()
     }
 
-    fn carry_out(&mut self, order: Order) {
+    fn carry_out(&mut self, order: AdminOrder) {
         match order {
             // Unlike a second signal, an order that is given again (by a script that tries again, say) asks for no haste.
-            Order::Drain if self.stop == Stop::No => {
+            AdminOrder::Drain if self.stop == Stop::No => {
                 self.end.ask();
                 self.stop_by("the admin listener");
             }
-            Order::Drain => {}
-            Order::Reload(answer) => self.begin_reload(Some(answer)),
+            AdminOrder::Drain => {}
+            AdminOrder::Reload(answer) => self.begin_reload(Some(answer)),
         }
     }
 
@@ -320,7 +320,7 @@ impl Running {
             self.stop = Stop::AtOnce(Instant::now() + GOODBYE);
             return;
         }
-        self.health.turn(State::Draining);
+        self.health.turn(ReadyState::Draining);
         supervisor::stopping();
         if let Some(admin) = &self.admin_of_two {
             admin.abort();
@@ -384,9 +384,9 @@ fn watched(control: &Pulse, serving: &Serving, audit: &Audit, writer: &Writer) -
 
 /// Begins to answer operators, where they have a listener; what they order comes out of the channel.
 fn serve_admin(
-    listener: Option<admin::Listener>,
+    listener: Option<AdminListener>,
     health: &Arc<Health>,
-) -> (Option<AbortHandle>, mpsc::Receiver<Order>) {
+) -> (Option<AbortHandle>, mpsc::Receiver<AdminOrder>) {
     let (give_order, orders) = mpsc::channel(MOST_ORDERS);
     let serving =
         listener.map(|listener| tokio::spawn(admin::serve(listener, health::admin(health, give_order))));

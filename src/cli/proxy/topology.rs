@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::bail;
 
-use super::cluster::{Listen, ListenFor, Mapped, Rules, overlap};
+use super::cluster::{Listen, ListenFor, ListenRules, Mapped, overlap};
 use crate::cli::config::{assignment, host_and_port, listen_address};
 
 /// One listener for one node, or one for each node.
@@ -103,7 +103,7 @@ pub(super) enum Mode {
     /// One listener for all nodes, whose addresses stay theirs; `upstream` is where the control connection goes.
     Transparent(Pair),
     /// One listener for each node that the contact points tell of.
-    Cluster(Rules),
+    Cluster(ListenRules),
 }
 
 impl TopologyArgs {
@@ -178,7 +178,7 @@ impl TopologyArgs {
             let key = if self.transparent { "transparent" } else { "route" };
             bail!("{key}: it leaves addresses as they are, and topology = cluster replaces them");
         }
-        let rules = Rules {
+        let rules = ListenRules {
             // What nobody has set is no rule.
             rule: (self.map.is_empty() || *listen != Listen::One(DEFAULT_LISTEN)).then(|| listen.clone()),
             map: self.map.clone(),

@@ -14,19 +14,6 @@ use crate::{
     cli::tls::Tls,
 };
 
-/// Reads a second.
-pub(super) fn per_second(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if rate > 0.0 && rate <= MOST_PER_SECOND => Ok(rate),
-        _ => Err(format!(
-            "a number of reads a second, above 0 and up to {MOST_PER_SECOND}"
-        )),
-    }
-}
-
-/// A trace is some tens of writes on the cluster.
-const MOST_PER_SECOND: f64 = 100.0;
-
 /// Asks until it is dropped, if `args` want it.
 pub(super) fn trace(
     args: &Args,
@@ -124,17 +111,4 @@ async fn connect(
         }
     }
     result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_above_zero_and_bounded() {
-        assert_eq!(per_second("0.1"), Ok(0.1));
-        for text in ["0", "-1", "101", "NaN", "many"] {
-            assert!(per_second(text).is_err(), "{text}");
-        }
-    }
 }

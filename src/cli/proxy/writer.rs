@@ -31,7 +31,7 @@ use crate::{
 /// Gives orders to the thread, and never waits for it.
 #[derive(Debug)]
 pub(super) struct Writer {
-    orders: mpsc::SyncSender<Order>,
+    orders: mpsc::SyncSender<WriterOrder>,
     /// A window was ordered that the thread has not begun with.
     is_due: Arc<AtomicBool>,
     /// Windows that went on because of that.
@@ -41,7 +41,7 @@ pub(super) struct Writer {
 }
 
 /// Something for the thread to do.
-enum Order {
+enum WriterOrder {
     /// End a window; what is said of traffic that does not come this way.
     Window(Option<String>),
     /// Judge everything since the start anew.
@@ -156,8 +156,8 @@ impl Writer {
 
     /// Ends the window; if the one before is still waiting to be written, it goes on instead.
     pub(super) fn window(&mut self, bypass: Option<String>) {
-        let is_late =
-            self.is_due.swap(true, Ordering::AcqRel) || self.orders.try_send(Order::Window(bypass)).is_err();
+        let is_late = self.is_due.swap(true, Ordering::AcqRel)
+            || self.orders.try_send(WriterOrder::Window(bypass)).is_err();
         if is_late {
             self.postponed.fetch_add(1, Ordering::Relaxed);
         }
@@ -174,12 +174,12 @@ impl Writer {
 
     /// Judges by other thresholds and acceptances from now on, everything since the start included.
     pub(super) fn judge_by(&self, judging: Judging) {
-        self.give(Order::Judge(Box::new(judging)));
+        self.give(WriterOrder::Judge(Box::new(judging)));
     }
 
     /// Writes to other places from now on, and leaves the key of hashes in a folder for the next process.
     pub(super) fn move_to(&self, places: Places, key_folder: Option<PathBuf>) {
-        self.give(Order::Move(places, key_folder));
+        self.give(WriterOrder::Move(places, key_folder));
     }
 
     /// Ends the last window and the audit. Auditors have `patience` to count what waits for them.
@@ -195,13 +195,13 @@ impl Writer {
             timeout(WRITING, has_begun).await.ok()?.ok()?;
             timeout(patience + WRITING, is_done).await.ok()?.ok()
         };
-        match self.give(Order::Last(Box::new(last))) {
+        match self.give(WriterOrder::Last(Box::new(last))) {
             true => ended.await.unwrap_or(Last::Unwritten),
             false => Last::Unwritten,
         }
     }
 
-    fn give(&self, order: Order) -> bool {
+    fn give(&self, order: WriterOrder) -> bool {
         let given = self.orders.try_send(order).is_ok();
         if !given {
             tracing::error!("report, snapshot-dir: writing does not get on, an order for it is lost");
@@ -211,14 +211,14 @@ impl Writer {
 }
 
 impl Work {
-    fn carry_out(&mut self, order: Order) {
+    fn carry_out(&mut self, order: WriterOrder) {
         match order {
-            Order::Window(bypass) => {
+            WriterOrder::Window(bypass) => {
                 self.is_due.store(false, Ordering::Release);
                 self.window(bypass);
             }
-            Order::Judge(judging) => self.outputs.judge_by(*judging, &self.live),
-            Order::Move(places, key_folder) => {
+            WriterOrder::Judge(judging) => self.outputs.judge_by(*judging, &self.live),
+            WriterOrder::Move(places, key_folder) => {
                 self.outputs.move_to(places, &self.live);
                 let key = self.outputs.hash_key();
                 let left = key_folder.map_or(Ok(()), |folder| leave_key(key, &folder));
@@ -228,7 +228,7 @@ impl Work {
                     );
                 }
             }
-            Order::Last(last) => {
+            WriterOrder::Last(last) => {
                 // Whoever waits for it may have gone.
                 let _ = last.begun.send(());
                 let how = self.last(last.bypass, last.patience);

@@ -9,7 +9,11 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Kind, judging, setting_named, settings_of};
+use super::{
+    fault::{FileFault, line, type_of},
+    judging,
+    kind::{SettingKind, setting_named, settings_of},
+};
 use crate::{
     files::{self, Limit},
     rules::Judging,
@@ -19,14 +23,14 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Contents {
     /// Of the commands.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<FileEntry>,
     /// Of rules and findings.
     pub(super) judging: Judging,
 }
 
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct FileEntry {
     /// The command whose table it stands in; none if it stands above the tables.
     pub(super) table: Option<String>,
     pub(super) key: String,
@@ -34,7 +38,7 @@ pub(super) struct Entry {
     is_switch: bool,
 }
 
-impl Entry {
+impl FileEntry {
     /// What one would type instead.
     pub(super) fn as_arguments(&self) -> Vec<OsString> {
         if self.is_switch {
@@ -54,32 +58,14 @@ impl Entry {
 pub(super) fn read(path: &Path, command: &Command) -> anyhow::Result<Contents> {
     let text = files::read_text(path, Limit::SETTINGS)
         .with_context(|| format!("cannot read the settings in {}", path.display()))?;
-    parse(&text, path, command).map_err(|Fault { at, what }| {
+    parse(&text, path, command).map_err(|FileFault { at, what }| {
         let line = line(&text, at.start);
         anyhow!("{}:{line}: {what}", path.display())
     })
 }
 
-/// The number of the line in which that byte is.
-pub(super) fn line(text: &str, byte: usize) -> usize {
-    text.get(..byte)
-        .map_or(1, |before| before.matches('\n').count() + 1)
-}
-
-/// What is wrong, and where (bytes).
-pub(super) struct Fault {
-    at: Range<usize>,
-    what: String,
-}
-
-impl Fault {
-    pub(super) fn new(at: Range<usize>, what: String) -> Self {
-        Self { at, what }
-    }
-}
-
-fn parse(text: &str, path: &Path, command: &Command) -> Result<Contents, Fault> {
-    let document = DeTable::parse(text).map_err(|error| Fault {
+fn parse(text: &str, path: &Path, command: &Command) -> Result<Contents, FileFault> {
+    let document = DeTable::parse(text).map_err(|error| FileFault {
         at: error.span().unwrap_or_default(),
         what: error.message().to_owned(),
     })?;
@@ -104,7 +90,7 @@ fn parse(text: &str, path: &Path, command: &Command) -> Result<Contents, Fault> 
                 }
             }
             (DeValue::Table(_), None) => {
-                return Err(Fault {
+                return Err(FileFault {
                     at: key.span(),
                     what: format!("[{name}]: no command is called so"),
                 });
@@ -123,17 +109,17 @@ fn entry(
     at: Range<usize>,
     key: &str,
     value: &Spanned<DeValue<'_>>,
-) -> Result<Entry, Fault> {
+) -> Result<FileEntry, FileFault> {
     let within = subcommand.unwrap_or(command);
     let argument = setting_named(within, key).filter(|found| subcommand.is_none() || !found.is_global_set());
     let Some(argument) = argument else {
-        return Err(Fault {
+        return Err(FileFault {
             at,
             what: unknown(command, within, key),
         });
     };
-    let kind = Kind::of(argument);
-    let fault = |what: String| Fault {
+    let kind = SettingKind::from_argument(argument);
+    let fault = |what: String| FileFault {
         at: value.span(),
         what: format!("{key}: {what}"),
     };
@@ -147,11 +133,11 @@ fn entry(
     for value in &values {
         check(argument, kind, value).map_err(fault)?;
     }
-    Ok(Entry {
+    Ok(FileEntry {
         table: subcommand.map(|command| command.get_name().to_owned()),
         key: key.to_owned(),
         values,
-        is_switch: kind == Kind::Switch,
+        is_switch: kind == SettingKind::Switch,
     })
 }
 
@@ -176,23 +162,23 @@ fn unknown(command: &Command, within: &Command, key: &str) -> String {
 }
 
 /// The value as one would type it; none if it is of another type than the setting's.
-fn values(kind: Kind, value: &DeValue<'_>) -> Option<Vec<String>> {
+fn values(kind: SettingKind, value: &DeValue<'_>) -> Option<Vec<String>> {
     let one = match (kind, value) {
-        (Kind::Text | Kind::List, DeValue::String(text)) => text.as_ref().to_owned(),
-        (Kind::Switch, DeValue::Boolean(is_on)) => is_on.to_string(),
-        (Kind::Integer | Kind::Float, DeValue::Integer(number)) => {
+        (SettingKind::Text | SettingKind::List, DeValue::String(text)) => text.as_ref().to_owned(),
+        (SettingKind::Switch, DeValue::Boolean(is_on)) => is_on.to_string(),
+        (SettingKind::Integer | SettingKind::Float, DeValue::Integer(number)) => {
             i128::from_str_radix(number.as_str(), number.radix())
                 .ok()?
                 .to_string()
         }
-        (Kind::Float, DeValue::Float(number)) => number.as_str().to_owned(),
-        (Kind::List, DeValue::Array(array)) => {
+        (SettingKind::Float, DeValue::Float(number)) => number.as_str().to_owned(),
+        (SettingKind::List, DeValue::Array(array)) => {
             let texts = array
                 .iter()
                 .map(|value| value.get_ref().as_str().map(str::to_owned));
             return texts.collect();
         }
-        (Kind::Pairs, DeValue::Table(table)) => {
+        (SettingKind::Pairs, DeValue::Table(table)) => {
             let pairs = table.iter().map(|(key, value)| {
                 let value = value.get_ref().as_str()?;
                 Some(format!("{}={value}", key.get_ref()))
@@ -205,8 +191,8 @@ fn values(kind: Kind, value: &DeValue<'_>) -> Option<Vec<String>> {
 }
 
 /// Asks the parser of the setting.
-fn check(argument: &Arg, kind: Kind, value: &str) -> Result<(), String> {
-    if kind == Kind::Switch {
+fn check(argument: &Arg, kind: SettingKind, value: &str) -> Result<(), String> {
+    if kind == SettingKind::Switch {
         return Ok(());
     }
     let alone = Arg::new("value")
@@ -236,30 +222,5 @@ fn possible_values(argument: &Arg) -> String {
         "it must not be empty".to_owned()
     } else {
         format!("it is one of {}", possible.join(", "))
-    }
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Text => "a string in quotes",
-            Self::Integer => "an integer",
-            Self::Float => "a number",
-            Self::Switch => "true or false",
-            Self::List => "an array of strings",
-            Self::Pairs => "a table of strings",
-        }
-    }
-}
-
-pub(super) fn type_of(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) => "an integer",
-        DeValue::Float(_) => "a number with a fraction",
-        DeValue::Boolean(_) => "a boolean",
-        DeValue::Datetime(_) => "a date or time",
-        DeValue::Array(_) => "an array",
-        DeValue::Table(_) => "a table",
     }
 }

@@ -28,13 +28,13 @@ use tokio::{
 };
 
 use super::{
-    Admin,
     routes::{Peer, routes},
+    status::Admin,
 };
 
 /// Where operators and probes connect.
 #[derive(Debug)]
-pub enum Listener {
+pub enum AdminListener {
     /// From any machine.
     Tcp(TcpListener),
     /// From this machine, as far as the socket's permissions allow.
@@ -46,7 +46,7 @@ pub enum Listener {
 /// No more than 64 connections at a time: one more costs the one its place that has kept cqlens waiting for the longest time, so that
 /// a probe always gets in. A connection that asks nothing for 5 seconds is closed. A request's head has no more than 16 KiB and 64 lines;
 /// bodies are not read; a connection ends after a minute.
-pub async fn serve(listener: Listener, admin: Admin) {
+pub async fn serve(listener: AdminListener, admin: Admin) {
     let routes = routes(Arc::new(admin));
     let mut connections = Connections::default();
     let mut sweep = interval(SWEEP);
@@ -98,14 +98,14 @@ impl Activity {
 
 impl Connections {
     /// Accepts the next one. Nothing is lost if the future is dropped.
-    async fn accept(&mut self, listener: &Listener, routes: &Router) -> io::Result<()> {
+    async fn accept(&mut self, listener: &AdminListener, routes: &Router) -> io::Result<()> {
         match listener {
-            Listener::Tcp(listener) => {
+            AdminListener::Tcp(listener) => {
                 let (socket, from) = listener.accept().await?;
                 let to = socket.local_addr()?;
                 self.open(socket, Peer::Tcp { from, to }, routes);
             }
-            Listener::Unix(listener) => {
+            AdminListener::Unix(listener) => {
                 let (socket, _unnamed) = listener.accept().await?;
                 self.open(socket, Peer::Unix, routes);
             }

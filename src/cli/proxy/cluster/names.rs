@@ -8,7 +8,7 @@ use std::{
 
 use cqlens_proto::types::Uuid;
 
-use super::plan::Endpoint;
+use super::endpoint::Endpoint;
 use crate::{
     cli::config::{assignment, listen_address},
     proxy::is_local,

@@ -2,27 +2,16 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    fmt,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
 };
 
 use cqlens_proto::types::Uuid;
 
-use super::{Rules, names::is_chosen};
+use super::{endpoint::Endpoint, listen_rules::ListenRules, names::is_chosen};
 use crate::{
     catalog::{Cluster, Node},
     proxy::topology::NodeAddress,
 };
-
-/// A node that can be told from others, and reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli::proxy) struct Endpoint {
-    pub(in crate::cli::proxy) host_id: Uuid,
-    pub(in crate::cli::proxy) broadcast: IpAddr,
-    /// Where clients are told to connect, and where cqlens connects for them.
-    pub(in crate::cli::proxy) native: SocketAddr,
-    pub(in crate::cli::proxy) data_center: Option<String>,
-}
 
 /// A node and its listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,12 +28,6 @@ pub(in crate::cli::proxy) struct Problem {
     pub(in crate::cli::proxy) text: String,
     /// Whether the settings are at fault: then it would be no good to begin with them.
     pub(in crate::cli::proxy) of_settings: bool,
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} (host id {})", self.native, self.host_id)
-    }
 }
 
 impl Planned {
@@ -157,7 +140,7 @@ fn identity(node: &Node, port: u16) -> Result<Endpoint, String> {
 /// Who listens where, in the order of listen addresses; `number` is what a node has in a rule.
 pub(super) fn listeners(
     nodes: Vec<Endpoint>,
-    rules: &Rules,
+    rules: &ListenRules,
     number: impl Fn(Uuid) -> Option<u32>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Planned> {
@@ -199,7 +182,7 @@ pub(super) fn listeners(
 
 fn listen(
     node: &Endpoint,
-    rules: &Rules,
+    rules: &ListenRules,
     number: impl Fn(Uuid) -> Option<u32>,
 ) -> Result<SocketAddr, String> {
     let mut mapped = rules.map.iter().filter(|mapped| mapped.node.is(node));
@@ -230,6 +213,8 @@ fn listen(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::net::IpAddr;
+
     use super::*;
 
     fn node(number: u8, address: Option<&str>) -> Node {
@@ -249,15 +234,15 @@ mod tests {
         }
     }
 
-    fn rules(listen: &str, map: &[&str]) -> Rules {
-        Rules {
+    fn rules(listen: &str, map: &[&str]) -> ListenRules {
+        ListenRules {
             rule: (!listen.is_empty()).then(|| listen.parse().unwrap()),
             map: map.iter().map(|pair| pair.parse().unwrap()).collect(),
             listen_for: Vec::new(),
         }
     }
 
-    fn planned(cluster: &Cluster, rules: &Rules) -> (Vec<String>, Vec<String>) {
+    fn planned(cluster: &Cluster, rules: &ListenRules) -> (Vec<String>, Vec<String>) {
         let mut problems = Vec::new();
         let nodes = identify(cluster, 9042, &HashSet::new(), &mut problems);
         let number = |host_id: Uuid| Some(u32::from(host_id.0[0]));
