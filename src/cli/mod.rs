@@ -27,7 +27,7 @@ mod window_clock;
 
 use std::process::ExitCode;
 
-use command::{Cli, Command};
+use command::{Cli, Command, read_proxy};
 use settings::{Settings, Sources};
 
 /// Runs the command that was typed; its errors are printed, with their causes.
@@ -53,7 +53,7 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         process::keep_memory_private();
     }
     match cli.command {
-        Command::Proxy(args) => proxy::run(*args, settings, sources, log),
+        Command::Proxy(args) => proxy::run(*args, settings, move || read_proxy(&sources), log),
         Command::Sniff(args) => sniff::run(&args, &settings),
         Command::Report(args) => report::run(&args, settings.judging()),
         Command::Rules(args) => rules::run(&args, &settings.judging().thresholds),

@@ -21,8 +21,8 @@ use super::log;
 
 /// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// End; by the signal of this name.
+pub(super) enum SignalRequest {
+    /// End the process; with the name of the signal.
     Stop(&'static str),
     /// Read settings, certificates and keys again.
     Reload,
@@ -38,7 +38,7 @@ const TOLD_TWICE: u8 = 130;
 
 /// How long the end may take.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(super) struct EndPatience {
     /// After it was asked for.
     pub(super) first: Duration,
     /// After it was asked for again.
@@ -47,20 +47,20 @@ pub(super) struct Patience {
 
 /// The end of this process, from when it is asked for. Clones are the same one.
 #[derive(Debug, Clone)]
-pub(super) struct End(Arc<watch::Sender<Ending>>);
+pub(super) struct ProcessEnd(Arc<watch::Sender<Ending>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Ending {
-    patience: Patience,
+    patience: EndPatience,
     /// When the process ends, whatever it is doing, and its exit code then.
     due: Option<(Instant, u8)>,
     /// Everything is written.
     is_done: bool,
 }
 
-impl End {
+impl ProcessEnd {
     /// How long an end that is asked for from now on may take.
-    pub(super) fn allow(&self, patience: Patience) {
+    pub(super) fn allow(&self, patience: EndPatience) {
         self.0.send_modify(|ending| ending.patience = patience);
     }
 
@@ -68,7 +68,7 @@ impl End {
     pub(super) fn ask(&self) {
         let now = Instant::now();
         self.0.send_modify(|ending| {
-            let Patience { first, again } = ending.patience;
+            let EndPatience { first, again } = ending.patience;
             ending.due = Some(match ending.due {
                 _ if ending.is_done => (now, UNFINISHED),
                 None => (now + first, UNFINISHED),
@@ -90,7 +90,10 @@ impl End {
 ///
 /// # Errors
 /// Signals that cannot be listened for, a thread that cannot be had.
-pub(super) fn listen(patience: Patience, tell: impl Fn(Asked) + Send + 'static) -> anyhow::Result<End> {
+pub(super) fn listen(
+    patience: EndPatience,
+    tell: impl Fn(SignalRequest) + Send + 'static,
+) -> anyhow::Result<ProcessEnd> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -104,7 +107,7 @@ pub(super) fn listen(patience: Patience, tell: impl Fn(Asked) + Send + 'static) 
         due: None,
         is_done: false,
     });
-    let end = End(Arc::new(sender));
+    let end = ProcessEnd(Arc::new(sender));
     let own = end.clone();
     thread::Builder::new()
         .name("signals".to_owned())
@@ -113,12 +116,17 @@ pub(super) fn listen(patience: Patience, tell: impl Fn(Asked) + Send + 'static) 
     Ok(end)
 }
 
-async fn answer(mut signals: Signals, mut ending: watch::Receiver<Ending>, end: End, tell: impl Fn(Asked)) {
+async fn answer(
+    mut signals: Signals,
+    mut ending: watch::Receiver<Ending>,
+    end: ProcessEnd,
+    tell: impl Fn(SignalRequest),
+) {
     loop {
         let next = ending.borrow_and_update().due;
         tokio::select! {
             asked = signals.next() => {
-                if let Asked::Stop(_) = asked {
+                if let SignalRequest::Stop(_) = asked {
                     end.ask();
                 }
                 tell(asked);
@@ -181,13 +189,13 @@ impl Signals {
     }
 
     /// The next one. Nothing is lost if the future is dropped.
-    async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop("SIGTERM"),
-            _ = self.interrupt.recv() => Asked::Stop("SIGINT"),
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.user_1.recv() => Asked::Nothing("SIGUSR1"),
-            _ = self.user_2.recv() => Asked::Nothing("SIGUSR2"),
+            _ = self.terminate.recv() => SignalRequest::Stop("SIGTERM"),
+            _ = self.interrupt.recv() => SignalRequest::Stop("SIGINT"),
+            _ = self.hangup.recv() => SignalRequest::Reload,
+            _ = self.user_1.recv() => SignalRequest::Nothing("SIGUSR1"),
+            _ = self.user_2.recv() => SignalRequest::Nothing("SIGUSR2"),
         }
     }
 }

@@ -3,6 +3,12 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tokio::time::{Interval, interval_at};
+
+/// Ticks at the end of each window.
+pub(super) fn window_ends(window: Duration) -> Interval {
+    interval_at(tokio::time::Instant::now() + window, window)
+}
 
 /// Follows the wall clock where it is set forward. Where it is set back, times go on evenly from where they were: windows that
 /// overlap could not be told apart, and their snapshots would have one name.

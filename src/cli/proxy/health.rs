@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use super::{
     super::{log, settings::Settings},
     reach::Reach,
-    watchdog::Watch,
+    watchdog::ThreadHealth,
 };
 use crate::{
     capture::Queue,
@@ -39,7 +39,7 @@ pub(super) struct Health {
     pub(super) reach: ArcSwap<Reach>,
     pub(super) admission: AdmissionControl,
     pub(super) live: Arc<Live>,
-    pub(super) watch: Arc<Watch>,
+    pub(super) watch: Arc<ThreadHealth>,
     /// Windows that were longer than they were to be, because those before them could not be written in time.
     pub(super) postponed: Arc<AtomicU64>,
     pub(super) queue: Arc<Queue>,

@@ -16,7 +16,9 @@ use super::{
     cluster::{ListenerPlan, Planned, Problem},
     control,
     reach::Reach,
-    running::{Running, Stop, route},
+    routes::route,
+    running::Running,
+    shutdown::ShutdownPhase,
 };
 use crate::{
     catalog::{Cluster, Live},
@@ -30,7 +32,7 @@ impl Running {
     /// # Errors
     /// Settings that do not fit the cluster that was found when the process began.
     pub(super) fn take_notice(&mut self, cluster: Arc<Cluster>) -> anyhow::Result<()> {
-        self.known = cluster;
+        self.view.known = cluster;
         self.follow_nodes()?;
         self.tell_reach();
         Ok(())
@@ -41,14 +43,15 @@ impl Running {
     /// # Errors
     /// As [`Running::take_notice`] has it.
     pub(super) fn follow_nodes(&mut self) -> anyhow::Result<()> {
-        if self.stop != Stop::No || self.known.nodes.is_empty() {
+        if self.shutdown != ShutdownPhase::Serving || self.view.known.nodes.is_empty() {
             return Ok(());
         }
-        let port = control::contacts(&self.args).port(&self.known);
+        let port = control::contacts(&self.args).port(&self.view.known);
         let Some(nodes) = &mut self.nodes else {
             return Ok(());
         };
-        let ListenerPlan { nodes, mut problems } = match nodes.plan(&self.known, port, Timestamp::now()) {
+        let ListenerPlan { nodes, mut problems } = match nodes.plan(&self.view.known, port, Timestamp::now())
+        {
             Ok(plan) => plan,
             Err(problem) => {
                 self.tell_problems(vec![problem]);
@@ -59,14 +62,14 @@ impl Running {
             let text = "listen-for: the cluster has none of these nodes".to_owned();
             problems.push(Problem::of_settings(text));
         }
-        self.has_unopened = false;
+        self.view.has_unopened = false;
         for planned in nodes.iter().filter(|planned| planned.is_here) {
             if let Err(problem) = self.serve(planned) {
-                self.has_unopened = true;
+                self.view.has_unopened = true;
                 problems.push(problem);
             }
         }
-        if !self.has_begun && problems.iter().any(|problem| problem.of_settings) {
+        if !self.view.has_begun && problems.iter().any(|problem| problem.of_settings) {
             bail!("{}", texts(&problems).join("; "));
         }
         self.publish(&nodes);
@@ -194,27 +197,27 @@ impl Running {
     }
 
     fn begin_accepting(&mut self) {
-        if !self.has_begun && self.serving.listening().next().is_some() {
-            self.has_begun = true;
+        if !self.view.has_begun && self.serving.listening().next().is_some() {
+            self.view.has_begun = true;
             self.health.turn(ReadyState::Accepting);
         }
     }
 
     /// Says in the log whether clients can get around this proxy, whenever that changes.
     pub(super) fn tell_reach(&mut self) {
-        if self.known.nodes.is_empty() {
+        if self.view.known.nodes.is_empty() {
             return;
         }
-        let notice = self.health.reach.load().notice(&self.known);
-        if notice == self.bypass {
+        let notice = self.health.reach.load().notice(&self.view.known);
+        if notice == self.view.bypass {
             return;
         }
         match &notice {
             Some(notice) => tracing::warn!("{notice}"),
-            None if self.bypass.is_some() => tracing::info!("every node is reached through this proxy"),
+            None if self.view.bypass.is_some() => tracing::info!("every node is reached through this proxy"),
             None => {}
         }
-        self.bypass = notice;
+        self.view.bypass = notice;
     }
 }
 

@@ -6,7 +6,7 @@ use super::{
     args::Args,
     cluster::ClusterNodes,
     listener::Listeners,
-    running::route,
+    routes::route,
     serving::Serving,
     topology::{Mode, Pair},
 };
@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Listeners at work. Those of a cluster come when its nodes are known.
-pub(super) struct Opened {
+pub(super) struct OpenListeners {
     pub(super) serving: Serving,
     /// Listeners that lead to one node each, as settings have them: what was asked for, and what was bound.
     pub(super) pairs: Vec<(Pair, SocketAddr)>,
@@ -39,7 +39,7 @@ pub(super) fn open(
     mode: Mode,
     listeners: &mut Listeners,
     mut serving: Serving,
-) -> anyhow::Result<Opened> {
+) -> anyhow::Result<OpenListeners> {
     let transparent = match (&mode, listeners.clients.first()) {
         (Mode::Transparent(_), Some((_, socket))) => {
             let transparent = Arc::new(Transparent::new(socket.local_addr()?, !tls.has_name()));
@@ -63,7 +63,7 @@ pub(super) fn open(
         }
         _ => None,
     };
-    Ok(Opened {
+    Ok(OpenListeners {
         serving,
         pairs,
         transparent,

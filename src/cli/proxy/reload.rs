@@ -3,97 +3,29 @@
 //! First all that is new is read and opened; only if nothing of it is wrong, it is put in force, with no step left that
 //! can fail. Connections that are open keep what they were opened with.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use anyhow::{Context, anyhow, bail};
-use tokio::{
-    net::TcpListener,
-    sync::oneshot,
-    task::{JoinHandle, spawn_blocking},
-    time::{Instant, timeout_at},
-};
-use tracing_subscriber::EnvFilter;
+use anyhow::{anyhow, bail};
+use tokio::{net::TcpListener, task::spawn_blocking, time::Instant};
 
 use super::{
     args::Args,
     asking::Asking,
     cluster::ListenRules,
     control::{self, Control},
-    listener::bind_pairs,
-    running::{Running, Stop, every, listener_statuses, reach, route},
+    reading::{NewParts, READING, ReadSettings, ReloadAnswer},
+    routes::{listener_statuses, reach, route},
+    running::Running,
+    shutdown::ShutdownPhase,
     supervisor,
     topology::{Mode, Pair},
 };
-use crate::{
-    catalog::Schema,
-    cli::{
-        command::read_proxy,
-        log,
-        output::Places,
-        schema_file,
-        settings::{Settings, Sources},
-        tls::Tls,
-    },
-    proxy::Backlog,
-    sink::admin::{ReloadResult, SettingChanges},
-};
-
-/// Settled when the process starts: sockets that are open, hashes that must stay comparable, what auditors show.
-const FIXED: &[&str] = &[
-    "listen",
-    "reuse-port",
-    "admin",
-    "hash-key-file",
-    "memory",
-    "client-addresses",
-    "show-values",
-    "topology",
-    "transparent",
-    "state-file",
-];
-
-/// What depends on the settings and has been made anew.
-struct News {
-    filter: Option<EnvFilter>,
-    tls: Option<Tls>,
-    places: Option<Places>,
-    /// As the file has it, which may be what it had before.
-    schema: Option<Schema>,
-    mode: Mode,
-    /// Sockets for routes that are new.
-    sockets: Vec<(Pair, TcpListener)>,
-}
-
-/// All that is new, not yet in force.
-pub(super) struct Read {
-    args: Args,
-    settings: Settings,
-    changes: SettingChanges,
-    news: News,
-}
-
-type Answer = oneshot::Sender<ReloadResult>;
-
-/// A reload under way: files are read by a thread that may have to wait for them, which the loop does not.
-#[derive(Default)]
-pub(super) struct Reloading {
-    /// By when, and who reads.
-    reading: Option<(Instant, JoinHandle<anyhow::Result<Read>>)>,
-    /// Who waits for what comes of it.
-    answers: Vec<Answer>,
-    /// Who asked meanwhile, if anybody did.
-    asked_again: Option<Vec<Answer>>,
-    /// Still waits for the files of a reload that was given up.
-    stuck: Option<JoinHandle<anyhow::Result<Read>>>,
-}
-
-/// Files of a reload are read by then: sooner than whoever ordered it loses patience.
-const READING: Duration = Duration::from_secs(10);
+use crate::{cli::window_clock::window_ends, proxy::Backlog, sink::admin::SettingChanges};
 
 impl Running {
     /// Begins to read settings, certificates and keys again, and says in the log what changes; to `answer` too, if there is one. What is
     /// asked for while files are being read is done after that: they may have changed since.
-    pub(super) fn begin_reload(&mut self, answer: Option<Answer>) {
+    pub(super) fn begin_reload(&mut self, answer: Option<ReloadAnswer>) {
         if self.reloading.reading.is_some() {
             self.reloading.asked_again.get_or_insert_default().extend(answer);
             return;
@@ -103,19 +35,19 @@ impl Running {
         let stuck = self.reloading.stuck.take().filter(|task| !task.is_finished());
         let is_stuck = stuck.is_some();
         self.reloading.stuck = stuck;
-        let (sources, settings) = (self.sources.clone(), self.settings.clone());
+        let (read_again, settings) = (Arc::clone(&self.read_again), self.settings.clone());
         let (pairs, tls) = (self.pairs.clone(), self.tls.clone());
         let task = spawn_blocking(move || match is_stuck {
             true => bail!("the files of an earlier reload still cannot be read"),
-            false => Read::of(&sources, &settings, &pairs, &tls),
+            false => ReadSettings::read(&*read_again, &settings, &pairs, &tls),
         });
         self.reloading.reading = Some((Instant::now() + READING, task));
     }
 
     /// Puts what was read in force, and says what came of it.
-    pub(super) async fn end_reload(&mut self, read: anyhow::Result<Read>) {
+    pub(super) async fn end_reload(&mut self, read: anyhow::Result<ReadSettings>) {
         let reloaded = match read {
-            Ok(_) if self.stop != Stop::No => Err(anyhow!("cqlens is about to end")),
+            Ok(_) if self.shutdown != ShutdownPhase::Serving => Err(anyhow!("cqlens is about to end")),
             Ok(read) => Ok(self.put_in_force(read).await),
             Err(error) => Err(error),
         };
@@ -135,8 +67,8 @@ impl Running {
         }
     }
 
-    async fn put_in_force(&mut self, read: Read) -> SettingChanges {
-        let Read {
+    async fn put_in_force(&mut self, read: ReadSettings) -> SettingChanges {
+        let ReadSettings {
             args,
             settings,
             changes,
@@ -148,7 +80,7 @@ impl Running {
         changes
     }
 
-    async fn apply(&mut self, args: Args, news: News, changes: &SettingChanges) {
+    async fn apply(&mut self, args: Args, news: NewParts, changes: &SettingChanges) {
         self.args = args;
         self.allow_end();
         if changes
@@ -175,7 +107,7 @@ impl Running {
                 .move_to(places, key_folder.filter(|_| observer.hash_key_file.is_none()));
         }
         if changes.any_of(&["window"]) {
-            self.windows = every(self.args.observer.window);
+            self.windows = window_ends(self.args.observer.window);
         }
         if changes.any_of(&["name"]) {
             let name = self.args.observer.name.as_deref();
@@ -265,91 +197,6 @@ impl Running {
         self.health.listeners.store(Arc::new(statuses));
         self.health.reach.store(Arc::new(reach(&self.pairs, None)));
         self.tell_reach();
-    }
-}
-
-impl Read {
-    /// Reads and opens everything, which may take as long as the disk likes.
-    fn of(
-        sources: &Sources,
-        before: &Settings,
-        pairs: &[(Pair, SocketAddr)],
-        tls: &Tls,
-    ) -> anyhow::Result<Self> {
-        let (args, filter, mut settings) = read_proxy(sources)?;
-        let changes = before.compare(&mut settings, FIXED);
-        let news = News::prepare(&args, &filter, &changes, pairs)?;
-        if news.tls.is_none() {
-            // Their names are the same, what is in them may be new.
-            tls.renew();
-        }
-        Ok(Self {
-            args,
-            settings,
-            changes,
-            news,
-        })
-    }
-}
-
-impl Reloading {
-    /// What was read, once something is; nothing is lost if the future is dropped.
-    pub(super) async fn read(&mut self) -> anyhow::Result<Read> {
-        let Some((until, task)) = &mut self.reading else {
-            return std::future::pending().await;
-        };
-        let read = timeout_at(*until, task).await;
-        let Some((_, task)) = self.reading.take() else {
-            return std::future::pending().await;
-        };
-        match read {
-            Ok(read) => read.context("reading has failed")?,
-            Err(_elapsed) => {
-                self.stuck = Some(task);
-                bail!("the files that the settings name were not read within {READING:?}")
-            }
-        }
-    }
-}
-
-impl News {
-    fn prepare(
-        args: &Args,
-        filter: &str,
-        changes: &SettingChanges,
-        pairs: &[(Pair, SocketAddr)],
-    ) -> anyhow::Result<Self> {
-        let mode = args.mode()?;
-        let sockets = match &mode {
-            Mode::Routes(routes) if changes.any_of(&["route"]) => {
-                let is_new = |route: &&Pair| !pairs.iter().any(|(pair, _)| pair.listen == route.listen);
-                let new: Vec<_> = routes.iter().filter(is_new).cloned().collect();
-                bind_pairs(&new, args)?
-            }
-            _ => Vec::new(),
-        };
-        let of_tls = changes
-            .applied
-            .iter()
-            .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
-        let to_places = changes
-            .any_of(&["report", "snapshot-dir", "keep", "keep-bytes"])
-            .then(|| Places::open(args.observer.report.as_deref(), args.observer.snapshot_folder()));
-        Ok(Self {
-            filter: changes.any_of(&["log"]).then(|| log::parse(filter)).transpose()?,
-            tls: of_tls
-                .then(|| Tls::open(args.tls.clone(), &args.first_upstream()))
-                .transpose()?,
-            places: to_places.transpose()?,
-            schema: args
-                .observer
-                .schema
-                .as_deref()
-                .map(schema_file::read)
-                .transpose()?,
-            mode,
-            sockets,
-        })
     }
 }
 

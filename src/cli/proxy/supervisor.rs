@@ -24,14 +24,14 @@ pub(super) fn stopping() {
 }
 
 /// The service manager's watchdog (`WatchdogSec=`), which ends a process that does not pat it in time.
-pub(super) struct Watchdog {
+pub(super) struct ServiceManager {
     /// How often it is patted: twice in the time that it grants.
     pub(super) every: Duration,
 }
 
-impl Watchdog {
+impl ServiceManager {
     /// The one that waits for this process, if there is one.
-    pub(super) fn of_environment() -> Option<Self> {
+    pub(super) fn from_environment() -> Option<Self> {
         let patience = sd_notify::watchdog_enabled()?;
         Some(Self { every: patience / 2 })
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Who is watched.
-pub(super) struct Watched {
+pub(super) struct WatchedThreads {
     /// Threads without which clients or operators are not served.
     pub(super) vital: Vec<Pulse>,
     /// Vital, too, and beat only if they are asked to.
@@ -31,7 +31,7 @@ pub(super) struct Watched {
 
 /// What the watchdog has seen last.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ThreadHealth {
     threads: ArcSwap<Vec<ThreadStatus>>,
     began: Instant,
     /// Milliseconds from then to when it last saw all vital threads at work.
@@ -50,7 +50,7 @@ struct Patient {
 pub(super) struct Watchdog {
     patients: Vec<Patient>,
     runners: Vec<Runner>,
-    watch: Arc<Watch>,
+    watch: Arc<ThreadHealth>,
 }
 
 /// A thread that makes no progress for so long is stuck: each has something to show several times a second, unless it is idle.
@@ -63,7 +63,10 @@ const LOOK: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// A thread that cannot be had.
-pub(super) fn start(watched: Watched, manager: Option<supervisor::Watchdog>) -> anyhow::Result<Arc<Watch>> {
+pub(super) fn start(
+    watched: WatchedThreads,
+    manager: Option<supervisor::ServiceManager>,
+) -> anyhow::Result<Arc<ThreadHealth>> {
     let mut watchdog = Watchdog::new(watched);
     let watch = Arc::clone(&watchdog.watch);
     let pause = manager.as_ref().map_or(LOOK, |manager| manager.every.min(LOOK));
@@ -83,7 +86,7 @@ pub(super) fn start(watched: Watched, manager: Option<supervisor::Watchdog>) -> 
     Ok(watch)
 }
 
-impl Watch {
+impl ThreadHealth {
     /// How each thread is.
     pub(super) fn threads(&self) -> Vec<ThreadStatus> {
         self.threads.load().to_vec()
@@ -97,7 +100,7 @@ impl Watch {
 }
 
 impl Watchdog {
-    pub(super) fn new(watched: Watched) -> Self {
+    pub(super) fn new(watched: WatchedThreads) -> Self {
         let patient = |is_vital| {
             move |pulse: &Pulse| Patient {
                 pulse: pulse.clone(),
@@ -106,7 +109,7 @@ impl Watchdog {
                 silent: Duration::ZERO,
             }
         };
-        let Watched {
+        let WatchedThreads {
             vital,
             runners,
             others,
@@ -118,7 +121,7 @@ impl Watchdog {
         Self {
             patients,
             runners,
-            watch: Arc::new(Watch {
+            watch: Arc::new(ThreadHealth {
                 threads: ArcSwap::default(),
                 began: Instant::now(),
                 all_well: AtomicU64::new(0),
@@ -127,7 +130,7 @@ impl Watchdog {
     }
 
     #[cfg(test)]
-    pub(super) fn watch(&self) -> &Watch {
+    pub(super) fn watch(&self) -> &ThreadHealth {
         &self.watch
     }
 
@@ -197,7 +200,7 @@ mod tests {
     #[test]
     fn a_process_whose_vital_threads_stand_still_is_not_alive() {
         let (runtime, runner) = runner();
-        let mut watchdog = Watchdog::new(Watched {
+        let mut watchdog = Watchdog::new(WatchedThreads {
             vital: Vec::new(),
             runners: vec![runner],
             others: vec![Pulse::new("audit-0")],
@@ -225,7 +228,7 @@ mod tests {
         assert!(last_well(&watchdog) > before, "it gets on");
         // As it is when all that was a while ago.
         let began = watchdog.watch.began.checked_sub(STUCK * 2).unwrap();
-        let later = Watch {
+        let later = ThreadHealth {
             threads: ArcSwap::default(),
             began,
             all_well: AtomicU64::new(0),

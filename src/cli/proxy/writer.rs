@@ -303,7 +303,7 @@ mod tests {
         audit::{HashKey, Options, Watch},
         capture::{Clock, Limits, Queue},
         catalog::client::{Client, ClientOptions},
-        cli::proxy::watchdog::{Watchdog, Watched},
+        cli::proxy::watchdog::{Watchdog, WatchedThreads},
         node::Node,
         proxy::{Backlog, Drain, Proxy, Route, Workers},
     };
@@ -451,7 +451,7 @@ mod tests {
         let stuck = Stuck::start(&live).await;
         let idle = Pulse::new("writer");
         idle.rest();
-        let mut watchdog = Watchdog::new(Watched {
+        let mut watchdog = Watchdog::new(WatchedThreads {
             vital: Vec::new(),
             runners: Vec::new(),
             others: stuck.audit.pulses().cloned().chain([idle]).collect(),

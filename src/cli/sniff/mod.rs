@@ -25,7 +25,7 @@ use super::{
     output::Outputs,
     schema_file,
     settings::Settings,
-    signals::{self, Asked, Patience},
+    signals::{self, EndPatience, SignalRequest},
 };
 use crate::{
     report::{Format, Report},
@@ -61,7 +61,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     let flag = Arc::clone(&stop);
     let end = signals::listen(PATIENCE, move |asked| {
         // There is nothing that is read again.
-        if let Asked::Stop(_) = asked {
+        if let SignalRequest::Stop(_) = asked {
             flag.store(true, Ordering::Relaxed);
         }
     })?;
@@ -88,7 +88,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
 
 /// The first signal ends reading, and the report is over what was read until then; one that cannot be written by then is lost. The second
 /// one ends the process as it is.
-const PATIENCE: Patience = Patience {
+const PATIENCE: EndPatience = EndPatience {
     first: Duration::from_secs(15),
     again: Duration::ZERO,
 };
