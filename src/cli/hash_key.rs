@@ -1,6 +1,6 @@
 //! Where the key of the hashes that stand for partition keys is kept: away from snapshots, which are passed on.
 //!
-//! Who has the key can try out which partition keys the hashes stand for. Hashes of two runs compare only if the key is the same.
+//! With the key, anyone can try out which partition keys the hashes stand for. Hashes of two runs compare only if the key is the same.
 
 use std::{
     env, fs,

@@ -20,7 +20,7 @@ use crate::{
     window::{Cluster, Coverage, Limits, Snapshot, Window},
 };
 
-/// The outputs that were asked for.
+/// The outputs that the settings name.
 pub(super) struct Outputs {
     places: Places,
     key: HashKey,
@@ -95,7 +95,7 @@ impl Outputs {
         })
     }
 
-    /// Whether the report goes to a pipe, which may have nobody at its other end.
+    /// Whether the report goes to a pipe, which may have no reader.
     pub(super) fn may_hang(&self) -> bool {
         let report = self.places.report.as_ref();
         let metadata = report.and_then(|(path, _)| fs::metadata(path).ok());

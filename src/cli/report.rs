@@ -87,7 +87,7 @@ fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     match report.render(format, &mut out).and_then(|()| out.flush()) {
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write the report to standard output"),
     }

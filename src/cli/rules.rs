@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
         },
     };
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         written => written.context("cannot write to standard output")?,
     }

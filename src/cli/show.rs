@@ -11,7 +11,7 @@ use cqlens_proto::{
 
 use crate::audit::Watch;
 
-/// Shows requests if `values` may be shown; where they may not, nobody looks.
+/// Shows requests if `values` may be shown; otherwise it never reads them.
 pub(super) fn watch(values: bool) -> Watch {
     match values {
         true => Watch::new(show),

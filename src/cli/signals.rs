@@ -1,7 +1,7 @@
-//! The signals that mean something to a running audit, and the end of a process that was told to end.
+//! The signals that a running audit handles, and the deadlines of a process end.
 //!
-//! They are taken by a thread that does nothing else and waits for nobody, so that whatever the others are stuck in, a process that was
-//! told to end does so: by itself as a rule, and at a deadline if not.
+//! A thread of its own takes the signals and waits for no other. So a process ends after SIGTERM even if all other threads
+//! are stuck: by itself as a rule, else at a deadline.
 
 use std::{
     process::exit,
@@ -19,7 +19,7 @@ use tokio::{
 
 use super::log;
 
-/// What a signal asks for.
+/// The request behind a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalRequest {
     /// End the process; with the name of the signal.
@@ -30,41 +30,41 @@ pub(super) enum SignalRequest {
     Nothing(&'static str),
 }
 
-/// Exit code of a process that was told to end, and could not do in time all that was left to do.
+/// Exit code of a process that could not write everything before the deadline of its end.
 pub(super) const UNFINISHED: u8 = 3;
 
-/// Exit code of one that was told twice, and did not end at once by itself: what shells say of a process that SIGINT has ended.
+/// Exit code of a process that got a second signal and did not end at once by itself, as shells report SIGINT.
 const TOLD_TWICE: u8 = 130;
 
 /// How long the end may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EndPatience {
-    /// After it was asked for.
+    /// After the first request.
     pub(super) first: Duration,
-    /// After it was asked for again.
+    /// After a second request.
     pub(super) again: Duration,
 }
 
-/// The end of this process, from when it is asked for. Clones are the same one.
+/// The end of this process, once it was requested. Clones are the same one.
 #[derive(Debug, Clone)]
 pub(super) struct ProcessEnd(Arc<watch::Sender<Ending>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Ending {
     patience: EndPatience,
-    /// When the process ends, whatever it is doing, and its exit code then.
+    /// The deadline at which the process ends in any case, and its exit code then.
     due: Option<(Instant, u8)>,
     /// Everything is written.
     is_done: bool,
 }
 
 impl ProcessEnd {
-    /// How long an end that is asked for from now on may take.
+    /// Sets how long an end that begins from now on may take.
     pub(super) fn allow(&self, patience: EndPatience) {
         self.0.send_modify(|ending| ending.patience = patience);
     }
 
-    /// It is asked for.
+    /// Requests the end.
     pub(super) fn ask(&self) {
         let now = Instant::now();
         self.0.send_modify(|ending| {
@@ -77,7 +77,7 @@ impl ProcessEnd {
         });
     }
 
-    /// Nothing can be lost any more: whoever asked is not in a hurry, and who asks from now on waits for nothing.
+    /// Everything is written: no deadline is needed any more, and a further request ends the process at once.
     pub(super) fn done(&self) {
         self.0.send_modify(|ending| {
             ending.is_done = true;
@@ -86,7 +86,7 @@ impl ProcessEnd {
     }
 }
 
-/// Takes signals from now on: `tell` is called with what each asks for, and must not wait for anybody.
+/// Handles signals from now on. `tell` is called with the request behind each, and must not block.
 ///
 /// # Errors
 /// Signals that cannot be listened for, a thread that cannot be had.

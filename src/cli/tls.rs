@@ -122,7 +122,7 @@ pub(super) struct UpstreamTlsArgs {
 }
 
 impl TlsArgs {
-    /// TLS to clients, if it was asked for.
+    /// TLS to clients, if the settings have it.
     fn acceptor(&self) -> anyhow::Result<Option<Acceptor>> {
         let (certificates, keys) = (self.client_tls_cert.len(), self.client_tls_key.len());
         ensure!(
@@ -167,12 +167,12 @@ impl TlsArgs {
 }
 
 impl UpstreamTlsArgs {
-    /// Whether it was asked for.
+    /// Whether the settings have it.
     pub(super) fn is_set(&self) -> bool {
         self.upstream_tls_ca.is_some()
     }
 
-    /// TLS to `upstream` (`host:port`), if it was asked for.
+    /// TLS to `upstream` (`host:port`), if the settings have it.
     ///
     /// # Errors
     /// Files that cannot be used, or a name that is none.
@@ -238,7 +238,7 @@ type Stamp = Option<(SystemTime, u64)>;
 #[derive(Debug, Clone)]
 pub(super) struct UpstreamTls {
     connector: Option<Connector>,
-    /// Whether a certificate must be for a name that was set, whatever the address.
+    /// Whether a certificate must be for a name from the settings, at any address.
     has_name: bool,
 }
 
@@ -267,7 +267,7 @@ impl Tls {
         }
     }
 
-    /// Whether nodes' certificates must be for a name that was set, whatever their addresses.
+    /// Whether nodes' certificates must be for a name from the settings, at any address.
     pub(super) fn has_name(&self) -> bool {
         self.args.upstream.upstream_tls_name.is_some()
     }

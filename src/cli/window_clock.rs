@@ -20,7 +20,7 @@ pub(super) struct WindowClock {
 }
 
 impl WindowClock {
-    /// A clock that shows `wall`, and knows that it is `now` on a clock that nobody sets.
+    /// A clock that shows `wall` at `now` of the monotonic clock.
     pub(super) fn start(wall: Timestamp, now: Instant) -> Self {
         Self {
             time: wall,
@@ -62,7 +62,7 @@ mod tests {
         let start: Timestamp = "2026-11-21T06:00:00Z".parse().unwrap();
         let mut clock = WindowClock::start(start, Instant::now());
         let mut real = clock.at;
-        // Minutes by which somebody sets the wall clock in each minute.
+        // Minutes by which the wall clock is set in each minute.
         let mut wall = start;
         let mut before = start;
         for set in [0_i64, 0, 60, 0, -120, 0, 0, -1, 300, 0] {

@@ -27,7 +27,7 @@ pub(super) struct Origin {
 /// Why a header could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HeaderFault {
-    /// The health check of a load balancer, most likely.
+    /// Most likely the health check of a load balancer.
     #[error("it has gone without a word")]
     Gone,
     /// It sends nothing, or only a part.
@@ -43,7 +43,7 @@ pub(super) enum HeaderFault {
     Io(#[from] io::Error),
 }
 
-/// What goes before all else on connections that cqlens opens for itself: there is no client.
+/// The header of connections that cqlens opens for itself, without a client (command LOCAL).
 pub const LOCAL: &[u8; MINIMUM] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 
 /// How version 2 begins.
@@ -94,7 +94,7 @@ async fn bytes(from: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, HeaderFau
     let mut bytes = Vec::new();
     while bytes.len() < SIGNATURE.len() {
         more(from, &mut bytes, SIGNATURE.len()).await?;
-        // Whoever sends something else must not be waited for: it may be waiting for an answer.
+        // A client that sends something else may be waiting for an answer, so cqlens must not wait for it.
         if !begins(&bytes) {
             return Err(HeaderFault::Missing);
         }
@@ -157,7 +157,7 @@ impl Origin {
         }
     }
 
-    /// The header that tells the node, if a socket with `destination` was what the client connected to.
+    /// The header for the node. `destination` is the local address of the client's socket.
     pub(super) fn header(&self, destination: Option<SocketAddr>) -> Vec<u8> {
         let mut bytes = Vec::new();
         let destination = self.destination.or(destination);

@@ -1,10 +1,10 @@
-//! How many connections may come in a second: a bucket that holds those of one second, and fills evenly.
+//! A token bucket for connections: it holds those of one second, and fills evenly.
 
 use std::{num::NonZeroU32, time::Duration};
 
 use tokio::time::Instant;
 
-/// What was taken lately.
+/// The tokens that were taken in the last second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bucket {
     /// When it is full again.
@@ -25,7 +25,7 @@ impl Bucket {
         self.full_at = Some(now + self.lacks(now) + interval(rate));
     }
 
-    /// Whether it tells no more than a new one.
+    /// Whether it is as good as a new one.
     pub(super) fn is_full(&self, now: impl FnOnce() -> Instant) -> bool {
         self.full_at.is_none_or(|at| at <= now())
     }

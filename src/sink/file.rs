@@ -17,7 +17,7 @@ use rustix::process::geteuid;
 /// path it is: its owner would choose the file. What is no regular file (a pipe, `/dev/stdout`) is written to as it is.
 ///
 /// # Errors
-/// Whatever `write` or the file system fails with; the old file is then untouched and nothing is left behind.
+/// Any error of `write` or of the file system; the old file is then untouched and nothing is left behind.
 pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let target = resolve(path)?;
     match fs::metadata(path) {

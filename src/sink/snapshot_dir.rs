@@ -75,7 +75,7 @@ impl SnapshotDir {
     /// too old or too much of this source.
     ///
     /// # Errors
-    /// Whatever writing fails with; a half-written file is never left.
+    /// Any error of writing; a half-written file is never left.
     pub fn write(&self, snapshot: &Snapshot) -> Result<PathBuf, SnapshotError> {
         let source = snapshot.window.sources.iter().next().map_or("", String::as_str);
         let path = self.folder.join(file_name(snapshot, source));

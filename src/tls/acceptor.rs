@@ -68,7 +68,7 @@ impl Acceptor {
     /// Does the handshake with a client that has just connected.
     ///
     /// # Errors
-    /// Whatever the client did instead; it has been told, where TLS has words for it.
+    /// What the client did instead; it gets a TLS alert where there is one for it.
     pub async fn accept(&self, client: TcpStream) -> Result<TlsStream, ClientFault> {
         // Boxed, because it is big and soon over.
         let handshake = Box::pin(TlsAcceptor::from(self.config.load_full()).accept(client));

@@ -1,4 +1,4 @@
-//! The certificates of cqlens as a server, one of which each client sees: by the name that it asks for (SNI).
+//! The certificates of cqlens as a server. Each client sees one of them, by the name in its hello (SNI).
 
 use std::sync::Arc;
 

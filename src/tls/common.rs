@@ -1,4 +1,4 @@
-//! What both sides of TLS share: the stream, the versions, the crypto provider, and how TLS errors are told apart.
+//! What both sides of TLS share: the stream, the versions, the crypto provider, and how TLS errors are classified.
 
 use std::{io, sync::Arc};
 

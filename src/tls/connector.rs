@@ -24,7 +24,7 @@ use super::{
 /// Whether the node's certificate must be for the name that it was reached by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostnameCheck {
-    /// It must: among its subject alternative names, as DNS name or address. A common name alone is not looked at.
+    /// It must: among its subject alternative names, as DNS name or address. A common name alone does not count.
     On,
     /// Any certificate of a trusted authority will do, whomever it is for.
     Off,
@@ -40,8 +40,8 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Believes `authorities`, shows `identity` to nodes that ask who is there, and expects certificates for `name`, a host
-    /// name or an address.
+    /// Trusts `authorities`, shows `identity` to nodes that request a client certificate, and expects certificates for
+    /// `name`, a host name or an address.
     ///
     /// # Errors
     /// If these cannot be used.
@@ -170,7 +170,7 @@ impl ServerCertVerifier for AnyName {
             .0
             .verify_server_cert(end_entity, intermediates, name, ocsp_response, now);
         match verified {
-            // The name is looked at last: all else is as it should be.
+            // The name is verified last, so all else is valid.
             Err(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
                 Ok(ServerCertVerified::assertion())
             }

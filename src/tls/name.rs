@@ -1,4 +1,4 @@
-//! Who a certificate is for.
+//! The name in a certificate.
 
 use x509_parser::{
     extensions::GeneralName,

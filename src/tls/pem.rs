@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{
 use super::{TlsError, common::provider};
 use crate::files::{self, Limit};
 
-/// Who cqlens is: a certificate, those that lead to its authority, and the key.
+/// The identity of cqlens: a certificate, those that lead to its authority, and the key.
 #[derive(Debug)]
 pub struct Identity {
     pub(super) certificates: Vec<CertificateDer<'static>>,

@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         path: &path,
     };
     match summary.print(&mut out).and_then(|()| out.flush()) {
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         printed => printed
             .map(|()| ExitCode::SUCCESS)

@@ -20,7 +20,7 @@ macro_rules! sources {
     };
 }
 
-/// In the order in which they are told: each model beside its alternatives.
+/// In the order of the tour: each model beside its alternatives.
 const SOURCES: &[Source] = sources![
     "users-two-tables",
     "users-index-tables",

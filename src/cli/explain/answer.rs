@@ -1,4 +1,4 @@
-//! What is said of one statement, in the fields of the JSON answer.
+//! The answer to one statement, in the fields of its JSON form.
 //!
 //! A field that is left out has no meaning for the statement's kind; one that is null has, but cannot be known.
 
@@ -40,7 +40,7 @@ pub(super) struct Answer {
     fingerprint: Option<String>,
     /// The rules that one execution makes fire, by id; what is not executed makes none fire.
     findings: Vec<&'static str>,
-    /// Those that somebody has accepted; absent where there are none.
+    /// The accepted ones; absent if there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     accepted: Vec<&'static str>,
     /// The severest of them.
@@ -49,7 +49,7 @@ pub(super) struct Answer {
     pub(super) error: Option<Error>,
 }
 
-/// What the text says, whatever the kind.
+/// The properties of a text of any kind.
 #[derive(Debug, Serialize)]
 struct Text {
     keyspace: Option<String>,
@@ -57,7 +57,7 @@ struct Text {
     bind_markers: usize,
 }
 
-/// What is asked of a SELECT.
+/// The properties of a SELECT.
 #[derive(Debug, Serialize)]
 struct Read {
     allow_filtering: bool,
@@ -68,7 +68,7 @@ struct Read {
     known: Option<KnownRead>,
 }
 
-/// What only the schema can tell of a SELECT.
+/// The properties of a SELECT that need the schema.
 #[derive(Debug, Serialize)]
 struct KnownRead {
     filtering_needed: bool,
@@ -85,7 +85,7 @@ struct KnownRead {
     pk_bind_indexes_wire: Option<Vec<usize>>,
 }
 
-/// What is asked of an INSERT, UPDATE, DELETE or BATCH.
+/// The properties of an INSERT, UPDATE, DELETE or BATCH.
 #[derive(Debug, Serialize)]
 struct Write {
     lwt: bool,
@@ -97,7 +97,7 @@ struct Write {
     known: Option<KnownWrite>,
 }
 
-/// What only the schema can tell of a write.
+/// The properties of a write that need the schema.
 #[derive(Debug, Serialize)]
 struct KnownWrite {
     counter: bool,
@@ -113,7 +113,7 @@ struct KnownWrite {
     delete_kind: Option<&'static str>,
 }
 
-/// What is asked of a BATCH.
+/// The properties of a BATCH.
 #[derive(Debug, Serialize)]
 struct InBatch {
     batch_kind: &'static str,
@@ -333,7 +333,7 @@ impl Answer {
     }
 }
 
-/// Distinct keys whatever their table: those in the buffer, and those that the server makes up, which nobody has yet.
+/// Distinct keys of any table: those in the buffer, and those that the server generates, which cqlens cannot know.
 fn distinct_keys(footprint: &Footprint, keys: &Keys) -> u64 {
     let listed = BatchSum::new(BatchKind::Logged).distinct_keys(keys);
     match footprint.count {

@@ -83,7 +83,7 @@ pub(super) fn explain(
             out.write_all(b"\n")?;
         }
         line.clear();
-        // Who asks and waits for the answer gets it, who sends many lines at once does not pay for each.
+        // A client that waits for each answer gets it at once; one that sends many lines pays for one flush.
         if input.buffer().is_empty() {
             out.flush()?;
         }

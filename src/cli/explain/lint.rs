@@ -63,7 +63,7 @@ pub(super) fn warn_of_mistakes(schema: &Schema) {
 pub(super) struct Outcome {
     /// Texts that are no CQL, or that Cassandra would refuse.
     pub(super) wrong: usize,
-    /// The severest finding that nobody has accepted.
+    /// The severest finding that is not accepted.
     pub(super) worst: Option<Severity>,
 }
 

@@ -58,7 +58,7 @@ lists what is looked for.
 Exit codes: 0 done; 1 a finding at or above --fail-on; 2 a file that cannot be read, a text that is no CQL, a statement that \
 Cassandra would refuse. With --json the last two are answers, and change the exit code only where --fail-on is given.";
 
-/// Explains everything that was given; a file that cannot be read is told, and the next one is read.
+/// Explains all inputs. A file that cannot be read is reported, and the next one is read.
 ///
 /// # Errors
 /// A schema that cannot be read, or output that cannot be written; a reader that has gone away is no error.
@@ -105,7 +105,7 @@ fn explain(args: &Args, schema: Option<&Schema>, judge: &Judge<'_>) -> anyhow::R
     }
     out.flush().context("cannot write")?;
     if args.json && args.fail_on.is_none() {
-        // Whoever asks for answers reads errors there.
+        // With --json, errors are answers.
         outcome.wrong = 0;
     }
     outcome.wrong += usize::from(unread);

@@ -1,4 +1,4 @@
-//! What can be said to `cqlens proxy`.
+//! The arguments of `cqlens proxy`.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
@@ -95,7 +95,7 @@ impl Args {
         self.topology.mode(&self.listen, &self.upstream, admin)
     }
 
-    /// The first node that is asked, which stands for all of them in what is said of this process.
+    /// The first contact point, which stands for all of them in the name of this process.
     pub(super) fn first_upstream(&self) -> String {
         let contacts = self.topology.contacts(&self.upstream);
         contacts.into_iter().next().unwrap_or_default()

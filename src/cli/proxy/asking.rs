@@ -1,4 +1,4 @@
-//! What cqlens asks the cluster beside the control connection, where the settings want it.
+//! Requests of cqlens' own beside the control connection: traces and `system_views`, if the settings want them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use super::{args::Args, poll, trace_sample};
 use crate::{audit::Audit, catalog::Live, cli::tls::Tls};
 
-/// Whoever asks; ends when dropped.
+/// The tasks that send them; they end when this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
     _tasks: JoinSet<()>,

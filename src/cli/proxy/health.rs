@@ -1,4 +1,4 @@
-//! What a running proxy says of itself on its admin listener: counters and settings, read without asking anybody.
+//! The status of a running proxy for its admin listener: counters and settings, read without waiting for any thread.
 
 use std::sync::{
     Arc,
@@ -22,7 +22,7 @@ use crate::{
     sink::admin::{Admin, AdminOrder, AuditStatus, ControlConnection, ListenerStatus, ReadyState, Status},
 };
 
-/// All that can be told.
+/// The parts of the status.
 pub(super) struct Health {
     /// Replaced when the process begins to end.
     pub(super) state: ArcSwap<(ReadyState, Timestamp)>,
@@ -30,7 +30,7 @@ pub(super) struct Health {
     pub(super) settings: ArcSwap<Settings>,
     /// Where clients connect: an address, or a rule for several.
     pub(super) listening: String,
-    /// Where their connections go, or who tells that.
+    /// Where their connections go, or the contact points that say so.
     pub(super) upstream: ArcSwap<String>,
     /// All listeners, where there may be several.
     pub(super) listeners: ArcSwap<Vec<ListenerStatus>>,

@@ -24,8 +24,8 @@ struct Socket {
 }
 
 impl Inherited {
-    /// Takes what was given to this process. To be called before there are threads: it takes the variables away that
-    /// say so, lest a child takes the sockets for its own.
+    /// Takes the sockets that were passed to this process. To be called before there are threads: it removes the
+    /// variables that name them, so that no child process takes the sockets for its own.
     ///
     /// # Errors
     /// A socket that is none of TCP, or that does not listen.
@@ -73,7 +73,7 @@ impl Inherited {
         }
     }
 
-    /// Where the sockets listen, for who reads it.
+    /// Where the sockets listen, for a message.
     pub(super) fn addresses(&self) -> String {
         let addresses: Vec<String> = self.0.iter().map(|socket| socket.address.to_string()).collect();
         addresses.join(", ")
@@ -82,7 +82,7 @@ impl Inherited {
     /// Sees that nothing is left over.
     ///
     /// # Errors
-    /// Sockets that no listener has taken: who connects there would wait for ever.
+    /// Sockets that no listener has taken: a client that connects there would wait for ever.
     pub(super) fn check_used(&self) -> anyhow::Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -108,13 +108,13 @@ impl Inherited {
     }
 }
 
-/// Sockets for the nodes of a cluster, by address. They stay open as long as the process: whoever gave them keeps them open too, so that
-/// the address cannot be bound, and a node may come back.
+/// Sockets for the nodes of a cluster, by address. They stay open as long as the process: the service manager keeps them
+/// open too, so the address could not be bound again for a node that comes back.
 #[derive(Debug, Default)]
 pub(super) struct ForNodes(BTreeMap<SocketAddr, std::net::TcpListener>);
 
 impl ForNodes {
-    /// A listening socket, given or new, and who else serves those who wait in it.
+    /// A listening socket, inherited or new, and what becomes of its backlog.
     ///
     /// # Errors
     /// An address that cannot be bound.

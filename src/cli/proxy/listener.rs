@@ -22,7 +22,7 @@ pub(super) struct Listeners {
     pub(super) clients: Vec<(Pair, TcpListener)>,
     /// Those that nodes of a cluster may get.
     pub(super) for_nodes: ForNodes,
-    /// Whether somebody else has the clients' socket too, and serves who waits there when this process stops.
+    /// What becomes of the clients' backlog when this process stops.
     pub(super) backlog: Backlog,
     pub(super) admin: Option<AdminListener>,
     /// The file of the admin listener's socket, if it has one.

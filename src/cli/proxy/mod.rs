@@ -101,7 +101,7 @@ pub(super) fn run(
 
 fn print(settings: &Settings) -> anyhow::Result<ExitCode> {
     match write!(io::stdout(), "{settings}") {
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         printed => printed
             .map(|()| ExitCode::SUCCESS)

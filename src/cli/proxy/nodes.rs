@@ -129,7 +129,7 @@ impl Running {
         Ok(())
     }
 
-    /// Tells connections who listens where.
+    /// Publishes the listener of each node to the connections.
     fn publish(&self, planned: &[Planned]) {
         let Some(nodes) = &self.nodes else { return };
         let open: HashSet<_> = self.serving.listening().collect();

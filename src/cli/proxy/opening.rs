@@ -21,9 +21,9 @@ use crate::{
 /// Listeners at work. Those of a cluster come when its nodes are known.
 pub(super) struct OpenListeners {
     pub(super) serving: Serving,
-    /// Listeners that lead to one node each, as settings have them: what was asked for, and what was bound.
+    /// The listeners that lead to one node each: the setting, and the bound address.
     pub(super) pairs: Vec<(Pair, SocketAddr)>,
-    /// Where listeners lead to wherever clients were going.
+    /// Where connections go to their original destinations.
     pub(super) transparent: Option<Arc<Transparent>>,
     /// Where listeners follow the cluster.
     pub(super) nodes: Option<ClusterNodes>,

@@ -69,11 +69,11 @@ pub(super) type ReloadAnswer = oneshot::Sender<ReloadResult>;
 /// A reload under way: files are read by a thread that may have to wait for them, which the loop does not.
 #[derive(Default)]
 pub(super) struct Reloading {
-    /// By when, and who reads.
+    /// The deadline, and the thread that reads.
     pub(super) reading: Option<(Instant, JoinHandle<anyhow::Result<ReadSettings>>)>,
-    /// Who waits for what comes of it.
+    /// The operators that wait for the result.
     pub(super) answers: Vec<ReloadAnswer>,
-    /// Who asked meanwhile, if anybody did.
+    /// The operators that have asked for another reload meanwhile; none if there is none to do.
     pub(super) asked_again: Option<Vec<ReloadAnswer>>,
     /// Still waits for the files of a reload that was given up.
     pub(super) stuck: Option<JoinHandle<anyhow::Result<ReadSettings>>>,

@@ -58,7 +58,7 @@ impl Running {
         supervisor::ready();
         let told = reloaded.map_err(|error| format!("{error:#}"));
         for answer in self.reloading.answers.drain(..) {
-            // Whoever asked may have gone.
+            // The operator may have gone.
             let _ = answer.send(told.clone());
         }
         if let Some(answers) = self.reloading.asked_again.take() {
@@ -90,7 +90,7 @@ impl Running {
         {
             self.writer.judge_by(self.settings.judging().clone());
         }
-        // The wire may have told more since the file was read: only what is new in the file is taken.
+        // Traffic may have shown more since the file was read, so only a file that has changed replaces the schema.
         let schema = news.schema.filter(|schema| self.schema.as_ref() != Some(schema));
         let follow_anew = changes.any_of(Control::SETTINGS) || news.tls.is_some() || schema.is_some();
         if let Some(filter) = news.filter {

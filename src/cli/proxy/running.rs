@@ -98,12 +98,12 @@ pub(super) struct Operators {
 }
 
 impl Running {
-    /// Works until everything has ended that was asked to end, and writes the last window.
+    /// Runs until a shutdown has ended, and writes the last window.
     pub(super) async fn until_stopped(mut self) -> anyhow::Result<ExitCode> {
         if self.until_drained().await? == Drained::CutOff {
             tracing::warn!("some connections were closed with requests in flight");
         }
-        // The control connection may still find what the last requests asked for.
+        // The control connection may still look up tables of the last requests.
         let patience = match self.shutdown {
             ShutdownPhase::AtOnce(_) => GOODBYE,
             _ => AUDITORS,
@@ -135,7 +135,7 @@ impl Running {
             tokio::select! {
                 Some(request) = self.operators.signals.recv() => match request {
                     SignalRequest::Stop(name) => self.stop_by(name),
-                    // What comes of it is in the log.
+                    // The result is in the log.
                     SignalRequest::Reload => self.begin_reload(None),
                     SignalRequest::Nothing(signal) => tracing::info!(signal, "this signal means nothing to cqlens"),
                 },
@@ -168,7 +168,7 @@ impl Running {
         }
     }
 
-    /// How long the end may take is a matter of settings, too.
+    /// Sets the deadlines of the process end by the settings.
     pub(super) fn allow_end(&self) {
         self.operators.end.allow(patience(&self.args));
     }
@@ -185,7 +185,7 @@ impl Running {
 
     fn carry_out(&mut self, order: AdminOrder) {
         match order {
-            // Unlike a second signal, an order that is given again (by a script that tries again, say) asks for no haste.
+            // Unlike a second signal, a repeated order (of a script that tries again, say) asks for no haste.
             AdminOrder::Drain if self.shutdown == ShutdownPhase::Serving => {
                 self.operators.end.ask();
                 self.stop_by("the admin listener");
@@ -195,7 +195,7 @@ impl Running {
         }
     }
 
-    /// Begins to end; if it was asked before, ends.
+    /// Begins a shutdown; if one has begun before, ends it at once.
     fn stop_by(&mut self, signal: &str) {
         if self.shutdown != ShutdownPhase::Serving {
             tracing::warn!(signal, "stopping at once: nothing is waited for any more");
@@ -230,7 +230,7 @@ impl Running {
 /// Certificates are renewed days before the old ones end; authorities withdrawn in a hurry come with a SIGHUP.
 const LOOK_FOR_CERTIFICATES: Duration = Duration::from_secs(10);
 
-/// An address may have been somebody else's, who has gone.
+/// Another process may have had the address, and have gone.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
 /// How often the loop shows that it goes around, where there is nothing else to do.

@@ -54,12 +54,12 @@ impl Serving {
         }
     }
 
-    /// Listeners that are opened from now on lead to wherever clients were going.
+    /// New listeners lead to the original destinations of clients.
     pub(super) fn redirect(&mut self, transparent: &Arc<Transparent>) {
         self.proxy = self.proxy.clone().transparent(transparent);
     }
 
-    /// The threads that connections live on, for whoever watches them.
+    /// The threads that connections run on, for the watchdog.
     pub(super) fn runners(&self) -> Vec<Runner> {
         self.workers.runners()
     }
@@ -103,7 +103,7 @@ impl Serving {
         Ok(listen)
     }
 
-    /// Sends those who connect to `listen` from now on along `route`; who is connected stays where he is.
+    /// Sends new connections to `listen` along `route`; open ones stay on theirs.
     pub(super) fn reroute(&mut self, listen: SocketAddr, route: Route) {
         if let Some(listener) = self.open.get_mut(&listen) {
             let drain = listener.route.load().drain.clone();
@@ -120,7 +120,7 @@ impl Serving {
         }
     }
 
-    /// Accepts nobody at `listen` any more; requests in flight have `grace` to end.
+    /// Stops accepting at `listen`; requests in flight have `grace` to end.
     pub(super) fn close(&mut self, listen: SocketAddr, grace: Duration) {
         if let Some(listener) = self.open.remove(&listen) {
             listener.end(grace);
@@ -128,7 +128,7 @@ impl Serving {
         }
     }
 
-    /// Closes all listeners. Once more, with less grace: whoever waits is told of it.
+    /// Closes all listeners. A second call shortens the grace period.
     pub(super) fn drain(&mut self, grace: Duration) {
         self.is_draining = true;
         for listener in self.open.values().chain(self.leaving.values()) {

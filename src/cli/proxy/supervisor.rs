@@ -1,4 +1,4 @@
-//! What the service manager is told (`NOTIFY_SOCKET`, as systemd has it); nothing where there is none.
+//! Notifies the service manager (`NOTIFY_SOCKET` of systemd), if there is one.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(super) fn ready() {
 
 /// Settings are read again; [`ready`] says when that is done.
 pub(super) fn reloading() {
-    // Since systemd 253 the time is what tells it that this is the answer to its own signal.
+    // Since systemd 253 it takes the time for proof that this answers its own signal.
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
         Err(_no_clock) => tell(&[NotifyState::Reloading]),

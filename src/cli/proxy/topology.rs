@@ -179,7 +179,7 @@ impl TopologyArgs {
             bail!("{key}: it leaves addresses as they are, and topology = cluster replaces them");
         }
         let rules = ListenRules {
-            // What nobody has set is no rule.
+            // The default is no rule.
             rule: (self.map.is_empty() || *listen != Listen::One(DEFAULT_LISTEN)).then(|| listen.clone()),
             map: self.map.clone(),
             listen_for: self.listen_for.clone(),
@@ -189,7 +189,7 @@ impl TopologyArgs {
     }
 }
 
-/// Where clients connect if nobody says.
+/// Where clients connect by default.
 pub(super) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9142);
 

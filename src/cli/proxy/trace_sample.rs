@@ -1,4 +1,4 @@
-//! `--trace-sample`: asks some reads again, with tracing, over a connection of cqlens' own.
+//! `--trace-sample`: repeats some reads with tracing, over a connection of cqlens' own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use crate::{
     cli::tls::Tls,
 };
 
-/// Asks until it is dropped, if `args` want it.
+/// Traces until it is dropped, if `args` say so.
 pub(super) fn trace(
     args: &Args,
     tls: &Tls,
@@ -41,7 +41,7 @@ struct Repeater {
     keyspace: Option<String>,
 }
 
-/// After a failure, whatever it was, the cluster is left alone for so long.
+/// The pause after any failure.
 const PAUSE: Duration = Duration::from_secs(5);
 
 impl Repeater {
@@ -88,7 +88,7 @@ impl Repeater {
         }
         let events = client.trace(query).await?;
         let (told, sample) = (self.told.clone(), sample.clone());
-        // A stuck auditor holds up only who tells it.
+        // A stuck auditor blocks only this call.
         let is_told = spawn_blocking(move || told.trace(&sample, &events)).await;
         if let Ok(false) = is_told {
             tracing::debug!("a trace does not tell what was read");

@@ -19,11 +19,11 @@ use crate::{
     sink::admin::ThreadStatus,
 };
 
-/// Who is watched.
+/// The threads to watch.
 pub(super) struct WatchedThreads {
     /// Threads without which clients or operators are not served.
     pub(super) vital: Vec<Pulse>,
-    /// Vital, too, and beat only if they are asked to.
+    /// Vital, too; they beat only on request.
     pub(super) runners: Vec<Runner>,
     /// Threads that may be stuck while clients are served: a report or window is late then.
     pub(super) others: Vec<Pulse>,

@@ -116,7 +116,7 @@ impl Writer {
         let (own, source) = (pulse.clone(), source.to_owned());
         let thread = move || {
             own.beat();
-            // Whoever waited for it may have gone on.
+            // The caller may have gone on without it.
             let _ = begun.send(work.outputs.begin(&work.live, &source, work.clock.time()));
             own.rest();
             for order in ordered {
@@ -229,7 +229,7 @@ impl Work {
                 }
             }
             WriterOrder::Last(last) => {
-                // Whoever waits for it may have gone.
+                // The caller may have given up.
                 let _ = last.begun.send(());
                 let how = self.last(last.bypass, last.patience);
                 let _ = last.done.send(how);
@@ -271,14 +271,14 @@ impl Work {
     }
 }
 
-/// Says what is missing in a report, lest it looks clean.
+/// Says what is missing in a report, so that it does not look clean.
 fn withheld(auditors: usize) -> String {
     format!(
         "{auditors} of the threads that audit do not get on: what they have counted since their last window is missing here."
     )
 }
 
-/// An auditor that lets nobody have its window for so long is stuck.
+/// An auditor that does not give its window away in this time is stuck.
 const AUDITOR: Duration = Duration::from_secs(2);
 
 /// The first report is written by then, or everything else begins without it.

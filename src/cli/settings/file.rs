@@ -190,7 +190,7 @@ fn values(kind: SettingKind, value: &DeValue<'_>) -> Option<Vec<String>> {
     Some(vec![one])
 }
 
-/// Asks the parser of the setting.
+/// Checks a value with the parser of the setting.
 fn check(argument: &Arg, kind: SettingKind, value: &str) -> Result<(), String> {
     if kind == SettingKind::Switch {
         return Ok(());
@@ -203,7 +203,7 @@ fn check(argument: &Arg, kind: SettingKind, value: &str) -> Result<(), String> {
         .arg(alone)
         .try_get_matches_from([format!("--value={value}")]);
     let Err(error) = parsed else { return Ok(()) };
-    // The parser's own words, without the flag that nobody typed. A secret is not repeated.
+    // The parser's own words, without the flag, which was not typed. A secret is not repeated.
     let why = std::error::Error::source(&error).map(ToString::to_string);
     let why = why.unwrap_or_else(|| possible_values(argument));
     if argument.is_hide_env_values_set() {

@@ -34,7 +34,7 @@ pub(super) struct Sources {
     arguments: Vec<OsString>,
 }
 
-/// All settings of the command that was asked for, as they are in force.
+/// All settings of the chosen command, as they are in force.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
     list: Vec<Setting>,
@@ -202,7 +202,7 @@ impl Sources {
     }
 }
 
-/// Whether it is no error, but what was asked for.
+/// Whether this is no error, but the help or version that the operator wants.
 fn is_wish(error: &clap::Error) -> bool {
     matches!(
         error.kind(),
@@ -212,7 +212,7 @@ fn is_wish(error: &clap::Error) -> bool {
     )
 }
 
-/// What clap says of arguments that nobody may have typed, with the place that they come from.
+/// The message of clap for arguments that may come from the file, with that place.
 fn told(error: clap::Error, from_file: &[FileEntry], file: &Path) -> anyhow::Error {
     if from_file.is_empty() || is_wish(&error) {
         return error.into();

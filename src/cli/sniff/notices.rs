@@ -42,14 +42,14 @@ pub(super) fn of_tls(losses: &Losses) -> impl Iterator<Item = String> {
 pub(super) const OF_UNTIMED: &str = "Packets of these captures have no time (simple packet blocks of pcapng): they are counted at the time \
     of the packet before them, or of reading where none has one; how long answers took is not known, and rates mean nothing.";
 
-/// Why the node that was named tells nothing.
+/// Why the named node gives no schema.
 pub(super) fn of_contact(trouble: &str) -> String {
     format!(
         "The node of --contact was not asked: {trouble}. What is known is what the captures and --schema tell."
     )
 }
 
-/// That nobody has looked between two captures.
+/// No capture covers the time between two captures.
 pub(super) fn of_hole(from: Moment, to: Moment) -> String {
     let [from_time, to_time] = [from, to].map(|at| at.timestamp().strftime("%F %T UTC").to_string());
     format!(

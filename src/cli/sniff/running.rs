@@ -28,7 +28,7 @@ use crate::{
     window::Window,
 };
 
-/// How long a stream may say nothing before it is looked at what else there is to do.
+/// How long a stream may be silent before other work is done.
 const SILENCE: Duration = Duration::from_millis(100);
 
 /// Bytes that may wait for the audit, which reading waits for: some milliseconds of its work, so that it has enough to do while a thread
@@ -125,7 +125,7 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// Reads until the captures end or somebody wants no more; the report over all of it.
+    /// Reads until the captures end or the operator stops it, and returns the report over all of them.
     pub(super) fn until_end(mut self) -> anyhow::Result<Report> {
         while !self.stop.load(Ordering::Relaxed) {
             match self.captures.next_packet(SILENCE) {
@@ -241,7 +241,7 @@ impl<'a> Running<'a> {
         window
     }
 
-    /// Also to whoever looks on, once.
+    /// Logs it as well, once.
     fn say(&mut self, notices: &BTreeSet<String>) {
         for notice in notices {
             if self.said.insert(notice.clone()) {

@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// What is answered to `from`, who asks for `path` at `host`: the code, the text, and whether an order came of it.
+    /// The answer to a request of `peer` for `path` at `host`: the code, the text, and whether it gave an order.
     async fn asked(peer: Peer, host: &str, method: &str, path: &str) -> (u16, String, bool) {
         let (orders, mut given) = mpsc::channel(1);
         let admin = Admin {

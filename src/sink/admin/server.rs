@@ -65,18 +65,18 @@ pub async fn serve(listener: AdminListener, admin: Admin) {
 #[derive(Default)]
 struct Connections {
     open: Vec<Open>,
-    /// Counts what connections do, so that it can be told what was done first.
+    /// Counts the actions of connections, to order them.
     turns: Arc<AtomicU64>,
 }
 
 struct Open {
     task: AbortHandle,
     activity: Arc<Activity>,
-    /// The turn since which it asked nothing when it was last looked at, and how often that was the same.
+    /// The turn since which it was idle at the last check, and at how many checks in a row.
     seen: (Option<u64>, u32),
 }
 
-/// The turn since which a connection asks nothing; none while it waits for an answer.
+/// The turn since which a connection is idle; none while it waits for an answer.
 struct Activity {
     idle_since: Mutex<Option<u64>>,
     turns: Arc<AtomicU64>,
@@ -140,7 +140,7 @@ impl Connections {
         });
     }
 
-    /// Closes the connection that asks nothing for the longest time, if there are too many; false where all wait for answers.
+    /// Closes the connection that has been idle for the longest time, if there are too many. False if all wait for answers.
     fn make_room(&mut self) -> bool {
         self.open.retain(|open| !open.task.is_finished());
         if self.open.len() < MOST_CONNECTIONS {

@@ -24,11 +24,11 @@ pub struct SocketFile {
 /// any other if `replaces` says that a successor may.
 ///
 /// # Errors
-/// A path that cannot be used: something else is there, or somebody listens.
+/// A path that cannot be used: something else is there, or another process listens.
 pub fn listen(path: &Path, replaces: bool) -> io::Result<(UnixListener, SocketFile)> {
     check(path, replaces)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    // Nobody else can enter this folder: the socket has its mode before anybody can find it.
+    // No other user can enter this folder: the socket has its mode before anyone can reach it.
     let folder = tempfile::Builder::new()
         .prefix(".cqlens-")
         .permissions(Permissions::from_mode(0o700))

@@ -14,7 +14,7 @@ pub struct Admin {
     pub status: Box<dyn Fn() -> Status + Send + Sync>,
     /// Its settings as TOML, without secrets.
     pub settings: Box<dyn Fn() -> String + Send + Sync>,
-    /// Who carries out orders.
+    /// Takes the orders, for the control loop.
     pub orders: mpsc::Sender<AdminOrder>,
 }
 
@@ -55,7 +55,7 @@ pub struct Status {
     pub since: Timestamp,
     /// Where clients connect.
     pub listen: String,
-    /// Where their connections go, or who is asked for that.
+    /// Where their connections go, or the contact points.
     pub upstream: String,
     /// All listeners, where there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -128,7 +128,7 @@ pub enum ReadyState {
     Waiting,
     /// They are accepted.
     Accepting,
-    /// The process ends: who is still accepted will not stay for long.
+    /// The process ends: clients that are still accepted will not stay for long.
     Draining,
 }
 
@@ -147,7 +147,7 @@ pub enum ControlConnection {
 /// How the audit keeps up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct AuditStatus {
-    /// Chunks that wait to be looked at.
+    /// Chunks that wait for the audit.
     pub waiting_chunks: usize,
     /// Their bytes.
     pub waiting_bytes: usize,

@@ -46,7 +46,7 @@ impl ListenRules {
             || self.rule.as_ref().is_some_and(|rule| rule.has(address))
     }
 
-    /// Refuses what cannot work, whatever the cluster looks like.
+    /// Refuses settings that cannot work with any cluster.
     pub(in crate::cli::proxy) fn check(&self, admin: Option<SocketAddr>) -> anyhow::Result<()> {
         if let Some(rule) = &self.rule {
             if let Listen::One(address) = rule {

@@ -25,7 +25,7 @@ pub(super) use self::{
 };
 use crate::{catalog::Cluster, proxy::topology::Addresses};
 
-/// The nodes of one cluster, and what they were given.
+/// The nodes of one cluster, and their numbers.
 #[derive(Debug)]
 pub(super) struct ClusterNodes {
     /// Replaced when settings change.
@@ -40,7 +40,7 @@ pub(super) struct ClusterNodes {
     served: HashSet<Uuid>,
 }
 
-/// Who listens where.
+/// Which listener each node gets, and what keeps others from one.
 #[derive(Debug, Default)]
 pub(super) struct ListenerPlan {
     pub(super) nodes: Vec<Planned>,
@@ -59,7 +59,7 @@ impl ClusterNodes {
         }
     }
 
-    /// Who is to listen where, since the cluster is as it is; `port` is that of nodes that tell none.
+    /// The listener of each node in this view of the cluster. `port` is the port of nodes that advertise none.
     ///
     /// # Errors
     /// Why this view of the cluster is not to be acted upon.
@@ -102,7 +102,7 @@ impl ClusterNodes {
         Ok(ListenerPlan { nodes, problems })
     }
 
-    /// A contact point that leads to another cluster would turn everything upside down.
+    /// Refuses the view of another cluster: a contact point may lead to one by mistake.
     fn check(&mut self, cluster: &Cluster) -> Result<(), Problem> {
         match (&self.cluster, &cluster.name) {
             (Some(before), Some(now)) if before != now => Err(Problem::of_cluster(format!(

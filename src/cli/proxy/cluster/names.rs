@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli::proxy) enum NodeName {
     HostId(Uuid),
-    /// Its address for clients, whatever the port; or the one that other nodes reach it at.
+    /// Its address for clients on any port, or the one that other nodes reach it at.
     Address(IpAddr),
     /// Its address for clients, with the port.
     Native(SocketAddr),

@@ -1,4 +1,4 @@
-//! From what a node tells of the cluster to listeners: which node listens where, and what is wrong with the others.
+//! From the nodes of a cluster to listeners: where cqlens listens for each node, and why not for the others.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -59,7 +59,7 @@ impl Problem {
     }
 }
 
-/// More nodes than a cluster has: whatever answers as a node shall not make cqlens open any number of listeners.
+/// More nodes than a cluster has: a hostile server must not make cqlens open any number of listeners.
 const MOST_NODES: usize = 2_000;
 
 /// The nodes of `cluster` that can have a listener; `port` is that of nodes that tell none. Where two of them are in each other's way,
@@ -137,7 +137,7 @@ fn identity(node: &Node, port: u16) -> Result<Endpoint, String> {
     })
 }
 
-/// Who listens where, in the order of listen addresses; `number` is what a node has in a rule.
+/// The listener of each node, in the order of listen addresses. `number` is the number of a node in the rule.
 pub(super) fn listeners(
     nodes: Vec<Endpoint>,
     rules: &ListenRules,
