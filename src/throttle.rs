@@ -1,5 +1,5 @@
-//! Keeps the log readable while the same thing happens thousands of times a second: the first line is logged at once,
-//! then a count every few seconds.
+//! Keeps the log readable while the same thing happens thousands of times a second: the first line is logged
+//! at once, then a count every few seconds.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -48,7 +48,8 @@ impl Throttle {
         })))
     }
 
-    /// Whether the caller is to log what has just happened. If not, `later` logs the count at the end of the interval.
+    /// Whether the caller is to log what has just happened. If not, `later` logs the count
+    /// at the end of the interval.
     pub(crate) fn is_new(&self, later: impl Fn(u64) + Send + 'static) -> bool {
         let Ok(runtime) = Handle::try_current() else {
             // Without a runtime, no task could wait for the end of an interval.

@@ -1,6 +1,6 @@
-//! Timers for the threads that connections run on. Their runtimes have none, since a runtime checks its timers before and
-//! after each wait for a socket. The few timers of connections, which need not be precise, belong to the runtime that
-//! started these threads.
+//! Timers for the threads that connections run on. Their runtimes have none, since a runtime checks its
+//! timers before and after each wait for a socket. The few timers of connections, which need not be precise,
+//! belong to the runtime that started these threads.
 
 use std::{cell::RefCell, io, time::Duration};
 

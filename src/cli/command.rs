@@ -23,8 +23,8 @@ pub(super) struct Cli {
         value_name = "FILTER"
     )]
     pub(super) log: String,
-    /// Read settings from a TOML file: long flags without their dashes, in the table of their command, such as [proxy].
-    /// Flags and the environment come first.
+    /// Read settings from a TOML file: long flags without their dashes, in the table of their command, such
+    /// as [proxy]. Flags and the environment come first.
     #[arg(long, global = true, env = "CQLENS_CONFIG", value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     #[command(subcommand)]

@@ -1,6 +1,8 @@
-//! Where the key of the hashes that stand for partition keys is kept: away from snapshots, which are passed on.
+//! Where the key of the hashes that stand for partition keys is kept: away from
+//! snapshots, which are passed on.
 //!
-//! With the key, anyone can try out which partition keys the hashes stand for. Hashes of two runs compare only if the key is the same.
+//! With the key, anyone can try out which partition keys the hashes stand for. Hashes of two runs compare
+//! only if the key is the same.
 
 use std::{
     env, fs,
@@ -16,8 +18,8 @@ use crate::{
     sink::directory,
 };
 
-/// The key: from `file`; else from the snapshot folder, where earlier versions left it; else from the state directory. It is made where it is
-/// missing. Without snapshots it is a key of this run alone.
+/// The key: from `file`; else from the snapshot folder, where earlier versions left it; else from the state
+/// directory. It is made where it is missing. Without snapshots it is a key of this run alone.
 ///
 /// # Errors
 /// A key file that is none, or one that the operator has named and that cannot be read or written.
@@ -77,7 +79,8 @@ impl Place {
     }
 }
 
-/// The state directory of the service (`systemd.exec(5)`), else the user's (XDG Base Directory Specification).
+/// The state directory of the service (`systemd.exec(5)`), else the user's (XDG Base
+/// Directory Specification).
 fn in_state_directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
     let of_service = absolute("STATE_DIRECTORY").and_then(|paths| env::split_paths(&paths).next());

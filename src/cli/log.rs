@@ -1,8 +1,10 @@
-//! The log, on standard error. That may be a pipe that nothing reads, so only the log's own thread waits for it.
+//! The log, on standard error. That may be a pipe that nothing reads, so only the
+//! log's own thread waits for it.
 //!
-//! Lines are queued, at most [`MOST_LINES`] of [`MOST_BYTES`](super::log_line::MOST_BYTES) each. Lines beyond that are
-//! dropped and counted, and the log says how many as soon as it can be written again. Text that clients and servers chose
-//! is escaped here, for every field of every line, so that no call has to remember it. Panics go the same way.
+//! Lines are queued, at most [`MOST_LINES`] of [`MOST_BYTES`](super::log_line::MOST_BYTES) each. Lines beyond
+//! that are dropped and counted, and the log says how many as soon as it can be written again. Text that
+//! clients and servers chose is escaped here, for every field of every line, so that no call has to remember
+//! it. Panics go the same way.
 
 use std::{
     cell::Cell,
@@ -51,7 +53,8 @@ pub(super) fn start(filter: &str) -> anyhow::Result<Log> {
         .buffered_lines_limit(MOST_LINES)
         .thread_name("log")
         .finish(StandardError::default());
-    // If the queue is full, dropping the guard prints to standard output, which may be the same pipe. `flush` waits instead.
+    // If the queue is full, dropping the guard prints to standard output, which may be the same
+    // pipe. `flush` waits instead.
     std::mem::forget(guard);
     let queue = QUEUE.get_or_init(|| queue);
     let lines = fmt::layer()
@@ -94,14 +97,16 @@ pub(super) fn failed(error: &anyhow::Error) {
     flush();
 }
 
-/// Lines of the log that were dropped because standard error was not read in time, since the start of the process.
+/// Lines of the log that were dropped because standard error was not read in time, since
+/// the start of the process.
 pub(super) fn dropped() -> usize {
     QUEUE
         .get()
         .map_or(0, |queue| queue.error_counter().dropped_lines())
 }
 
-/// Waits until all lines are written, or for a second: a standard error that is not read keeps no process alive.
+/// Waits until all lines are written, or for a second: a standard error that is not
+/// read keeps no process alive.
 pub(super) fn flush() {
     let deadline = Instant::now() + PATIENCE;
     let is_written = || WRITTEN.load(Ordering::Acquire) + dropped() >= LOGGED.load(Ordering::Acquire);
@@ -141,7 +146,8 @@ impl Write for Line {
     }
 }
 
-/// Standard error, as the log's own thread sees it: `write_all` for each line, `flush` when no more lines wait.
+/// Standard error, as the log's own thread sees it: `write_all` for each line, `flush`
+/// when no more lines wait.
 #[derive(Debug, Default)]
 struct StandardError {
     /// How many dropped lines the log has reported, and when.
@@ -190,7 +196,8 @@ mod tests {
     /// Set for the process that panics: it takes over the log and the panics of all its threads.
     const ALONE: &str = "CQLENS_TEST_PANIC";
 
-    /// Not a test: what the test below runs in a process of its own. Without its variable there is nothing to do.
+    /// Not a test: what the test below runs in a process of its own. Without its
+    /// variable there is nothing to do.
     #[test]
     fn panic_with_a_value() {
         if std::env::var_os(ALONE).is_none() {

@@ -139,7 +139,8 @@ impl Outputs {
         self.write_report(live).context("cannot write the report")
     }
 
-    /// Takes a finished window; `bypass` says what of the traffic did not come this way, or may not have. What cannot be written is said once and counted; forwarding goes on.
+    /// Takes a finished window; `bypass` says what of the traffic did not come this way, or may not have.
+    /// What cannot be written is said once and counted; forwarding goes on.
     pub(super) fn window(&mut self, mut window: Window, live: &Live, bypass: Option<String>) {
         window.coverage.notices.extend(self.notices(live));
         window.coverage.notices.extend(bypass);
@@ -153,7 +154,8 @@ impl Outputs {
         window.coverage.notices.extend(rekeyed);
         match &mut self.all {
             Some(all) => {
-                // The latest state counts: a notice of an hour ago may be settled. What was counted stays counted.
+                // The latest state counts: a notice of an hour ago may be settled. What
+                // was counted stays counted.
                 all.coverage.notices.clone_from(&self.rekeyed);
                 all.merge(&window);
             }
@@ -171,7 +173,8 @@ impl Outputs {
         self.settle(snapshot.and(report));
     }
 
-    /// Writes the report again where there is no window, with `notice` saying why. It is not repeated in the next one.
+    /// Writes the report again where there is no window, with `notice` saying why. It is not
+    /// repeated in the next one.
     pub(super) fn lack_window(&mut self, notice: Option<String>, live: &Live) {
         if let Some(all) = &mut self.all {
             all.coverage.notices.extend(notice);
@@ -301,8 +304,8 @@ const MOST_NAMED: usize = 5;
 /// Tables of one window of which it is said; the others of so large a migration are like these.
 const MOST_REKEYED: usize = 20;
 
-/// Says of a table that was re-created by a statement that was not seen (past the proxy, or not in the capture) what was counted wrongly,
-/// perhaps.
+/// Says of a table that was re-created by a statement that was not seen (past the proxy, or not in the
+/// capture) what was counted wrongly, perhaps.
 fn rekeyed(table: &str) -> String {
     format!(
         "{table} was created again with another partition key, by a statement that was not seen here: what was asked of it in the moment before \

@@ -2,8 +2,8 @@
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 
-/// Forbids core dumps, and keeps other processes of the same user from reading or tracing this one (`prctl(2)`,
-/// `PR_SET_DUMPABLE`). A process that may trace every process still can.
+/// Forbids core dumps, and keeps other processes of the same user from reading or tracing this one
+/// (`prctl(2)`, `PR_SET_DUMPABLE`). A process that may trace every process still can.
 pub(super) fn keep_memory_private() {
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         tracing::warn!(%error, "other processes of this user can read the memory of this one");

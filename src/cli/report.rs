@@ -29,7 +29,8 @@ pub(super) struct Args {
     /// How the report is written. Without it the ending of the output file decides; else it is Markdown.
     #[arg(long)]
     format: Option<Format>,
-    /// Only windows that begin at this time or later: 2026-11-14, 2026-11-14T06:00Z, or 7d for seven days ago.
+    /// Only windows that begin at this time or later: 2026-11-14, 2026-11-14T06:00Z,
+    /// or 7d for seven days ago.
     #[arg(long, value_name = "TIME", value_parser = time)]
     since: Option<Timestamp>,
     /// Only windows that begin before this time.
@@ -49,8 +50,8 @@ pub(super) struct Args {
 /// Reads, merges, judges, renders.
 ///
 /// # Errors
-/// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of time, an output
-/// that cannot be written.
+/// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of
+/// time, an output that cannot be written.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let merged = Merged::read(args)?;
@@ -229,7 +230,8 @@ fn files(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A time as an operator types it: RFC 3339, a date or date and time in UTC, or a span before now (`7d`, `36 hours`).
+/// A time as an operator types it: RFC 3339, a date or date and time in UTC, or a span
+/// before now (`7d`, `36 hours`).
 fn time(text: &str) -> Result<Timestamp, String> {
     time_before(text, &Zoned::now())
 }

@@ -87,7 +87,8 @@ fn capitalized(text: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// A page as the best linters have it; Markdown that also reads well as plain text. Its own heading has the level.
+/// A page as the best linters have it; Markdown that also reads well as plain text. Its
+/// own heading has the level.
 fn page(about: &About, level: usize, settings: &Settings) -> String {
     let mark = "#".repeat(level);
     let mut text = format!("{mark} {}\n\n{}\n", about.id, wrapped(about.summary, ""));

@@ -1,4 +1,5 @@
-//! What `--show-values` adds to the log: requests as they were decoded, with their values, at the level `trace`.
+//! What `--show-values` adds to the log: requests as they were decoded, with their
+//! values, at the level `trace`.
 //!
 //! Never a password: what clients log in with is not decoded, and statements that set one are not shown.
 

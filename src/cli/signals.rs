@@ -1,7 +1,7 @@
 //! The signals that a running audit handles, and the deadlines of a process end.
 //!
-//! A thread of its own takes the signals and waits for no other. So a process ends after SIGTERM even if all other threads
-//! are stuck: by itself as a rule, else at a deadline.
+//! A thread of its own takes the signals and waits for no other. So a process ends after SIGTERM even if all
+//! other threads are stuck: by itself as a rule, else at a deadline.
 
 use std::{
     process::exit,
@@ -33,7 +33,8 @@ pub(super) enum SignalRequest {
 /// Exit code of a process that could not write everything before the deadline of its end.
 pub(super) const UNFINISHED: u8 = 3;
 
-/// Exit code of a process that got a second signal and did not end at once by itself, as shells report SIGINT.
+/// Exit code of a process that got a second signal and did not end at once by itself,
+/// as shells report SIGINT.
 const TOLD_TWICE: u8 = 130;
 
 /// How long the end may take.

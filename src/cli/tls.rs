@@ -16,9 +16,9 @@ use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, Identity, MinV
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct TlsArgs {
-    /// Speak TLS, and nothing else, to clients: the certificate that they see, followed by those that lead to its
-    /// authority, in PEM. May be given several times: a client sees the one that is for the name it asks for (SNI), else the
-    /// first.
+    /// Speak TLS, and nothing else, to clients: the certificate that they see, followed by those that lead to
+    /// its authority, in PEM. May be given several times: a client sees the one that is for the name it asks
+    /// for (SNI), else the first.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CERT",
@@ -44,8 +44,8 @@ pub(super) struct TlsArgs {
         requires = "client_tls_cert"
     )]
     client_tls_ca: Option<PathBuf>,
-    /// Refuse clients whose certificates these lists (CRLs, in PEM) revoke. There must be one of each authority between a
-    /// certificate and its root, and none beyond its next update, or clients are refused.
+    /// Refuse clients whose certificates these lists (CRLs, in PEM) revoke. There must be one of each
+    /// authority between a certificate and its root, and none beyond its next update, or clients are refused.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CRL",
@@ -70,11 +70,12 @@ pub(super) struct TlsArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct UpstreamTlsArgs {
-    /// Speak TLS to the node, for clients and for the control connection: the authorities whose signature on the node's
-    /// certificate is believed, in PEM. No others are; for public ones, name the system's file.
+    /// Speak TLS to the node, for clients and for the control connection: the authorities whose signature on
+    /// the node's certificate is believed, in PEM. No others are; for public ones, name the system's file.
     #[arg(long, env = "CQLENS_UPSTREAM_TLS_CA", value_name = "FILE")]
     upstream_tls_ca: Option<PathBuf>,
-    /// Refuse nodes whose certificates these lists (CRLs, in PEM) revoke; as --client-tls-crl of cqlens proxy.
+    /// Refuse nodes whose certificates these lists (CRLs, in PEM) revoke; as
+    /// --client-tls-crl of cqlens proxy.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_CRL",
@@ -102,7 +103,8 @@ pub(super) struct UpstreamTlsArgs {
         requires = "upstream_tls_cert"
     )]
     upstream_tls_key: Option<PathBuf>,
-    /// The host name or address that the node's certificate must be for; that of the node that was named if not set.
+    /// The host name or address that the node's certificate must be for; that of the node
+    /// that was named if not set.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_NAME",
@@ -110,8 +112,8 @@ pub(super) struct UpstreamTlsArgs {
         requires = "upstream_tls_ca"
     )]
     upstream_tls_name: Option<String>,
-    /// Take any certificate of those authorities for the node's, whatever host it is for. Whoever has one of them can then pose as
-    /// the node.
+    /// Take any certificate of those authorities for the node's, whatever host it is for. Whoever has one of
+    /// them can then pose as the node.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_NO_HOSTNAME_CHECK",
@@ -285,7 +287,8 @@ impl Tls {
 
     /// Reads the files again if one of them has changed.
     ///
-    /// A certificate may change a moment before its key, and then they do not fit: the key's change is another attempt.
+    /// A certificate may change a moment before its key, and then they do not fit: the key's
+    /// change is another attempt.
     pub(super) fn look(&self) {
         if stamps(&self.args) != *self.seen.lock() {
             self.renew();

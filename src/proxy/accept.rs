@@ -6,8 +6,8 @@ use tokio::time::sleep;
 
 use crate::throttle::{INTERVAL, Throttle};
 
-/// How a listener handles errors: it goes on. They pass (a client that has gone, no file descriptors left), and do not
-/// affect open connections.
+/// How a listener handles errors: it goes on. They pass (a client that has gone, no file descriptors left),
+/// and do not affect open connections.
 #[derive(Debug, Default)]
 pub(super) struct AcceptErrors {
     throttle: Throttle,

@@ -1,4 +1,5 @@
-//! From an accepted socket to a session: who the client is, whether it is admitted, and the connection to its node.
+//! From an accepted socket to a session: who the client is, whether it is admitted, and
+//! the connection to its node.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -38,8 +39,8 @@ impl Accepted {
         }
     }
 
-    /// Admits the client and connects to the node for it. Returns `None` if the connection cannot be served; the reason
-    /// has been logged.
+    /// Admits the client and connects to the node for it. Returns `None` if the connection cannot be served;
+    /// the reason has been logged.
     pub(super) async fn open(
         self,
         permit: ConnectionPermit,
@@ -91,8 +92,8 @@ impl Accepted {
         Some((session, client, upstream))
     }
 
-    /// Finds out who the client is, and counts the connection for it if its limits allow. Returns `None` if the client
-    /// is not admitted; the reason has been logged.
+    /// Finds out who the client is, and counts the connection for it if its limits allow. Returns `None` if
+    /// the client is not admitted; the reason has been logged.
     async fn admit(
         mut self,
         mut permit: ConnectionPermit,
@@ -123,8 +124,8 @@ impl Accepted {
         Some((self, permit))
     }
 
-    /// Refuses the client because a limit was reached. If too many refused clients are being answered, its connection
-    /// is only closed.
+    /// Refuses the client because a limit was reached. If too many refused clients are being answered, its
+    /// connection is only closed.
     pub(super) fn refuse(mut self, limit: LimitReached, proxy: &Proxy) {
         let reason = RefusalReason::LimitReached(limit);
         let Some(permit) = proxy.try_acquire_answer() else {
@@ -164,7 +165,8 @@ impl Accepted {
         Ok(())
     }
 
-    /// The client gets no answer, as the protocol's specification asks: without a header, nothing says what it speaks.
+    /// The client gets no answer, as the protocol's specification asks: without a header,
+    /// nothing says what it speaks.
     fn record_header_fault(&self, fault: &HeaderFault, proxy: &Proxy) {
         let peer = self.origin.client;
         if matches!(fault, HeaderFault::Gone | HeaderFault::Io(_)) {
@@ -174,8 +176,8 @@ impl Accepted {
         }
     }
 
-    /// Where the proxy is transparent, the route leads to the original destination. Returns `None` if there is none;
-    /// the reason has been logged.
+    /// Where the proxy is transparent, the route leads to the original destination. Returns `None` if there
+    /// is none; the reason has been logged.
     async fn redirected(mut self, proxy: &Proxy) -> Option<Self> {
         let Some(transparent) = &proxy.transparent else {
             return Some(self);

@@ -1,5 +1,5 @@
-//! Admission control: counts the connections of the process, of each listener and of each client, and enforces the
-//! limits.
+//! Admission control: counts the connections of the process, of each listener and of each
+//! client, and enforces the limits.
 
 use std::{
     collections::HashMap,
@@ -24,8 +24,8 @@ use crate::{capture::Refusal, timers::sleep};
 
 /// The limits of a process, and what is counted against them. Its clones are the same one.
 ///
-/// It also holds what all listeners share at the edge: the limits of refusals and of log lines, and the health of the
-/// upstreams.
+/// It also holds what all listeners share at the edge: the limits of refusals and of log lines, and
+/// the health of the upstreams.
 #[derive(Debug, Clone, Default)]
 pub struct AdmissionControl(Arc<ProcessCounts>);
 
@@ -41,8 +41,8 @@ struct ProcessCounts {
     upstreams: UpstreamHealth,
 }
 
-/// Clients by network. The hash is the keyed one of the standard library: a client with many addresses could choose
-/// those that collide under a faster one.
+/// Clients by network. The hash is the keyed one of the standard library: a client with many addresses could
+/// choose those that collide under a faster one.
 #[derive(Debug, Default)]
 struct Clients {
     by_network: HashMap<IpAddr, ClientCounts>,
@@ -57,8 +57,8 @@ struct ClientCounts {
 }
 
 impl Clients {
-    /// The client at `network`. A client without a connection is kept while its rate matters, about a second, and
-    /// swept once there are as many such clients as others.
+    /// The client at `network`. A client without a connection is kept while its rate matters, about a second,
+    /// and swept once there are as many such clients as others.
     fn at(&mut self, network: IpAddr, now: Instant) -> &mut ClientCounts {
         if self.by_network.len() >= self.sweep_at {
             self.by_network
@@ -207,8 +207,8 @@ pub(super) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// Counts the connection for the client at `address`, if the client may have one more. It counts without a limit,
-    /// too: the next policy may have one.
+    /// Counts the connection for the client at `address`, if the client may have one more. It counts without
+    /// a limit, too: the next policy may have one.
     pub(super) fn try_acquire_for_client(
         &mut self,
         address: IpAddr,

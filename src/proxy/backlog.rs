@@ -1,9 +1,9 @@
 //! Empties the listen backlog of a socket before it is closed.
 //!
-//! The kernel completes handshakes before connections are accepted, and resets the connections when the socket is
-//! closed: clients that did nothing wrong would see an error. So the socket first drops new SYNs, is then emptied, and
-//! then closed. A client whose SYN is dropped sends it again after a second, and then reaches another socket of the same
-//! address, or is refused.
+//! The kernel completes handshakes before connections are accepted, and resets the connections when the
+//! socket is closed: clients that did nothing wrong would see an error. So the socket first drops new SYNs,
+//! is then emptied, and then closed. A client whose SYN is dropped sends it again after a second, and then
+//! reaches another socket of the same address, or is refused.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -16,8 +16,8 @@ use super::accept::AcceptErrors;
 
 /// Gives the clients in the backlog of `listener` to `take`. When it returns, the listener can be closed.
 ///
-/// Where SYNs cannot be dropped (not on Linux, or forbidden), connections that arrive between the last accept and the
-/// closing are still reset.
+/// Where SYNs cannot be dropped (not on Linux, or forbidden), connections that arrive between the last accept
+/// and the closing are still reset.
 pub(super) async fn empty(
     listener: &TcpListener,
     take: impl Fn(TcpStream, SocketAddr),
@@ -44,8 +44,8 @@ pub(super) async fn empty(
     }
 }
 
-/// Handshakes that have begun end within a round trip to the client. A longer time would be safer for distant clients, and
-/// delay more near ones by a second.
+/// Handshakes that have begun end within a round trip to the client. A longer time would be safer for distant
+/// clients, and delay more near ones by a second.
 const HANDSHAKE: Duration = Duration::from_millis(100);
 const ONE_LOOK: Duration = Duration::from_millis(10);
 
@@ -54,7 +54,8 @@ const LONGEST: Duration = Duration::from_millis(750);
 
 /// Drops packets that begin a connection (SYN without ACK), and passes those that end a handshake.
 ///
-/// A filter at a listening socket sees packets from the TCP header on. Connections inherit it, and never get such packets.
+/// A filter at a listening socket sees packets from the TCP header on. Connections inherit it,
+/// and never get such packets.
 #[cfg(target_os = "linux")]
 fn drop_new_syns(listener: &TcpListener) -> io::Result<()> {
     use socket2::{SockFilter, SockRef};

@@ -1,5 +1,5 @@
-//! Knows whether a receiver keeps bytes waiting. Bytes that were read and cannot be written yet exist only in this
-//! process, which must not end before it has passed them on.
+//! Knows whether a receiver keeps bytes waiting. Bytes that were read and cannot be written yet exist only in
+//! this process, which must not end before it has passed them on.
 
 use std::{
     io,

@@ -17,8 +17,8 @@ const CHUNK: usize = 64 << 10;
 
 /// The size of the slabs that a direction is read into, by the size of its last read.
 ///
-/// Short requests and rows share little memory, which stays in the processor's cache until the audit has read it. Long
-/// bodies are read with fewer calls.
+/// Short requests and rows share little memory, which stays in the processor's cache until the audit has read
+/// it. Long bodies are read with fewer calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum ReadSize {
     #[default]
@@ -40,7 +40,8 @@ impl ReadSize {
         self.slab() / 4
     }
 
-    /// How many full slabs a thread keeps, to reuse them once the audit has released their chunks: 2 MiB of both sizes.
+    /// How many full slabs a thread keeps, to reuse them once the audit has released their
+    /// chunks: 2 MiB of both sizes.
     const fn kept(self) -> usize {
         match self {
             Self::Small => 16,
@@ -67,8 +68,8 @@ thread_local! {
 
 /// Reads the next chunk, which is empty at the end of the stream.
 ///
-/// All connections of a thread read into the same slabs, one chunk behind the other. Nothing is copied, and an idle
-/// connection has no buffer.
+/// All connections of a thread read into the same slabs, one chunk behind the other. Nothing is copied, and
+/// an idle connection has no buffer.
 pub(super) async fn next_chunk(
     from: &mut (impl AsyncRead + Unpin),
     size: &mut ReadSize,

@@ -17,8 +17,8 @@ pub(super) fn reset(other: &TcpStream) {
 
 /// Sends the client the end of the stream and gives it a moment to read what came before.
 ///
-/// Closing a socket that has unread bytes resets it, and a reset can destroy responses that the client has not
-/// read yet.
+/// Closing a socket that has unread bytes resets it, and a reset can destroy responses that
+/// the client has not read yet.
 pub(super) async fn close_gently(client: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     if client.shutdown().await.is_err() {
         return;

@@ -57,8 +57,8 @@ impl Proxy {
         }
     }
 
-    /// Connects each client to its original destination, before it was redirected here, instead of the route's
-    /// upstream.
+    /// Connects each client to its original destination, before it was redirected here,
+    /// instead of the route's upstream.
     #[must_use]
     pub fn transparent(self, transparent: &Arc<Transparent>) -> Self {
         Self {

@@ -1,7 +1,7 @@
 //! Shutting down: no new clients, requests in flight may end, then connections close.
 //!
-//! A client that never pauses is not cut off in the middle of a response: when the grace period nears its end, its
-//! connection takes no more requests, and closes when those in flight are answered.
+//! A client that never pauses is not cut off in the middle of a response: when the grace period nears its
+//! end, its connection takes no more requests, and closes when those in flight are answered.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -55,8 +55,8 @@ pub(super) enum DrainStep {
 }
 
 impl DrainSwitch {
-    /// Begins the drain: requests in flight have `grace` to end. A second call replaces the deadlines, for those who
-    /// wait as well.
+    /// Begins the drain: requests in flight have `grace` to end. A second call replaces the deadlines,
+    /// for those who wait as well.
     pub fn begin(&self, grace: Duration) {
         let now = Instant::now();
         let for_responses = LAST_RESPONSES.min(grace / 2);
@@ -79,8 +79,8 @@ impl Drain {
         let _ = self.deadlines.clone().wait_for(Option::is_some).await;
     }
 
-    /// Waits until the drain has begun, and then as long as a connection must be silent to count as idle: for clients
-    /// that have sent nothing yet.
+    /// Waits until the drain has begun, and then as long as a connection must be silent to count as idle: for
+    /// clients that have sent nothing yet.
     pub(super) async fn begun_and_quiet(&self) {
         self.begun().await;
         sleep(QUIET).await;
@@ -91,8 +91,8 @@ impl Drain {
         self.deadlines.has_changed().unwrap_or(true)
     }
 
-    /// Waits until the drain has begun and `connection` has nothing in flight, or time runs short. While `is_blocked`,
-    /// a response waits for the client to take it.
+    /// Waits until the drain has begun and `connection` has nothing in flight, or time runs short. While
+    /// `is_blocked`, a response waits for the client to take it.
     pub(super) async fn step(&self, connection: &Connection, is_blocked: &AtomicBool) -> DrainStep {
         self.begun().await;
         if self
@@ -105,14 +105,15 @@ impl Drain {
         }
     }
 
-    /// Waits until `connection`, which takes no more requests, has passed on the responses, or the grace period is
-    /// over.
+    /// Waits until `connection`, which takes no more requests, has passed on the responses, or
+    /// the grace period is over.
     pub(super) async fn last_responses(&self, connection: &Connection, is_blocked: &AtomicBool) {
         self.is_quiet_before(connection, is_blocked, |deadlines| deadlines.end)
             .await;
     }
 
-    /// Waits until `connection` has nothing in flight. False if the deadline that `deadline` picks comes first.
+    /// Waits until `connection` has nothing in flight. False if the deadline that
+    /// `deadline` picks comes first.
     async fn is_quiet_before(
         &self,
         connection: &Connection,
@@ -163,7 +164,8 @@ impl Drain {
 const QUIET: Duration = Duration::from_millis(100);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The end of the grace period, in which connections pass on responses but no more requests: half of it at most.
+/// The end of the grace period, in which connections pass on responses but no more
+/// requests: half of it at most.
 const LAST_RESPONSES: Duration = Duration::from_secs(2);
 
 const GOODBYE: Duration = Duration::from_secs(2);

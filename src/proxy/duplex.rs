@@ -26,11 +26,11 @@ impl From<DrainStep> for Next {
     }
 }
 
-/// Waits for `forwarded` to end, for the client to miss its `login` deadline, or for `interrupted`, which is polled
-/// where `may_be_interrupted` says so.
+/// Waits for `forwarded` to end, for the client to miss its `login` deadline, or for `interrupted`, which is
+/// polled where `may_be_interrupted` says so.
 ///
-/// This is polled for every chunk. `interrupted` is polled once, so that it can wake the task, and again only when it
-/// may be ready: a task keeps one waker for its whole life.
+/// This is polled for every chunk. `interrupted` is polled once, so that it can wake the task, and again only
+/// when it may be ready: a task keeps one waker for its whole life.
 pub(super) async fn until_interrupted(
     forwarded: impl Future<Output = Ended>,
     interrupted: impl Future<Output = Next>,
@@ -57,8 +57,8 @@ pub(super) async fn until_interrupted(
 
 /// Waits for both directions to end; a direction that fails ends the connection at once.
 ///
-/// Sets `responses_over` when `responses` has ended and must not be polled again. Once one direction has ended, the
-/// other may go on until `abandoned` is ready.
+/// Sets `responses_over` when `responses` has ended and must not be polled again. Once one direction has
+/// ended, the other may go on until `abandoned` is ready.
 pub(super) async fn both<A: Future<Output = ()>>(
     requests: impl Future<Output = Ended>,
     responses: impl Future<Output = Ended>,

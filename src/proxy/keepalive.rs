@@ -1,4 +1,5 @@
-//! TCP keepalive: detects a peer that is gone without a FIN or reset, as after a power failure or a cut cable.
+//! TCP keepalive: detects a peer that is gone without a FIN or reset, as after a power
+//! failure or a cut cable.
 
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use tokio::net::TcpStream;
 
 use super::Policy;
 
-/// Sets keepalive and `TCP_USER_TIMEOUT` of `socket` by the policy. Where that fails, the connection goes on without.
+/// Sets keepalive and `TCP_USER_TIMEOUT` of `socket` by the policy. Where that fails, the
+/// connection goes on without.
 pub(super) fn set(socket: &TcpStream, policy: &Policy) {
     let socket = SockRef::from(socket);
     let keepalive = match policy.keepalive {

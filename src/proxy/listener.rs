@@ -18,14 +18,14 @@ use super::{
 pub enum Backlog {
     /// They are accepted and served: no other process will.
     Serve,
-    /// They are left to the other process that has the same listening socket: the one that passed it to this process,
-    /// or a successor.
+    /// They are left to the other process that has the same listening socket: the one that passed it to
+    /// this process, or a successor.
     Leave,
 }
 
 impl Proxy {
-    /// Accepts clients, whose connections run on `workers`, until `drain` begins. Then waits for the connections to
-    /// end, as [`Drain`] describes.
+    /// Accepts clients, whose connections run on `workers`, until `drain` begins. Then waits for the
+    /// connections to end, as [`Drain`] describes.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -54,7 +54,8 @@ impl Proxy {
         drain.wait_for(all_done).await
     }
 
-    /// Accepts the next client, once the rate of connections allows one. Until then it waits in the kernel's backlog.
+    /// Accepts the next client, once the rate of connections allows one. Until then it
+    /// waits in the kernel's backlog.
     async fn accept(&self, listener: &TcpListener) -> io::Result<(TcpStream, SocketAddr)> {
         self.admission.wait_for_rate().await;
         listener.accept().await

@@ -1,4 +1,5 @@
-//! The deadline for logging in. Until then, any client that reaches the port takes a connection from the others.
+//! The deadline for logging in. Until then, any client that reaches the port takes a
+//! connection from the others.
 //!
 //! [`Connection::is_logged_in`] says what counts as logged in.
 
@@ -23,7 +24,8 @@ impl<'a> LoginDeadline<'a> {
         }
     }
 
-    /// Whether the deadline has passed; wakes the task when it does. Costs one load once the client has logged in.
+    /// Whether the deadline has passed; wakes the task when it does. Costs one load once
+    /// the client has logged in.
     pub(super) fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         let Some(sleep) = &mut self.sleep else {
             return false;

@@ -8,8 +8,8 @@
 //!  workers     upstream_health, resolve, socket, transparent: the way to the node
 //! ```
 //!
-//! What is absent on purpose: decoding, rewriting (except in [`topology`], where the operator asks for it), and any
-//! wait for the audit.
+//! What is absent on purpose: decoding, rewriting (except in [`topology`], where the operator asks for it),
+//! and any wait for the audit.
 
 mod accept;
 mod accepted;

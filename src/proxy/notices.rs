@@ -1,5 +1,5 @@
-//! What the log says of failures that clients and nodes can cause as often as they like: the first few of each kind at once, then how
-//! many more there were.
+//! What the log says of failures that clients and nodes can cause as often as they like: the first few of
+//! each kind at once, then how many more there were.
 
 use crate::throttle::{INTERVAL, Throttle};
 

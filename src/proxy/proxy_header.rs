@@ -1,8 +1,8 @@
 //! The PROXY protocol: the header with which a proxy passes on the client's address.
 //!
-//! cqlens reads version 2 (and its text form, version 1) from a load balancer in front, and sends version 2 to the node.
-//! A client can claim any address in such a header, so cqlens reads it only where the operator says that a load balancer
-//! is in front. Source: HAProxy's `doc/proxy-protocol.txt`.
+//! cqlens reads version 2 (and its text form, version 1) from a load balancer in front, and sends version 2
+//! to the node. A client can claim any address in such a header, so cqlens reads it only where the operator
+//! says that a load balancer is in front. Source: HAProxy's `doc/proxy-protocol.txt`.
 
 use std::{
     io,
@@ -20,7 +20,8 @@ pub(super) struct Origin {
     pub(super) client: SocketAddr,
     /// What the client connected to; none where only the listener's own address is known.
     pub(super) destination: Option<SocketAddr>,
-    /// The common name (`CN=orders`) of the certificate that the client has shown to the load balancer, which has verified it.
+    /// The common name (`CN=orders`) of the certificate that the client has shown to the load
+    /// balancer, which has verified it.
     pub(super) certificate: Option<String>,
 }
 
@@ -68,7 +69,8 @@ pub(super) async fn read(
     if length != bytes.len() {
         return Err(HeaderFault::Malformed);
     }
-    // LOCAL, and families that are none of the internet's: it is the load balancer's own, or it does not know.
+    // LOCAL, and families that are none of the internet's: it is the load balancer's
+    // own, or it does not know.
     let Some(proxied) = header.proxied_address() else {
         return Ok(Origin::from_peer(peer));
     };
@@ -286,7 +288,8 @@ mod tests {
 
     #[test]
     fn what_is_no_header_is_not_waited_for() {
-        // A client without a load balancer: nine bytes of OPTIONS, and then it waits. An end here would be `Malformed`.
+        // A client without a load balancer: nine bytes of OPTIONS, and then it waits. An end
+        // here would be `Malformed`.
         for stranger in [&b"\x04\0\0\0\x05\0\0\0\0"[..], b"\x16\x03\x01", b"GET / HT"] {
             assert!(matches!(parse(stranger).0, Err(HeaderFault::Missing)));
         }

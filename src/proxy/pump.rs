@@ -1,8 +1,8 @@
 //! The only place where bytes move.
 //!
-//! Where clients are shown the addresses of listeners in place of those of nodes, [`pump`] also passes requests to a
-//! follower, and responses move in [`pump_rewritten`]. The tap sees the bytes as they were sent, before they are
-//! rewritten.
+//! Where clients are shown the addresses of listeners in place of those of nodes, [`pump`] also passes
+//! requests to a follower, and responses move in [`pump_rewritten`]. The tap sees the bytes as they were
+//! sent, before they are rewritten.
 
 use std::{fmt, io};
 
@@ -70,8 +70,8 @@ impl Ended {
 
     /// Whether the other direction cannot go on either.
     ///
-    /// A node that no longer reads may still have responses on their way, so a failed write to it is no reason to
-    /// stop reading from it.
+    /// A node that no longer reads may still have responses on their way, so a failed write to it is no
+    /// reason to stop reading from it.
     pub(super) fn ends_connection(&self) -> bool {
         match self {
             Self::Finished => false,
@@ -112,8 +112,8 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`. Each chunk goes to
-/// `follow` before it is written.
+/// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`. Each
+/// chunk goes to `follow` before it is written.
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -170,8 +170,8 @@ pub(super) async fn pump_rewritten(
 async fn read(from: &mut (impl AsyncRead + Unpin), size: &mut ReadSize) -> Result<Option<Bytes>, Ended> {
     match next_chunk(from, size).await {
         Ok(chunk) => Ok(Some(chunk).filter(|chunk| !chunk.is_empty())),
-        // Only TLS reports this: the connection ended without a close_notify. Many drivers close so. An envelope has its
-        // length in its header, so a receiver cannot take a cut-off one for a whole one.
+        // Only TLS reports this: the connection ended without a close_notify. Many drivers close so. An
+        // envelope has its length in its header, so a receiver cannot take a cut-off one for a whole one.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
         Err(error) => Err(Ended::ReadFailed(Side::Upstream, error)),
     }

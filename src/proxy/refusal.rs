@@ -1,8 +1,8 @@
 //! Refused clients: the error that they get, the line in the log, the count.
 //!
-//! A driver takes a bare close for a failing network, and its log does not say more. So the first request is answered
-//! with an ERROR, which drivers print. That takes a socket and some time for each client, so only a bounded number is
-//! answered at a time; beyond it, cqlens only closes the connection.
+//! A driver takes a bare close for a failing network, and its log does not say more. So the first request is
+//! answered with an ERROR, which drivers print. That takes a socket and some time for each client, so only a
+//! bounded number is answered at a time; beyond it, cqlens only closes the connection.
 
 use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,8 +23,8 @@ use crate::{
 /// How many refused clients are answered at a time; each takes a file descriptor.
 pub const ANSWERED_AT_A_TIME: usize = 64;
 
-/// How long a refused client may take to send its first request and read the answer. Drivers send it at once, and wait
-/// 5 seconds for its answer.
+/// How long a refused client may take to send its first request and read the answer. Drivers send it at once,
+/// and wait 5 seconds for its answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Overloaded (v5 §8): drivers take it for a node without room, which it is, and try again later.

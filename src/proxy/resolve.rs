@@ -1,7 +1,8 @@
 //! Addresses of upstreams that are given by name.
 //!
-//! The system's resolver blocks its thread, for half a minute if a DNS server is silent. So a name is looked up once for
-//! all connections that wait for it, on a thread of its own, of which there are few. The result is used for some seconds.
+//! The system's resolver blocks its thread, for half a minute if a DNS server is silent. So a name is looked
+//! up once for all connections that wait for it, on a thread of its own, of which there are few. The result
+//! is used for some seconds.
 
 use std::{
     collections::HashMap,

@@ -1,5 +1,6 @@
-//! How bytes go from one side of a connection to the other: as they came, or with other addresses in them. Decided once
-//! for a connection and compiled for each, so that a verbatim connection pays nothing for rewriting.
+//! How bytes go from one side of a connection to the other: as they came, or with other addresses
+//! in them. Decided once for a connection and compiled for each, so that a verbatim connection
+//! pays nothing for rewriting.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 

@@ -142,8 +142,8 @@ impl Session {
         ended
     }
 
-    /// Waits until the drain or the idle timeout ends the connection. `is_blocked` says whether a response waits for
-    /// the client to take it.
+    /// Waits until the drain or the idle timeout ends the connection. `is_blocked` says whether a response
+    /// waits for the client to take it.
     async fn interrupted(&self, is_blocked: &AtomicBool) -> Next {
         let Some(timeout) = self.policy.idle_timeout else {
             return self.drain.step(&self.connection, is_blocked).await.into();

@@ -1,7 +1,7 @@
 //! The two sockets of a connection: plain, or with TLS around them.
 //!
-//! Which of the two is decided once for each connection. The pumps are compiled for each, so that plain connections
-//! pay nothing for TLS.
+//! Which of the two is decided once for each connection. The pumps are compiled for each, so that plain
+//! connections pay nothing for TLS.
 
 use std::{io, sync::atomic::AtomicBool};
 
@@ -94,8 +94,8 @@ impl SplitSocket for TlsStream {
     }
 }
 
-/// Prepares the client's socket, with the TLS handshake where clients use TLS. Returns `None` if the client cannot be
-/// served; the reason has been logged.
+/// Prepares the client's socket, with the TLS handshake where clients use TLS. Returns `None` if the client
+/// cannot be served; the reason has been logged.
 pub(super) async fn accept_client(
     client: TcpStream,
     connection: &Connection,
@@ -145,8 +145,8 @@ async fn handshake(
     None
 }
 
-/// Connects to the upstream, with the TLS handshake where the route says so. `header` is sent before everything else,
-/// TLS included.
+/// Connects to the upstream, with the TLS handshake where the route says so. `header` is sent before
+/// everything else, TLS included.
 pub(super) async fn connect_upstream(
     connection: &Connection,
     route: &Route,

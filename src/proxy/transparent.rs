@@ -1,8 +1,8 @@
-//! Connections that were on their way to a node when the kernel redirected them here: where they were going, and whether that
-//! would lead in a circle.
+//! Connections that were on their way to a node when the kernel redirected them here: where they were going,
+//! and whether that would lead in a circle.
 //!
-//! `REDIRECT` and `DNAT` leave the destination with connection tracking (`SO_ORIGINAL_DST`), `TPROXY` leaves it as the socket's own
-//! address. One listener serves any node in this way, and clients need not know of it.
+//! `REDIRECT` and `DNAT` leave the destination with connection tracking (`SO_ORIGINAL_DST`), `TPROXY` leaves
+//! it as the socket's own address. One listener serves any node in this way, and clients need not know of it.
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -20,7 +20,8 @@ use super::Route;
 #[derive(Debug)]
 pub struct Transparent {
     listener: SocketAddr,
-    /// Whether a node's certificate must be for the address that it was reached by, and not for a name that was set.
+    /// Whether a node's certificate must be for the address that it was reached by, and
+    /// not for a name that was set.
     certificates_by_address: bool,
     connections: Mutex<Redirected>,
 }
@@ -54,7 +55,8 @@ pub(super) enum NoDestination {
 }
 
 impl Transparent {
-    /// For the connections that come to `listener`. A node's certificate must be for its address if `certificates_by_address`.
+    /// For the connections that come to `listener`. A node's certificate must be for its address if
+    /// `certificates_by_address`.
     pub fn new(listener: SocketAddr, certificates_by_address: bool) -> Self {
         Self {
             listener,
@@ -68,8 +70,8 @@ impl Transparent {
         self.connections().destinations.clone()
     }
 
-    /// Remembers the local address of a connection to a node while the guard lives: a client with this address is
-    /// cqlens itself, in a loop.
+    /// Remembers the local address of a connection to a node while the guard lives: a client with this
+    /// address is cqlens itself, in a loop.
     pub(super) fn local_upstream_addr(self: &Arc<Self>, address: SocketAddr) -> LocalUpstreamAddr {
         self.connections().local_upstream_addrs.insert(address);
         LocalUpstreamAddr {
@@ -102,7 +104,8 @@ impl Transparent {
         }))
     }
 
-    /// The destination of a client at `peer`: `original` by connection tracking, else `local`, its socket's address.
+    /// The destination of a client at `peer`: `original` by connection tracking, else
+    /// `local`, its socket's address.
     fn destination(
         &self,
         peer: SocketAddr,
@@ -151,8 +154,8 @@ impl Drop for LocalUpstreamAddr {
     }
 }
 
-/// The original destination by connection tracking; none if the connection was not redirected, or not by a rule that
-/// connection tracking knows.
+/// The original destination by connection tracking; none if the connection was not redirected, or not by a
+/// rule that connection tracking knows.
 #[cfg(target_os = "linux")]
 fn original_destination(client: &TcpStream) -> Option<SocketAddr> {
     let socket = SockRef::from(client);

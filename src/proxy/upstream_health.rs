@@ -1,9 +1,10 @@
 //! Passive health checks: which nodes accept no connections, found out once for all clients.
 //!
-//! Each client of a node that does not answer would wait for `--connect-timeout`. After a few such failures in a row the
-//! node counts as down: clients are refused at once, and one active check tries the node again, with growing pauses,
-//! until it accepts. A connection that the node refuses at once costs no time and is no failure here: the client sees
-//! what it would see without cqlens. Nor is a TLS error: a node that accepts is not down.
+//! Each client of a node that does not answer would wait for `--connect-timeout`. After a few such failures
+//! in a row the node counts as down: clients are refused at once, and one active check tries the node
+//! again, with growing pauses, until it accepts. A connection that the node refuses at once costs no time
+//! and is no failure here: the client sees what it would see without cqlens. Nor is a TLS error: a node
+//! that accepts is not down.
 
 use std::{
     collections::HashMap,
@@ -37,7 +38,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from
 /// A node that no client has wanted in this time is no longer checked.
 const CHECKED_FOR: Duration = Duration::from_secs(300);
 
-/// Nodes whose failures are remembered. Only a transparent proxy can meet more: those are tried for each client.
+/// Nodes whose failures are remembered. Only a transparent proxy can meet more: those
+/// are tried for each client.
 const MOST_NODES: usize = 1_024;
 
 /// Nodes that do not answer, by `host:port`. Clones are the same.
@@ -216,7 +218,8 @@ impl UpstreamHealth {
         forgotten
     }
 
-    /// Tries a node that is down `since` then until it accepts a connection, or no client has wanted it for a while.
+    /// Tries a node that is down `since` then until it accepts a connection, or no client
+    /// has wanted it for a while.
     async fn check_until_up(self, upstream: String, since: Instant, patience: Duration) {
         let mut pause = PAUSES.0;
         loop {

@@ -1,7 +1,7 @@
 //! Polls only the direction of a connection whose own waker fired.
 //!
-//! The two directions are one task, which is woken for a request and for its response. Polling the other direction each
-//! time, too, would be a tenth of the cost of forwarding in this process.
+//! The two directions are one task, which is woken for a request and for its response. Polling the other
+//! direction each time, too, would be a tenth of the cost of forwarding in this process.
 
 use std::{
     pin::Pin,
@@ -21,8 +21,8 @@ pub(super) struct WakeFlag {
 }
 
 impl WakeFlag {
-    /// The flag of a direction that is to be polled. `wakes_apart`: no event wakes both directions. The two directions
-    /// of a TLS connection share its socket, which wakes only the one that polled it last.
+    /// The flag of a direction that is to be polled. `wakes_apart`: no event wakes both directions. The two
+    /// directions of a TLS connection share its socket, which wakes only the one that polled it last.
     pub(super) fn new(wakes_apart: bool) -> Self {
         let woken = Arc::new(Woken {
             is_woken: AtomicBool::new(true),
@@ -35,7 +35,8 @@ impl WakeFlag {
         }
     }
 
-    /// Polls `direction` if it was woken. The task must keep one waker for its whole life, as tokio's tasks do.
+    /// Polls `direction` if it was woken. The task must keep one waker for its whole
+    /// life, as tokio's tasks do.
     pub(super) fn poll<T>(
         &self,
         context: &mut Context<'_>,

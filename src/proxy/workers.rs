@@ -1,4 +1,5 @@
-//! The threads that connections run on: each has a runtime of its own, and a connection never leaves its thread.
+//! The threads that connections run on: each has a runtime of its own, and a
+//! connection never leaves its thread.
 //!
 //! A runtime that can move tasks between threads pays for it at every wake-up, even if it moves none.
 
@@ -18,8 +19,8 @@ use tokio::{
 
 use crate::{pulse::Runner, timers};
 
-/// Threads for connections. Clones are the same threads, which end when the last clone is dropped, together with the
-/// connections on them.
+/// Threads for connections. Clones are the same threads, which end when the last clone is dropped, together
+/// with the connections on them.
 #[derive(Debug, Clone)]
 pub struct Workers {
     workers: Arc<[Worker]>,
@@ -66,8 +67,8 @@ impl Workers {
 
     /// Runs a connection on the thread that has the fewest; it holds its [`WorkerSlot`] until it ends.
     ///
-    /// `connection` takes the slot into its own future. A wrapper here would cost memory for each idle connection: a
-    /// future that awaits another is as large as both.
+    /// `connection` takes the slot into its own future. A wrapper here would cost memory for each idle
+    /// connection: a future that awaits another is as large as both.
     pub(super) fn spawn<C>(&self, connection: impl FnOnce(WorkerSlot) -> C)
     where
         C: Future<Output = ()> + Send + 'static,

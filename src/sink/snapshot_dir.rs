@@ -1,4 +1,5 @@
-//! A folder of snapshots, one compressed file for each window, kept for as long and in as many bytes as the operator asks.
+//! A folder of snapshots, one compressed file for each window, kept for as long and in as many
+//! bytes as the operator asks.
 
 use std::{
     fs,
@@ -26,8 +27,8 @@ pub struct Retention {
 
 /// A folder that snapshots are written to.
 ///
-/// Sources may share a folder: each removes what is too old or too much of its own, known by name, and nothing else. What a source
-/// has left that is gone is the operator's to remove.
+/// Sources may share a folder: each removes what is too old or too much of its own, known by name, and
+/// nothing else. What a source has left that is gone is the operator's to remove.
 #[derive(Debug)]
 pub struct SnapshotDir {
     folder: PathBuf,
@@ -55,8 +56,8 @@ struct Kept {
 }
 
 impl SnapshotDir {
-    /// Opens `folder`, creating it where it is missing, and makes sure that files can be written there. Temporary files that a killed
-    /// process has left there are removed.
+    /// Opens `folder`, creating it where it is missing, and makes sure that files can be written there.
+    /// Temporary files that a killed process has left there are removed.
     ///
     /// # Errors
     /// A folder that cannot be created or written.
@@ -71,8 +72,9 @@ impl SnapshotDir {
         })
     }
 
-    /// Writes `snapshot`, compressed, under a name that sorts by time: `20261121T060000000Z-<source>.cqlens.json.gz`; then removes what is
-    /// too old or too much of this source.
+    /// Writes `snapshot`, compressed, under a name that sorts by time:
+    /// `20261121T060000000Z-<source>.cqlens.json.gz`; then removes what is too old or
+    /// too much of this source.
     ///
     /// # Errors
     /// Any error of writing; a half-written file is never left.

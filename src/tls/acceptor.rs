@@ -42,8 +42,8 @@ pub enum ClientFault {
 }
 
 impl Acceptor {
-    /// Shows one of `identities` to clients: the one that is for the name they ask for, else the first. With `authorities`,
-    /// clients must show a certificate that one of them has signed and not revoked.
+    /// Shows one of `identities` to clients: the one that is for the name they ask for, else the first. With
+    /// `authorities`, clients must show a certificate that one of them has signed and not revoked.
     ///
     /// # Errors
     /// If these cannot be used.
@@ -56,7 +56,8 @@ impl Acceptor {
         Ok(Self { config, versions })
     }
 
-    /// The same with others, for the clients that come from now on: what they agreed with the old ones is not resumed.
+    /// The same with others, for the clients that come from now on: what they agreed with
+    /// the old ones is not resumed.
     ///
     /// # Errors
     /// If these cannot be used; then it goes on with the old ones.

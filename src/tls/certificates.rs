@@ -37,7 +37,8 @@ impl Certificates {
             .map(Self)
     }
 
-    /// The first that is for `name` and fits the client's signature schemes: one that names it goes before one with a wildcard.
+    /// The first that is for `name` and fits the client's signature schemes: one that names it goes
+    /// before one with a wildcard.
     fn named(&self, name: &str, fits: impl Fn(&CertifiedKey) -> bool) -> Option<&Certificate> {
         let wildcard = name.split_once('.').map(|(_host, domain)| format!("*.{domain}"));
         let wanted = [Some(name), wildcard.as_deref()];

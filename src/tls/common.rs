@@ -1,4 +1,5 @@
-//! What both sides of TLS share: the stream, the versions, the crypto provider, and how TLS errors are classified.
+//! What both sides of TLS share: the stream, the versions, the crypto provider, and how
+//! TLS errors are classified.
 
 use std::{io, sync::Arc};
 
@@ -9,7 +10,8 @@ use tokio_rustls::rustls::{
     version::{TLS12, TLS13},
 };
 
-/// A connection on which the handshake is done. It is big and boxed, so that plain connections need not make room for it.
+/// A connection on which the handshake is done. It is big and boxed, so that plain connections
+/// need not make room for it.
 pub type TlsStream = Box<tokio_rustls::TlsStream<TcpStream>>;
 
 /// The lowest version that is spoken. Older ones are broken, and no longer in drivers' defaults.
@@ -37,14 +39,14 @@ pub(super) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Whether `error` says that TLS itself failed (a certificate, an alert, a record that was tampered with), and not the
-/// connection below.
+/// Whether `error` says that TLS itself failed (a certificate, an alert, a record that was tampered with),
+/// and not the connection below.
 pub fn is_failure(error: &io::Error) -> bool {
     cause(error).is_some()
 }
 
-/// Whether what came instead of a handshake is not TLS: the first byte of an envelope is its version, that of a record of TLS
-/// its type, 20 to 24.
+/// Whether what came instead of a handshake is not TLS: the first byte of an envelope is its version, that of
+/// a record of TLS its type, 20 to 24.
 pub(super) fn is_plain(error: &io::Error) -> bool {
     let not_a_record = rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType);
     cause(error) == Some(&not_a_record)

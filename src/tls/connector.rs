@@ -24,7 +24,8 @@ use super::{
 /// Whether the node's certificate must be for the name that it was reached by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostnameCheck {
-    /// It must: among its subject alternative names, as DNS name or address. A common name alone does not count.
+    /// It must: among its subject alternative names, as DNS name or address. A common
+    /// name alone does not count.
     On,
     /// Any certificate of a trusted authority will do, whomever it is for.
     Off,
@@ -40,8 +41,8 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Trusts `authorities`, shows `identity` to nodes that request a client certificate, and expects certificates for
-    /// `name`, a host name or an address.
+    /// Trusts `authorities`, shows `identity` to nodes that request a client certificate, and expects
+    /// certificates for `name`, a host name or an address.
     ///
     /// # Errors
     /// If these cannot be used.
@@ -108,8 +109,8 @@ impl Connector {
     /// Does the handshake with a node that has just been connected to.
     ///
     /// # Errors
-    /// The connection's, or why node and cqlens do not agree. With TLS 1.3 a node that does not like the certificate it was
-    /// shown says so later, when it is read from.
+    /// The connection's, or why node and cqlens do not agree. With TLS 1.3 a node that does not like the
+    /// certificate it was shown says so later, when it is read from.
     pub async fn connect(&self, node: TcpStream) -> io::Result<TlsStream> {
         let connector = TlsConnector::from(self.config.load_full());
         // Boxed, because it is big and soon over.

@@ -1,11 +1,11 @@
 //! TLS on either side of the proxy: what certificates, keys and authorities mean, and the handshakes.
 //!
-//! Both sides take TLS 1.2 and 1.3, or 1.3 only. Nothing here knows of envelopes; authentication above TLS passes through
-//! like all other bytes.
+//! Both sides take TLS 1.2 and 1.3, or 1.3 only. Nothing here knows of envelopes; authentication above TLS
+//! passes through like all other bytes.
 //!
-//! What is absent on purpose: a way not to verify certificates at all, keystores of Java (`keytool -importkeystore` and
-//! `openssl pkcs12` write them as PEM), encrypted keys, and revocation over the network (OCSP). Lists of revoked
-//! certificates are files like all others.
+//! What is absent on purpose: a way not to verify certificates at all, keystores of Java (`keytool
+//! -importkeystore` and `openssl pkcs12` write them as PEM), encrypted keys, and revocation over the network
+//! (OCSP). Lists of revoked certificates are files like all others.
 
 mod acceptor;
 mod certificates;

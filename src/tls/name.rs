@@ -7,9 +7,9 @@ use x509_parser::{
 
 use super::common::TlsStream;
 
-/// The name in the certificate that the other side has shown: its common name (`CN=orders`), or else its first subject
-/// alternative name (`DNS:orders.example.com`, `URI:spiffe://…`, `email:…`). None if it has shown no certificate, or one
-/// without either.
+/// The name in the certificate that the other side has shown: its common name (`CN=orders`), or else its
+/// first subject alternative name (`DNS:orders.example.com`, `URI:spiffe://…`, `email:…`). None if it has
+/// shown no certificate, or one without either.
 pub fn peer_name(stream: &TlsStream) -> Option<String> {
     let (_socket, session) = stream.get_ref();
     let certificate = session.peer_certificates()?.first()?;

@@ -59,7 +59,8 @@ impl Identity {
     }
 }
 
-/// Those whose signature on a certificate is believed, no others, the system's included; and what they have revoked.
+/// Those whose signature on a certificate is believed, no others, the system's included;
+/// and what they have revoked.
 #[derive(Debug, Clone)]
 pub struct Authorities {
     pub(super) roots: Arc<RootCertStore>,
@@ -87,8 +88,9 @@ impl Authorities {
 
     /// The same, without the certificates that the lists in `files` revoke, one or many lists in a file.
     ///
-    /// With one list there must be one of every authority on the way from a certificate to its root, and none may be beyond its
-    /// `nextUpdate`: what cannot be known to be valid is refused, as with `crl-file` of HAProxy.
+    /// With one list there must be one of every authority on the way from a certificate to its
+    /// root, and none may be beyond its `nextUpdate`: what cannot be known to be valid is refused,
+    /// as with `crl-file` of HAProxy.
     ///
     /// # Errors
     /// If a file cannot be read, or holds no list, or one that cannot be used.

@@ -1,5 +1,5 @@
-//! `cqlens demo`: no cluster needed. The embedded node, the real proxy before it, the scenarios through both, and the
-//! report at the end.
+//! `cqlens demo`: no cluster needed. The embedded node, the real proxy before it, the scenarios through both,
+//! and the report at the end.
 
 mod scenarios;
 mod summary;
@@ -123,7 +123,8 @@ async fn tell(proxy: SocketAddr, out: &mut summary::Out) -> anyhow::Result<Vec<C
     Ok(chapters)
 }
 
-/// Runs `traffic` through a proxy of its own before the node at `upstream`, and reports what the audit saw of it.
+/// Runs `traffic` through a proxy of its own before the node at `upstream`, and reports
+/// what the audit saw of it.
 ///
 /// # Errors
 /// The traffic's, and threads or ports that cannot be had.

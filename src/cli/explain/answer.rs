@@ -1,6 +1,7 @@
 //! The answer to one statement, in the fields of its JSON form.
 //!
-//! A field that is left out has no meaning for the statement's kind; one that is null has, but cannot be known.
+//! A field that is left out has no meaning for the statement's kind; one that is null
+//! has, but cannot be known.
 
 use std::collections::BTreeSet;
 
@@ -333,7 +334,8 @@ impl Answer {
     }
 }
 
-/// Distinct keys of any table: those in the buffer, and those that the server generates, which cqlens cannot know.
+/// Distinct keys of any table: those in the buffer, and those that the server generates,
+/// which cqlens cannot know.
 fn distinct_keys(footprint: &Footprint, keys: &Keys) -> u64 {
     let listed = BatchSum::new(BatchKind::Logged).distinct_keys(keys);
     match footprint.count {

@@ -23,7 +23,8 @@ pub(super) struct Source<'s> {
     line: Cell<(usize, usize)>,
 }
 
-/// How many bytes of a line are drawn before and after what is wrong in it, of a script in one line that may be all of it.
+/// How many bytes of a line are drawn before and after what is wrong in it, of a script in one
+/// line that may be all of it.
 const MAX_BESIDE: usize = 256;
 
 /// Something to draw.
@@ -102,7 +103,8 @@ impl<'s> Source<'s> {
         (self.line_of(begin), first..last)
     }
 
-    /// The number of the line of an offset. Statements come in order, so that the text is counted through once.
+    /// The number of the line of an offset. Statements come in order, so that the text
+    /// is counted through once.
     fn line_of(&self, offset: usize) -> usize {
         let (counted, line) = match self.line.get() {
             (counted, line) if counted <= offset => (counted, line),

@@ -22,7 +22,8 @@ impl<'j> Judge<'j> {
         Self { judging, today }
     }
 
-    /// The findings on the statement that was executed once, by whether they are accepted, the severest first.
+    /// The findings on the statement that was executed once, by whether they are
+    /// accepted, the severest first.
     pub(super) fn findings(&self, once: &Once, schema: &Schema) -> Sorted {
         let mut findings = rules::check(&once.window, schema, &self.judging.thresholds).findings;
         // What a rule says of the schema as a whole is said of no statement.
@@ -74,7 +75,8 @@ impl Outcome {
         self.worst = self.worst.max(other.worst);
     }
 
-    /// 2 if something is wrong, since that could not be judged; else 1 if there is a finding at or above the limit.
+    /// 2 if something is wrong, since that could not be judged; else 1 if there is a
+    /// finding at or above the limit.
     pub(super) fn exit_code(self, fail_on: Option<Severity>) -> ExitCode {
         if self.wrong > 0 {
             ExitCode::from(2)

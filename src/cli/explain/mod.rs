@@ -1,7 +1,8 @@
-//! `cqlens explain`: the static half alone. CQL text in; template, footprint, findings and what Cassandra would refuse out.
+//! `cqlens explain`: the static half alone. CQL text in; template, footprint, findings and what
+//! Cassandra would refuse out.
 //!
-//! Reads files of statements, or with `--json` one statement a line; never a network. A statement that is wrong is
-//! answered as such, and the next one is read.
+//! Reads files of statements, or with `--json` one statement a line; never a network. A statement that is
+//! wrong is answered as such, and the next one is read.
 
 mod answer;
 mod draw;
@@ -26,7 +27,8 @@ use crate::files::{self, Limit};
 use crate::rules::{Judging, Severity};
 use crate::text::Lines;
 
-/// Explain CQL statements without a cluster: what they touch, what the rules find, and what Cassandra would refuse.
+/// Explain CQL statements without a cluster: what they touch, what the rules find, and
+/// what Cassandra would refuse.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AS_A_LINTER)]
 pub(super) struct Args {

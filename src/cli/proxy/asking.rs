@@ -1,4 +1,5 @@
-//! Requests of cqlens' own beside the control connection: traces and `system_views`, if the settings want them.
+//! Requests of cqlens' own beside the control connection: traces and `system_views`,
+//! if the settings want them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The status of a running proxy for its admin listener: counters and settings, read without waiting for any thread.
+//! The status of a running proxy for its admin listener: counters and settings, read
+//! without waiting for any thread.
 
 use std::sync::{
     Arc,

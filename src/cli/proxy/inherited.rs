@@ -1,7 +1,8 @@
 //! Listening sockets that were open before this process began (`LISTEN_FDS`, systemd's socket activation).
 //!
-//! Where there is one listener, the first socket is for clients and the second for the admin listener. Where there are several, each
-//! socket is for the listener that has its address: the order is the service manager's, and means nothing.
+//! Where there is one listener, the first socket is for clients and the second for the admin listener. Where
+//! there are several, each socket is for the listener that has its address: the order is the service
+//! manager's, and means nothing.
 
 use std::{collections::BTreeMap, io, net::SocketAddr};
 
@@ -24,8 +25,8 @@ struct Socket {
 }
 
 impl Inherited {
-    /// Takes the sockets that were passed to this process. To be called before there are threads: it removes the
-    /// variables that name them, so that no child process takes the sockets for its own.
+    /// Takes the sockets that were passed to this process. To be called before there are threads: it removes
+    /// the variables that name them, so that no child process takes the sockets for its own.
     ///
     /// # Errors
     /// A socket that is none of TCP, or that does not listen.
@@ -108,8 +109,8 @@ impl Inherited {
     }
 }
 
-/// Sockets for the nodes of a cluster, by address. They stay open as long as the process: the service manager keeps them
-/// open too, so the address could not be bound again for a node that comes back.
+/// Sockets for the nodes of a cluster, by address. They stay open as long as the process: the service manager
+/// keeps them open too, so the address could not be bound again for a node that comes back.
 #[derive(Debug, Default)]
 pub(super) struct ForNodes(BTreeMap<SocketAddr, std::net::TcpListener>);
 

@@ -33,8 +33,8 @@ impl Listeners {
     /// Binds what was not inherited.
     ///
     /// # Errors
-    /// An address that cannot be bound; an inherited socket that no listener has, or, where there are several listeners, one of them
-    /// that none of the sockets is for.
+    /// An address that cannot be bound; an inherited socket that no listener has, or, where there are several
+    /// listeners, one of them that none of the sockets is for.
     pub(super) fn open(args: &Args, mode: &Mode, mut inherited: Inherited) -> anyhow::Result<Self> {
         let backlog = match inherited.is_empty() {
             true => Backlog::Serve,

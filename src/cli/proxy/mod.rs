@@ -45,7 +45,8 @@ use super::{hash_key::hash_key, log::Log, output::Outputs, schema_file, settings
 /// `read_again` reads the sources of the settings once more, for a reload.
 ///
 /// # Errors
-/// Settings that cannot be used, files that cannot be read, addresses that cannot be bound, a data path that has failed.
+/// Settings that cannot be used, files that cannot be read, addresses that cannot be bound, a
+/// data path that has failed.
 pub(super) fn run(
     args: Args,
     settings: Settings,

@@ -1,5 +1,5 @@
-//! Listeners that follow the cluster: opened for nodes that join, moved with those that change their address, closed after those
-//! that leave.
+//! Listeners that follow the cluster: opened for nodes that join, moved with those that change their address,
+//! closed after those that leave.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -38,7 +38,8 @@ impl Running {
         Ok(())
     }
 
-    /// Opens, moves and closes listeners so that they fit the cluster that is known; nothing where addresses are not replaced.
+    /// Opens, moves and closes listeners so that they fit the cluster that is known; nothing where
+    /// addresses are not replaced.
     ///
     /// # Errors
     /// As [`Running::take_notice`] has it.
@@ -225,7 +226,8 @@ fn texts(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(|problem| problem.text.clone()).collect()
 }
 
-/// Lets the control connection look at the nodes whenever a client meets one that is not known yet; never returns.
+/// Lets the control connection look at the nodes whenever a client meets one that is not
+/// known yet; never returns.
 pub(super) async fn look_for_nodes(addresses: Addresses, live: Arc<Live>) {
     loop {
         addresses.wanted().await;

@@ -1,4 +1,5 @@
-//! What of a cluster's traffic comes this way, and what could not (promise P1: what is not seen must not look clean).
+//! What of a cluster's traffic comes this way, and what could not (promise P1: what is not
+//! seen must not look clean).
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 

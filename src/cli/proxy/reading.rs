@@ -22,7 +22,8 @@ use crate::{
     sink::admin::{ReloadResult, SettingChanges},
 };
 
-/// Settled when the process starts: sockets that are open, hashes that must stay comparable, what auditors show.
+/// Settled when the process starts: sockets that are open, hashes that must stay
+/// comparable, what auditors show.
 const FIXED: &[&str] = &[
     "listen",
     "reuse-port",

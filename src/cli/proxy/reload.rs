@@ -1,7 +1,7 @@
 //! Reading the settings again while clients are connected.
 //!
-//! First all that is new is read and opened; only if nothing of it is wrong, it is put in force, with no step left that
-//! can fail. Connections that are open keep what they were opened with.
+//! First all that is new is read and opened; only if nothing of it is wrong, it is put in force, with no step
+//! left that can fail. Connections that are open keep what they were opened with.
 
 use std::sync::Arc;
 
@@ -23,8 +23,9 @@ use super::{
 use crate::{cli::window_clock::window_ends, proxy::Backlog, sink::admin::SettingChanges};
 
 impl Running {
-    /// Begins to read settings, certificates and keys again, and says in the log what changes; to `answer` too, if there is one. What is
-    /// asked for while files are being read is done after that: they may have changed since.
+    /// Begins to read settings, certificates and keys again, and says in the log what changes; to
+    /// `answer` too, if there is one. What is asked for while files are being read is done after that:
+    /// they may have changed since.
     pub(super) fn begin_reload(&mut self, answer: Option<ReloadAnswer>) {
         if self.reloading.reading.is_some() {
             self.reloading.asked_again.get_or_insert_default().extend(answer);
@@ -90,7 +91,8 @@ impl Running {
         {
             self.writer.judge_by(self.settings.judging().clone());
         }
-        // Traffic may have shown more since the file was read, so only a file that has changed replaces the schema.
+        // Traffic may have shown more since the file was read, so only a file that has
+        // changed replaces the schema.
         let schema = news.schema.filter(|schema| self.schema.as_ref() != Some(schema));
         let follow_anew = changes.any_of(Control::SETTINGS) || news.tls.is_some() || schema.is_some();
         if let Some(filter) = news.filter {
@@ -100,7 +102,8 @@ impl Running {
             self.tls = tls;
         }
         if let Some(places) = news.places {
-            // The key of hashes stays for as long as the process; the folder of snapshots is where the next one looks for it.
+            // The key of hashes stays for as long as the process; the folder of snapshots is where
+            // the next one looks for it.
             let observer = &self.args.observer;
             let key_folder = observer.snapshot_dir.clone();
             self.writer
@@ -135,7 +138,8 @@ impl Running {
 }
 
 impl Running {
-    /// Sends new connections where the settings have them now. What depends on settings that need a restart stays.
+    /// Sends new connections where the settings have them now. What depends on settings
+    /// that need a restart stays.
     fn lead(&mut self, mode: Mode, sockets: Vec<(Pair, TcpListener)>) {
         let contacts = control::contacts(&self.args).points.join(", ");
         self.health.upstream.store(Arc::new(contacts));

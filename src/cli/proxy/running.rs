@@ -1,4 +1,5 @@
-//! The control loop of a running proxy: answers signals, operators and changes of the cluster, until the last window.
+//! The control loop of a running proxy: answers signals, operators and changes of the
+//! cluster, until the last window.
 
 use std::{net::SocketAddr, process::ExitCode, sync::Arc, time::Duration};
 
@@ -160,7 +161,8 @@ impl Running {
         self.tell_reach();
     }
 
-    /// Reads certificates again if they have changed; where the last look is not over, their disk does not answer.
+    /// Reads certificates again if they have changed; where the last look is not over,
+    /// their disk does not answer.
     fn look_for_certificates(&mut self) {
         if self.looking.as_ref().is_none_or(JoinHandle::is_finished) {
             let tls = self.tls.clone();
@@ -227,7 +229,8 @@ impl Running {
     }
 }
 
-/// Certificates are renewed days before the old ones end; authorities withdrawn in a hurry come with a SIGHUP.
+/// Certificates are renewed days before the old ones end; authorities withdrawn in a
+/// hurry come with a SIGHUP.
 const LOOK_FOR_CERTIFICATES: Duration = Duration::from_secs(10);
 
 /// Another process may have had the address, and have gone.

@@ -136,8 +136,8 @@ impl Serving {
         }
     }
 
-    /// Waits until all listeners are closed and their connections have ended, after [`Serving::drain`]. Nothing is lost if the
-    /// future is dropped.
+    /// Waits until all listeners are closed and their connections have ended, after [`Serving::drain`].
+    /// Nothing is lost if the future is dropped.
     ///
     /// # Errors
     /// A listener that has failed.

@@ -44,8 +44,8 @@ pub(super) const GOODBYE: Duration = Duration::from_secs(1);
 /// When all connections have ended, auditors have so long to count what waits for them; the rest is left out.
 pub(super) const AUDITORS: Duration = Duration::from_secs(6);
 
-/// The process ends at the latest so long after `--drain-delay` and `--grace`: [`AUDITORS`], and the writing before and
-/// after that.
+/// The process ends at the latest so long after `--drain-delay` and `--grace`: [`AUDITORS`], and the
+/// writing before and after that.
 const BEYOND_GRACE: Duration = Duration::from_secs(15);
 
 /// The process ends at the latest so long after a second signal: [`GOODBYE`], twice, and the last report.

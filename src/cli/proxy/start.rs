@@ -152,7 +152,8 @@ impl Edge {
     }
 }
 
-/// What the admin listener shows. Where listeners follow the cluster, discovery begins, and no client is accepted yet.
+/// What the admin listener shows. Where listeners follow the cluster, discovery begins, and
+/// no client is accepted yet.
 fn health(
     prepared: &Prepared,
     opened: &OpenListeners,

@@ -1,4 +1,5 @@
-//! The settings that say how clients reach nodes: through one listener, through pairs, or through one listener for each node.
+//! The settings that say how clients reach nodes: through one listener, through pairs, or through
+//! one listener for each node.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -15,8 +16,9 @@ use crate::cli::config::{assignment, host_and_port, listen_address};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Topology")]
 pub(super) struct TopologyArgs {
-    /// What clients learn of the cluster: what it tells itself, byte by byte (passthrough), or the addresses of cqlens in place of
-    /// those of the nodes (cluster): one listener for each node, so that drivers' discovery and routing go through cqlens.
+    /// What clients learn of the cluster: what it tells itself, byte by byte (passthrough), or the addresses
+    /// of cqlens in place of those of the nodes (cluster): one listener for each node, so that drivers'
+    /// discovery and routing go through cqlens.
     #[arg(
         long,
         env = "CQLENS_TOPOLOGY",
@@ -25,8 +27,8 @@ pub(super) struct TopologyArgs {
         default_value = "passthrough"
     )]
     topology: Topology,
-    /// With --topology cluster, the listen address of one node: its host id or its address for clients, and where cqlens listens for
-    /// it. Repeated; in the file, a table [proxy.map].
+    /// With --topology cluster, the listen address of one node: its host id or its address for clients, and
+    /// where cqlens listens for it. Repeated; in the file, a table [proxy.map].
     #[arg(
         long,
         env = "CQLENS_MAP",
@@ -34,24 +36,26 @@ pub(super) struct TopologyArgs {
         value_delimiter = ','
     )]
     map: Vec<Mapped>,
-    /// With --topology cluster, listen only for some nodes, while clients are told of all listeners: other processes, with the same
-    /// map, listen for the others. `local` (those whose listen address is one of this machine), dc:NAME, or a node as in --map.
+    /// With --topology cluster, listen only for some nodes, while clients are told of all listeners: other
+    /// processes, with the same map, listen for the others. `local` (those whose listen address is one of
+    /// this machine), dc:NAME, or a node as in --map.
     #[arg(long, env = "CQLENS_LISTEN_FOR", value_name = "NODES", value_delimiter = ',')]
     listen_for: Vec<ListenFor>,
-    /// With --topology cluster, the file that remembers which node has which listen address. Without it, the order of host ids
-    /// decides at every start. Processes may share it.
+    /// With --topology cluster, the file that remembers which node has which listen address. Without it, the
+    /// order of host ids decides at every start. Processes may share it.
     #[arg(long, env = "CQLENS_STATE_FILE", value_name = "FILE")]
     state_file: Option<PathBuf>,
-    /// Forward what comes to one address to one node, and nothing else. Repeated, in place of --listen and --upstream; in the file,
-    /// a table [proxy.route].
+    /// Forward what comes to one address to one node, and nothing else. Repeated, in place of --listen and
+    /// --upstream; in the file, a table [proxy.route].
     #[arg(long, env = "CQLENS_ROUTE", value_name = "LISTEN=UPSTREAM", value_delimiter = ',', conflicts_with_all = ["listen", "upstream"])]
     route: Vec<Pair>,
-    /// Forward each connection to where it was going when the kernel redirected it here (REDIRECT, DNAT, TPROXY), so that one listener
-    /// serves any node, at its own address. --upstream is where the control connection goes.
+    /// Forward each connection to where it was going when the kernel redirected it here (REDIRECT,
+    /// DNAT, TPROXY), so that one listener serves any node, at its own address. --upstream is where
+    /// the control connection goes.
     #[arg(long, env = "CQLENS_TRANSPARENT", conflicts_with = "route")]
     transparent: bool,
-    /// What to do at the start when no node can be reached, or none lets the control connection in: wait for one, or refuse to
-    /// start.
+    /// What to do at the start when no node can be reached, or none lets the control connection in: wait
+    /// for one, or refuse to start.
     #[arg(
         long,
         env = "CQLENS_START_WITHOUT_CLUSTER",
@@ -100,7 +104,8 @@ pub(super) enum Mode {
     One(Pair),
     /// As many of them as there are pairs.
     Routes(Vec<Pair>),
-    /// One listener for all nodes, whose addresses stay theirs; `upstream` is where the control connection goes.
+    /// One listener for all nodes, whose addresses stay theirs; `upstream` is where
+    /// the control connection goes.
     Transparent(Pair),
     /// One listener for each node that the contact points tell of.
     Cluster(ListenRules),

@@ -1,5 +1,5 @@
-//! Whether the threads of this process make progress: named in the log when one does not, shown on the admin listener, and told to the
-//! service manager.
+//! Whether the threads of this process make progress: named in the log when one does not, shown on the admin
+//! listener, and told to the service manager.
 
 use std::{
     sync::{
@@ -53,7 +53,8 @@ pub(super) struct Watchdog {
     watch: Arc<ThreadHealth>,
 }
 
-/// A thread that makes no progress for so long is stuck: each has something to show several times a second, unless it is idle.
+/// A thread that makes no progress for so long is stuck: each has something to show several times a
+/// second, unless it is idle.
 const STUCK: Duration = Duration::from_secs(10);
 
 /// How often it looks.
@@ -92,7 +93,8 @@ impl ThreadHealth {
         self.threads.load().to_vec()
     }
 
-    /// Whether all vital threads were seen at work a moment ago. False also where the watchdog itself is stuck.
+    /// Whether all vital threads were seen at work a moment ago. False also where the
+    /// watchdog itself is stuck.
     pub(super) fn is_well(&self) -> bool {
         let all_well = Duration::from_millis(self.all_well.load(Ordering::Relaxed));
         self.began.elapsed().saturating_sub(all_well) < STUCK
@@ -134,7 +136,8 @@ impl Watchdog {
         &self.watch
     }
 
-    /// Looks at all threads, `passed` after the last time. A process that was stopped as a whole has not been silent meanwhile.
+    /// Looks at all threads, `passed` after the last time. A process that was stopped as a whole has
+    /// not been silent meanwhile.
     pub(super) fn look(&mut self, passed: Duration) {
         for patient in &mut self.patients {
             patient.look(passed);

@@ -1,5 +1,5 @@
-//! The thread that ends windows and writes what comes of them: it may wait for an auditor, a disk or a pipe, so that the loop that
-//! answers signals and operators never does.
+//! The thread that ends windows and writes what comes of them: it may wait for an auditor, a disk or a pipe,
+//! so that the loop that answers signals and operators never does.
 
 use std::{
     path::PathBuf,
@@ -85,8 +85,8 @@ struct Work {
 }
 
 impl Writer {
-    /// Writes the first report, which says that nothing was seen yet by `source`, and waits for orders. A report path that takes long
-    /// is not waited for.
+    /// Writes the first report, which says that nothing was seen yet by `source`, and waits for orders. A
+    /// report path that takes long is not waited for.
     ///
     /// # Errors
     /// A report that cannot be written, a thread that cannot be had.

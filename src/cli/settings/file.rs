@@ -50,8 +50,8 @@ impl FileEntry {
     }
 }
 
-/// Reads the file at `path`; every key must be a setting of `command` or of one of its subcommands, every value one that the
-/// setting takes.
+/// Reads the file at `path`; every key must be a setting of `command` or of one of its subcommands, every
+/// value one that the setting takes.
 ///
 /// # Errors
 /// A file that cannot be read, is no TOML, or says something that is no setting; with the line and the key.

@@ -1,4 +1,5 @@
-//! What the file says of rules and findings: thresholds in `[rules.RULE-ID]`, what is accepted in `[[accept]]`.
+//! What the file says of rules and findings: thresholds in `[rules.RULE-ID]`, what is
+//! accepted in `[[accept]]`.
 //!
 //! ```toml
 //! [rules.allow-filtering]

@@ -1,11 +1,12 @@
 //! Where settings come from: the command line, the environment, one file, in this order of precedence.
 //!
-//! A setting is defined once, as an argument of its command. The file names it by its long flag, in the table of the command
-//! (`[proxy]`), or above all tables if it is one of all commands. What the file says and neither the command line nor the
-//! environment does is parsed as if it had been typed first: so the same parser checks it, and what needs or excludes
-//! something else does so from wherever it comes.
+//! A setting is defined once, as an argument of its command. The file names it by its long flag, in the table
+//! of the command (`[proxy]`), or above all tables if it is one of all commands. What the file says and
+//! neither the command line nor the environment does is parsed as if it had been typed first: so the same
+//! parser checks it, and what needs or excludes something else does so from wherever it comes.
 //!
-//! Thresholds of rules and accepted findings ([`judging`]) stand in the file only: they are said once for all commands.
+//! Thresholds of rules and accepted findings ([`judging`]) stand in the file only: they are
+//! said once for all commands.
 
 mod fault;
 mod file;
@@ -74,7 +75,8 @@ impl Sources {
     /// Puts together what the sources say now.
     ///
     /// # Errors
-    /// A file that cannot be used, with the place; or what clap says of arguments, the wish for help included.
+    /// A file that cannot be used, with the place; or what clap says of arguments, the
+    /// wish for help included.
     pub(super) fn read<C: CommandFactory + FromArgMatches>(&self) -> anyhow::Result<(C, Settings)> {
         let mut command = C::command();
         command.build();
@@ -106,7 +108,8 @@ impl Sources {
 
     /// The file: `--config`, else `CQLENS_CONFIG`.
     ///
-    /// It must be known before anything is parsed, and can be, since no option takes a value that looks like an option.
+    /// It must be known before anything is parsed, and can be, since no option takes a value
+    /// that looks like an option.
     fn file(&self) -> Option<PathBuf> {
         let mut found = std::env::var_os(CONFIG_VARIABLE);
         let mut arguments = self.options();
@@ -162,7 +165,8 @@ impl Sources {
         })
     }
 
-    /// The arguments with those of the file between them: before the command what is for all commands, after it what is for it.
+    /// The arguments with those of the file between them: before the command what is for all
+    /// commands, after it what is for it.
     fn with(&self, command: &Command, entries: &[FileEntry]) -> Vec<OsString> {
         let at = self.place_of_command(command).unwrap_or(self.arguments.len());
         let chosen = self.arguments.get(at).and_then(|name| name.to_str());
@@ -183,7 +187,8 @@ impl Sources {
         all
     }
 
-    /// Where the name of the command stands: the first argument that is neither an option nor the value of one.
+    /// Where the name of the command stands: the first argument that is neither an
+    /// option nor the value of one.
     fn place_of_command(&self, command: &Command) -> Option<usize> {
         let takes_value = |typed: &OsStr| {
             command.get_arguments().any(|argument| {
@@ -240,8 +245,8 @@ pub(super) fn in_one_line(error: &clap::Error) -> String {
 const CONFIG_VARIABLE: &str = "CQLENS_CONFIG";
 
 impl Settings {
-    /// The changes from these settings to `newer`, by key: those that take effect, and those in `fixed`, which are undone in
-    /// `newer`, since they are settled when the process starts.
+    /// The changes from these settings to `newer`, by key: those that take effect, and those in `fixed`,
+    /// which are undone in `newer`, since they are settled when the process starts.
     pub(super) fn compare(&self, newer: &mut Self, fixed: &[&str]) -> SettingChanges {
         let mut changes = SettingChanges::default();
         for setting in &mut newer.list {
@@ -324,7 +329,8 @@ fn settings_in_force(
         })
     };
     let (chosen, of_chosen) = matches.subcommand().unzip();
-    // What is for all commands is known best to the one that was chosen: it may have been typed after its name.
+    // What is for all commands is known best to the one that was chosen: it may have
+    // been typed after its name.
     let for_all = of_chosen.unwrap_or(matches);
     let mut list: Vec<_> = settings_of(command)
         .filter_map(|argument| read(None, argument, for_all))

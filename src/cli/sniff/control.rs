@@ -1,4 +1,5 @@
-//! The connection to a node of the cluster, where one was named: its schema, its nodes, what is prepared there.
+//! The connection to a node of the cluster, where one was named: its schema, its
+//! nodes, what is prepared there.
 
 use std::{
     sync::Arc,

@@ -86,8 +86,8 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     })
 }
 
-/// The first signal ends reading, and the report is over what was read until then; one that cannot be written by then is lost. The second
-/// one ends the process as it is.
+/// The first signal ends reading, and the report is over what was read until then; one that cannot be written
+/// by then is lost. The second one ends the process as it is.
 const PATIENCE: EndPatience = EndPatience {
     first: Duration::from_secs(15),
     again: Duration::ZERO,

@@ -1,4 +1,5 @@
-//! How far reading has come, with its rate and the time that is left: for people at a terminal, on standard error.
+//! How far reading has come, with its rate and the time that is left: for people at a
+//! terminal, on standard error.
 
 use std::{
     io::{IsTerminal, stderr},

@@ -31,8 +31,8 @@ use crate::{
 /// How long a stream may be silent before other work is done.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// Bytes that may wait for the audit, which reading waits for: some milliseconds of its work, so that it has enough to do while a thread
-/// that waits for room sleeps, and few enough to stay in a cache.
+/// Bytes that may wait for the audit, which reading waits for: some milliseconds of its work, so that it has
+/// enough to do while a thread that waits for room sleeps, and few enough to stay in a cache.
 const AHEAD_OF_THE_AUDIT: usize = 4 << 20;
 
 /// All that is at work.
@@ -59,7 +59,8 @@ pub(super) struct Running<'a> {
     said: BTreeSet<String>,
     /// What was found so far.
     content: Content,
-    /// What is said of the captures in every window from then on: a report over all has the notices of its last window.
+    /// What is said of the captures in every window from then on: a report over all has the
+    /// notices of its last window.
     lasting: BTreeSet<String>,
 }
 
@@ -176,7 +177,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Nothing has come for a while: a window ends all the same, or its report would wait for the next packet.
+    /// Nothing has come for a while: a window ends all the same, or its report would
+    /// wait for the next packet.
     fn wait(&mut self) {
         let before = self.silent;
         self.silent += SILENCE;
@@ -187,7 +189,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Ends the window that is being filled. Where nothing was captured for longer, the next one lasts until there is something again.
+    /// Ends the window that is being filled. Where nothing was captured for longer, the next one lasts until
+    /// there is something again.
     fn end_windows_before(&mut self, at: Moment) {
         let end = self.window.end;
         self.end_window(end);
@@ -200,8 +203,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Between two captures nobody has looked for longer than a window: what is observed ends with the last packet of the one and goes on
-    /// with the first packet of the other.
+    /// Between two captures nobody has looked for longer than a window: what is observed ends with the last
+    /// packet of the one and goes on with the first packet of the other.
     fn pass_hole(&mut self, at: Moment) {
         self.lasting.insert(notices::of_hole(self.now, at));
         self.end_window(self.now);

@@ -10,11 +10,12 @@
 //! | `POST /reload` | reads the settings again: 200 with what has changed, 422 with what is wrong |
 //! | `POST /drain` | 202; clients are no longer accepted, requests in flight end, the process ends |
 //!
-//! There is no authentication, so any client may use the two probes, and only operators the other requests. An operator
-//! connects from this machine, not from a web page, and names this machine by its address or as `localhost`: a page of
-//! another name that resolves to it is refused, too. Or the operator connects over a Unix socket, which its permissions
-//! guard. Clients may be hostile: sizes, times and connections are bounded (`server`). Answers come from counters; only
-//! an order waits for the control loop, and nothing here is in the way of the data path.
+//! There is no authentication, so any client may use the two probes, and only operators the other requests.
+//! An operator connects from this machine, not from a web page, and names this machine by its address or as
+//! `localhost`: a page of another name that resolves to it is refused, too. Or the operator connects over a
+//! Unix socket, which its permissions guard. Clients may be hostile: sizes, times and connections are bounded
+//! (`server`). Answers come from counters; only an order waits for the control loop, and nothing here is in
+//! the way of the data path.
 
 mod routes;
 mod server;

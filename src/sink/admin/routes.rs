@@ -35,8 +35,8 @@ impl Peer {
     /// Whether a request with these headers comes from an operator.
     ///
     /// # Errors
-    /// Why not. Browsers say where a page is from whenever it sends more than a GET, or asks another site; a page whose name was made
-    /// to resolve to this machine says that name.
+    /// Why not. Browsers say where a page is from whenever it sends more than a GET, or asks another site; a
+    /// page whose name was made to resolve to this machine says that name.
     fn check(self, headers: &HeaderMap) -> Result<(), (StatusCode, &'static str)> {
         let Self::Tcp { from, to } = self else {
             return Ok(());
@@ -198,7 +198,8 @@ mod tests {
         }
     }
 
-    /// The answer to a request of `peer` for `path` at `host`: the code, the text, and whether it gave an order.
+    /// The answer to a request of `peer` for `path` at `host`: the code, the text, and
+    /// whether it gave an order.
     async fn asked(peer: Peer, host: &str, method: &str, path: &str) -> (u16, String, bool) {
         let (orders, mut given) = mpsc::channel(1);
         let admin = Admin {

@@ -43,9 +43,10 @@ pub enum AdminListener {
 
 /// Answers on `listener`; never returns. Drop the future to stop; answers under way are still given.
 ///
-/// No more than 64 connections at a time: one more costs the one its place that has kept cqlens waiting for the longest time, so that
-/// a probe always gets in. A connection that asks nothing for 5 seconds is closed. A request's head has no more than 16 KiB and 64 lines;
-/// bodies are not read; a connection ends after a minute.
+/// No more than 64 connections at a time: one more costs the one its place that has kept cqlens
+/// waiting for the longest time, so that a probe always gets in. A connection that asks nothing for 5
+/// seconds is closed. A request's head has no more than 16 KiB and 64 lines; bodies are not read; a
+/// connection ends after a minute.
 pub async fn serve(listener: AdminListener, admin: Admin) {
     let routes = routes(Arc::new(admin));
     let mut connections = Connections::default();
@@ -140,7 +141,8 @@ impl Connections {
         });
     }
 
-    /// Closes the connection that has been idle for the longest time, if there are too many. False if all wait for answers.
+    /// Closes the connection that has been idle for the longest time, if there are too many.
+    /// False if all wait for answers.
     fn make_room(&mut self) -> bool {
         self.open.retain(|open| !open.task.is_finished());
         if self.open.len() < MOST_CONNECTIONS {

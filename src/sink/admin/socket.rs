@@ -12,7 +12,8 @@ use std::{
 
 use tokio::net::UnixListener;
 
-/// A socket in the file system, which goes when this is dropped, unless another process has put its own there since.
+/// A socket in the file system, which goes when this is dropped, unless another process
+/// has put its own there since.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -20,8 +21,8 @@ pub struct SocketFile {
     identity: (u64, u64),
 }
 
-/// Listens at `path`, with mode 0600 from its first moment. A socket there that nobody listens at any more is replaced, and so is
-/// any other if `replaces` says that a successor may.
+/// Listens at `path`, with mode 0600 from its first moment. A socket there that nobody listens at any more is
+/// replaced, and so is any other if `replaces` says that a successor may.
 ///
 /// # Errors
 /// A path that cannot be used: something else is there, or another process listens.

@@ -63,7 +63,8 @@ pub struct Status {
     /// What keeps nodes from having a listener, and which accept no connections, in whole sentences.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<String>,
-    /// What of the cluster's traffic does not come this way, or could go another one; null where all of it does.
+    /// What of the cluster's traffic does not come this way, or could go another one;
+    /// null where all of it does.
     pub bypass: Option<String>,
     /// How many there are now.
     pub connections: usize,

@@ -1,7 +1,7 @@
 //! `--topology cluster`: which node gets which listener, now and after a restart.
 //!
-//! The control connection discovers the cluster, and the control loop opens listeners. [`ClusterNodes::plan`] joins the
-//! two: for each view of the cluster it says where cqlens listens for which node.
+//! The control connection discovers the cluster, and the control loop opens listeners. [`ClusterNodes::plan`]
+//! joins the two: for each view of the cluster it says where cqlens listens for which node.
 
 mod endpoint;
 mod listen_rules;
@@ -59,7 +59,8 @@ impl ClusterNodes {
         }
     }
 
-    /// The listener of each node in this view of the cluster. `port` is the port of nodes that advertise none.
+    /// The listener of each node in this view of the cluster. `port` is the port of
+    /// nodes that advertise none.
     ///
     /// # Errors
     /// Why this view of the cluster is not to be acted upon.

@@ -108,7 +108,8 @@ impl FromStr for ListenFor {
     }
 }
 
-/// Whether a process listens for `node`, whose listen address is `listen`. Without a choice it does for every node.
+/// Whether a process listens for `node`, whose listen address is `listen`. Without a
+/// choice it does for every node.
 pub(super) fn is_chosen(chosen: &[ListenFor], node: &Endpoint, listen: SocketAddr) -> bool {
     let fits = |choice: &ListenFor| match choice {
         ListenFor::Local => is_local(listen.ip()),

@@ -10,8 +10,8 @@ use cqlens_proto::types::Uuid;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// All numbers that were ever given, in no order. A number is not given to another node while this remembers, unless there is no
-/// other number left; then that of the node goes that has been gone for the longest time.
+/// All numbers that were ever given, in no order. A number is not given to another node while this remembers,
+/// unless there is no other number left; then that of the node goes that has been gone for the longest time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Numbers {
@@ -40,8 +40,8 @@ impl Numbers {
         numbers.len() == self.nodes.len() && hosts.len() == self.nodes.len() && !numbers.contains(&0)
     }
 
-    /// Gives each of `present` a number up to `highest`, new nodes in the order of their ids. Nodes that have gone are
-    /// remembered.
+    /// Gives each of `present` a number up to `highest`, new nodes in the order of their ids. Nodes that
+    /// have gone are remembered.
     pub(super) fn assign(&mut self, present: &[(Uuid, SocketAddr)], highest: u32, now: Timestamp) {
         // As texts, ids have the order that they have as bytes.
         let present: BTreeMap<String, SocketAddr> = present

@@ -35,7 +35,8 @@ impl StateFile {
         Self { path, stuck: None }
     }
 
-    /// Changes the numbers in the file, which need not exist, and returns them. Processes that share it wait for each other.
+    /// Changes the numbers in the file, which need not exist, and returns them. Processes that
+    /// share it wait for each other.
     ///
     /// # Errors
     /// A file that cannot be read, written or understood, or not in time.
