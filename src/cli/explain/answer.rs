@@ -10,10 +10,14 @@ use cqlens_proto::cql::{self, ParseError, Template};
 use cqlens_proto::message::Values;
 use serde::Serialize;
 
+use super::fields::{
+    InBatch, Read, Text, Write, batch_of, distinct_keys, is_write, read_of, text_of, text_of_batch, touches,
+    write_of, write_of_batch,
+};
 use super::lint::Judge;
 use super::touched::Touched;
-use crate::audit::plan::{BatchSum, Facts, Limits, Plan, Refusal};
-use crate::audit::{Count, Footprint, Keys, Once};
+use crate::audit::plan::{BatchSum, Limits, Plan, Refusal};
+use crate::audit::{Footprint, Keys, Once};
 use crate::catalog::Schema;
 use crate::rules::{Finding, Severity};
 use crate::window::Reason;
@@ -48,79 +52,6 @@ pub(super) struct Answer {
     #[serde(skip)]
     pub(super) worst: Option<Severity>,
     pub(super) error: Option<Error>,
-}
-
-/// The properties of a text of any kind.
-#[derive(Debug, Serialize)]
-struct Text {
-    keyspace: Option<String>,
-    table: Option<String>,
-    bind_markers: usize,
-}
-
-/// The properties of a SELECT.
-#[derive(Debug, Serialize)]
-struct Read {
-    allow_filtering: bool,
-    distinct: bool,
-    json: bool,
-    has_limit: bool,
-    #[serde(flatten)]
-    known: Option<KnownRead>,
-}
-
-/// The properties of a SELECT that need the schema.
-#[derive(Debug, Serialize)]
-struct KnownRead {
-    filtering_needed: bool,
-    in_on_partition_key: bool,
-    in_on_clustering: bool,
-    on_token: bool,
-    uses_index: bool,
-    indexes: Vec<String>,
-    reversed: bool,
-    aggregate: bool,
-    limit: Option<i32>,
-    per_partition_limit: Option<i32>,
-    pk_bind_indexes: Option<Vec<usize>>,
-    pk_bind_indexes_wire: Option<Vec<usize>>,
-}
-
-/// The properties of an INSERT, UPDATE, DELETE or BATCH.
-#[derive(Debug, Serialize)]
-struct Write {
-    lwt: bool,
-    timestamp_set: bool,
-    ttl_set: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    json: Option<bool>,
-    #[serde(flatten)]
-    known: Option<KnownWrite>,
-}
-
-/// The properties of a write that need the schema.
-#[derive(Debug, Serialize)]
-struct KnownWrite {
-    counter: bool,
-    pk_bind_indexes: Option<Vec<usize>>,
-    pk_bind_indexes_wire: Option<Vec<usize>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    in_on_partition_key: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    in_on_clustering: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    static_only: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    delete_kind: Option<&'static str>,
-}
-
-/// The properties of a BATCH.
-#[derive(Debug, Serialize)]
-struct InBatch {
-    batch_kind: &'static str,
-    batch_statements: usize,
-    batch_partitions: Option<u64>,
-    batch_keys: Option<u64>,
 }
 
 /// Why a statement would not be executed.
@@ -258,36 +189,10 @@ impl Answer {
             Err(refusal) => (Footprint::unknown(refusal.reason), Some(refusal)),
         };
         let template = Template::batch(kind, templates.iter().map(|template| template.text.as_str()));
-        let facts = plans.iter().map(Plan::facts);
-        let names: Vec<_> = facts
-            .clone()
-            .map(|facts| (&facts.keyspace, &facts.table))
-            .collect();
-        let one_table = names
-            .first()
-            .filter(|first| names.iter().all(|name| name == *first));
-        let (keyspace, table) = one_table.map_or((None, None), |(keyspace, table)| {
-            ((*keyspace).clone(), (*table).clone())
-        });
-        let schemas: Option<Vec<_>> = facts.clone().map(|facts| facts.schema.as_ref()).collect();
-        let counter = schemas.map(|schemas| schemas.iter().any(|schema| schema.counter));
         let answer = Self {
             kind: Some(Kind::Batch.as_str()),
-            text: Some(Text {
-                keyspace,
-                table,
-                bind_markers: facts.clone().map(|facts| facts.bind_markers).sum(),
-            }),
-            write: Some(Write {
-                lwt: facts.clone().any(|facts| facts.lwt),
-                timestamp_set: false,
-                ttl_set: false,
-                json: None,
-                known: counter.map(|counter| KnownWrite {
-                    counter,
-                    ..KnownWrite::nothing()
-                }),
-            }),
+            text: Some(text_of_batch(&plans)),
+            write: Some(write_of_batch(&plans)),
             batch: Some(batch_of(
                 kind,
                 plans.len(),
@@ -331,114 +236,6 @@ impl Answer {
             error: Some(error),
             ..Self::default()
         }
-    }
-}
-
-/// Distinct keys of any table: those in the buffer, and those that the server generates,
-/// which cqlens cannot know.
-fn distinct_keys(footprint: &Footprint, keys: &Keys) -> u64 {
-    let listed = BatchSum::new(BatchKind::Logged).distinct_keys(keys);
-    match footprint.count {
-        Count::Exact(count) => listed + count.saturating_sub(keys.len() as u64),
-        _ => listed,
-    }
-}
-
-fn is_write(kind: Kind) -> bool {
-    matches!(kind, Kind::Insert | Kind::Update | Kind::Delete | Kind::Batch)
-}
-
-fn touches(kind: Kind) -> bool {
-    kind == Kind::Select || is_write(kind)
-}
-
-fn text_of(facts: &Facts) -> Text {
-    Text {
-        keyspace: facts.keyspace.clone(),
-        table: facts.table.clone(),
-        bind_markers: facts.bind_markers,
-    }
-}
-
-fn read_of(facts: &Facts, limits: Limits) -> Read {
-    let known = facts.schema.as_ref().map(|schema| KnownRead {
-        filtering_needed: schema.filtering_needed,
-        in_on_partition_key: schema.in_on_partition_key,
-        in_on_clustering: schema.in_on_clustering,
-        on_token: schema.on_token,
-        uses_index: schema.uses_index,
-        indexes: schema.indexes.clone(),
-        reversed: schema.reversed,
-        aggregate: schema.aggregate,
-        limit: limits.limit,
-        per_partition_limit: limits.per_partition_limit,
-        pk_bind_indexes: schema.partition_key_markers.clone(),
-        pk_bind_indexes_wire: schema
-            .partition_key_markers
-            .clone()
-            .filter(|_| schema.markers_of_one_table),
-    });
-    Read {
-        allow_filtering: facts.allow_filtering,
-        distinct: facts.distinct,
-        json: facts.json,
-        has_limit: facts.has_limit,
-        known,
-    }
-}
-
-impl KnownWrite {
-    fn nothing() -> Self {
-        Self {
-            counter: false,
-            pk_bind_indexes: None,
-            pk_bind_indexes_wire: None,
-            in_on_partition_key: None,
-            in_on_clustering: None,
-            static_only: None,
-            delete_kind: None,
-        }
-    }
-}
-
-fn write_of(facts: &Facts) -> Write {
-    let is_batch = facts.kind == Kind::Batch;
-    let restricts = matches!(facts.kind, Kind::Update | Kind::Delete);
-    let known = facts.schema.as_ref().map(|schema| KnownWrite {
-        counter: schema.counter,
-        pk_bind_indexes: schema.partition_key_markers.clone(),
-        pk_bind_indexes_wire: schema
-            .partition_key_markers
-            .clone()
-            .filter(|_| schema.markers_of_one_table),
-        in_on_partition_key: restricts.then_some(schema.in_on_partition_key),
-        in_on_clustering: restricts.then_some(schema.in_on_clustering),
-        static_only: (!is_batch).then_some(schema.static_only),
-        delete_kind: schema.delete_kind.map(crate::audit::plan::DeleteKind::name),
-    });
-    Write {
-        lwt: facts.lwt,
-        timestamp_set: facts.timestamp_set,
-        ttl_set: facts.ttl_set,
-        json: (facts.kind == Kind::Insert).then_some(facts.json),
-        known,
-    }
-}
-
-fn batch_of(kind: BatchKind, statements: usize, footprint: &Footprint, keys: u64) -> InBatch {
-    let batch_partitions = match footprint.count {
-        Count::Exact(count) => Some(count),
-        _ => None,
-    };
-    InBatch {
-        batch_kind: match kind {
-            BatchKind::Logged => "logged",
-            BatchKind::Unlogged => "unlogged",
-            BatchKind::Counter => "counter",
-        },
-        batch_statements: statements,
-        batch_partitions,
-        batch_keys: batch_partitions.map(|_| keys),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod answer;
 mod draw;
+mod fields;
 mod human;
 mod json;
 mod lint;

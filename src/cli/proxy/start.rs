@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use arc_swap::ArcSwap;
 use jiff::Timestamp;
-use tokio::{runtime::Handle, sync::mpsc, task::AbortHandle, time::Instant};
+use tokio::{runtime::Handle, sync::mpsc, time::Instant};
 
 use super::{
     args::Args,
@@ -41,7 +41,7 @@ use crate::{
     },
     proxy::{AdmissionControl, Backlog, Proxy, Workers},
     pulse::{Pulse, Runner},
-    sink::admin::{self, AdminListener, AdminOrder, ReadyState},
+    sink::admin::{self, AdminListener, ReadyState, SocketFile},
 };
 
 /// What is read and opened before there are threads.
@@ -81,23 +81,11 @@ pub(super) async fn start(
     let pulse = Pulse::new("control");
     let watched = watched(&pulse, &opened.serving, &audit, &writer);
     let watch = watchdog::start(watched, supervisor::ServiceManager::from_environment())?;
-    let health = health(
-        &prepared,
-        &opened,
-        listening,
-        (queue, edge.admission),
-        watch,
-        &writer,
-    );
+    let shared = (queue, edge.admission);
+    let health = health(&prepared, &opened, listening, shared, watch, &writer);
     let is_shared = args.reuse_port || listeners.backlog == Backlog::Leave;
-    let (admin, orders) = serve_admin(listeners.admin, &health);
-    let operators = Operators {
-        signals,
-        end,
-        orders,
-        admin_to_hand_over: admin.filter(|_| is_shared),
-        _admin_file: listeners.admin_file,
-    };
+    let admin = (listeners.admin, listeners.admin_file);
+    let operators = listen_to_operators((signals, end), admin, is_shared, &health);
     supervisor::ready();
     Ok(Running {
         windows: window_ends(args.observer.window),
@@ -225,15 +213,24 @@ fn watched(control: &Pulse, serving: &Serving, audit: &Audit, writer: &Writer) -
     }
 }
 
-/// Starts the admin listener, if there is one. The orders of operators come out of the channel.
-fn serve_admin(
-    listener: Option<AdminListener>,
+/// Starts the admin listener, if there is one. `is_shared`: a successor may listen at the same address.
+fn listen_to_operators(
+    (signals, end): (mpsc::Receiver<SignalRequest>, ProcessEnd),
+    (listener, file): (Option<AdminListener>, Option<SocketFile>),
+    is_shared: bool,
     health: &Arc<Health>,
-) -> (Option<AbortHandle>, mpsc::Receiver<AdminOrder>) {
+) -> Operators {
     let (give_order, orders) = mpsc::channel(MOST_ORDERS);
     let serving =
         listener.map(|listener| tokio::spawn(admin::serve(listener, health::admin(health, give_order))));
-    (serving.map(|serving| serving.abort_handle()), orders)
+    let admin = serving.map(|serving| serving.abort_handle());
+    Operators {
+        signals,
+        end,
+        orders,
+        admin_to_hand_over: admin.filter(|_| is_shared),
+        _admin_file: file,
+    }
 }
 
 /// Where clients connect, for operators.
