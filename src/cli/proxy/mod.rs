@@ -1,7 +1,6 @@
 //! `cqlens proxy`: forward and audit.
 
 mod args;
-mod asking;
 mod bind;
 mod cluster;
 mod control;
@@ -18,6 +17,7 @@ mod routes;
 mod running;
 mod serving;
 mod shutdown;
+mod side_queries;
 mod start;
 mod supervisor;
 mod topology;

@@ -10,13 +10,13 @@ use tokio::{net::TcpListener, task::spawn_blocking, time::Instant};
 
 use super::{
     args::Args,
-    asking::Asking,
     cluster::ListenRules,
     control::{self, Control},
     reading::{NewParts, READING, ReadSettings, ReloadAnswer},
     routes::{listener_statuses, reach, route},
     running::Running,
     shutdown::ShutdownPhase,
+    side_queries::Asking,
     supervisor,
     topology::{Mode, Pair},
 };

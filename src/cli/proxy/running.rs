@@ -11,7 +11,6 @@ use tokio::{
 
 use super::{
     args::Args,
-    asking::Asking,
     cluster::ClusterNodes,
     control::Control,
     health::Health,
@@ -19,6 +18,7 @@ use super::{
     reading::{ReadAgain, Reloading},
     serving::Serving,
     shutdown::{AUDITORS, GOODBYE, ShutdownPhase, patience},
+    side_queries::Asking,
     supervisor,
     topology::Pair,
     writer::{Last, Writer},

@@ -9,7 +9,6 @@ use tokio::{runtime::Handle, sync::mpsc, time::Instant};
 
 use super::{
     args::Args,
-    asking::Asking,
     control::{self, Control},
     health::{self, Health},
     inherited::Inherited,
@@ -21,6 +20,7 @@ use super::{
     running::{ClusterView, Operators, Running},
     serving::Serving,
     shutdown::{ShutdownPhase, patience},
+    side_queries::Asking,
     supervisor,
     topology::Mode,
     watchdog::{self, ThreadHealth, WatchedThreads},
