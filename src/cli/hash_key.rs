@@ -30,7 +30,7 @@ pub(super) fn hash_key(file: Option<&Path>, snapshot_dir: Option<&Path>) -> anyh
     let Some(folder) = snapshot_dir else {
         return Ok(HashKey::random());
     };
-    let Some(place) = Place::of(folder) else {
+    let Some(place) = KeyFile::for_snapshots(folder) else {
         tracing::warn!("{INCOMPARABLE}: there is neither STATE_DIRECTORY nor HOME to keep the hash key in");
         return Ok(HashKey::random());
     };
@@ -48,7 +48,7 @@ pub(super) fn hash_key(file: Option<&Path>, snapshot_dir: Option<&Path>) -> anyh
 /// # Errors
 /// A file that cannot be written, or that holds another key.
 pub(super) fn leave_key(key: HashKey, snapshot_dir: &Path) -> anyhow::Result<()> {
-    let Some(Place { path, .. }) = Place::of(snapshot_dir) else {
+    let Some(KeyFile { path, .. }) = KeyFile::for_snapshots(snapshot_dir) else {
         bail!("there is neither STATE_DIRECTORY nor HOME to keep the hash key in");
     };
     match read(&path) {
@@ -59,13 +59,13 @@ pub(super) fn leave_key(key: HashKey, snapshot_dir: &Path) -> anyhow::Result<()>
 }
 
 /// Where the key is without `--hash-key-file`.
-struct Place {
+struct KeyFile {
     path: PathBuf,
     is_beside_snapshots: bool,
 }
 
-impl Place {
-    fn of(snapshot_dir: &Path) -> Option<Self> {
+impl KeyFile {
+    fn for_snapshots(snapshot_dir: &Path) -> Option<Self> {
         let beside_snapshots = snapshot_dir.join(NAME);
         let is_beside_snapshots = beside_snapshots.exists();
         let path = match is_beside_snapshots {

@@ -58,7 +58,7 @@ pub(super) fn start(filter: &str) -> anyhow::Result<Log> {
     std::mem::forget(guard);
     let queue = QUEUE.get_or_init(|| queue);
     let lines = fmt::layer()
-        .with_writer(|| Line(queue.clone()))
+        .with_writer(|| LogLine(queue.clone()))
         .fmt_fields(Fields)
         .with_ansi(stderr().is_terminal())
         .with_target(false);
@@ -91,7 +91,7 @@ pub(super) fn failed(error: &anyhow::Error) {
     let line = format!("cqlens: {}\n", text::escaped(&format!("{error:#}")));
     // If standard error fails, there is no other place for it.
     let _ = match QUEUE.get() {
-        Some(queue) => Line(queue.clone()).write_all(line.as_bytes()),
+        Some(queue) => LogLine(queue.clone()).write_all(line.as_bytes()),
         None => stderr().write_all(line.as_bytes()),
     };
     flush();
@@ -130,9 +130,9 @@ thread_local! {
 }
 
 /// Where a line is queued.
-struct Line(NonBlocking);
+struct LogLine(NonBlocking);
 
-impl Write for Line {
+impl Write for LogLine {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         if WRITES.get() {
             return stderr().write_all(line).map(|()| line.len());

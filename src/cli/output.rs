@@ -22,7 +22,7 @@ use crate::{
 
 /// The outputs that the settings name.
 pub(super) struct Outputs {
-    places: Places,
+    places: OutputPaths,
     key: HashKey,
     judging: Judging,
     /// Everything since the start, for the report.
@@ -38,12 +38,12 @@ pub(super) struct Outputs {
 }
 
 /// Where outputs go.
-pub(super) struct Places {
+pub(super) struct OutputPaths {
     report: Option<(PathBuf, Format)>,
     snapshots: Option<SnapshotDir>,
 }
 
-impl Places {
+impl OutputPaths {
     /// Makes sure that everything can be written.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Outputs {
         key: HashKey,
         judging: Judging,
     ) -> anyhow::Result<Self> {
-        let places = Places::open(report, snapshot_dir)?;
+        let places = OutputPaths::open(report, snapshot_dir)?;
         Ok(Self {
             places,
             key,
@@ -113,7 +113,7 @@ impl Outputs {
     }
 
     /// Writes to other places from now on; a report there is over everything since the start.
-    pub(super) fn move_to(&mut self, places: Places, live: &Live) {
+    pub(super) fn move_to(&mut self, places: OutputPaths, live: &Live) {
         self.places = places;
         let written = self.write_report(live);
         self.settle(written);

@@ -10,7 +10,7 @@ use anyhow::{Context, ensure};
 use clap::{ValueEnum, builder::PossibleValue};
 use parking_lot::Mutex;
 
-use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, Identity, MinVersion, TlsError};
+use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, MinVersion, TlsError, TlsIdentity};
 
 /// TLS, on either side of the proxy or on both. All files are in PEM, and read again when they change.
 #[derive(Debug, Clone, clap::Args)]
@@ -139,9 +139,9 @@ impl TlsArgs {
         Ok(Some(acceptor.context("no TLS to clients")?))
     }
 
-    fn to_clients(&self) -> Result<(Vec<Identity>, Option<Authorities>), TlsError> {
+    fn to_clients(&self) -> Result<(Vec<TlsIdentity>, Option<Authorities>), TlsError> {
         let pairs = self.client_tls_cert.iter().zip(&self.client_tls_key);
-        let identities = pairs.map(|(certificate, key)| Identity::read(certificate, key));
+        let identities = pairs.map(|(certificate, key)| TlsIdentity::read(certificate, key));
         let authorities = self
             .client_tls_ca
             .as_deref()
@@ -196,7 +196,7 @@ impl UpstreamTlsArgs {
         Ok(Some(connector.context("no TLS to the upstream")?))
     }
 
-    fn to_upstream(&self) -> Result<Option<(Authorities, Option<Identity>)>, TlsError> {
+    fn to_upstream(&self) -> Result<Option<(Authorities, Option<TlsIdentity>)>, TlsError> {
         let Some(authorities) = &self.upstream_tls_ca else {
             return Ok(None);
         };
@@ -331,9 +331,9 @@ fn stamps(args: &TlsArgs) -> Vec<Stamp> {
     args.files().map(stamp).collect()
 }
 
-fn identity(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>, TlsError> {
+fn identity(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<TlsIdentity>, TlsError> {
     match certificate.zip(key) {
-        Some((certificate, key)) => Ok(Some(Identity::read(certificate, key)?)),
+        Some((certificate, key)) => Ok(Some(TlsIdentity::read(certificate, key)?)),
         None => Ok(None),
     }
 }

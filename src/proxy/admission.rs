@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::{
     Policy,
     notices::{Notice, Notices},
-    rate::Bucket,
+    rate::RateBucket,
     refusal::{LimitReached, Refusals},
     upstream_health::UpstreamHealth,
 };
@@ -34,7 +34,7 @@ struct ProcessCounts {
     policy: ArcSwap<Policy>,
     open: AtomicUsize,
     /// Connections accepted in the last second.
-    accepted: Mutex<Bucket>,
+    accepted: Mutex<RateBucket>,
     clients: Mutex<Clients>,
     refusals: Refusals,
     notices: Notices,
@@ -53,7 +53,7 @@ struct Clients {
 #[derive(Debug, Default)]
 struct ClientCounts {
     open: usize,
-    accepted: Bucket,
+    accepted: RateBucket,
 }
 
 impl Clients {

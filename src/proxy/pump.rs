@@ -21,9 +21,9 @@ pub(super) enum Ended {
     /// The sender ended its stream, and the end was passed on to the receiver.
     Finished,
     /// Reading failed: the sender has gone.
-    ReadFailed(Side, io::Error),
+    ReadFailed(FailedSide, io::Error),
     /// Writing failed: the receiver has gone.
-    WriteFailed(Side, io::Error),
+    WriteFailed(FailedSide, io::Error),
     /// cqlens is shutting down.
     Drained,
     /// Nothing has passed for as long as the operator allows.
@@ -38,7 +38,7 @@ pub(super) enum Ended {
 
 /// Whose fault an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum FailedSide {
     Client,
     Upstream,
 }
@@ -47,14 +47,14 @@ impl Ended {
     /// The same end, for the direction that reads from the client. A pump does not know its direction.
     pub(super) fn of_requests(self) -> Self {
         match self {
-            Self::ReadFailed(_, error) => Self::ReadFailed(Side::Client, error),
-            Self::WriteFailed(_, error) => Self::WriteFailed(Side::Upstream, error),
+            Self::ReadFailed(_, error) => Self::ReadFailed(FailedSide::Client, error),
+            Self::WriteFailed(_, error) => Self::WriteFailed(FailedSide::Upstream, error),
             other => other,
         }
     }
 
     /// The side that has reset the connection, if one has. The reset is passed on to the other side.
-    pub(super) fn reset_by(&self) -> Option<Side> {
+    pub(super) fn reset_by(&self) -> Option<FailedSide> {
         let (Self::ReadFailed(side, error) | Self::WriteFailed(side, error)) = self else {
             return None;
         };
@@ -75,7 +75,7 @@ impl Ended {
     pub(super) fn ends_connection(&self) -> bool {
         match self {
             Self::Finished => false,
-            Self::WriteFailed(side, _) => *side == Side::Client,
+            Self::WriteFailed(side, _) => *side == FailedSide::Client,
             Self::ReadFailed(..) => true,
             _ => self.is_ours(),
         }
@@ -103,7 +103,7 @@ impl fmt::Display for Ended {
             Self::ReadFailed(side, error) => ("reading from", side, error),
             Self::WriteFailed(side, error) => ("writing to", side, error),
         };
-        let side = if *side == Side::Client {
+        let side = if *side == FailedSide::Client {
             "client"
         } else {
             "upstream"
@@ -130,7 +130,7 @@ pub(super) async fn pump(
         tap.offer(&chunk);
         follow(&chunk);
         if let Err(error) = write(&mut to, &chunk).await {
-            return Ended::WriteFailed(Side::Client, error);
+            return Ended::WriteFailed(FailedSide::Client, error);
         }
     }
     end(to).await
@@ -159,7 +159,7 @@ pub(super) async fn pump_rewritten(
                 Err(unreadable) => return Ended::Unreadable(unreadable),
             };
             if let Err(error) = written {
-                return Ended::WriteFailed(Side::Client, error);
+                return Ended::WriteFailed(FailedSide::Client, error);
             }
         }
     }
@@ -173,14 +173,14 @@ async fn read(from: &mut (impl AsyncRead + Unpin), size: &mut ReadSize) -> Resul
         // Only TLS reports this: the connection ended without a close_notify. Many drivers close so. An
         // envelope has its length in its header, so a receiver cannot take a cut-off one for a whole one.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(Ended::ReadFailed(Side::Upstream, error)),
+        Err(error) => Err(Ended::ReadFailed(FailedSide::Upstream, error)),
     }
 }
 
 async fn end(mut to: impl AsyncWrite + Unpin) -> Ended {
     match to.shutdown().await {
         Ok(()) => Ended::Finished,
-        Err(error) => Ended::WriteFailed(Side::Client, error),
+        Err(error) => Ended::WriteFailed(FailedSide::Client, error),
     }
 }
 

@@ -20,7 +20,7 @@ use super::{
     idle,
     login::LoginDeadline,
     notices::Notice,
-    pump::{Ended, Side},
+    pump::{Ended, FailedSide},
     refusal::RefusalReason,
     rewrite_mode::{RewriteAddresses, RewriteMode, Verbatim},
     socket::{Socket, SplitSocket},
@@ -134,8 +134,8 @@ impl Session {
             }
         };
         match ended.reset_by() {
-            Some(Side::Client) => reset(upstream.tcp()),
-            Some(Side::Upstream) => reset(client.tcp()),
+            Some(FailedSide::Client) => reset(upstream.tcp()),
+            Some(FailedSide::Upstream) => reset(client.tcp()),
             None if ended.is_ours() => close_gently(&mut client).await,
             None => {}
         }
@@ -182,7 +182,7 @@ fn tls_failure(ended: &Ended) -> Option<TlsFailure> {
         return None;
     };
     tls::is_failure(error).then_some(match side {
-        Side::Client => TlsFailure::Client,
-        Side::Upstream => TlsFailure::Upstream,
+        FailedSide::Client => TlsFailure::Client,
+        FailedSide::Upstream => TlsFailure::Upstream,
     })
 }

@@ -33,12 +33,12 @@ pub struct Retention {
 pub struct SnapshotDir {
     folder: PathBuf,
     retention: Retention,
-    log: Mutex<Log>,
+    log: Mutex<RemovalLog>,
 }
 
 /// What was removed and not logged yet, and what was logged.
 #[derive(Debug, Default)]
-struct Log {
+struct RemovalLog {
     files: u64,
     bytes: u64,
     /// When removed files were last logged.
@@ -49,7 +49,7 @@ struct Log {
 
 /// A snapshot of one source; they sort by age.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kept {
+struct KeptSnapshot {
     written: SystemTime,
     path: PathBuf,
     bytes: u64,
@@ -112,7 +112,7 @@ impl SnapshotDir {
         self.log_removed(now);
     }
 
-    fn snapshots(&self, source: &str) -> io::Result<Vec<Kept>> {
+    fn snapshots(&self, source: &str) -> io::Result<Vec<KeptSnapshot>> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -122,7 +122,7 @@ impl SnapshotDir {
             // It may have gone meanwhile.
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_file() {
-                kept.push(Kept {
+                kept.push(KeptSnapshot {
                     written: metadata.modified()?,
                     path: entry.path(),
                     bytes: metadata.len(),
@@ -136,7 +136,7 @@ impl SnapshotDir {
         tempfile::tempfile_in(&self.folder)?.metadata()?.modified()
     }
 
-    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
+    fn log(&self) -> std::sync::MutexGuard<'_, RemovalLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -160,11 +160,11 @@ impl SnapshotDir {
             .at
             .is_none_or(|at| now.duration_since(at).is_ok_and(|passed| passed >= LOG_EVERY));
         if log.files > 0 && is_due {
-            let Log { files, bytes, .. } = *log;
+            let RemovalLog { files, bytes, .. } = *log;
             tracing::info!(files, bytes, folder = %self.folder.display(), "removed old snapshots (keep, keep-bytes)");
-            *log = Log {
+            *log = RemovalLog {
                 at: Some(now),
-                ..Log::default()
+                ..RemovalLog::default()
             };
         }
     }
@@ -175,8 +175,8 @@ const LOG_EVERY: Duration = Duration::from_secs(3600);
 
 impl Retention {
     /// How many of these, the oldest ones, are too old or too much.
-    fn surplus(self, kept: &[Kept], now: SystemTime) -> usize {
-        let is_too_old = |kept: &Kept| {
+    fn surplus(self, kept: &[KeptSnapshot], now: SystemTime) -> usize {
+        let is_too_old = |kept: &KeptSnapshot| {
             let age = now.duration_since(kept.written).unwrap_or_default();
             self.age.is_some_and(|limit| age > limit)
         };

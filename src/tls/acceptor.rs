@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
 use super::{
-    Authorities, Identity, MinVersion, TlsError, TlsStream,
+    Authorities, MinVersion, TlsError, TlsIdentity, TlsStream,
     certificates::Certificates,
     client_certificates::{ClientVerifier, with_refused},
     common::{is_plain, provider},
@@ -48,7 +48,7 @@ impl Acceptor {
     /// # Errors
     /// If these cannot be used.
     pub fn new(
-        identities: Vec<Identity>,
+        identities: Vec<TlsIdentity>,
         authorities: Option<Authorities>,
         versions: MinVersion,
     ) -> Result<Self, TlsError> {
@@ -61,7 +61,11 @@ impl Acceptor {
     ///
     /// # Errors
     /// If these cannot be used; then it goes on with the old ones.
-    pub fn renew(&self, identities: Vec<Identity>, authorities: Option<Authorities>) -> Result<(), TlsError> {
+    pub fn renew(
+        &self,
+        identities: Vec<TlsIdentity>,
+        authorities: Option<Authorities>,
+    ) -> Result<(), TlsError> {
         self.config.store(config(identities, authorities, self.versions)?);
         Ok(())
     }
@@ -83,7 +87,7 @@ impl Acceptor {
 }
 
 fn config(
-    identities: Vec<Identity>,
+    identities: Vec<TlsIdentity>,
     authorities: Option<Authorities>,
     versions: MinVersion,
 ) -> Result<Arc<ServerConfig>, TlsError> {

@@ -17,7 +17,7 @@ use tokio_rustls::{
 };
 
 use super::{
-    Authorities, Identity, MinVersion, TlsError, TlsStream,
+    Authorities, MinVersion, TlsError, TlsIdentity, TlsStream,
     common::{is_plain, provider},
 };
 
@@ -48,7 +48,7 @@ impl Connector {
     /// If these cannot be used.
     pub fn new(
         authorities: Authorities,
-        identity: Option<Identity>,
+        identity: Option<TlsIdentity>,
         name: &str,
         check: HostnameCheck,
     ) -> Result<Self, TlsError> {
@@ -61,7 +61,7 @@ impl Connector {
     /// If these cannot be used.
     pub fn with_versions(
         authorities: Authorities,
-        identity: Option<Identity>,
+        identity: Option<TlsIdentity>,
         name: &str,
         check: HostnameCheck,
         versions: MinVersion,
@@ -100,7 +100,7 @@ impl Connector {
     ///
     /// # Errors
     /// If these cannot be used; then it goes on with the old ones.
-    pub fn renew(&self, authorities: Authorities, identity: Option<Identity>) -> Result<(), TlsError> {
+    pub fn renew(&self, authorities: Authorities, identity: Option<TlsIdentity>) -> Result<(), TlsError> {
         let config = config(authorities, identity, self.check, self.versions)?;
         self.config.store(config);
         Ok(())
@@ -124,7 +124,7 @@ impl Connector {
 
 fn config(
     authorities: Authorities,
-    identity: Option<Identity>,
+    identity: Option<TlsIdentity>,
     check: HostnameCheck,
     versions: MinVersion,
 ) -> Result<Arc<ClientConfig>, TlsError> {
@@ -142,7 +142,7 @@ fn config(
             let (certificate_file, key_file) = identity.files();
             builder
                 .with_client_auth_cert(identity.certificates, identity.key)
-                .map_err(Identity::refused(certificate_file, key_file))?
+                .map_err(TlsIdentity::refused(certificate_file, key_file))?
         }
     };
     Ok(Arc::new(config))

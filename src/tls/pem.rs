@@ -20,14 +20,14 @@ use crate::files::{self, Limit};
 
 /// The identity of cqlens: a certificate, those that lead to its authority, and the key.
 #[derive(Debug)]
-pub struct Identity {
+pub struct TlsIdentity {
     pub(super) certificates: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
     certificate_file: PathBuf,
     key_file: PathBuf,
 }
 
-impl Identity {
+impl TlsIdentity {
     /// Reads both; the key may be in PKCS #8, PKCS #1 or SEC 1, and in the same file as the certificates.
     ///
     /// # Errors

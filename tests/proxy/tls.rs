@@ -11,7 +11,7 @@ use std::{
 use cqlens::{
     catalog::client::{Bind, Client, ClientError, ClientOptions, Run, RunOptions},
     node::{Node, Options},
-    tls::{Authorities, Connector, HostnameCheck, Identity},
+    tls::{Authorities, Connector, HostnameCheck, TlsIdentity},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -85,7 +85,8 @@ impl Setup {
     /// A client that speaks TLS, and shows a certificate if it has one.
     async fn connect(&self, address: SocketAddr, identity: Option<&Issued>) -> Result<Client, ClientError> {
         let authorities = Authorities::read(&self.authority.file).unwrap();
-        let identity = identity.map(|Issued { certificate, key }| Identity::read(certificate, key).unwrap());
+        let identity =
+            identity.map(|Issued { certificate, key }| TlsIdentity::read(certificate, key).unwrap());
         let connector = Connector::new(authorities, identity, "127.0.0.1", HostnameCheck::On).unwrap();
         let options = ClientOptions {
             tls: Some(connector),

@@ -10,7 +10,7 @@ use std::{
 use cqlens::{
     catalog::client::{Client, ClientError, ClientOptions},
     node::{Node, Options},
-    tls::{Authorities, Connector, HostnameCheck, Identity},
+    tls::{Authorities, Connector, HostnameCheck, TlsIdentity},
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -56,7 +56,7 @@ impl Setup {
 
     async fn connect(&self, proxy: &Proxy, identity: Option<&Issued>) -> Result<Client, ClientError> {
         let authorities = Authorities::read(&self.authority.file).unwrap();
-        let identity = identity.map(|issued| Identity::read(&issued.certificate, &issued.key).unwrap());
+        let identity = identity.map(|issued| TlsIdentity::read(&issued.certificate, &issued.key).unwrap());
         let connector = Connector::new(authorities, identity, "127.0.0.1", HostnameCheck::On).unwrap();
         let options = ClientOptions {
             tls: Some(connector),

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::Path};
 use cqlens::{
     catalog::client::{Client, ClientError, ClientOptions},
     node::{Announcement, Node, Options, Peer},
-    tls::{Authorities, Connector, HostnameCheck, Identity},
+    tls::{Authorities, Connector, HostnameCheck, TlsIdentity},
 };
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
@@ -118,7 +118,7 @@ impl Setup {
     async fn connect(&self, number: u8) -> Result<Client, ClientError> {
         let address = self.rule.nth(number);
         let authorities = Authorities::read(&self.authority.file).unwrap();
-        let identity = Identity::read(&self.client.certificate, &self.client.key).unwrap();
+        let identity = TlsIdentity::read(&self.client.certificate, &self.client.key).unwrap();
         let name = address.ip().to_string();
         let options = ClientOptions {
             tls: Some(Connector::new(authorities, Some(identity), &name, HostnameCheck::On).unwrap()),

@@ -19,7 +19,7 @@ use cqlens_proto::{compress::Compression, envelope::Version};
 use jiff::Timestamp;
 use tokio::{net::TcpListener, time::sleep};
 
-use self::summary::{Chapter, Summary};
+use self::summary::{Chapter, RunSummary};
 use crate::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     replace(&args.output, |to| report.render(format, to))
         .with_context(|| format!("cannot write {}", args.output.display()))?;
     let path = fs::canonicalize(&args.output).unwrap_or_else(|_| args.output.clone());
-    let summary = Summary {
+    let summary = RunSummary {
         chapters: &chapters,
         took,
         report: &report,
@@ -93,7 +93,7 @@ const SETUPS: [(Version, Compression); 4] = [
 ];
 
 /// Sends all scenarios to `proxy`.
-async fn tell(proxy: SocketAddr, out: &mut summary::Out) -> anyhow::Result<Vec<Chapter>> {
+async fn tell(proxy: SocketAddr, out: &mut summary::TourOutput) -> anyhow::Result<Vec<Chapter>> {
     let scenarios = scenarios::all()?;
     let mut chapters = Vec::with_capacity(scenarios.len());
     for (number, (scenario, (version, compression))) in

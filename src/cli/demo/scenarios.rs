@@ -3,7 +3,7 @@
 use crate::node::scenario::{Scenario, ScenarioError};
 
 /// A folder of `tests/scenarios`.
-struct Source {
+struct ScenarioSource {
     id: &'static str,
     schema: &'static str,
     traffic: &'static str,
@@ -12,7 +12,7 @@ struct Source {
 // A macro, since `include_str!` takes nothing but literals.
 macro_rules! sources {
     ($($id:literal,)*) => {
-        &[$(Source {
+        &[$(ScenarioSource {
             id: $id,
             schema: include_str!(concat!("../../../tests/scenarios/", $id, "/schema.cql")),
             traffic: include_str!(concat!("../../../tests/scenarios/", $id, "/traffic.toml")),
@@ -21,7 +21,7 @@ macro_rules! sources {
 }
 
 /// In the order of the tour: each model beside its alternatives.
-const SOURCES: &[Source] = sources![
+const SOURCES: &[ScenarioSource] = sources![
     "users-two-tables",
     "users-index-tables",
     "groups-one-partition",

@@ -11,11 +11,11 @@ use cqlens_proto::message::Values;
 use serde::Serialize;
 
 use super::fields::{
-    InBatch, Read, Text, Write, batch_of, distinct_keys, is_write, read_of, text_of, text_of_batch, touches,
-    write_of, write_of_batch,
+    BatchFields, ReadFields, TextFields, WriteFields, batch_of, distinct_keys, is_write, read_of, text_of,
+    text_of_batch, touches, write_of, write_of_batch,
 };
 use super::lint::Judge;
-use super::touched::Touched;
+use super::touched::PartitionsTouched;
 use crate::audit::plan::{BatchSum, Limits, Plan, Refusal};
 use crate::audit::{Footprint, Keys, Once};
 use crate::catalog::Schema;
@@ -28,19 +28,19 @@ use crate::window::Reason;
     clippy::struct_excessive_bools,
     reason = "the fields of the answer, each a fact of its own"
 )]
-pub(super) struct Answer {
+pub(super) struct StatementAnswer {
     #[serde(skip_serializing_if = "Option::is_none")]
     kind: Option<&'static str>,
     #[serde(flatten)]
-    text: Option<Text>,
+    text: Option<TextFields>,
     #[serde(flatten)]
-    read: Option<Read>,
+    read: Option<ReadFields>,
     #[serde(flatten)]
-    write: Option<Write>,
+    write: Option<WriteFields>,
     #[serde(flatten)]
-    batch: Option<InBatch>,
+    batch: Option<BatchFields>,
     #[serde(flatten)]
-    touched: Option<Touched>,
+    touched: Option<PartitionsTouched>,
     template: Option<String>,
     fingerprint: Option<String>,
     /// The rules that one execution makes fire, by id; what is not executed makes none fire.
@@ -51,12 +51,12 @@ pub(super) struct Answer {
     /// The severest of them.
     #[serde(skip)]
     pub(super) worst: Option<Severity>,
-    pub(super) error: Option<Error>,
+    pub(super) error: Option<StatementError>,
 }
 
 /// Why a statement would not be executed.
 #[derive(Debug, Serialize)]
-pub(super) struct Error {
+pub(super) struct StatementError {
     /// `parse`, `prepare`, `bind` or `validate`; `input` for a record that is no statement.
     pub(super) stage: &'static str,
     pub(super) message: String,
@@ -93,28 +93,28 @@ pub(super) fn says_nothing(refusal: &Refusal) -> bool {
     matches!(refusal.reason, Reason::TableUnknown | Reason::KeyspaceUnknown)
 }
 
-impl Answer {
+impl StatementAnswer {
     /// The answer to a text; `values` are none where nothing is bound to its markers.
-    pub(super) fn of_text(
+    pub(super) fn from_text(
         text: &str,
         values: Option<&Values<'_>>,
         context: Context<'_>,
         keys: &mut Keys,
     ) -> Self {
         match cql::parse(text) {
-            Ok(statement) => Self::of_statement(&statement, values, context, keys),
-            Err(error) => Self::of_error((&error).into()),
+            Ok(statement) => Self::from_statement(&statement, values, context, keys),
+            Err(error) => Self::from_error((&error).into()),
         }
     }
 
-    fn of_statement(
+    fn from_statement(
         statement: &Statement<'_>,
         values: Option<&Values<'_>>,
         context: Context<'_>,
         keys: &mut Keys,
     ) -> Self {
         if let Some(error) = extension_error(statement) {
-            return Self::of_error(error);
+            return Self::from_error(error);
         }
         let template = Template::of(statement, context.keyspace);
         let plan = Plan::of(statement, context.keyspace, context.schema);
@@ -144,7 +144,8 @@ impl Answer {
             batch: facts
                 .batch
                 .map(|(kind, statements)| batch_of(kind, statements, &footprint, batch_keys)),
-            touched: touches(facts.kind).then(|| Touched::of(&footprint, keys).within(plan.class())),
+            touched: touches(facts.kind)
+                .then(|| PartitionsTouched::new(&footprint, keys).within(plan.class())),
             template: Some(template.text.clone()),
             fingerprint: Some(template.fingerprint.to_string()),
             error: error
@@ -156,7 +157,7 @@ impl Answer {
     }
 
     /// The answer to a BATCH message, of texts that are given one by one.
-    pub(super) fn of_batch(
+    pub(super) fn from_batch(
         kind: BatchKind,
         statements: &[(&str, Option<Values<'_>>)],
         context: Context<'_>,
@@ -170,10 +171,10 @@ impl Answer {
         for (text, values) in statements {
             let statement = match cql::parse(text) {
                 Ok(statement) => statement,
-                Err(error) => return Self::of_error((&error).into()),
+                Err(error) => return Self::from_error((&error).into()),
             };
             if let Some(error) = extension_error(&statement) {
-                return Self::of_error(error);
+                return Self::from_error(error);
             }
             let plan = Plan::of(&statement, context.keyspace, context.schema);
             let values = values
@@ -199,7 +200,7 @@ impl Answer {
                 &footprint,
                 distinct_keys(&footprint, keys),
             )),
-            touched: Some(Touched::of(&footprint, keys)),
+            touched: Some(PartitionsTouched::new(&footprint, keys)),
             template: Some(template.text),
             fingerprint: Some(template.fingerprint.to_string()),
             error: error
@@ -231,7 +232,7 @@ impl Answer {
     }
 
     /// The answer to what is no statement.
-    pub(super) fn of_error(error: Error) -> Self {
+    pub(super) fn from_error(error: StatementError) -> Self {
         Self {
             error: Some(error),
             ..Self::default()
@@ -240,20 +241,20 @@ impl Answer {
 }
 
 /// Syntax that Cassandra itself does not know is an error there.
-pub(super) fn extension_error(statement: &Statement<'_>) -> Option<Error> {
+pub(super) fn extension_error(statement: &Statement<'_>) -> Option<StatementError> {
     let extension = statement.extension.as_ref()?;
     let message = match extension.dialect {
         Dialect::Scylla => "syntax of ScyllaDB, which Cassandra does not know",
         _ => "syntax that Cassandra 5.0 does not know",
     };
-    Some(Error {
+    Some(StatementError {
         stage: "parse",
         message: message.to_owned(),
         offset: Some(extension.span.start),
     })
 }
 
-impl From<&ParseError> for Error {
+impl From<&ParseError> for StatementError {
     fn from(error: &ParseError) -> Self {
         Self {
             stage: "parse",
@@ -263,7 +264,7 @@ impl From<&ParseError> for Error {
     }
 }
 
-impl From<&Refusal> for Error {
+impl From<&Refusal> for StatementError {
     fn from(refusal: &Refusal) -> Self {
         Self {
             stage: refusal.stage.name(),

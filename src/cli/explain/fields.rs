@@ -8,7 +8,7 @@ use crate::audit::{Count, Footprint, Keys};
 
 /// The properties of a text of any kind.
 #[derive(Debug, Serialize)]
-pub(super) struct Text {
+pub(super) struct TextFields {
     keyspace: Option<String>,
     table: Option<String>,
     bind_markers: usize,
@@ -16,7 +16,7 @@ pub(super) struct Text {
 
 /// The properties of a SELECT.
 #[derive(Debug, Serialize)]
-pub(super) struct Read {
+pub(super) struct ReadFields {
     allow_filtering: bool,
     distinct: bool,
     json: bool,
@@ -44,7 +44,7 @@ struct KnownRead {
 
 /// The properties of an INSERT, UPDATE, DELETE or BATCH.
 #[derive(Debug, Serialize)]
-pub(super) struct Write {
+pub(super) struct WriteFields {
     lwt: bool,
     timestamp_set: bool,
     ttl_set: bool,
@@ -72,7 +72,7 @@ struct KnownWrite {
 
 /// The properties of a BATCH.
 #[derive(Debug, Serialize)]
-pub(super) struct InBatch {
+pub(super) struct BatchFields {
     batch_kind: &'static str,
     batch_statements: usize,
     batch_partitions: Option<u64>,
@@ -97,15 +97,15 @@ pub(super) fn touches(kind: Kind) -> bool {
     kind == Kind::Select || is_write(kind)
 }
 
-pub(super) fn text_of(facts: &Facts) -> Text {
-    Text {
+pub(super) fn text_of(facts: &Facts) -> TextFields {
+    TextFields {
         keyspace: facts.keyspace.clone(),
         table: facts.table.clone(),
         bind_markers: facts.bind_markers,
     }
 }
 
-pub(super) fn read_of(facts: &Facts, limits: Limits) -> Read {
+pub(super) fn read_of(facts: &Facts, limits: Limits) -> ReadFields {
     let known = facts.schema.as_ref().map(|schema| KnownRead {
         filtering_needed: schema.filtering_needed,
         in_on_partition_key: schema.in_on_partition_key,
@@ -123,7 +123,7 @@ pub(super) fn read_of(facts: &Facts, limits: Limits) -> Read {
             .clone()
             .filter(|_| schema.markers_of_one_table),
     });
-    Read {
+    ReadFields {
         allow_filtering: facts.allow_filtering,
         distinct: facts.distinct,
         json: facts.json,
@@ -146,7 +146,7 @@ impl KnownWrite {
     }
 }
 
-pub(super) fn write_of(facts: &Facts) -> Write {
+pub(super) fn write_of(facts: &Facts) -> WriteFields {
     let is_batch = facts.kind == Kind::Batch;
     let restricts = matches!(facts.kind, Kind::Update | Kind::Delete);
     let known = facts.schema.as_ref().map(|schema| KnownWrite {
@@ -161,7 +161,7 @@ pub(super) fn write_of(facts: &Facts) -> Write {
         static_only: (!is_batch).then_some(schema.static_only),
         delete_kind: schema.delete_kind.map(crate::audit::plan::DeleteKind::name),
     });
-    Write {
+    WriteFields {
         lwt: facts.lwt,
         timestamp_set: facts.timestamp_set,
         ttl_set: facts.ttl_set,
@@ -170,12 +170,12 @@ pub(super) fn write_of(facts: &Facts) -> Write {
     }
 }
 
-pub(super) fn batch_of(kind: BatchKind, statements: usize, footprint: &Footprint, keys: u64) -> InBatch {
+pub(super) fn batch_of(kind: BatchKind, statements: usize, footprint: &Footprint, keys: u64) -> BatchFields {
     let batch_partitions = match footprint.count {
         Count::Exact(count) => Some(count),
         _ => None,
     };
-    InBatch {
+    BatchFields {
         batch_kind: match kind {
             BatchKind::Logged => "logged",
             BatchKind::Unlogged => "unlogged",
@@ -188,7 +188,7 @@ pub(super) fn batch_of(kind: BatchKind, statements: usize, footprint: &Footprint
 }
 
 /// The text of a BATCH message: the one table of its statements, if there is one, and all their markers.
-pub(super) fn text_of_batch(plans: &[Plan]) -> Text {
+pub(super) fn text_of_batch(plans: &[Plan]) -> TextFields {
     let facts = plans.iter().map(Plan::facts);
     let mut names = facts.clone().map(|facts| (&facts.keyspace, &facts.table));
     let first = names.next();
@@ -196,7 +196,7 @@ pub(super) fn text_of_batch(plans: &[Plan]) -> Text {
     let (keyspace, table) = one_table.map_or((None, None), |(keyspace, table)| {
         (keyspace.clone(), table.clone())
     });
-    Text {
+    TextFields {
         keyspace,
         table,
         bind_markers: facts.map(|facts| facts.bind_markers).sum(),
@@ -204,11 +204,11 @@ pub(super) fn text_of_batch(plans: &[Plan]) -> Text {
 }
 
 /// What a BATCH message writes, as far as its statements say.
-pub(super) fn write_of_batch(plans: &[Plan]) -> Write {
+pub(super) fn write_of_batch(plans: &[Plan]) -> WriteFields {
     let facts = plans.iter().map(Plan::facts);
     let schemas: Option<Vec<_>> = facts.clone().map(|facts| facts.schema.as_ref()).collect();
     let counter = schemas.map(|schemas| schemas.iter().any(|schema| schema.counter));
-    Write {
+    WriteFields {
         lwt: facts.clone().any(|facts| facts.lwt),
         timestamp_set: false,
         ttl_set: false,

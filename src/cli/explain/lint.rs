@@ -61,14 +61,14 @@ pub(super) fn warn_of_mistakes(schema: &Schema) {
 
 /// What became of the statements that were explained.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct LintOutcome {
     /// Texts that are no CQL, or that Cassandra would refuse.
     pub(super) wrong: usize,
     /// The severest finding that is not accepted.
     pub(super) worst: Option<Severity>,
 }
 
-impl Outcome {
+impl LintOutcome {
     /// Takes over what became of others.
     pub(super) fn add(&mut self, other: Self) {
         self.wrong += other.wrong;

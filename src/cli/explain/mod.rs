@@ -20,8 +20,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use jiff::Timestamp;
 
-use self::draw::Source;
-use self::lint::{Judge, Outcome};
+use self::draw::SourceText;
+use self::lint::{Judge, LintOutcome};
 use super::{log, output::today, schema_file};
 use crate::catalog::Schema;
 use crate::files::{self, Limit};
@@ -79,21 +79,21 @@ fn explain(args: &Args, schema: Option<&Schema>, judge: &Judge<'_>) -> anyhow::R
     let stdout = io::stdout();
     let colour = stdout.is_terminal();
     let mut out = io::BufWriter::new(stdout.lock());
-    let mut outcome = Outcome::default();
+    let mut outcome = LintOutcome::default();
     let mut unread = false;
     for path in inputs(&args.files) {
         let keyspace = args.keyspace.as_deref();
         let input = open(path).and_then(|input| match args.json {
-            true => Ok(Input::Lines(input)),
-            false => text(path, input).map(Input::Script),
+            true => Ok(StatementInput::Lines(input)),
+            false => text(path, input).map(StatementInput::Script),
         });
         let explained = match input {
-            Ok(Input::Lines(input)) => {
+            Ok(StatementInput::Lines(input)) => {
                 json::explain(input, &mut Lines::of_json(&mut out), keyspace, schema, judge)
             }
-            Ok(Input::Script(text)) => {
+            Ok(StatementInput::Script(text)) => {
                 let name = name(path);
-                let source = Source::new(&name, &text, colour);
+                let source = SourceText::new(&name, &text, colour);
                 let mut out = Lines::with_colours(&mut out, colour);
                 human::explain(&source, &mut out, keyspace, schema, judge)
             }
@@ -116,7 +116,7 @@ fn explain(args: &Args, schema: Option<&Schema>, judge: &Judge<'_>) -> anyhow::R
 }
 
 /// What is to be explained.
-enum Input {
+enum StatementInput {
     Lines(io::BufReader<Box<dyn Read>>),
     Script(String),
 }

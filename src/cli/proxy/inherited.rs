@@ -15,11 +15,11 @@ use crate::proxy::Backlog;
 
 /// Sockets that were given to this process, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Inherited(Vec<Socket>);
+pub(super) struct Inherited(Vec<InheritedSocket>);
 
 /// A socket, and where it listens.
 #[derive(Debug)]
-struct Socket {
+struct InheritedSocket {
     address: SocketAddr,
     listener: std::net::TcpListener,
 }
@@ -42,7 +42,7 @@ impl Inherited {
             let address = listener
                 .local_addr()
                 .with_context(|| format!("cannot tell the address of socket {index} of LISTEN_FDS"))?;
-            sockets.push(Socket { address, listener });
+            sockets.push(InheritedSocket { address, listener });
         }
         Ok(Self(sockets))
     }
@@ -101,7 +101,7 @@ impl Inherited {
     pub(super) fn for_nodes(self, is_possible: impl Fn(SocketAddr) -> bool) -> anyhow::Result<ForNodes> {
         let (possible, others) = self.0.into_iter().partition(|socket| is_possible(socket.address));
         Self(others).check_used()?;
-        let possible: Vec<Socket> = possible;
+        let possible: Vec<InheritedSocket> = possible;
         let sockets = possible
             .into_iter()
             .map(|socket| (socket.address, socket.listener));
@@ -139,8 +139,8 @@ fn usable(listener: std::net::TcpListener) -> anyhow::Result<TcpListener> {
 #[cfg(test)]
 impl Inherited {
     /// As if a service manager had given these.
-    pub(super) fn of(listeners: Vec<std::net::TcpListener>) -> Self {
-        let socket = |listener: std::net::TcpListener| Socket {
+    pub(super) fn from_listeners(listeners: Vec<std::net::TcpListener>) -> Self {
+        let socket = |listener: std::net::TcpListener| InheritedSocket {
             address: listener.local_addr().expect("it listens"),
             listener,
         };

@@ -9,7 +9,7 @@ use super::{
     args::{AdminAddress, Args},
     bind::{bind, bind_admin, bind_transparent},
     inherited::{ForNodes, Inherited},
-    topology::{Mode, Pair},
+    topology::{Mode, RoutePair},
 };
 use crate::{
     proxy::Backlog,
@@ -19,7 +19,7 @@ use crate::{
 /// The sockets, listening.
 #[derive(Debug)]
 pub(super) struct Listeners {
-    pub(super) clients: Vec<(Pair, TcpListener)>,
+    pub(super) clients: Vec<(RoutePair, TcpListener)>,
     /// Those that nodes of a cluster may get.
     pub(super) for_nodes: ForNodes,
     /// What becomes of the clients' backlog when this process stops.
@@ -104,9 +104,12 @@ fn admin_of(args: &Args, inherited: &mut Inherited) -> anyhow::Result<Option<Adm
 ///
 /// # Errors
 /// A pair that none of them is for.
-fn given_pairs(pairs: &[Pair], inherited: &mut Inherited) -> anyhow::Result<Vec<(Pair, TcpListener)>> {
+fn given_pairs(
+    pairs: &[RoutePair],
+    inherited: &mut Inherited,
+) -> anyhow::Result<Vec<(RoutePair, TcpListener)>> {
     let given = inherited.addresses();
-    let of_pair = |pair: &Pair| match inherited.at(pair.listen)? {
+    let of_pair = |pair: &RoutePair| match inherited.at(pair.listen)? {
         Some(listener) => Ok((pair.clone(), listener)),
         None => bail!(
             "LISTEN_FDS: no socket was given for {} (to {}), only for {given}",
@@ -121,14 +124,14 @@ fn given_pairs(pairs: &[Pair], inherited: &mut Inherited) -> anyhow::Result<Vec<
 ///
 /// # Errors
 /// An address that cannot be bound, with where it was to lead.
-pub(super) fn bind_pairs(pairs: &[Pair], args: &Args) -> anyhow::Result<Vec<(Pair, TcpListener)>> {
+pub(super) fn bind_pairs(pairs: &[RoutePair], args: &Args) -> anyhow::Result<Vec<(RoutePair, TcpListener)>> {
     let bound = pairs
         .iter()
         .map(|pair| Ok((pair.clone(), bind_pair(pair, args)?)));
     bound.collect()
 }
 
-fn bind_pair(pair: &Pair, args: &Args) -> anyhow::Result<TcpListener> {
+fn bind_pair(pair: &RoutePair, args: &Args) -> anyhow::Result<TcpListener> {
     bind(pair.listen, args.reuse_port)
         .with_context(|| format!("cannot listen on {} (to {})", pair.listen, pair.upstream))
 }
@@ -165,7 +168,7 @@ mod tests {
         let arguments = ["cqlens".to_owned()].into_iter().chain(arguments.iter().cloned());
         let args = Command::try_parse_from(arguments).unwrap().args;
         let mode = args.mode().unwrap();
-        Listeners::open(&args, &mode, Inherited::of(given)).map_err(|error| format!("{error:#}"))
+        Listeners::open(&args, &mode, Inherited::from_listeners(given)).map_err(|error| format!("{error:#}"))
     }
 
     fn route(socket: &std::net::TcpListener, upstream: &str) -> [String; 2] {

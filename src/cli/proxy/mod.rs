@@ -36,7 +36,7 @@ use anyhow::Context;
 pub(super) use args::Args;
 use inherited::Inherited;
 use reading::ReadAgain;
-use start::{Prepared, start};
+use start::{ProxySetup, start};
 
 use super::{hash_key::hash_key, log::Log, output::Outputs, schema_file, settings::Settings, tls::Tls};
 
@@ -82,7 +82,7 @@ pub(super) fn run(
         .enable_all()
         .build()
         .context("no runtime")?;
-    let prepared = Prepared {
+    let prepared = ProxySetup {
         args,
         settings,
         read_again: Arc::new(read_again),

@@ -8,7 +8,7 @@ use super::{
     listener::Listeners,
     routes::route,
     serving::Serving,
-    topology::{Mode, Pair},
+    topology::{Mode, RoutePair},
 };
 use crate::{
     cli::tls::Tls,
@@ -22,7 +22,7 @@ use crate::{
 pub(super) struct OpenListeners {
     pub(super) serving: Serving,
     /// The listeners that lead to one node each: the setting, and the bound address.
-    pub(super) pairs: Vec<(Pair, SocketAddr)>,
+    pub(super) pairs: Vec<(RoutePair, SocketAddr)>,
     /// Where connections go to their original destinations.
     pub(super) transparent: Option<Arc<Transparent>>,
     /// Where listeners follow the cluster.

@@ -14,11 +14,11 @@ use tracing_subscriber::EnvFilter;
 use super::{
     args::Args,
     listener::bind_pairs,
-    topology::{Mode, Pair},
+    topology::{Mode, RoutePair},
 };
 use crate::{
     catalog::Schema,
-    cli::{log, output::Places, schema_file, settings::Settings, tls::Tls},
+    cli::{log, output::OutputPaths, schema_file, settings::Settings, tls::Tls},
     sink::admin::{ReloadResult, SettingChanges},
 };
 
@@ -41,12 +41,12 @@ const FIXED: &[&str] = &[
 pub(super) struct NewParts {
     pub(super) filter: Option<EnvFilter>,
     pub(super) tls: Option<Tls>,
-    pub(super) places: Option<Places>,
+    pub(super) places: Option<OutputPaths>,
     /// As the file has it, which may be what it had before.
     pub(super) schema: Option<Schema>,
     pub(super) mode: Mode,
     /// Sockets for routes that are new.
-    pub(super) sockets: Vec<(Pair, TcpListener)>,
+    pub(super) sockets: Vec<(RoutePair, TcpListener)>,
 }
 
 /// All that is new, not yet in force.
@@ -88,7 +88,7 @@ impl ReadSettings {
     pub(super) fn read(
         read_again: &dyn ReadAgain,
         before: &Settings,
-        pairs: &[(Pair, SocketAddr)],
+        pairs: &[(RoutePair, SocketAddr)],
         tls: &Tls,
     ) -> anyhow::Result<Self> {
         let (args, filter, mut settings) = read_again()?;
@@ -132,12 +132,12 @@ impl NewParts {
         args: &Args,
         filter: &str,
         changes: &SettingChanges,
-        pairs: &[(Pair, SocketAddr)],
+        pairs: &[(RoutePair, SocketAddr)],
     ) -> anyhow::Result<Self> {
         let mode = args.mode()?;
         let sockets = match &mode {
             Mode::Routes(routes) if changes.any_of(&["route"]) => {
-                let is_new = |route: &&Pair| !pairs.iter().any(|(pair, _)| pair.listen == route.listen);
+                let is_new = |route: &&RoutePair| !pairs.iter().any(|(pair, _)| pair.listen == route.listen);
                 let new: Vec<_> = routes.iter().filter(is_new).cloned().collect();
                 bind_pairs(&new, args)?
             }
@@ -149,7 +149,7 @@ impl NewParts {
             .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
         let to_places = changes
             .any_of(&["report", "snapshot-dir", "keep", "keep-bytes"])
-            .then(|| Places::open(args.observer.report.as_deref(), args.observer.snapshot_folder()));
+            .then(|| OutputPaths::open(args.observer.report.as_deref(), args.observer.snapshot_folder()));
         Ok(Self {
             filter: changes.any_of(&["log"]).then(|| log::parse(filter)).transpose()?,
             tls: of_tls

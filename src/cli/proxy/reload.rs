@@ -16,9 +16,9 @@ use super::{
     routes::{listener_statuses, reach, route},
     running::Running,
     shutdown::ShutdownPhase,
-    side_queries::Asking,
+    side_queries::SideQueries,
     supervisor,
-    topology::{Mode, Pair},
+    topology::{Mode, RoutePair},
 };
 use crate::{cli::window_clock::window_ends, proxy::Backlog, sink::admin::SettingChanges};
 
@@ -130,8 +130,8 @@ impl Running {
             }
             self.control = Control::begin(&self.args, &self.tls, &self.live);
         }
-        if follow_anew || changes.any_of(Asking::SETTINGS) {
-            self.asking = Asking::begin(&self.args, &self.tls, &self.live, &self.audit);
+        if follow_anew || changes.any_of(SideQueries::SETTINGS) {
+            self.side_queries = SideQueries::begin(&self.args, &self.tls, &self.live, &self.audit);
         }
         self.lead(news.mode, news.sockets);
     }
@@ -140,7 +140,7 @@ impl Running {
 impl Running {
     /// Sends new connections where the settings have them now. What depends on settings
     /// that need a restart stays.
-    fn lead(&mut self, mode: Mode, sockets: Vec<(Pair, TcpListener)>) {
+    fn lead(&mut self, mode: Mode, sockets: Vec<(RoutePair, TcpListener)>) {
         let contacts = control::contacts(&self.args).points.join(", ");
         self.health.upstream.store(Arc::new(contacts));
         match mode {
@@ -171,7 +171,7 @@ impl Running {
         }
     }
 
-    fn lead_routes(&mut self, routes: &[Pair], sockets: Vec<(Pair, TcpListener)>) {
+    fn lead_routes(&mut self, routes: &[RoutePair], sockets: Vec<(RoutePair, TcpListener)>) {
         let before = std::mem::take(&mut self.pairs);
         for (pair, listen) in before {
             match routes.iter().find(|route| route.listen == pair.listen) {

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, sync::Arc};
 
-use super::{args::Args, reach::Reach, topology::Pair};
+use super::{args::Args, reach::Reach, topology::RoutePair};
 use crate::{
     cli::tls::Tls,
     proxy::{Route, Transparent, topology::Pairing},
@@ -10,11 +10,11 @@ use crate::{
 };
 
 /// The status of listeners, where there are several.
-pub(super) fn listener_statuses(pairs: &[(Pair, SocketAddr)]) -> Vec<ListenerStatus> {
+pub(super) fn listener_statuses(pairs: &[(RoutePair, SocketAddr)]) -> Vec<ListenerStatus> {
     if pairs.len() < 2 {
         return Vec::new();
     }
-    let status = |(pair, listen): &(Pair, SocketAddr)| ListenerStatus {
+    let status = |(pair, listen): &(RoutePair, SocketAddr)| ListenerStatus {
         listen: listen.to_string(),
         upstream: pair.upstream.clone(),
         host_id: None,
@@ -24,7 +24,7 @@ pub(super) fn listener_statuses(pairs: &[(Pair, SocketAddr)]) -> Vec<ListenerSta
 }
 
 /// How clients reach listeners that do not follow the cluster.
-pub(super) fn reach(pairs: &[(Pair, SocketAddr)], transparent: Option<&Arc<Transparent>>) -> Reach {
+pub(super) fn reach(pairs: &[(RoutePair, SocketAddr)], transparent: Option<&Arc<Transparent>>) -> Reach {
     match transparent {
         Some(transparent) => Reach::Transparent(Arc::clone(transparent)),
         None => Reach::Listeners(pairs.iter().map(|(_, listen)| *listen).collect()),

@@ -18,10 +18,10 @@ use super::{
     reading::{ReadAgain, Reloading},
     serving::Serving,
     shutdown::{AUDITORS, GOODBYE, ShutdownPhase, patience},
-    side_queries::Asking,
+    side_queries::SideQueries,
     supervisor,
-    topology::Pair,
-    writer::{Last, Writer},
+    topology::RoutePair,
+    writer::{LastWindowResult, ReportWriter},
 };
 use crate::{
     audit::Audit,
@@ -50,15 +50,15 @@ pub(super) struct Running {
     pub(super) tls: Tls,
     pub(super) descriptors: Descriptors,
     pub(super) audit: Arc<Audit>,
-    pub(super) writer: Writer,
+    pub(super) writer: ReportWriter,
     pub(super) control: Control,
-    pub(super) asking: Asking,
+    pub(super) side_queries: SideQueries,
     pub(super) health: Arc<Health>,
     pub(super) windows: Interval,
     pub(super) shutdown: ShutdownPhase,
     pub(super) serving: Serving,
     /// The listeners that lead to one node each: the setting, and the bound address.
-    pub(super) pairs: Vec<(Pair, SocketAddr)>,
+    pub(super) pairs: Vec<(RoutePair, SocketAddr)>,
     /// Where connections go to their original destinations.
     pub(super) transparent: Option<Arc<Transparent>>,
     /// Where listeners follow the cluster.
@@ -111,19 +111,19 @@ impl Running {
         };
         let last = self.writer.end(self.health.bypass(), patience).await;
         match last {
-            Last::Whole => {}
-            Last::Withheld => {
+            LastWindowResult::Whole => {}
+            LastWindowResult::Withheld => {
                 tracing::error!("an auditor is stuck: what it has counted is not in the last window")
             }
-            Last::Unwritten => {
+            LastWindowResult::Unwritten => {
                 tracing::error!("report, snapshot-dir: writing takes too long, the last window is lost")
             }
         }
         self.control.end(&self.live).await;
         tracing::info!("stopped");
         Ok(match last {
-            Last::Whole => ExitCode::SUCCESS,
-            Last::Withheld | Last::Unwritten => ExitCode::from(UNFINISHED),
+            LastWindowResult::Whole => ExitCode::SUCCESS,
+            LastWindowResult::Withheld | LastWindowResult::Unwritten => ExitCode::from(UNFINISHED),
         })
     }
 

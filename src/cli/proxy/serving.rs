@@ -16,16 +16,16 @@ pub(super) struct Serving {
     /// What all of them have in common.
     proxy: Proxy,
     workers: Workers,
-    open: BTreeMap<SocketAddr, Listener>,
+    open: BTreeMap<SocketAddr, ServingListener>,
     /// Closed, with connections that may still have requests in flight.
-    leaving: BTreeMap<u64, Listener>,
+    leaving: BTreeMap<u64, ServingListener>,
     tasks: JoinSet<(u64, Drained)>,
     next: u64,
     is_draining: bool,
     worst: Drained,
 }
 
-struct Listener {
+struct ServingListener {
     number: u64,
     route: Arc<ArcSwap<Route>>,
     accepting: DrainSwitch,
@@ -33,7 +33,7 @@ struct Listener {
     connections: DrainSwitch,
 }
 
-impl Listener {
+impl ServingListener {
     fn end(&self, grace: Duration) {
         self.accepting.begin(grace);
         self.connections.begin(grace);
@@ -90,7 +90,7 @@ impl Serving {
         let (accepting, drain) = Drain::new();
         let number = self.next;
         self.next += 1;
-        let listener = Listener {
+        let listener = ServingListener {
             number,
             route: Arc::clone(&proxy.route),
             accepting,

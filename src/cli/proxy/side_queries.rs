@@ -10,11 +10,11 @@ use crate::{audit::Audit, catalog::Live, cli::tls::Tls};
 
 /// The tasks that send them; they end when this is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
+pub(super) struct SideQueries {
     _tasks: JoinSet<()>,
 }
 
-impl Asking {
+impl SideQueries {
     /// The settings that it depends on, beside those of the control connection.
     pub(super) const SETTINGS: &[&str] = &["trace-sample", "poll-system-views"];
 

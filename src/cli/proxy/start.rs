@@ -20,11 +20,11 @@ use super::{
     running::{ClusterView, Operators, Running},
     serving::Serving,
     shutdown::{ShutdownPhase, patience},
-    side_queries::Asking,
+    side_queries::SideQueries,
     supervisor,
     topology::Mode,
     watchdog::{self, ThreadHealth, WatchedThreads},
-    writer::Writer,
+    writer::ReportWriter,
 };
 use crate::{
     audit::Audit,
@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// What is read and opened before there are threads.
-pub(super) struct Prepared {
+pub(super) struct ProxySetup {
     pub(super) args: Args,
     pub(super) settings: Settings,
     pub(super) read_again: Arc<dyn ReadAgain>,
@@ -60,7 +60,7 @@ pub(super) struct Prepared {
 /// # Errors
 /// Listeners that cannot be opened, threads that cannot be had, a cluster that does not let cqlens in.
 pub(super) async fn start(
-    prepared: Prepared,
+    prepared: ProxySetup,
     mode: Mode,
     outputs: Outputs,
     inherited: Inherited,
@@ -75,7 +75,7 @@ pub(super) async fn start(
     let queue = Arc::new(Queue::new(1, Limits::of(live.memory())));
     let (audit, writer) = begin_audit(args, &queue, live, outputs, &name)?;
     let control = Control::begin(args, tls, live);
-    let asking = Asking::begin(args, tls, live, &audit);
+    let side_queries = SideQueries::begin(args, tls, live, &audit);
     let edge = Edge::open(args, tls, &queue, listeners.clients.len())?;
     let opened = opening::open(args, tls, mode, &mut listeners, edge.serving)?;
     let pulse = Pulse::new("control");
@@ -100,7 +100,7 @@ pub(super) async fn start(
         audit,
         writer,
         control,
-        asking,
+        side_queries,
         health,
         shutdown: ShutdownPhase::Serving,
         serving: opened.serving,
@@ -143,12 +143,12 @@ impl Edge {
 /// What the admin listener shows. Where listeners follow the cluster, discovery begins, and
 /// no client is accepted yet.
 fn health(
-    prepared: &Prepared,
+    prepared: &ProxySetup,
     opened: &OpenListeners,
     listening: String,
     (queue, admission): (Arc<Queue>, AdmissionControl),
     watch: Arc<ThreadHealth>,
-    writer: &Writer,
+    writer: &ReportWriter,
 ) -> Arc<Health> {
     let live = Arc::clone(&prepared.live);
     let state = match &opened.nodes {
@@ -192,18 +192,18 @@ fn begin_audit(
     live: &Arc<Live>,
     outputs: Outputs,
     name: &str,
-) -> anyhow::Result<(Arc<Audit>, Writer)> {
+) -> anyhow::Result<(Arc<Audit>, ReportWriter)> {
     let clock = WindowClock::start(Timestamp::now(), Instant::now().into_std());
     let (key, now) = (outputs.hash_key(), clock.time());
     let options = args.observer.audit_options();
     let audit = Audit::start_with(Arc::clone(queue), live, key, name, now, &options);
     let audit = Arc::new(audit.context("no auditor")?);
-    let writer = Writer::start(outputs, &audit, live, name, clock)?;
+    let writer = ReportWriter::start(outputs, &audit, live, name, clock)?;
     Ok((audit, writer))
 }
 
 /// The threads of this process, for the watchdog; `control` is the control loop.
-fn watched(control: &Pulse, serving: &Serving, audit: &Audit, writer: &Writer) -> WatchedThreads {
+fn watched(control: &Pulse, serving: &Serving, audit: &Audit, writer: &ReportWriter) -> WatchedThreads {
     let mut runners = serving.runners();
     runners.push(Runner::new("runtime", Handle::current()));
     WatchedThreads {

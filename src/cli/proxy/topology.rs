@@ -48,7 +48,7 @@ pub(super) struct TopologyArgs {
     /// Forward what comes to one address to one node, and nothing else. Repeated, in place of --listen and
     /// --upstream; in the file, a table [proxy.route].
     #[arg(long, env = "CQLENS_ROUTE", value_name = "LISTEN=UPSTREAM", value_delimiter = ',', conflicts_with_all = ["listen", "upstream"])]
-    route: Vec<Pair>,
+    route: Vec<RoutePair>,
     /// Forward each connection to where it was going when the kernel redirected it here (REDIRECT,
     /// DNAT, TPROXY), so that one listener serves any node, at its own address. --upstream is where
     /// the control connection goes.
@@ -80,12 +80,12 @@ enum WithoutCluster {
 
 /// `LISTEN=UPSTREAM`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct RoutePair {
     pub(super) listen: SocketAddr,
     pub(super) upstream: String,
 }
 
-impl FromStr for Pair {
+impl FromStr for RoutePair {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -101,12 +101,12 @@ impl FromStr for Pair {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
     /// One listener, one node.
-    One(Pair),
+    One(RoutePair),
     /// As many of them as there are pairs.
-    Routes(Vec<Pair>),
+    Routes(Vec<RoutePair>),
     /// One listener for all nodes, whose addresses stay theirs; `upstream` is where
     /// the control connection goes.
-    Transparent(Pair),
+    Transparent(RoutePair),
     /// One listener for each node that the contact points tell of.
     Cluster(ListenRules),
 }
@@ -171,7 +171,7 @@ impl TopologyArgs {
                 several.len()
             ),
         };
-        let pair = Pair { listen, upstream };
+        let pair = RoutePair { listen, upstream };
         Ok(match self.transparent {
             true => Mode::Transparent(pair),
             false => Mode::One(pair),
@@ -198,7 +198,7 @@ impl TopologyArgs {
 pub(super) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9142);
 
-fn check_routes(routes: &[Pair], admin: Option<SocketAddr>) -> anyhow::Result<()> {
+fn check_routes(routes: &[RoutePair], admin: Option<SocketAddr>) -> anyhow::Result<()> {
     for (index, one) in routes.iter().enumerate() {
         let others = routes.iter().skip(index + 1);
         if let Some(other) = others.into_iter().find(|other| overlap(one.listen, other.listen)) {
@@ -249,7 +249,7 @@ mod tests {
 
     #[test]
     fn settings_come_to_a_mode() {
-        let pair = |text: &str| text.parse::<Pair>().unwrap();
+        let pair = |text: &str| text.parse::<RoutePair>().unwrap();
         assert_eq!(
             mode("--upstream db:1").unwrap(),
             Mode::One(pair("127.0.0.1:9142=db:1"))

@@ -21,7 +21,7 @@ use crate::{
     catalog::Live,
     cli::{
         hash_key::leave_key,
-        output::{Outputs, Places},
+        output::{OutputPaths, Outputs},
         window_clock::WindowClock,
     },
     pulse::Pulse,
@@ -30,7 +30,7 @@ use crate::{
 
 /// Gives orders to the thread, and never waits for it.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(super) struct ReportWriter {
     orders: mpsc::SyncSender<WriterOrder>,
     /// A window was ordered that the thread has not begun with.
     is_due: Arc<AtomicBool>,
@@ -47,7 +47,7 @@ enum WriterOrder {
     /// Judge everything since the start anew.
     Judge(Box<Judging>),
     /// Write to other places, and leave the key of hashes in a folder of them.
-    Move(Places, Option<PathBuf>),
+    Move(OutputPaths, Option<PathBuf>),
     /// End the last window, and the audit with it.
     Last(Box<LastWindow>),
 }
@@ -59,12 +59,12 @@ struct LastWindow {
     patience: Duration,
     /// The thread has begun with it.
     begun: oneshot::Sender<()>,
-    done: oneshot::Sender<Last>,
+    done: oneshot::Sender<LastWindowResult>,
 }
 
 /// How the last window ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum LastWindowResult {
     /// Everything that auditors have counted is in it.
     Whole,
     /// Auditors were stuck.
@@ -74,7 +74,7 @@ pub(super) enum Last {
 }
 
 /// What the thread works with.
-struct Work {
+struct WriterThread {
     outputs: Outputs,
     audit: Arc<Audit>,
     live: Arc<Live>,
@@ -84,7 +84,7 @@ struct Work {
     passed: Duration,
 }
 
-impl Writer {
+impl ReportWriter {
     /// Writes the first report, which says that nothing was seen yet by `source`, and waits for orders. A
     /// report path that takes long is not waited for.
     ///
@@ -105,7 +105,7 @@ impl Writer {
             true => Duration::ZERO,
             false => FIRST_REPORT,
         };
-        let mut work = Work {
+        let mut work = WriterThread {
             outputs,
             audit: Arc::clone(audit),
             live: Arc::clone(live),
@@ -178,12 +178,12 @@ impl Writer {
     }
 
     /// Writes to other places from now on, and leaves the key of hashes in a folder for the next process.
-    pub(super) fn move_to(&self, places: Places, key_folder: Option<PathBuf>) {
+    pub(super) fn move_to(&self, places: OutputPaths, key_folder: Option<PathBuf>) {
         self.give(WriterOrder::Move(places, key_folder));
     }
 
     /// Ends the last window and the audit. Auditors have `patience` to count what waits for them.
-    pub(super) async fn end(&self, bypass: Option<String>, patience: Duration) -> Last {
+    pub(super) async fn end(&self, bypass: Option<String>, patience: Duration) -> LastWindowResult {
         let ((begun, has_begun), (done, is_done)) = (oneshot::channel(), oneshot::channel());
         let last = LastWindow {
             bypass,
@@ -196,8 +196,8 @@ impl Writer {
             timeout(patience + WRITING, is_done).await.ok()?.ok()
         };
         match self.give(WriterOrder::Last(Box::new(last))) {
-            true => ended.await.unwrap_or(Last::Unwritten),
-            false => Last::Unwritten,
+            true => ended.await.unwrap_or(LastWindowResult::Unwritten),
+            false => LastWindowResult::Unwritten,
         }
     }
 
@@ -210,7 +210,7 @@ impl Writer {
     }
 }
 
-impl Work {
+impl WriterThread {
     fn carry_out(&mut self, order: WriterOrder) {
         match order {
             WriterOrder::Window(bypass) => {
@@ -243,12 +243,12 @@ impl Work {
         self.write(taken, bypass);
     }
 
-    fn last(&mut self, bypass: Option<String>, patience: Duration) -> Last {
+    fn last(&mut self, bypass: Option<String>, patience: Duration) -> LastWindowResult {
         self.advance();
         let taken = self.audit.stop_within(self.clock.time(), patience);
         let last = match taken.withheld {
-            0 => Last::Whole,
-            _ => Last::Withheld,
+            0 => LastWindowResult::Whole,
+            _ => LastWindowResult::Withheld,
         };
         self.write(taken, bypass);
         last

@@ -18,7 +18,7 @@ use std::{
 
 use anyhow::Context;
 pub(super) use args::Args;
-use running::Running;
+use running::SniffRun;
 
 use super::{
     hash_key::hash_key,
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
             stop: Arc::clone(&stop),
         },
     )?;
-    let report = Running::start(args, captures, live, outputs, &runtime, stop)?.until_end()?;
+    let report = SniffRun::start(args, captures, live, outputs, &runtime, stop)?.until_end()?;
     end.done();
     // A thread that waits for standard input is not waited for.
     runtime.shutdown_background();

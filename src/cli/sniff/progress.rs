@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::sniff::Progress;
 
 /// Shows progress on a terminal. A thread of its own draws, since the terminal may block.
-pub(super) struct Bar(Option<Drawing>);
+pub(super) struct CaptureProgress(Option<Drawing>);
 
 struct Drawing {
     /// Closed when there is nothing more to show.
@@ -26,7 +26,7 @@ const OFTEN: Duration = Duration::from_millis(200);
 /// A terminal that has not taken the bar away by then stands still.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-impl Bar {
+impl CaptureProgress {
     /// Begins to show it.
     pub(super) fn begin(progress: Progress) -> Self {
         if !stderr().is_terminal() {

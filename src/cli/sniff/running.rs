@@ -16,7 +16,7 @@ use tokio::{runtime::Runtime, task::JoinHandle};
 use super::{
     Args, control,
     notices::{self, Content},
-    progress::Bar,
+    progress::CaptureProgress,
 };
 use crate::{
     audit::Audit,
@@ -36,7 +36,7 @@ const SILENCE: Duration = Duration::from_millis(100);
 const AHEAD_OF_THE_AUDIT: usize = 4 << 20;
 
 /// All that is at work.
-pub(super) struct Running<'a> {
+pub(super) struct SniffRun<'a> {
     args: &'a Args,
     captures: Captures,
     packets: Packets,
@@ -47,7 +47,7 @@ pub(super) struct Running<'a> {
     outputs: Outputs,
     control: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    bar: Bar,
+    bar: CaptureProgress,
     /// The window that is being filled.
     window: Bounds,
     /// The latest time of a packet; before there is one, when reading began.
@@ -70,7 +70,7 @@ struct Bounds {
     end: Moment,
 }
 
-impl<'a> Running<'a> {
+impl<'a> SniffRun<'a> {
     /// Begins where the captures do.
     pub(super) fn start(
         args: &'a Args,
@@ -102,7 +102,7 @@ impl<'a> Running<'a> {
         outputs.begin(&live, &source, start)?;
         let now = first.unwrap_or_else(|| moment(start));
         Ok(Self {
-            bar: Bar::begin(captures.progress()),
+            bar: CaptureProgress::begin(captures.progress()),
             flows: Flows::new(Arc::clone(&queue), args.port.clone()).within(live.memory()),
             window: Bounds {
                 start: now,

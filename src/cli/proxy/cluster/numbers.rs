@@ -16,12 +16,12 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub(super) struct Numbers {
     #[serde(default, rename = "node")]
-    nodes: Vec<Numbered>,
+    nodes: Vec<NumberedNode>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Numbered {
+struct NumberedNode {
     /// From 1 on.
     number: u32,
     host_id: String,
@@ -62,7 +62,7 @@ impl Numbers {
             self.nodes.retain(|node| node.host_id != host_id);
             if let Some(number) = self.free(highest) {
                 self.nodes.retain(|node| node.number != number);
-                self.nodes.push(Numbered {
+                self.nodes.push(NumberedNode {
                     number,
                     host_id,
                     address,

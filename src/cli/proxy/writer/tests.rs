@@ -75,10 +75,10 @@ async fn forward(upstream: SocketAddr, queue: Arc<Queue>) -> SocketAddr {
     address
 }
 
-fn writer(report: &Path, audit: &Arc<Audit>, live: &Arc<Live>) -> Writer {
+fn writer(report: &Path, audit: &Arc<Audit>, live: &Arc<Live>) -> ReportWriter {
     let outputs = Outputs::open(Some(report), None, HashKey::random(), Judging::default()).unwrap();
     let clock = WindowClock::start(Timestamp::now(), Instant::now());
-    Writer::start(outputs, audit, live, "test", clock).unwrap()
+    ReportWriter::start(outputs, audit, live, "test", clock).unwrap()
 }
 
 fn read(report: &Path) -> Value {
@@ -117,7 +117,7 @@ async fn a_stuck_auditor_holds_up_neither_orders_nor_the_report_and_is_said_in_i
         read(&report)["coverage"]["audited"].as_u64() > Some(0)
     });
     assert!(!says(&report));
-    assert_eq!(writer.end(None, LIMIT).await, Last::Whole);
+    assert_eq!(writer.end(None, LIMIT).await, LastWindowResult::Whole);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,7 +129,7 @@ async fn the_end_waits_for_a_stuck_auditor_no_longer_than_its_patience() {
     let writer = writer(&report, &stuck.audit, &live);
     let began = Instant::now();
     let last = writer.end(None, Duration::from_millis(200)).await;
-    assert_eq!(last, Last::Withheld);
+    assert_eq!(last, LastWindowResult::Withheld);
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     assert!(read(&report)["notices"].to_string().contains("do not get on"));
     drop(stuck.release);
@@ -149,7 +149,10 @@ async fn a_thread_that_is_stuck_in_a_pipe_is_not_waited_for() {
     let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
     let audit = Arc::new(audit);
     let writer = writer(&report, &audit, &live);
-    assert_eq!(writer.end(None, Duration::ZERO).await, Last::Unwritten);
+    assert_eq!(
+        writer.end(None, Duration::ZERO).await,
+        LastWindowResult::Unwritten
+    );
     // Lets the thread go.
     fs::read_to_string(&report).unwrap();
 }
