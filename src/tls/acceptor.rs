@@ -95,7 +95,7 @@ fn config(
         ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions.versions())?;
     let builder = match authorities {
         None => builder.with_no_client_auth(),
-        Some(authorities) => builder.with_client_cert_verifier(ClientVerifier::new(authorities)?),
+        Some(authorities) => builder.with_client_cert_verifier(ClientVerifier::trusting(authorities)?),
     };
     let certificates = Certificates::new(identities)?;
     Ok(Arc::new(builder.with_cert_resolver(Arc::new(certificates))))

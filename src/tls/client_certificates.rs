@@ -28,7 +28,7 @@ impl ClientVerifier {
     ///
     /// # Errors
     /// Authorities that cannot be used.
-    pub(super) fn new(authorities: Authorities) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    pub(super) fn trusting(authorities: Authorities) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
         let verifier = WebPkiClientVerifier::builder_with_provider(authorities.roots, provider())
             .with_crls(authorities.revocations)
             .enforce_revocation_expiration()
