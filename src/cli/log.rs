@@ -115,7 +115,7 @@ pub(super) fn flush() {
     }
 }
 
-/// [`flush`]es at the end of a scope, whatever ends it.
+/// [`flush`]es at the end of a scope, a panic included.
 pub(super) struct Flush;
 
 impl Drop for Flush {

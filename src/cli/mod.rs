@@ -1,7 +1,7 @@
 //! The commands: the command line, its settings, and the programs that they run.
 //!
 //! Exit codes: 0 done, 1 findings at or above `--fail-on`, 2 usage or input error, 3 a shutdown in which not
-//! everything could be written in time, 130 a process that was told twice to end and was stuck.
+//! everything could be written in time, 130 a stuck process that got a second signal.
 
 mod command;
 mod config;

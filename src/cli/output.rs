@@ -27,7 +27,7 @@ pub(super) struct Outputs {
     judging: Judging,
     /// Everything since the start, for the report.
     all: Option<Window>,
-    /// What was said of tables since the start.
+    /// The tables that the log has named since the start.
     rekeyed: BTreeSet<String>,
     /// How much of everything since the start is kept.
     limits: Limits,
@@ -140,7 +140,7 @@ impl Outputs {
     }
 
     /// Takes a finished window; `bypass` says what of the traffic did not come this way, or may not have.
-    /// What cannot be written is said once and counted; forwarding goes on.
+    /// A failure to write is logged once and counted; forwarding goes on.
     pub(super) fn window(&mut self, mut window: Window, live: &Live, bypass: Option<String>) {
         window.coverage.notices.extend(self.notices(live));
         window.coverage.notices.extend(bypass);
@@ -183,7 +183,8 @@ impl Outputs {
         self.settle(written);
     }
 
-    /// Names clients of whom the node refuses everything, when it begins: they would go on unseen, and fail.
+    /// Logs the clients whose requests the node all refuses, once it begins to:
+    /// otherwise they would fail unseen.
     fn name_refused(&mut self, coverage: &Coverage) {
         let before = std::mem::take(&mut self.refused);
         let clients = coverage.refused_clients.iter();
@@ -301,7 +302,7 @@ pub(super) fn today(now: Timestamp) -> Date {
 /// Clients that one window names in the log.
 const MOST_NAMED: usize = 5;
 
-/// Tables of one window of which it is said; the others of so large a migration are like these.
+/// How many tables of one window the log names; in so large a migration, the others are like them.
 const MOST_REKEYED: usize = 20;
 
 /// Says of a table that was re-created by a statement that was not seen (past the proxy, or not in the

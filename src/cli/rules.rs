@@ -247,7 +247,7 @@ mod tests {
     fn the_document_of_all_rules_is_what_the_rules_say() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules.md");
         let kept = std::fs::read_to_string(path).unwrap();
-        // Not assert_eq: nobody reads two documents of a thousand lines each.
+        // Not assert_eq: it would print two documents of a thousand lines each.
         assert!(
             kept == document(),
             "docs/rules.md is not what the rules say: `cargo run -- rules --markdown > docs/rules.md`"

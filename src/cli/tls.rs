@@ -295,7 +295,7 @@ impl Tls {
         }
     }
 
-    /// Reads the files again. What cannot be used is said, and changes nothing.
+    /// Reads the files again. Files that cannot be used are logged, and change nothing.
     pub(super) fn renew(&self) {
         let stamps = stamps(&self.args);
         let files = stamps.len();

@@ -10,8 +10,8 @@ pub(super) fn window_ends(window: Duration) -> Interval {
     interval_at(tokio::time::Instant::now() + window, window)
 }
 
-/// Follows the wall clock where it is set forward. Where it is set back, times go on evenly from where they
-/// were: windows that overlap could not be told apart, and their snapshots would have one name.
+/// Follows the wall clock where it is set forward. Where it is set back, times go on evenly: windows would
+/// overlap otherwise, and their snapshots would have the same name.
 #[derive(Debug)]
 pub(super) struct WindowClock {
     time: Timestamp,

@@ -56,7 +56,7 @@ pub(super) enum DrainStep {
 
 impl DrainSwitch {
     /// Begins the drain: requests in flight have `grace` to end. A second call replaces the deadlines,
-    /// for those who wait as well.
+    /// for connections that wait as well.
     pub fn begin(&self, grace: Duration) {
         let now = Instant::now();
         let for_responses = LAST_RESPONSES.min(grace / 2);

@@ -40,8 +40,8 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
 }
 
 /// Removes the temporary files that killed processes have left in `directory`: files of ours by name and
-/// owner, which no process has locked and nobody has written for a minute. What cannot be removed stays,
-/// until the next process tries.
+/// owner, which no process has locked or has written for a minute. A file that cannot be removed stays until
+/// the next process tries.
 pub fn remove_leftovers(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;

@@ -1,5 +1,5 @@
 //! A folder of snapshots, one compressed file for each window, kept for as long and in as many
-//! bytes as the operator asks.
+//! bytes as the operator sets.
 
 use std::{
     fs,

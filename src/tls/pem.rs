@@ -41,7 +41,7 @@ impl TlsIdentity {
         })
     }
 
-    /// What is said when rustls does not take this identity.
+    /// The error for an identity that rustls refuses.
     pub(super) fn refused(
         certificate_file: PathBuf,
         key_file: PathBuf,

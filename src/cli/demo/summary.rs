@@ -28,7 +28,7 @@ pub(super) fn out() -> TourOutput {
 }
 
 impl TourOutput {
-    /// Says what is being done, over what was said before; not where somebody reads it later.
+    /// Shows the current step on a terminal, over the one before; elsewhere nothing.
     pub(super) fn progress(&mut self, text: &str) {
         if self.is_terminal {
             // Progress that cannot be shown is no reason to stop.

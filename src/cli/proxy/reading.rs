@@ -74,7 +74,7 @@ pub(super) struct Reloading {
     pub(super) reading: Option<(Instant, JoinHandle<anyhow::Result<ReadSettings>>)>,
     /// The operators that wait for the result.
     pub(super) answers: Vec<ReloadAnswer>,
-    /// The operators that have asked for another reload meanwhile; none if there is none to do.
+    /// The operators that want another reload after this one; `None` if no further one is due.
     pub(super) asked_again: Option<Vec<ReloadAnswer>>,
     /// Still waits for the files of a reload that was given up.
     pub(super) stuck: Option<JoinHandle<anyhow::Result<ReadSettings>>>,

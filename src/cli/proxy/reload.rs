@@ -23,9 +23,9 @@ use super::{
 use crate::{cli::window_clock::window_ends, proxy::Backlog, sink::admin::SettingChanges};
 
 impl Running {
-    /// Begins to read settings, certificates and keys again, and says in the log what changes; to
-    /// `answer` too, if there is one. What is asked for while files are being read is done after that:
-    /// they may have changed since.
+    /// Begins to read settings, certificates and keys again. The changes go to the log, and to `answer`, if
+    /// there is one. A request that comes while files are being read is carried out after that, since the
+    /// files may have changed.
     pub(super) fn begin_reload(&mut self, answer: Option<ReloadAnswer>) {
         if self.reloading.reading.is_some() {
             self.reloading.asked_again.get_or_insert_default().extend(answer);

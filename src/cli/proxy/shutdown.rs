@@ -30,7 +30,7 @@ impl ShutdownPhase {
     }
 }
 
-/// How long the process may take to end, whatever it is stuck in.
+/// How long the process may take to end, even if it is stuck.
 pub(super) fn patience(args: &Args) -> EndPatience {
     EndPatience {
         first: args.drain_delay + args.grace + BEYOND_GRACE,

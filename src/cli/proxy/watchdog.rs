@@ -213,7 +213,7 @@ mod tests {
             threads.iter().map(|thread| thread.silent_seconds).collect()
         };
         for _ in 0..20 {
-            // It gets to what it was asked.
+            // It runs what it was given.
             runtime.block_on(tokio::task::yield_now());
             watchdog.look(LOOK);
         }

@@ -42,7 +42,7 @@ pub(super) struct ReportWriter {
 
 /// Something for the thread to do.
 enum WriterOrder {
-    /// End a window; what is said of traffic that does not come this way.
+    /// End a window; with the notice about traffic that bypasses this proxy.
     Window(Option<String>),
     /// Judge everything since the start anew.
     Judge(Box<Judging>),

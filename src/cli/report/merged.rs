@@ -30,7 +30,8 @@ impl Merged {
     /// Reads the snapshots that `args` name, without those outside of the span of time.
     ///
     /// # Errors
-    /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of time.
+    /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no
+    /// window in the span of time.
     pub(super) fn read(args: &Args) -> anyhow::Result<Self> {
         let files = files(&args.snapshots)?;
         let mut merged: Option<Self> = None;
@@ -92,7 +93,7 @@ impl Merged {
         Ok(())
     }
 
-    /// The schema in force at the end; an empty one where none is known.
+    /// The schema in force at the end; an empty one if no snapshot has any.
     ///
     /// # Errors
     /// A schema that cannot be read.

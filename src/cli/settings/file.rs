@@ -31,7 +31,7 @@ pub(super) struct Contents {
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FileEntry {
-    /// The command whose table it stands in; none if it stands above the tables.
+    /// The command whose table has it; none if it stands above the tables.
     pub(super) table: Option<String>,
     pub(super) key: String,
     values: Vec<String>,
@@ -39,7 +39,7 @@ pub(super) struct FileEntry {
 }
 
 impl FileEntry {
-    /// What one would type instead.
+    /// The same as command-line arguments.
     pub(super) fn as_arguments(&self) -> Vec<OsString> {
         if self.is_switch {
             let is_on = self.values.iter().any(|value| value == "true");
@@ -161,7 +161,7 @@ fn unknown(command: &Command, within: &Command, key: &str) -> String {
     format!("{key}: no such setting; there are {}", known.join(", "))
 }
 
-/// The value as one would type it; none if it is of another type than the setting's.
+/// The value as it would be typed; none if it has another type than the setting.
 fn values(kind: SettingKind, value: &DeValue<'_>) -> Option<Vec<String>> {
     let one = match (kind, value) {
         (SettingKind::Text | SettingKind::List, DeValue::String(text)) => text.as_ref().to_owned(),

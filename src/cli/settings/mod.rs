@@ -46,7 +46,7 @@ pub(super) struct Settings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Setting {
-    /// The command whose table it stands in; none if it stands above the tables.
+    /// The command whose table has it; none if it stands above the tables.
     table: Option<String>,
     key: String,
     kind: SettingKind,

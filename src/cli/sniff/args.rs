@@ -42,7 +42,7 @@ pub(in crate::cli) struct Args {
 }
 
 impl Args {
-    /// Whether what was said goes together.
+    /// Checks that the arguments fit together.
     ///
     /// # Errors
     /// Settings that do not, by name.

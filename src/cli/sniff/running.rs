@@ -59,8 +59,8 @@ pub(super) struct SniffRun<'a> {
     said: BTreeSet<String>,
     /// What was found so far.
     content: Content,
-    /// What is said of the captures in every window from then on: a report over all has the
-    /// notices of its last window.
+    /// The notices of the captures, in every window from then on: a report over all has the notices of its
+    /// last window.
     lasting: BTreeSet<String>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> SniffRun<'a> {
             self.lasting.insert(notices::OF_UNTIMED.to_owned());
         }
         if self.captures.begins_anew() && at.since(self.now) > self.args.observer.window {
-            self.pass_hole(at);
+            self.pass_gap(at);
         } else if at >= self.window.end {
             self.end_windows_before(at);
         }
@@ -203,10 +203,10 @@ impl<'a> SniffRun<'a> {
         }
     }
 
-    /// Between two captures nobody has looked for longer than a window: what is observed ends with the last
-    /// packet of the one and goes on with the first packet of the other.
-    fn pass_hole(&mut self, at: Moment) {
-        self.lasting.insert(notices::of_hole(self.now, at));
+    /// No capture covers a time of more than a window: the observed time ends with the last packet of one
+    /// capture and goes on with the first packet of the next.
+    fn pass_gap(&mut self, at: Moment) {
+        self.lasting.insert(notices::gap(self.now, at));
         self.end_window(self.now);
         self.window = Bounds {
             start: at,
@@ -232,14 +232,14 @@ impl<'a> SniffRun<'a> {
         let losses = self.flows.take_losses();
         self.content.note(&losses);
         notices::count(&mut window.coverage, &losses);
-        self.lasting.extend(notices::of_tls(&losses));
+        self.lasting.extend(notices::tls(&losses));
         self.lasting.extend(self.captures.take_faults());
         window.coverage.notices.extend(self.lasting.iter().cloned());
         let trouble = self.args.contact.as_ref().and_then(|_| self.live.trouble());
         window
             .coverage
             .notices
-            .extend(trouble.map(|trouble| notices::of_contact(&trouble)));
+            .extend(trouble.map(|trouble| notices::contact(&trouble)));
         self.say(&window.coverage.notices);
         window
     }
@@ -262,7 +262,7 @@ impl<'a> SniffRun<'a> {
         let end = self.now.max(self.window.start);
         let last = self.audit.stop(end.timestamp());
         let mut last = self.told(last, end);
-        let of_all = notices::of_all(
+        let of_all = notices::all(
             self.args,
             self.packets_read,
             &self.packets,

@@ -35,8 +35,8 @@ impl Peer {
     /// Whether a request with these headers comes from an operator.
     ///
     /// # Errors
-    /// Why not. Browsers say where a page is from whenever it sends more than a GET, or asks another site; a
-    /// page whose name was made to resolve to this machine says that name.
+    /// Why not. Browsers send the origin of a page with anything but a GET, and with a request to another
+    /// site; a page whose name was made to resolve to this machine (DNS rebinding) sends that name as Host.
     fn check(self, headers: &HeaderMap) -> Result<(), (StatusCode, &'static str)> {
         let Self::Tcp { from, to } = self else {
             return Ok(());

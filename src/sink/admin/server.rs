@@ -43,10 +43,9 @@ pub enum AdminListener {
 
 /// Answers on `listener`; never returns. Drop the future to stop; answers under way are still given.
 ///
-/// No more than 64 connections at a time: one more costs the one its place that has kept cqlens
-/// waiting for the longest time, so that a probe always gets in. A connection that asks nothing for 5
-/// seconds is closed. A request's head has no more than 16 KiB and 64 lines; bodies are not read; a
-/// connection ends after a minute.
+/// At most 64 connections at a time: one more closes the one that has been idle for the longest time, so that
+/// a probe always gets in. A connection that is idle for 5 seconds is closed, and any after a minute. A
+/// request's head has at most 16 KiB and 64 lines; bodies are not read.
 pub async fn serve(listener: AdminListener, admin: Admin) {
     let routes = routes(Arc::new(admin));
     let mut connections = Connections::default();

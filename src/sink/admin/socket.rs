@@ -21,7 +21,7 @@ pub struct SocketFile {
     identity: (u64, u64),
 }
 
-/// Listens at `path`, with mode 0600 from its first moment. A socket there that nobody listens at any more is
+/// Listens at `path`, with mode 0600 from its first moment. A stale socket there, without a listener, is
 /// replaced, and so is any other if `replaces` says that a successor may.
 ///
 /// # Errors

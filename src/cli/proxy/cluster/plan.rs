@@ -62,8 +62,8 @@ impl Problem {
 /// More nodes than a cluster has: a hostile server must not make cqlens open any number of listeners.
 const MOST_NODES: usize = 2_000;
 
-/// The nodes of `cluster` that can have a listener; `port` is that of nodes that tell none. Where two of them
-/// are in each other's way, those in `served` come first, so that it does not depend on who was asked.
+/// The nodes of `cluster` that can have a listener. `port` is the port of nodes that advertise none. If two
+/// nodes conflict, those in `served` come first, so that the result does not depend on the contact point.
 pub(super) fn identify(
     cluster: &Cluster,
     port: u16,

@@ -109,7 +109,7 @@ async fn a_stuck_auditor_holds_up_neither_orders_nor_the_report_and_is_said_in_i
     assert!(writer.postponed().load(Ordering::Relaxed) > 0);
     let says = |report: &Path| read(report)["notices"].to_string().contains("do not get on");
     until("the report says it", || says(&report));
-    // Once the auditor gets on, nothing is missing and nothing is said any more.
+    // Once the auditor gets on, nothing is missing, and the notice goes.
     drop(stuck.release);
     until("it is counted", || {
         writer.window(None);
