@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::proxy::{Drain, Proxy, Route, Waiting, Workers};
+use cqlens::proxy::{Backlog, Drain, Proxy, Route, Workers};
 use cqlens_audit::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
@@ -138,7 +138,7 @@ async fn proxy(upstream: SocketAddr, queue: Arc<Queue>) -> std::io::Result<Socke
         // Without it the drain would begin.
         let _begin_drain = begin_drain;
         Proxy::new(route, queue, Clock::start())
-            .serve(listener, Waiting::Left, drain, workers)
+            .serve(listener, Backlog::Leave, drain, workers)
             .await
     });
     Ok(address)

@@ -1,4 +1,5 @@
-//! Files that are read whole: settings, schemas, certificates, keys. None of them may fill the memory or never end.
+//! Files that are read whole: settings, schemas, certificates, keys. None of them may
+//! fill the memory or never end.
 //!
 //! Snapshots and captures are read in pieces, by `window` and `sniff`.
 
@@ -99,8 +100,8 @@ pub(crate) fn text_from(input: impl Read, limit: Limit) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Opens a file for reading. Opening a named pipe waits for a writer, perhaps for ever: only the descriptors of this process
-/// (`/dev/stdin`, `/dev/fd/63` as shells pass them) may be pipes.
+/// Opens a file for reading. Opening a named pipe waits for a writer, perhaps for ever: only the descriptors
+/// of this process (`/dev/stdin`, `/dev/fd/63` as shells pass them) may be pipes.
 ///
 /// # Errors
 /// A file that cannot be opened, a directory, a named pipe.
@@ -130,8 +131,8 @@ pub(crate) fn warn_if_exposed(path: &Path, secret: &str) {
     }
 }
 
-/// The mode of a regular file that users other than its owner can read or write. Its group may read it: Kubernetes and
-/// `ssl-cert` pass secrets so.
+/// The mode of a regular file that users other than its owner can read or write. Its group may read it:
+/// Kubernetes and `ssl-cert` pass secrets so.
 fn exposed_mode(path: &Path) -> Option<u32> {
     let metadata = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let mode = metadata.mode() & 0o7777;

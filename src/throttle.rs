@@ -1,5 +1,5 @@
-//! Keeps the log readable while the same thing happens thousands of times a second: says the first of it at once, and then every few
-//! seconds how often it has happened since.
+//! Keeps the log readable while the same thing happens thousands of times a second: the first line is logged
+//! at once, then a count every few seconds.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,49 +10,49 @@ use tokio::runtime::Handle;
 
 use crate::timers::sleep;
 
-/// How often something that goes on happening is spoken of.
+/// How often the count is logged while something goes on happening.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
 /// One kind of message. Clones are the same one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Throttle(Arc<Mutex<State>>);
+pub(crate) struct Throttle(Arc<Mutex<ThrottleState>>);
 
 #[derive(Debug)]
-struct State {
-    /// How many are said before the others are only counted.
+struct ThrottleState {
+    /// How many are logged before the others are only counted.
     most: u64,
-    /// A task counts, and speaks when the interval is over.
+    /// A task is waiting for the end of the interval.
     counting: bool,
-    said: u64,
-    /// What has happened in this interval without having been said.
-    unsaid: u64,
+    logged: u64,
+    /// Happened in this interval without being logged.
+    suppressed: u64,
 }
 
-impl Default for State {
+impl Default for ThrottleState {
     fn default() -> Self {
         Self {
             most: 1,
             counting: false,
-            said: 0,
-            unsaid: 0,
+            logged: 0,
+            suppressed: 0,
         }
     }
 }
 
 impl Throttle {
-    /// Says the first few, where one kind of message has different causes.
-    pub(crate) fn of_first(most: u64) -> Self {
-        Self(Arc::new(Mutex::new(State {
+    /// Lets the first few through, where one kind of message has different causes.
+    pub(crate) fn with_first(most: u64) -> Self {
+        Self(Arc::new(Mutex::new(ThrottleState {
             most,
-            ..State::default()
+            ..ThrottleState::default()
         })))
     }
 
-    /// Whether what has just happened is to be said now. Otherwise `later` says how often it has happened, when the interval is
-    /// over.
+    /// Whether the caller is to log what has just happened. If not, `later` logs the count
+    /// at the end of the interval.
     pub(crate) fn is_new(&self, later: impl Fn(u64) + Send + 'static) -> bool {
         let Ok(runtime) = Handle::try_current() else {
-            // Nothing could tell when an interval is over.
+            // Without a runtime, no task could wait for the end of an interval.
             return true;
         };
         let (is_new, begins) = self.state().happens();
@@ -65,42 +65,42 @@ impl Throttle {
     async fn count(self, later: impl Fn(u64)) {
         loop {
             sleep(INTERVAL).await;
-            let unsaid = self.state().interval_is_over();
-            match unsaid {
+            let suppressed = self.state().interval_is_over();
+            match suppressed {
                 Some(count) => later(count),
                 None => return,
             }
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ThrottleState> {
         // Nothing that holds it can panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// Whether this is to be said, and whether counting begins with it.
+impl ThrottleState {
+    /// Whether to log this, and whether an interval begins with it.
     fn happens(&mut self) -> (bool, bool) {
         let begins = !std::mem::replace(&mut self.counting, true);
-        let is_new = self.said < self.most;
+        let is_new = self.logged < self.most;
         if is_new {
-            self.said += 1;
+            self.logged += 1;
         } else {
-            self.unsaid += 1;
+            self.suppressed += 1;
         }
         (is_new, begins)
     }
 
-    /// What has happened since without being said; none ends the counting.
+    /// What was suppressed in the interval; none if nothing was, which ends the counting.
     fn interval_is_over(&mut self) -> Option<u64> {
-        let unsaid = std::mem::take(&mut self.unsaid);
-        if unsaid == 0 {
+        let suppressed = std::mem::take(&mut self.suppressed);
+        if suppressed == 0 {
             self.counting = false;
-            self.said = 0;
+            self.logged = 0;
             return None;
         }
-        Some(unsaid)
+        Some(suppressed)
     }
 }
 
@@ -108,12 +108,12 @@ impl State {
 mod tests {
     use super::*;
 
-    const SAID: (bool, bool) = (true, false);
+    const LOGGED: (bool, bool) = (true, false);
     const COUNTED: (bool, bool) = (false, false);
 
     #[test]
     fn the_first_is_said_at_once_and_the_others_are_counted() {
-        let mut state = State::default();
+        let mut state = ThrottleState::default();
         assert_eq!(state.happens(), (true, true));
         assert_eq!(state.happens(), COUNTED);
         assert_eq!(state.happens(), COUNTED);
@@ -128,12 +128,12 @@ mod tests {
 
     #[test]
     fn a_few_may_be_said_before() {
-        let mut state = State {
+        let mut state = ThrottleState {
             most: 2,
-            ..State::default()
+            ..ThrottleState::default()
         };
         assert_eq!(state.happens(), (true, true));
-        assert_eq!(state.happens(), SAID);
+        assert_eq!(state.happens(), LOGGED);
         assert_eq!(state.happens(), COUNTED);
         assert_eq!(state.interval_is_over(), Some(1));
         assert_eq!(state.interval_is_over(), None);

@@ -1,5 +1,6 @@
-//! Time, for the threads that connections live on: their runtimes have no timers, which would be looked at before and after every wait
-//! for a socket. What has to be waited for, seldom and seldom precisely, is waited for by the runtime that started them.
+//! Timers for the threads that connections run on. Their runtimes have none, since a runtime checks its
+//! timers before and after each wait for a socket. The few timers of connections, which need not be precise,
+//! belong to the runtime that started these threads.
 
 use std::{cell::RefCell, io, time::Duration};
 
@@ -13,33 +14,33 @@ thread_local! {
     static TIMERS: RefCell<Option<Handle>> = const { RefCell::new(None) };
 }
 
-/// Has `timers` wait for what is waited for on this thread.
-pub(crate) fn kept_by(timers: Handle) {
+/// Makes the timers of this thread those of the runtime `timers`.
+pub(crate) fn use_runtime(timers: Handle) {
     TIMERS.set(Some(timers));
 }
 
 /// As [`time::sleep`].
 pub(crate) fn sleep(duration: Duration) -> Sleep {
-    made(|| time::sleep(duration))
+    in_runtime(|| time::sleep(duration))
 }
 
 /// As [`time::timeout`].
 pub(crate) fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    made(|| time::timeout(duration, future))
+    in_runtime(|| time::timeout(duration, future))
 }
 
-/// As [`time::timeout_at`], for what sockets do: the time that is over is an error like theirs.
+/// As [`time::timeout_at`], for operations on sockets: a missed deadline is an I/O error like theirs.
 pub(crate) async fn timeout_at<T>(
     deadline: Instant,
     future: impl Future<Output = io::Result<T>>,
 ) -> io::Result<T> {
-    made(|| time::timeout_at(deadline, future))
+    in_runtime(|| time::timeout_at(deadline, future))
         .await
         .unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()))
 }
 
 /// A timer belongs to the runtime that is entered while it is made.
-fn made<T>(timer: impl FnOnce() -> T) -> T {
+fn in_runtime<T>(timer: impl FnOnce() -> T) -> T {
     TIMERS.with_borrow(|timers| {
         let _entered = timers.as_ref().map(Handle::enter);
         timer()

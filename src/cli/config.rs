@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use jiff::{SignedDuration, Span, SpanRelativeTo};
+use jiff::{SignedDuration, Span, SpanRelativeTo, Timestamp, Zoned, civil, tz::TimeZone};
 
 /// Reads a duration: `60s`, `1m 30s`, `500ms`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -124,9 +124,69 @@ pub(super) fn host_and_port(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+/// Reads a number of traced reads a second.
+pub(super) fn traces_per_second(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if rate > 0.0 && rate <= MOST_TRACES_PER_SECOND => Ok(rate),
+        _ => Err(format!(
+            "a number of reads a second, above 0 and up to {MOST_TRACES_PER_SECOND}"
+        )),
+    }
+}
+
+/// A trace costs the cluster some tens of writes.
+const MOST_TRACES_PER_SECOND: f64 = 100.0;
+
+/// A time as an operator types it: RFC 3339, a date or date and time in UTC, or a span
+/// before now (`7d`, `36 hours`).
+pub(super) fn time(text: &str) -> Result<Timestamp, String> {
+    time_before(text, &Zoned::now())
+}
+
+fn time_before(text: &str, now: &Zoned) -> Result<Timestamp, String> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time);
+    }
+    if let Ok(time) = text.parse::<civil::DateTime>() {
+        let zoned = time.to_zoned(TimeZone::UTC);
+        return zoned
+            .map(|zoned| zoned.timestamp())
+            .map_err(|error| error.to_string());
+    }
+    let span = text.parse::<Span>().map_err(|_| {
+        "not a time: write 2026-11-14, 2026-11-14T06:00:00Z, or a span before now such as 7d or 36h"
+            .to_owned()
+    })?;
+    let then = now.checked_sub(span.abs()).map_err(|error| error.to_string())?;
+    Ok(then.timestamp())
+}
+
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
+
+    #[test]
+    fn times_may_be_dates_or_spans_before_now() {
+        let now: Zoned = "2026-11-21T06:00:00Z[UTC]".parse().unwrap();
+        let time = |text| time_before(text, &now).map(|time| time.to_string());
+        assert_eq!(time("2026-11-14").unwrap(), "2026-11-14T00:00:00Z");
+        assert_eq!(time("2026-11-14T06:30").unwrap(), "2026-11-14T06:30:00Z");
+        assert_eq!(time("2026-11-14T06:00Z").unwrap(), "2026-11-14T06:00:00Z");
+        assert_eq!(time("2026-11-14T06:30:00+02:00").unwrap(), "2026-11-14T04:30:00Z");
+        assert_eq!(time("7d").unwrap(), "2026-11-14T06:00:00Z");
+        assert_eq!(time("36 hours").unwrap(), "2026-11-19T18:00:00Z");
+        assert!(time("yesterday").unwrap_err().starts_with("not a time"));
+        assert!(time("99999999999d").is_err());
+    }
+
+    #[test]
+    fn a_rate_is_above_zero_and_bounded() {
+        assert_eq!(traces_per_second("0.1"), Ok(0.1));
+        for text in ["0", "-1", "101", "NaN", "many"] {
+            assert!(traces_per_second(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn durations_have_units() {

@@ -1,6 +1,8 @@
-//! Where the key of the hashes that stand for partition keys is kept: away from snapshots, which are passed on.
+//! Where the key of the hashes that stand for partition keys is kept: away from
+//! snapshots, which are passed on.
 //!
-//! Who has the key can try out which partition keys the hashes stand for. Hashes of two runs compare only if the key is the same.
+//! With the key, anyone can try out which partition keys the hashes stand for. Hashes of two runs compare
+//! only if the key is the same.
 
 use std::{
     env, fs,
@@ -16,8 +18,8 @@ use crate::{
 };
 use cqlens_audit::audit::HashKey;
 
-/// The key: from `file`; else from the snapshot folder, where earlier versions left it; else from the state directory. It is made where it is
-/// missing. Without snapshots it is a key of this run alone.
+/// The key: from `file`; else from the snapshot folder, where earlier versions left it; else from the state
+/// directory. It is made where it is missing. Without snapshots it is a key of this run alone.
 ///
 /// # Errors
 /// A key file that is none, or one that the operator has named and that cannot be read or written.
@@ -28,7 +30,7 @@ pub(super) fn hash_key(file: Option<&Path>, snapshot_dir: Option<&Path>) -> anyh
     let Some(folder) = snapshot_dir else {
         return Ok(HashKey::random());
     };
-    let Some(place) = Place::of(folder) else {
+    let Some(place) = KeyFile::for_snapshots(folder) else {
         tracing::warn!("{INCOMPARABLE}: there is neither STATE_DIRECTORY nor HOME to keep the hash key in");
         return Ok(HashKey::random());
     };
@@ -46,7 +48,7 @@ pub(super) fn hash_key(file: Option<&Path>, snapshot_dir: Option<&Path>) -> anyh
 /// # Errors
 /// A file that cannot be written, or that holds another key.
 pub(super) fn leave_key(key: HashKey, snapshot_dir: &Path) -> anyhow::Result<()> {
-    let Some(Place { path, .. }) = Place::of(snapshot_dir) else {
+    let Some(KeyFile { path, .. }) = KeyFile::for_snapshots(snapshot_dir) else {
         bail!("there is neither STATE_DIRECTORY nor HOME to keep the hash key in");
     };
     match read(&path) {
@@ -57,13 +59,13 @@ pub(super) fn leave_key(key: HashKey, snapshot_dir: &Path) -> anyhow::Result<()>
 }
 
 /// Where the key is without `--hash-key-file`.
-struct Place {
+struct KeyFile {
     path: PathBuf,
     is_beside_snapshots: bool,
 }
 
-impl Place {
-    fn of(snapshot_dir: &Path) -> Option<Self> {
+impl KeyFile {
+    fn for_snapshots(snapshot_dir: &Path) -> Option<Self> {
         let beside_snapshots = snapshot_dir.join(NAME);
         let is_beside_snapshots = beside_snapshots.exists();
         let path = match is_beside_snapshots {
@@ -77,7 +79,8 @@ impl Place {
     }
 }
 
-/// The state directory of the service (`systemd.exec(5)`), else the user's (XDG Base Directory Specification).
+/// The state directory of the service (`systemd.exec(5)`), else the user's (XDG Base
+/// Directory Specification).
 fn in_state_directory(variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |name| variable(name).filter(|path| path.is_absolute());
     let of_service = absolute("STATE_DIRECTORY").and_then(|paths| env::split_paths(&paths).next());

@@ -11,8 +11,9 @@ use crate::proxy::{ClientNetworks, Policy, REFUSALS_AT_A_TIME};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Connections")]
 pub(super) struct LimitArgs {
-    /// How many connections of clients are open at a time, in the whole process; further ones are answered with an ERROR that
-    /// says so. Each takes two file descriptors. If not set: 16384, or as many as the limit of file descriptors holds.
+    /// How many connections of clients are open at a time, in the whole process; further ones are answered
+    /// with an ERROR that says so. Each takes two file descriptors. If not set: 16384, or as many as the
+    /// limit of file descriptors holds.
     #[arg(long, env = "CQLENS_MAX_CONNECTIONS", value_name = "NUMBER")]
     max_connections: Option<NonZeroUsize>,
     /// How many of them may come through one listener; no limit of its own if not set.
@@ -21,11 +22,12 @@ pub(super) struct LimitArgs {
     /// How many of them may come from one client (see --client-networks); no limit if not set.
     #[arg(long, env = "CQLENS_MAX_CONNECTIONS_PER_CLIENT", value_name = "NUMBER")]
     max_connections_per_client: Option<NonZeroUsize>,
-    /// How many connections of clients are accepted in a second, in the whole process; further ones wait in the kernel's backlog. No limit
-    /// if not set.
+    /// How many connections of clients are accepted in a second, in the whole process; further ones wait in
+    /// the kernel's backlog. No limit if not set.
     #[arg(long, env = "CQLENS_MAX_CONNECTION_RATE", value_name = "PER_SECOND")]
     max_connection_rate: Option<NonZeroU32>,
-    /// How many of them may come from one client in a second; further ones are answered with an ERROR that says so. No limit if not set.
+    /// How many of them may come from one client in a second; further ones are answered with an ERROR that
+    /// says so. No limit if not set.
     #[arg(
         long,
         env = "CQLENS_MAX_CONNECTION_RATE_PER_CLIENT",
@@ -40,36 +42,40 @@ pub(super) struct LimitArgs {
         default_value = "32,64"
     )]
     client_networks: ClientNetworks,
-    /// How long a client may take from its connection to READY or AUTH_SUCCESS before the connection is closed. A client that only asks for
-    /// OPTIONS does not log in.
+    /// How long a client may take from its connection to READY or AUTH_SUCCESS before the connection is
+    /// closed. A client that only asks for OPTIONS does not log in.
     #[arg(long, env = "CQLENS_LOGIN_TIMEOUT", value_name = "DURATION", default_value = "30s", value_parser = duration_or_off)]
     login_timeout: OrOff,
-    /// How long a connection, of a client or to the node, is silent before the kernel asks whether the other end is still there;
-    /// `off` never asks.
+    /// How long a connection, of a client or to the node, is silent before the kernel asks whether the other
+    /// end is still there; `off` never asks.
     #[arg(long, env = "CQLENS_KEEPALIVE", value_name = "DURATION", default_value = "60s", value_parser = duration_or_off)]
     keepalive: OrOff,
-    /// How long the other end may acknowledge nothing, or take nothing of what waits for it, before the connection is given up; `off`
-    /// leaves that to the kernel, which takes about a quarter of an hour.
+    /// How long the other end may acknowledge nothing, or take nothing of what waits for it, before the
+    /// connection is given up; `off` leaves that to the kernel, which takes about a quarter of an hour.
     #[arg(long, env = "CQLENS_UNACKNOWLEDGED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off)]
     unacknowledged_timeout: OrOff,
-    /// How long a connection may carry no byte in either direction before it is closed; it may take up to a quarter longer.
+    /// How long a connection may carry no byte in either direction before it is closed; it may
+    /// take up to a quarter longer.
     #[arg(long, env = "CQLENS_IDLE_TIMEOUT", value_name = "DURATION", default_value = "off", value_parser = duration_or_off)]
     idle_timeout: OrOff,
-    /// The same once one side has finished and the other has not: a node that has closed, a client that forgets to.
+    /// The same once one side has finished and the other has not: a node that has closed,
+    /// a client that forgets to.
     #[arg(long, env = "CQLENS_HALF_CLOSED_TIMEOUT", value_name = "DURATION", default_value = "2m", value_parser = duration_or_off)]
     half_closed_timeout: OrOff,
-    /// Clients come through a load balancer that says who they are in a header of the PROXY protocol (version 1 or 2). Whoever
-    /// connects without one is refused, and whoever can connect past the load balancer can claim any address.
+    /// Clients come through a load balancer that says who they are in a header of the PROXY protocol
+    /// (version 1 or 2). Whoever connects without one is refused, and whoever can connect past the load
+    /// balancer can claim any address.
     #[arg(long, env = "CQLENS_ACCEPT_PROXY_PROTOCOL")]
     accept_proxy_protocol: bool,
-    /// Tell the node who the client is, in a header of the PROXY protocol (version 2). The node must expect it: Scylla's port for it, a load
-    /// balancer in front of the node.
+    /// Tell the node who the client is, in a header of the PROXY protocol (version 2). The node must expect
+    /// it: Scylla's port for it, a load balancer in front of the node.
     #[arg(long, env = "CQLENS_SEND_PROXY_PROTOCOL")]
     send_proxy_protocol: bool,
 }
 
 impl LimitArgs {
-    /// What the settings mean for a process that may open so many `descriptors`, and has so many `listeners` for clients.
+    /// What the settings mean for a process that may open so many `descriptors`, and has so
+    /// many `listeners` for clients.
     pub(super) fn policy(&self, descriptors: Descriptors, listeners: usize) -> Policy {
         let max_connections = match self.max_connections {
             Some(asked) => asked.get(),
@@ -109,7 +115,8 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    /// As many as may be had: raises the soft limit to the hard one. Where that is not allowed, what there is. `threads` wait for sockets.
+    /// As many as may be had: raises the soft limit to the hard one. Where that is not allowed, what there
+    /// is. `threads` wait for sockets.
     pub(super) fn raise(threads: usize) -> Self {
         let limit = getrlimit(Resource::Nofile);
         let raised = Rlimit {
@@ -135,7 +142,8 @@ impl Descriptors {
         self.limit.saturating_sub(kept) / 2
     }
 
-    /// Says if they do not hold as many connections as `policy` allows, or as it would allow if there were more.
+    /// Says if they do not hold as many connections as `policy` allows, or as it would
+    /// allow if there were more.
     pub(super) fn judge(self, policy: &Policy, listeners: usize) {
         let (descriptors, holds, asked) = (self.limit, self.connections(listeners), policy.max_connections);
         if holds < asked {
@@ -155,8 +163,8 @@ impl Descriptors {
     }
 }
 
-/// For everything that is neither a connection that is forwarded nor a listener: clients that are being refused, the admin listener and its
-/// clients, the control connection, reports and snapshots, certificates.
+/// For everything that is neither a connection that is forwarded nor a listener: clients that are being
+/// refused, the admin listener and its clients, the control connection, reports and snapshots, certificates.
 const KEPT: usize = REFUSALS_AT_A_TIME + 48;
 
 /// What a thread waits for its sockets with: a selector, its registry, and what wakes it.

@@ -1,8 +1,10 @@
-//! What goes to standard error, which may be a pipe that is not read: no thread but the log's own waits for it.
+//! The log, on standard error. That may be a pipe that nothing reads, so only the
+//! log's own thread waits for it.
 //!
-//! Lines are queued, at most [`MOST_LINES`] of [`MOST_BYTES`] each; what does not fit is dropped and counted, and the log
-//! says how many as soon as it can be written again. What clients and servers chose is escaped here, for every field of every
-//! line, so that no call has to remember it. Panics go the same way.
+//! Lines are queued, at most [`MOST_LINES`] of [`MOST_BYTES`](super::log_line::MOST_BYTES) each. Lines beyond
+//! that are dropped and counted, and the log says how many as soon as it can be written again. Text that
+//! clients and servers chose is escaped here, for every field of every line, so that no call has to remember
+//! it. Panics go the same way.
 
 use std::{
     cell::Cell,
@@ -29,11 +31,9 @@ pub(super) struct Log(reload::Handle<EnvFilter, Registry>);
 
 /// More of them wait for standard error only if it stands still.
 const MOST_LINES: usize = 1_024;
-/// Of a line's fields. CQL that `--show-values` asks for is cut, too.
-pub(super) const MOST_BYTES: usize = 8 * 1024;
-/// So long the end of the process waits for lines to be written.
+/// How long the end of the process waits for lines to be written.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// While lines are dropped, it is said no more often.
+/// How often the log says that lines were dropped.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 static QUEUE: OnceLock<NonBlocking> = OnceLock::new();
@@ -53,11 +53,12 @@ pub(super) fn start(filter: &str) -> anyhow::Result<Log> {
         .buffered_lines_limit(MOST_LINES)
         .thread_name("log")
         .finish(StandardError::default());
-    // Where the queue is full, its drop prints to standard output, which may be the same pipe: `flush` waits in its place.
+    // If the queue is full, dropping the guard prints to standard output, which may be the same
+    // pipe. `flush` waits instead.
     std::mem::forget(guard);
     let queue = QUEUE.get_or_init(|| queue);
     let lines = fmt::layer()
-        .with_writer(|| Line(queue.clone()))
+        .with_writer(|| LogLine(queue.clone()))
         .fmt_fields(Fields)
         .with_ansi(stderr().is_terminal())
         .with_target(false);
@@ -88,22 +89,24 @@ impl Log {
 /// Prints an error that ends the program, in one line with its causes.
 pub(super) fn failed(error: &anyhow::Error) {
     let line = format!("cqlens: {}\n", text::escaped(&format!("{error:#}")));
-    // Without standard error there is no place for it.
+    // If standard error fails, there is no other place for it.
     let _ = match QUEUE.get() {
-        Some(queue) => Line(queue.clone()).write_all(line.as_bytes()),
+        Some(queue) => LogLine(queue.clone()).write_all(line.as_bytes()),
         None => stderr().write_all(line.as_bytes()),
     };
     flush();
 }
 
-/// Lines of the log that were dropped because standard error was not read in time, since the start of the process.
+/// Lines of the log that were dropped because standard error was not read in time, since
+/// the start of the process.
 pub(super) fn dropped() -> usize {
     QUEUE
         .get()
         .map_or(0, |queue| queue.error_counter().dropped_lines())
 }
 
-/// Waits until all lines are written, or for a second: a standard error that is not read keeps no process alive.
+/// Waits until all lines are written, or for a second: a standard error that is not
+/// read keeps no process alive.
 pub(super) fn flush() {
     let deadline = Instant::now() + PATIENCE;
     let is_written = || WRITTEN.load(Ordering::Acquire) + dropped() >= LOGGED.load(Ordering::Acquire);
@@ -112,7 +115,7 @@ pub(super) fn flush() {
     }
 }
 
-/// [`flush`]es at the end of a scope, whatever ends it.
+/// [`flush`]es at the end of a scope, a panic included.
 pub(super) struct Flush;
 
 impl Drop for Flush {
@@ -127,9 +130,9 @@ thread_local! {
 }
 
 /// Where a line is queued.
-struct Line(NonBlocking);
+struct LogLine(NonBlocking);
 
-impl Write for Line {
+impl Write for LogLine {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         if WRITES.get() {
             return stderr().write_all(line).map(|()| line.len());
@@ -143,10 +146,11 @@ impl Write for Line {
     }
 }
 
-/// Standard error, as the log's own thread sees it: `write_all` for each line, `flush` when no more lines wait.
+/// Standard error, as the log's own thread sees it: `write_all` for each line, `flush`
+/// when no more lines wait.
 #[derive(Debug, Default)]
 struct StandardError {
-    /// Of the dropped ones, how many the log has told of, and when.
+    /// How many dropped lines the log has reported, and when.
     said: usize,
     at: Option<Instant>,
 }
@@ -192,7 +196,8 @@ mod tests {
     /// Set for the process that panics: it takes over the log and the panics of all its threads.
     const ALONE: &str = "CQLENS_TEST_PANIC";
 
-    /// Not a test: what the test below runs in a process of its own. Without its variable there is nothing to do.
+    /// Not a test: what the test below runs in a process of its own. Without its
+    /// variable there is nothing to do.
     #[test]
     fn panic_with_a_value() {
         if std::env::var_os(ALONE).is_none() {

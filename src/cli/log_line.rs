@@ -8,8 +8,10 @@ use tracing_subscriber::{
     fmt::{FormatFields, format::Writer},
 };
 
-use super::log::MOST_BYTES;
 use cqlens_audit::text::OneLine;
+
+/// The bytes of a line's fields. CQL that `--show-values` asks for is cut, too.
+pub(super) const MOST_BYTES: usize = 8 * 1024;
 
 /// Writes `message name=value …`, names in italics where there are colours.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! What everything that observes traffic can be told: where its results go and what they show, and who asks the cluster.
+//! What everything that observes traffic can be told: where its results go and what they show,
+//! and who asks the cluster.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,17 +22,19 @@ use cqlens_cql::schema::Schema;
 /// Of `cqlens proxy` and `cqlens sniff` alike.
 #[derive(Debug, clap::Args)]
 pub(super) struct ObserverArgs {
-    /// Keep a report current: rewritten every window and at the end. The ending tells the format: .html, .md or .json.
+    /// Keep a report current: rewritten every window and at the end. The ending tells the
+    /// format: .html, .md or .json.
     #[arg(long, env = "CQLENS_REPORT", value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
     /// Write a snapshot of every window into this folder, for `cqlens report`.
     #[arg(long, env = "CQLENS_SNAPSHOT_DIR", value_name = "DIR")]
     pub(super) snapshot_dir: Option<PathBuf>,
-    /// Remove snapshots of this source that were written longer ago, such as 30d or 12h; `off` keeps them. The latest one stays.
+    /// Remove snapshots of this source that were written longer ago, such as 30d or 12h; `off` keeps
+    /// them. The latest one stays.
     #[arg(long, env = "CQLENS_KEEP", value_name = "DURATION", default_value = "30d", value_parser = age_or_off)]
     keep: OrOff,
-    /// Remove the oldest snapshots of this source when they take up more bytes together, such as 512MiB; `off` keeps them. The latest
-    /// one stays.
+    /// Remove the oldest snapshots of this source when they take up more bytes together, such as 512MiB;
+    /// `off` keeps them. The latest one stays.
     #[arg(long, env = "CQLENS_KEEP_BYTES", value_name = "SIZE", default_value = "1GiB", value_parser = size_or_off)]
     keep_bytes: SizeOrOff,
     /// How long a window is; of a capture, in its own time.
@@ -51,15 +54,17 @@ pub(super) struct ObserverArgs {
         hide_env_values = true
     )]
     password: Option<String>,
-    /// What this source is called in reports; the listening address, or the names of the captures, if not set.
+    /// What this source is called in reports; the listening address, or the names of
+    /// the captures, if not set.
     #[arg(long, env = "CQLENS_NAME", value_name = "NAME")]
     pub(super) name: Option<String>,
-    /// The key of the hashes that stand for partition keys; made where it is missing. Without it, and with a snapshot folder: hash.key
-    /// in $STATE_DIRECTORY (of systemd), $XDG_STATE_HOME/cqlens or ~/.local/state/cqlens; otherwise a key of this run alone.
+    /// The key of the hashes that stand for partition keys; made where it is missing. Without it, and with a
+    /// snapshot folder: hash.key in $STATE_DIRECTORY (of systemd), $XDG_STATE_HOME/cqlens or
+    /// ~/.local/state/cqlens; otherwise a key of this run alone.
     #[arg(long, env = "CQLENS_HASH_KEY_FILE", value_name = "FILE")]
     pub(super) hash_key_file: Option<PathBuf>,
-    /// How much of clients' addresses stands in reports and snapshots, beside their names: full, network (10.1.2.0/24,
-    /// 2001:db8:7::/48) or none.
+    /// How much of clients' addresses stands in reports and snapshots, beside their names: full, network
+    /// (10.1.2.0/24, 2001:db8:7::/48) or none.
     #[arg(
         long,
         env = "CQLENS_CLIENT_ADDRESSES",
@@ -71,8 +76,9 @@ pub(super) struct ObserverArgs {
     /// Let the log show requests with their values, at the level trace; otherwise no value is shown anywhere.
     #[arg(long, env = "CQLENS_SHOW_VALUES")]
     show_values: bool,
-    /// How much memory is kept for what is audited, besides connections (about 10 KiB each): windows, statements, the schema, what waits.
-    /// Where a part of it is full, something is evicted or left out, and counted.
+    /// How much memory is kept for what is audited, besides connections (about 10 KiB each):
+    /// windows, statements, the schema, what waits. Where a part of it is full, something is evicted
+    /// or left out, and counted.
     #[arg(long, env = "CQLENS_MEMORY", value_name = "SIZE", default_value = "256MiB", value_parser = memory)]
     memory: Size,
 }

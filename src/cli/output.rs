@@ -20,14 +20,14 @@ use cqlens_audit::{
     window::{Cluster, Coverage, Limits, Snapshot, Window},
 };
 
-/// The outputs that were asked for.
+/// The outputs that the settings name.
 pub(super) struct Outputs {
-    places: Places,
+    places: OutputPaths,
     key: HashKey,
     judging: Judging,
     /// Everything since the start, for the report.
     all: Option<Window>,
-    /// What was said of tables since the start.
+    /// The tables that the log has named since the start.
     rekeyed: BTreeSet<String>,
     /// How much of everything since the start is kept.
     limits: Limits,
@@ -38,12 +38,12 @@ pub(super) struct Outputs {
 }
 
 /// Where outputs go.
-pub(super) struct Places {
+pub(super) struct OutputPaths {
     report: Option<(PathBuf, Format)>,
     snapshots: Option<SnapshotDir>,
 }
 
-impl Places {
+impl OutputPaths {
     /// Makes sure that everything can be written.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Outputs {
         key: HashKey,
         judging: Judging,
     ) -> anyhow::Result<Self> {
-        let places = Places::open(report, snapshot_dir)?;
+        let places = OutputPaths::open(report, snapshot_dir)?;
         Ok(Self {
             places,
             key,
@@ -95,7 +95,7 @@ impl Outputs {
         })
     }
 
-    /// Whether the report goes to a pipe, which may have nobody at its other end.
+    /// Whether the report goes to a pipe, which may have no reader.
     pub(super) fn may_hang(&self) -> bool {
         let report = self.places.report.as_ref();
         let metadata = report.and_then(|(path, _)| fs::metadata(path).ok());
@@ -113,7 +113,7 @@ impl Outputs {
     }
 
     /// Writes to other places from now on; a report there is over everything since the start.
-    pub(super) fn move_to(&mut self, places: Places, live: &Live) {
+    pub(super) fn move_to(&mut self, places: OutputPaths, live: &Live) {
         self.places = places;
         let written = self.write_report(live);
         self.settle(written);
@@ -139,7 +139,8 @@ impl Outputs {
         self.write_report(live).context("cannot write the report")
     }
 
-    /// Takes a finished window; `bypass` says what of the traffic did not come this way, or may not have. What cannot be written is said once and counted; forwarding goes on.
+    /// Takes a finished window; `bypass` says what of the traffic did not come this way, or may not have.
+    /// A failure to write is logged once and counted; forwarding goes on.
     pub(super) fn window(&mut self, mut window: Window, live: &Live, bypass: Option<String>) {
         window.coverage.notices.extend(self.notices(live));
         window.coverage.notices.extend(bypass);
@@ -153,7 +154,8 @@ impl Outputs {
         window.coverage.notices.extend(rekeyed);
         match &mut self.all {
             Some(all) => {
-                // The latest state counts: a notice of an hour ago may be settled. What was counted stays counted.
+                // The latest state counts: a notice of an hour ago may be settled. What
+                // was counted stays counted.
                 all.coverage.notices.clone_from(&self.rekeyed);
                 all.merge(&window);
             }
@@ -171,7 +173,8 @@ impl Outputs {
         self.settle(snapshot.and(report));
     }
 
-    /// Writes the report again where there is no window, with `notice` saying why. It is not repeated in the next one.
+    /// Writes the report again where there is no window, with `notice` saying why. It is not
+    /// repeated in the next one.
     pub(super) fn lack_window(&mut self, notice: String, live: &Live) {
         if let Some(all) = &mut self.all {
             all.coverage.notices.insert(notice);
@@ -180,7 +183,8 @@ impl Outputs {
         self.settle(written);
     }
 
-    /// Names clients of whom the node refuses everything, when it begins: they would go on unseen, and fail.
+    /// Logs the clients whose requests the node all refuses, once it begins to:
+    /// otherwise they would fail unseen.
     fn name_refused(&mut self, coverage: &Coverage) {
         let before = std::mem::take(&mut self.refused);
         let clients = coverage.refused_clients.iter();
@@ -299,11 +303,11 @@ pub(super) fn today(now: Timestamp) -> Date {
 /// Clients that one window names in the log.
 const MOST_NAMED: usize = 5;
 
-/// Tables of one window of which it is said; the others of so large a migration are like these.
+/// How many tables of one window the log names; in so large a migration, the others are like them.
 const MOST_REKEYED: usize = 20;
 
-/// Says of a table that was re-created by a statement that was not seen (past the proxy, or not in the capture) what was counted wrongly,
-/// perhaps.
+/// Says of a table that was re-created by a statement that was not seen (past the proxy, or not in the
+/// capture) what was counted wrongly, perhaps.
 fn rekeyed(table: &str) -> String {
     format!(
         "{table} was created again with another partition key, by a statement that was not seen here: what was asked of it in the moment before \

@@ -1,9 +1,9 @@
-//! What this process gives away of itself: nothing of the keys, passwords and requests in its memory.
+//! Protects the memory of this process, which holds keys, passwords and requests.
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 
-/// No core dump, and no other process of the same user reads this one's memory or traces it (`prctl(2)`, `PR_SET_DUMPABLE`). Who may trace
-/// every process still can.
+/// Forbids core dumps, and keeps other processes of the same user from reading or tracing this one
+/// (`prctl(2)`, `PR_SET_DUMPABLE`). A process that may trace every process still can.
 pub(super) fn keep_memory_private() {
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
         tracing::warn!(%error, "other processes of this user can read the memory of this one");

@@ -1,58 +1,35 @@
 //! `cqlens report SNAPSHOT…`: merges snapshots and renders what they say.
 
+mod args;
+mod merged;
+
 use std::{
-    fs,
     io::{self, Write},
-    path::{Path, PathBuf},
+    path::Path,
     process::ExitCode,
 };
 
-use anyhow::{Context, bail, ensure};
-use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
+use anyhow::Context;
+use jiff::Timestamp;
+
+pub(super) use args::Args;
+use merged::Merged;
 
 use super::output::today;
 use crate::{
     files::{self, Limit},
-    sink::{self, SNAPSHOT_ENDINGS},
+    sink,
 };
 use cqlens_audit::{
     report::{Baseline, Format, Report},
-    rules::{Judging, Severity},
-    window::{Cluster, Limits, Snapshot, Window},
+    rules::Judging,
 };
-use cqlens_cql::schema::Schema;
-
-/// Merges snapshots of any time and any number of proxies into one report.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    /// Snapshot files, or folders of them (`*.cqlens.json.gz`, `*.cqlens.json`).
-    #[arg(required = true, value_name = "SNAPSHOT")]
-    snapshots: Vec<PathBuf>,
-    /// How the report is written. Without it the ending of the output file decides; else it is Markdown.
-    #[arg(long)]
-    format: Option<Format>,
-    /// Only windows that begin at this time or later: 2026-11-14, 2026-11-14T06:00Z, or 7d for seven days ago.
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    since: Option<Timestamp>,
-    /// Only windows that begin before this time.
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    until: Option<Timestamp>,
-    /// Where to; standard output without it.
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// The JSON report of the last review: what is new since then is marked, what is gone is listed.
-    #[arg(long, value_name = "FILE")]
-    baseline: Option<PathBuf>,
-    /// Exit with code 1 if a finding that nobody has accepted is of this severity or above.
-    #[arg(long, value_name = "SEVERITY")]
-    fail_on: Option<Severity>,
-}
 
 /// Reads, merges, judges, renders.
 ///
 /// # Errors
-/// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of time, an output
-/// that cannot be written.
+/// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of
+/// time, an output that cannot be written.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let merged = Merged::read(args)?;
@@ -89,182 +66,26 @@ fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
     match report.render(format, &mut out).and_then(|()| out.flush()) {
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write the report to standard output"),
     }
 }
 
-/// Several snapshots as one.
-struct Merged {
-    window: Window,
-    cluster: Cluster,
-    /// The latest schema that is known, and the file that it stands in.
-    schema: Option<(Timestamp, String, PathBuf)>,
-    /// The first file, and the key of its hashes.
-    first: (PathBuf, String),
-}
-
-impl Merged {
-    fn read(args: &Args) -> anyhow::Result<Self> {
-        let files = files(&args.snapshots)?;
-        let mut merged: Option<Self> = None;
-        for path in &files {
-            let snapshot = read_snapshot(path)?;
-            let start = snapshot.window.start;
-            if args.since.is_some_and(|since| start < since) || args.until.is_some_and(|until| start >= until)
-            {
-                continue;
-            }
-            match &mut merged {
-                Some(merged) => merged.add(snapshot, path)?,
-                None => merged = Some(Self::new(snapshot, path)),
-            }
-        }
-        merged.with_context(|| {
-            format!(
-                "no window of {} snapshots begins in that span of time",
-                files.len()
-            )
-        })
-    }
-
-    fn new(snapshot: Snapshot, path: &Path) -> Self {
-        let end = snapshot.window.end;
-        Self {
-            schema: (!snapshot.schema.is_empty()).then(|| (end, snapshot.schema, path.to_owned())),
-            // However much those held that wrote them.
-            window: snapshot.window.with_limits(Limits::of_bytes(Limits::MOST_BYTES)),
-            cluster: snapshot.cluster,
-            first: (path.to_owned(), snapshot.key_id),
-        }
-    }
-
-    fn add(&mut self, snapshot: Snapshot, path: &Path) -> anyhow::Result<()> {
-        if let (Some(ours), Some(theirs)) = (&self.cluster.name, &snapshot.cluster.name) {
-            let first = self.first.0.display();
-            ensure!(
-                ours == theirs,
-                "{} is of cluster {theirs:?}, but {first} of cluster {ours:?}: report them apart",
-                path.display()
-            );
-        }
-        let end = snapshot.window.end;
-        if end >= self.window.end {
-            take_known(&mut self.cluster, snapshot.cluster);
-        } else {
-            let newer = std::mem::replace(&mut self.cluster, snapshot.cluster);
-            take_known(&mut self.cluster, newer);
-        }
-        if snapshot.key_id != self.first.1 {
-            self.window.coverage.notices.insert(OTHER_KEY.to_owned());
-        }
-        let is_latest = self.schema.as_ref().is_none_or(|(known, ..)| end >= *known);
-        if is_latest && !snapshot.schema.is_empty() {
-            self.schema = Some((end, snapshot.schema, path.to_owned()));
-        }
-        self.window.merge(&snapshot.window);
-        Ok(())
-    }
-
-    /// The schema in force at the end; an empty one where none is known.
-    fn schema(&self) -> anyhow::Result<Schema> {
-        let Some((_, text, path)) = &self.schema else {
-            return Ok(Schema::default());
-        };
-        let (schema, errors) = Schema::read_cql(text);
-        if let Some(error) = errors.first() {
-            bail!("the snapshot {} holds a damaged schema: {error}", path.display());
-        }
-        Ok(schema)
-    }
-}
-
-const OTHER_KEY: &str =
-    "The snapshots were made with different hash keys: a partition that both have seen is counted twice.";
-
-/// What `from` knows replaces what `to` says.
-fn take_known(to: &mut Cluster, from: Cluster) {
-    to.name = from.name.or(to.name.take());
-    to.release_version = from.release_version.or(to.release_version.take());
-    to.partitioner = from.partitioner.or(to.partitioner.take());
-    to.nodes = from.nodes.or(to.nodes);
-}
-
-fn read_snapshot(path: &Path) -> anyhow::Result<Snapshot> {
-    let file = files::open(path).with_context(|| format!("cannot open the snapshot {}", path.display()))?;
-    Snapshot::read(file).with_context(|| format!("cannot read the snapshot {}", path.display()))
-}
-
-/// The files that were named, and those in the folders that were named, each once.
-fn files(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in named {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let before = files.len();
-        let context = || format!("cannot read the folder {}", path.display());
-        for entry in fs::read_dir(path).with_context(context)? {
-            let entry = entry.with_context(context)?.path();
-            let name = entry
-                .file_name()
-                .and_then(|name| name.to_str())
-                .unwrap_or_default();
-            let is_snapshot = SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending));
-            if is_snapshot && !name.starts_with('.') {
-                files.push(entry);
-            }
-        }
-        ensure!(
-            files.len() > before,
-            "the folder {} holds no *{}",
-            path.display(),
-            SNAPSHOT_ENDINGS.join(" and no *")
-        );
-    }
-    // A window that is named twice must not count twice.
-    let mut seen = std::collections::BTreeSet::new();
-    files.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
-    files.sort();
-    Ok(files)
-}
-
-/// A time as an operator types it: RFC 3339, a date or date and time in UTC, or a span before now (`7d`, `36 hours`).
-fn time(text: &str) -> Result<Timestamp, String> {
-    time_before(text, &Zoned::now())
-}
-
-fn time_before(text: &str, now: &Zoned) -> Result<Timestamp, String> {
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(time);
-    }
-    if let Ok(time) = text.parse::<civil::DateTime>() {
-        let zoned = time.to_zoned(TimeZone::UTC);
-        return zoned
-            .map(|zoned| zoned.timestamp())
-            .map_err(|error| error.to_string());
-    }
-    let span = text.parse::<jiff::Span>().map_err(|_| {
-        "not a time: write 2026-11-14, 2026-11-14T06:00:00Z, or a span before now such as 7d or 36h"
-            .to_owned()
-    })?;
-    let then = now.checked_sub(span.abs()).map_err(|error| error.to_string())?;
-    Ok(then.timestamp())
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::fs::File;
+    use std::fs::{self, File};
 
     use clap::Parser;
 
-    use super::*;
-    use cqlens_audit::rules::{
-        Acceptance,
-        testing::{read, window},
+    use super::{merged::OTHER_KEY, *};
+    use cqlens_audit::{
+        rules::{
+            Acceptance,
+            testing::{read, window},
+        },
+        window::{Cluster, Snapshot},
     };
     use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
@@ -481,19 +302,5 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(error.starts_with("cannot write the report to "), "{error}");
-    }
-
-    #[test]
-    fn times_may_be_dates_or_spans_before_now() {
-        let now: Zoned = "2026-11-21T06:00:00Z[UTC]".parse().unwrap();
-        let time = |text| time_before(text, &now).map(|time| time.to_string());
-        assert_eq!(time("2026-11-14").unwrap(), "2026-11-14T00:00:00Z");
-        assert_eq!(time("2026-11-14T06:30").unwrap(), "2026-11-14T06:30:00Z");
-        assert_eq!(time("2026-11-14T06:00Z").unwrap(), "2026-11-14T06:00:00Z");
-        assert_eq!(time("2026-11-14T06:30:00+02:00").unwrap(), "2026-11-14T04:30:00Z");
-        assert_eq!(time("7d").unwrap(), "2026-11-14T06:00:00Z");
-        assert_eq!(time("36 hours").unwrap(), "2026-11-19T18:00:00Z");
-        assert!(time("yesterday").unwrap_err().starts_with("not a time"));
-        assert!(time("99999999999d").is_err());
     }
 }

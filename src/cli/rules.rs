@@ -34,7 +34,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
         },
     };
     match io::stdout().lock().write_all(text.as_bytes()) {
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
         written => written.context("cannot write to standard output")?,
     }
@@ -87,7 +87,8 @@ fn capitalized(text: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// A page as the best linters have it; Markdown that also reads well as plain text. Its own heading has the level.
+/// A page as the best linters have it; Markdown that also reads well as plain text. Its
+/// own heading has the level.
 fn page(about: &About, level: usize, settings: &Settings) -> String {
     let mark = "#".repeat(level);
     let mut text = format!("{mark} {}\n\n{}\n", about.id, wrapped(about.summary, ""));
@@ -246,7 +247,7 @@ mod tests {
     fn the_document_of_all_rules_is_what_the_rules_say() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/rules.md");
         let kept = std::fs::read_to_string(path).unwrap();
-        // Not assert_eq: nobody reads two documents of a thousand lines each.
+        // Not assert_eq: it would print two documents of a thousand lines each.
         assert!(
             kept == document(),
             "docs/rules.md is not what the rules say: `cargo run -- rules --markdown > docs/rules.md`"

@@ -1,4 +1,5 @@
-//! What `--show-values` adds to the log: requests as they were decoded, with their values, at the level `trace`.
+//! What `--show-values` adds to the log: requests as they were decoded, with their
+//! values, at the level `trace`.
 //!
 //! Never a password: what clients log in with is not decoded, and statements that set one are not shown.
 
@@ -11,7 +12,7 @@ use cqlens_proto::{
 
 use cqlens_audit::audit::Watch;
 
-/// Shows requests if `values` may be shown; where they may not, nobody looks.
+/// Shows requests if `values` may be shown; otherwise it never reads them.
 pub(super) fn watch(values: bool) -> Watch {
     match values {
         true => Watch::new(show),

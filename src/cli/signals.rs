@@ -1,7 +1,7 @@
-//! The signals that mean something to a running audit, and the end of a process that was told to end.
+//! The signals that a running audit handles, and the deadlines of a process end.
 //!
-//! They are taken by a thread that does nothing else and waits for nobody, so that whatever the others are stuck in, a process that was
-//! told to end does so: by itself as a rule, and at a deadline if not.
+//! A thread of its own takes the signals and waits for no other. So a process ends after SIGTERM even if all
+//! other threads are stuck: by itself as a rule, else at a deadline.
 
 use std::{
     process::exit,
@@ -19,10 +19,10 @@ use tokio::{
 
 use super::log;
 
-/// What a signal asks for.
+/// The request behind a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// End; by the signal of this name.
+pub(super) enum SignalRequest {
+    /// End the process; with the name of the signal.
     Stop(&'static str),
     /// Read settings, certificates and keys again.
     Reload,
@@ -30,45 +30,46 @@ pub(super) enum Asked {
     Nothing(&'static str),
 }
 
-/// Exit code of a process that was told to end, and could not do in time all that was left to do.
+/// Exit code of a process that could not write everything before the deadline of its end.
 pub(super) const UNFINISHED: u8 = 3;
 
-/// Exit code of one that was told twice, and did not end at once by itself: what shells say of a process that SIGINT has ended.
+/// Exit code of a process that got a second signal and did not end at once by itself,
+/// as shells report SIGINT.
 const TOLD_TWICE: u8 = 130;
 
 /// How long the end may take.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
-    /// After it was asked for.
+pub(super) struct EndPatience {
+    /// After the first request.
     pub(super) first: Duration,
-    /// After it was asked for again.
+    /// After a second request.
     pub(super) again: Duration,
 }
 
-/// The end of this process, from when it is asked for. Clones are the same one.
+/// The end of this process, once it was requested. Clones are the same one.
 #[derive(Debug, Clone)]
-pub(super) struct End(Arc<watch::Sender<Ending>>);
+pub(super) struct ProcessEnd(Arc<watch::Sender<Ending>>);
 
 #[derive(Debug, Clone, Copy)]
 struct Ending {
-    patience: Patience,
-    /// When the process ends, whatever it is doing, and its exit code then.
+    patience: EndPatience,
+    /// The deadline at which the process ends in any case, and its exit code then.
     due: Option<(Instant, u8)>,
     /// Everything is written.
     is_done: bool,
 }
 
-impl End {
-    /// How long an end that is asked for from now on may take.
-    pub(super) fn allow(&self, patience: Patience) {
+impl ProcessEnd {
+    /// Sets how long an end that begins from now on may take.
+    pub(super) fn allow(&self, patience: EndPatience) {
         self.0.send_modify(|ending| ending.patience = patience);
     }
 
-    /// It is asked for.
+    /// Requests the end.
     pub(super) fn ask(&self) {
         let now = Instant::now();
         self.0.send_modify(|ending| {
-            let Patience { first, again } = ending.patience;
+            let EndPatience { first, again } = ending.patience;
             ending.due = Some(match ending.due {
                 _ if ending.is_done => (now, UNFINISHED),
                 None => (now + first, UNFINISHED),
@@ -77,7 +78,7 @@ impl End {
         });
     }
 
-    /// Nothing can be lost any more: whoever asked is not in a hurry, and who asks from now on waits for nothing.
+    /// Everything is written: no deadline is needed any more, and a further request ends the process at once.
     #[cfg(feature = "pcap")]
     pub(super) fn done(&self) {
         self.0.send_modify(|ending| {
@@ -87,11 +88,14 @@ impl End {
     }
 }
 
-/// Takes signals from now on: `tell` is called with what each asks for, and must not wait for anybody.
+/// Handles signals from now on. `tell` is called with the request behind each, and must not block.
 ///
 /// # Errors
 /// Signals that cannot be listened for, a thread that cannot be had.
-pub(super) fn listen(patience: Patience, tell: impl Fn(Asked) + Send + 'static) -> anyhow::Result<End> {
+pub(super) fn listen(
+    patience: EndPatience,
+    tell: impl Fn(SignalRequest) + Send + 'static,
+) -> anyhow::Result<ProcessEnd> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -105,7 +109,7 @@ pub(super) fn listen(patience: Patience, tell: impl Fn(Asked) + Send + 'static) 
         due: None,
         is_done: false,
     });
-    let end = End(Arc::new(sender));
+    let end = ProcessEnd(Arc::new(sender));
     let own = end.clone();
     thread::Builder::new()
         .name("signals".to_owned())
@@ -114,12 +118,17 @@ pub(super) fn listen(patience: Patience, tell: impl Fn(Asked) + Send + 'static) 
     Ok(end)
 }
 
-async fn answer(mut signals: Signals, mut ending: watch::Receiver<Ending>, end: End, tell: impl Fn(Asked)) {
+async fn answer(
+    mut signals: Signals,
+    mut ending: watch::Receiver<Ending>,
+    end: ProcessEnd,
+    tell: impl Fn(SignalRequest),
+) {
     loop {
         let next = ending.borrow_and_update().due;
         tokio::select! {
             asked = signals.next() => {
-                if let Asked::Stop(_) = asked {
+                if let SignalRequest::Stop(_) = asked {
                     end.ask();
                 }
                 tell(asked);
@@ -182,13 +191,13 @@ impl Signals {
     }
 
     /// The next one. Nothing is lost if the future is dropped.
-    async fn next(&mut self) -> Asked {
+    async fn next(&mut self) -> SignalRequest {
         tokio::select! {
-            _ = self.terminate.recv() => Asked::Stop("SIGTERM"),
-            _ = self.interrupt.recv() => Asked::Stop("SIGINT"),
-            _ = self.hangup.recv() => Asked::Reload,
-            _ = self.user_1.recv() => Asked::Nothing("SIGUSR1"),
-            _ = self.user_2.recv() => Asked::Nothing("SIGUSR2"),
+            _ = self.terminate.recv() => SignalRequest::Stop("SIGTERM"),
+            _ = self.interrupt.recv() => SignalRequest::Stop("SIGINT"),
+            _ = self.hangup.recv() => SignalRequest::Reload,
+            _ = self.user_1.recv() => SignalRequest::Nothing("SIGUSR1"),
+            _ = self.user_2.recv() => SignalRequest::Nothing("SIGUSR2"),
         }
     }
 }

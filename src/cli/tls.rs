@@ -10,15 +10,15 @@ use anyhow::{Context, ensure};
 use clap::{ValueEnum, builder::PossibleValue};
 use parking_lot::Mutex;
 
-use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, Identity, MinVersion, TlsError};
+use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, MinVersion, TlsError, TlsIdentity};
 
 /// TLS, on either side of the proxy or on both. All files are in PEM, and read again when they change.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct TlsArgs {
-    /// Speak TLS, and nothing else, to clients: the certificate that they see, followed by those that lead to its
-    /// authority, in PEM. May be given several times: a client sees the one that is for the name it asks for (SNI), else the
-    /// first.
+    /// Speak TLS, and nothing else, to clients: the certificate that they see, followed by those that lead to
+    /// its authority, in PEM. May be given several times: a client sees the one that is for the name it asks
+    /// for (SNI), else the first.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CERT",
@@ -44,8 +44,8 @@ pub(super) struct TlsArgs {
         requires = "client_tls_cert"
     )]
     client_tls_ca: Option<PathBuf>,
-    /// Refuse clients whose certificates these lists (CRLs, in PEM) revoke. There must be one of each authority between a
-    /// certificate and its root, and none beyond its next update, or clients are refused.
+    /// Refuse clients whose certificates these lists (CRLs, in PEM) revoke. There must be one of each
+    /// authority between a certificate and its root, and none beyond its next update, or clients are refused.
     #[arg(
         long,
         env = "CQLENS_CLIENT_TLS_CRL",
@@ -70,11 +70,12 @@ pub(super) struct TlsArgs {
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub(super) struct UpstreamTlsArgs {
-    /// Speak TLS to the node, for clients and for the control connection: the authorities whose signature on the node's
-    /// certificate is believed, in PEM. No others are; for public ones, name the system's file.
+    /// Speak TLS to the node, for clients and for the control connection: the authorities whose signature on
+    /// the node's certificate is believed, in PEM. No others are; for public ones, name the system's file.
     #[arg(long, env = "CQLENS_UPSTREAM_TLS_CA", value_name = "FILE")]
     upstream_tls_ca: Option<PathBuf>,
-    /// Refuse nodes whose certificates these lists (CRLs, in PEM) revoke; as --client-tls-crl of cqlens proxy.
+    /// Refuse nodes whose certificates these lists (CRLs, in PEM) revoke; as
+    /// --client-tls-crl of cqlens proxy.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_CRL",
@@ -102,7 +103,8 @@ pub(super) struct UpstreamTlsArgs {
         requires = "upstream_tls_cert"
     )]
     upstream_tls_key: Option<PathBuf>,
-    /// The host name or address that the node's certificate must be for; that of the node that was named if not set.
+    /// The host name or address that the node's certificate must be for; that of the node
+    /// that was named if not set.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_NAME",
@@ -110,8 +112,8 @@ pub(super) struct UpstreamTlsArgs {
         requires = "upstream_tls_ca"
     )]
     upstream_tls_name: Option<String>,
-    /// Take any certificate of those authorities for the node's, whatever host it is for. Whoever has one of them can then pose as
-    /// the node.
+    /// Take any certificate of those authorities for the node's, whatever host it is for. Whoever has one of
+    /// them can then pose as the node.
     #[arg(
         long,
         env = "CQLENS_UPSTREAM_TLS_NO_HOSTNAME_CHECK",
@@ -122,7 +124,7 @@ pub(super) struct UpstreamTlsArgs {
 }
 
 impl TlsArgs {
-    /// TLS to clients, if it was asked for.
+    /// TLS to clients, if the settings have it.
     fn acceptor(&self) -> anyhow::Result<Option<Acceptor>> {
         let (certificates, keys) = (self.client_tls_cert.len(), self.client_tls_key.len());
         ensure!(
@@ -137,9 +139,9 @@ impl TlsArgs {
         Ok(Some(acceptor.context("no TLS to clients")?))
     }
 
-    fn to_clients(&self) -> Result<(Vec<Identity>, Option<Authorities>), TlsError> {
+    fn to_clients(&self) -> Result<(Vec<TlsIdentity>, Option<Authorities>), TlsError> {
         let pairs = self.client_tls_cert.iter().zip(&self.client_tls_key);
-        let identities = pairs.map(|(certificate, key)| Identity::read(certificate, key));
+        let identities = pairs.map(|(certificate, key)| TlsIdentity::read(certificate, key));
         let authorities = self
             .client_tls_ca
             .as_deref()
@@ -167,13 +169,13 @@ impl TlsArgs {
 }
 
 impl UpstreamTlsArgs {
-    /// Whether it was asked for.
+    /// Whether the settings have it.
     #[cfg(feature = "pcap")]
     pub(super) fn is_set(&self) -> bool {
         self.upstream_tls_ca.is_some()
     }
 
-    /// TLS to `upstream` (`host:port`), if it was asked for.
+    /// TLS to `upstream` (`host:port`), if the settings have it.
     ///
     /// # Errors
     /// Files that cannot be used, or a name that is none.
@@ -195,7 +197,7 @@ impl UpstreamTlsArgs {
         Ok(Some(connector.context("no TLS to the upstream")?))
     }
 
-    fn to_upstream(&self) -> Result<Option<(Authorities, Option<Identity>)>, TlsError> {
+    fn to_upstream(&self) -> Result<Option<(Authorities, Option<TlsIdentity>)>, TlsError> {
         let Some(authorities) = &self.upstream_tls_ca else {
             return Ok(None);
         };
@@ -239,7 +241,7 @@ type Stamp = Option<(SystemTime, u64)>;
 #[derive(Debug, Clone)]
 pub(super) struct UpstreamTls {
     connector: Option<Connector>,
-    /// Whether a certificate must be for a name that was set, whatever the address.
+    /// Whether a certificate must be for a name from the settings, at any address.
     has_name: bool,
 }
 
@@ -268,7 +270,7 @@ impl Tls {
         }
     }
 
-    /// Whether nodes' certificates must be for a name that was set, whatever their addresses.
+    /// Whether nodes' certificates must be for a name from the settings, at any address.
     pub(super) fn has_name(&self) -> bool {
         self.args.upstream.upstream_tls_name.is_some()
     }
@@ -286,14 +288,15 @@ impl Tls {
 
     /// Reads the files again if one of them has changed.
     ///
-    /// A certificate may change a moment before its key, and then they do not fit: the key's change is another attempt.
+    /// A certificate may change a moment before its key, and then they do not fit: the key's
+    /// change is another attempt.
     pub(super) fn look(&self) {
         if stamps(&self.args) != *self.seen.lock() {
             self.renew();
         }
     }
 
-    /// Reads the files again. What cannot be used is said, and changes nothing.
+    /// Reads the files again. Files that cannot be used are logged, and change nothing.
     pub(super) fn renew(&self) {
         let stamps = stamps(&self.args);
         let files = stamps.len();
@@ -329,9 +332,9 @@ fn stamps(args: &TlsArgs) -> Vec<Stamp> {
     args.files().map(stamp).collect()
 }
 
-fn identity(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<Identity>, TlsError> {
+fn identity(certificate: Option<&Path>, key: Option<&Path>) -> Result<Option<TlsIdentity>, TlsError> {
     match certificate.zip(key) {
-        Some((certificate, key)) => Ok(Some(Identity::read(certificate, key)?)),
+        Some((certificate, key)) => Ok(Some(TlsIdentity::read(certificate, key)?)),
         None => Ok(None),
     }
 }

@@ -3,9 +3,15 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use tokio::time::{Interval, interval_at};
 
-/// Follows the wall clock where it is set forward. Where it is set back, times go on evenly from where they were: windows that
-/// overlap could not be told apart, and their snapshots would have one name.
+/// Ticks at the end of each window.
+pub(super) fn window_ends(window: Duration) -> Interval {
+    interval_at(tokio::time::Instant::now() + window, window)
+}
+
+/// Follows the wall clock where it is set forward. Where it is set back, times go on evenly: windows would
+/// overlap otherwise, and their snapshots would have the same name.
 #[derive(Debug)]
 pub(super) struct WindowClock {
     time: Timestamp,
@@ -14,7 +20,7 @@ pub(super) struct WindowClock {
 }
 
 impl WindowClock {
-    /// A clock that shows `wall`, and knows that it is `now` on a clock that nobody sets.
+    /// A clock that shows `wall` at `now` of the monotonic clock.
     pub(super) fn start(wall: Timestamp, now: Instant) -> Self {
         Self {
             time: wall,
@@ -56,7 +62,7 @@ mod tests {
         let start: Timestamp = "2026-11-21T06:00:00Z".parse().unwrap();
         let mut clock = WindowClock::start(start, Instant::now());
         let mut real = clock.at;
-        // Minutes by which somebody sets the wall clock in each minute.
+        // Minutes by which the wall clock is set in each minute.
         let mut wall = start;
         let mut before = start;
         for set in [0_i64, 0, 60, 0, -120, 0, 0, -1, 300, 0] {

@@ -262,7 +262,7 @@ const REFRESH: Duration = Duration::from_secs(300);
 const READING: Duration = Duration::from_secs(120);
 
 /// A node decides how much of its schema cannot be read, and how often it changes.
-static MISUNDERSTOOD: LazyLock<Throttle> = LazyLock::new(|| Throttle::of_first(8));
+static MISUNDERSTOOD: LazyLock<Throttle> = LazyLock::new(|| Throttle::with_first(8));
 
 async fn read_all(live: &Live, reader: &mut SystemReader) -> Result<(), ClientError> {
     let reading = async {

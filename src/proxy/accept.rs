@@ -6,15 +6,15 @@ use tokio::time::sleep;
 
 use crate::throttle::{INTERVAL, Throttle};
 
-/// What a listener does about errors: it goes on. They pass (a client that has gone, no file descriptors left), and what is
-/// open is not touched by them.
+/// How a listener handles errors: it goes on. They pass (a client that has gone, no file descriptors left),
+/// and do not affect open connections.
 #[derive(Debug, Default)]
 pub(super) struct AcceptErrors {
     throttle: Throttle,
 }
 
 impl AcceptErrors {
-    /// Says what happened, unless it was said a moment ago, and waits as long as makes sense.
+    /// Logs the error, unless the log has just said so, and pauses if the next accept would fail as well.
     pub(super) async fn after(&self, error: &io::Error) {
         if is_of_one_client(error) {
             tracing::debug!(%error, "a client has gone before it was accepted");
@@ -30,7 +30,7 @@ impl AcceptErrors {
     }
 }
 
-/// The next one may be waiting already.
+/// Errors of one client: the next one may be waiting already.
 fn is_of_one_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(

@@ -1,9 +1,9 @@
-//! What waits in a listening socket when nobody is going to accept any more.
+//! Empties the listen backlog of a socket before it is closed.
 //!
-//! The kernel makes connections before they are accepted, and resets those when the socket is closed: clients that did
-//! nothing wrong would see an error. So the socket is first told to take no more of them, then emptied, then closed. A
-//! client whose first packet is not taken sends it again after a second, and then reaches another socket of the same
-//! address, or is refused.
+//! The kernel completes handshakes before connections are accepted, and resets the connections when the
+//! socket is closed: clients that did nothing wrong would see an error. So the socket first drops new SYNs,
+//! is then emptied, and then closed. A client whose SYN is dropped sends it again after a second, and then
+//! reaches another socket of the same address, or is refused.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -14,16 +14,16 @@ use tokio::{
 
 use super::accept::AcceptErrors;
 
-/// Gives what waits in `listener` to `take`; when it returns, the listener can be closed.
+/// Gives the clients in the backlog of `listener` to `take`. When it returns, the listener can be closed.
 ///
-/// Where the kernel cannot be told to take no more (not on Linux, or forbidden), connections that are made in the moment
-/// between the last look and the closing are still reset.
+/// Where SYNs cannot be dropped (not on Linux, or forbidden), connections that arrive between the last accept
+/// and the closing are still reset.
 pub(super) async fn empty(
     listener: &TcpListener,
     take: impl Fn(TcpStream, SocketAddr),
     errors: &AcceptErrors,
 ) {
-    let patience = match take_no_more(listener) {
+    let patience = match drop_new_syns(listener) {
         Ok(()) => HANDSHAKE,
         Err(error) => {
             tracing::debug!(%error, "new connections cannot be held off while the last ones are accepted");
@@ -32,7 +32,7 @@ pub(super) async fn empty(
     };
     let longest = Instant::now() + LONGEST;
     let mut until = Instant::now() + patience;
-    // Where there are no descriptors, those of connections that end now may do.
+    // Out of file descriptors, those of connections that end now become free.
     while let Ok(accepted) = timeout_at(until.min(longest), listener.accept()).await {
         match accepted {
             Ok((client, address)) => {
@@ -44,19 +44,20 @@ pub(super) async fn empty(
     }
 }
 
-/// Handshakes that have begun end within a round trip to the client. Longer would be safer for clients that are far away, and keep
-/// more of those that are near waiting for a second.
+/// Handshakes that have begun end within a round trip to the client. A longer time would be safer for distant
+/// clients, and delay more near ones by a second.
 const HANDSHAKE: Duration = Duration::from_millis(100);
 const ONE_LOOK: Duration = Duration::from_millis(10);
 
-/// Less than the second after which a client whose packet was not taken sends it again.
+/// Less than the second after which a client sends a dropped SYN again.
 const LONGEST: Duration = Duration::from_millis(750);
 
-/// Drops what begins a connection (SYN without ACK), and lets through all that ends a handshake.
+/// Drops packets that begin a connection (SYN without ACK), and passes those that end a handshake.
 ///
-/// A filter at a listening socket sees packets from the TCP header on. Connections inherit it, and never get such packets.
+/// A filter at a listening socket sees packets from the TCP header on. Connections inherit it,
+/// and never get such packets.
 #[cfg(target_os = "linux")]
-fn take_no_more(listener: &TcpListener) -> io::Result<()> {
+fn drop_new_syns(listener: &TcpListener) -> io::Result<()> {
     use socket2::{SockFilter, SockRef};
     const LOAD_BYTE: u16 = 0x30; // BPF_LD | BPF_B | BPF_ABS
     const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
@@ -75,6 +76,6 @@ fn take_no_more(listener: &TcpListener) -> io::Result<()> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn take_no_more(_listener: &TcpListener) -> io::Result<()> {
+fn drop_new_syns(_listener: &TcpListener) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

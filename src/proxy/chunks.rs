@@ -1,4 +1,4 @@
-//! What one read of a connection brings, and what it is read into.
+//! Reads connections into pooled slabs: one read makes one chunk, a part of a slab.
 
 use std::{
     cell::RefCell,
@@ -12,47 +12,49 @@ use std::{
 use bytes::{BufMut, Bytes, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// The longest chunk: what a socket holds is written on before more is read.
+/// The longest chunk. It is written on before more is read.
 const CHUNK: usize = 64 << 10;
-/// What the next read of a direction is expected to bring, by what the last one did.
+
+/// The size of the slabs that a direction is read into, by the size of its last read.
 ///
-/// Requests and rows that are short go round in little memory, which stays in the processor's cache until the audit has looked at
-/// it; what is long is read with fewer calls.
+/// Short requests and rows share little memory, which stays in the processor's cache until the audit has read
+/// it. Long bodies are read with fewer calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum ReadSize {
     #[default]
-    Little,
-    Much,
+    Small,
+    Large,
 }
 
-impl Expected {
-    /// What is allocated at a time.
+impl ReadSize {
+    /// The size of a slab.
     const fn slab(self) -> usize {
         match self {
-            Self::Little => 32 << 10,
-            Self::Much => 128 << 10,
+            Self::Small => 32 << 10,
+            Self::Large => 128 << 10,
         }
     }
 
-    /// What a slab must have room for to be read into.
+    /// The room that a slab must have left to be read into.
     const fn room(self) -> usize {
         self.slab() / 4
     }
 
-    /// How many slabs a thread keeps for reading into them again, once the audit is done with what they hold: 2 MiB of both.
+    /// How many full slabs a thread keeps, to reuse them once the audit has released their
+    /// chunks: 2 MiB of both sizes.
     const fn kept(self) -> usize {
         match self {
-            Self::Little => 16,
-            Self::Much => 12,
+            Self::Small => 16,
+            Self::Large => 12,
         }
     }
 
-    /// After a read of `length` bytes where there was room for `room`.
+    /// The size for the next read, after one of `length` bytes into `room` bytes.
     fn after(self, length: usize, room: usize) -> Self {
         if length == room {
-            Self::Much
-        } else if length < Self::Little.room() {
-            Self::Little
+            Self::Large
+        } else if length < Self::Small.room() {
+            Self::Small
         } else {
             self
         }
@@ -60,55 +62,54 @@ impl Expected {
 }
 
 thread_local! {
-    static LITTLE: RefCell<Slabs> = RefCell::new(Slabs::of(Expected::Little));
-    static MUCH: RefCell<Slabs> = RefCell::new(Slabs::of(Expected::Much));
+    static SMALL: RefCell<SlabPool> = RefCell::new(SlabPool::new(ReadSize::Small));
+    static LARGE: RefCell<SlabPool> = RefCell::new(SlabPool::new(ReadSize::Large));
 }
 
-/// Reads the next chunk, empty where nothing more comes.
+/// Reads the next chunk, which is empty at the end of the stream.
 ///
-/// All connections of a thread read into the same slabs, one behind the other, and a chunk is a part of one: nothing is copied, and
+/// All connections of a thread read into the same slabs, one chunk behind the other. Nothing is copied, and
 /// an idle connection has no buffer.
 pub(super) async fn next_chunk(
     from: &mut (impl AsyncRead + Unpin),
-    expected: &mut Expected,
+    size: &mut ReadSize,
 ) -> io::Result<Bytes> {
     poll_fn(|context| {
-        let slabs = match expected {
-            Expected::Little => &LITTLE,
-            Expected::Much => &MUCH,
+        let slabs = match size {
+            ReadSize::Small => &SMALL,
+            ReadSize::Large => &LARGE,
         };
         slabs.with_borrow_mut(|slabs| {
             let room = slabs.make_room();
             let chunk = ready!(slabs.poll_read(from, room, context))?;
-            *expected = expected.after(chunk.len(), room);
+            *size = size.after(chunk.len(), room);
             Poll::Ready(Ok(chunk))
         })
     })
     .await
 }
 
-/// The slab that is read into, and full ones whose chunks are still in use; all of one size.
-struct Slabs {
-    /// What they are for.
-    kind: Expected,
+/// The slab that is read into, and full ones whose chunks may still be in use; all of one size.
+struct SlabPool {
+    size: ReadSize,
     current: BytesMut,
     has_begun: bool,
     full: VecDeque<BytesMut>,
 }
 
-impl Slabs {
-    fn of(kind: Expected) -> Self {
+impl SlabPool {
+    fn new(size: ReadSize) -> Self {
         Self {
-            kind,
+            size,
             current: BytesMut::new(),
             has_begun: false,
             full: VecDeque::new(),
         }
     }
 
-    /// How much the next read may bring.
+    /// Makes room for the next read, and returns how much.
     fn make_room(&mut self) -> usize {
-        if self.current.capacity() < self.kind.room() {
+        if self.current.capacity() < self.size.room() {
             self.next_slab();
         }
         self.current.capacity().min(CHUNK)
@@ -120,30 +121,30 @@ impl Slabs {
         room: usize,
         context: &mut Context<'_>,
     ) -> Poll<io::Result<Bytes>> {
-        // Nothing is kept in this future: it can be made anew for each poll.
+        // This future keeps no state, so it can be made anew for each poll.
         let mut room = (&mut self.current).limit(room);
         ready!(pin!(from.read_buf(&mut room)).poll(context))?;
         Poll::Ready(Ok(self.current.split().freeze()))
     }
 
-    /// Begins a slab of whose parts nobody holds one any more, or a new one; gives one back that is more than were needed.
+    /// Begins a slab whose chunks are all released, or a new one. Frees one that was kept and is not needed.
     fn next_slab(&mut self) {
         let full = std::mem::take(&mut self.current);
-        // The first of all had no room for anything.
-        if self.has_begun && self.full.len() < self.kind.kept() {
+        // The very first has no memory yet.
+        if self.has_begun && self.full.len() < self.size.kept() {
             self.full.push_back(full);
         }
         self.has_begun = true;
         let free = self.reclaim();
-        self.current = free.unwrap_or_else(|| BytesMut::with_capacity(self.kind.slab()));
+        self.current = free.unwrap_or_else(|| BytesMut::with_capacity(self.size.slab()));
         drop(self.reclaim());
     }
 
-    /// A slab that can be read into again. Looks at a few, the oldest first: a part may be held for long.
+    /// A slab whose chunks are all released. Tries a few, the oldest first: a chunk may be held for long.
     fn reclaim(&mut self) -> Option<BytesMut> {
         for _ in 0..self.full.len().min(4) {
             let mut oldest = self.full.pop_front()?;
-            if oldest.try_reclaim(self.kind.slab()) {
+            if oldest.try_reclaim(self.size.slab()) {
                 return Some(oldest);
             }
             self.full.push_back(oldest);
@@ -164,19 +165,19 @@ mod tests {
         runtime.unwrap().block_on(future)
     }
 
-    /// How many slabs of this kind the thread has, whether in use or not.
-    fn slabs(kind: Expected) -> usize {
-        let slabs = match kind {
-            Expected::Little => &LITTLE,
-            Expected::Much => &MUCH,
+    /// How many slabs of this size the thread has, whether in use or not.
+    fn slabs(size: ReadSize) -> usize {
+        let slabs = match size {
+            ReadSize::Small => &SMALL,
+            ReadSize::Large => &LARGE,
         };
         slabs.with_borrow(|slabs| usize::from(slabs.has_begun) + slabs.full.len())
     }
 
     async fn read(reader: &mut (impl AsyncRead + Unpin), length: usize) -> Vec<Bytes> {
-        let (mut expected, mut chunks, mut read) = (Expected::default(), Vec::new(), 0);
+        let (mut size, mut chunks, mut read) = (ReadSize::default(), Vec::new(), 0);
         while read < length {
-            let chunk = next_chunk(reader, &mut expected).await.unwrap();
+            let chunk = next_chunk(reader, &mut size).await.unwrap();
             read += chunk.len();
             chunks.push(chunk);
         }
@@ -192,8 +193,8 @@ mod tests {
                 drop(read(&mut reader, length).await);
             }
         });
-        assert!(slabs(Expected::Little) <= 2, "{}", slabs(Expected::Little));
-        assert!(slabs(Expected::Much) <= 2, "{}", slabs(Expected::Much));
+        assert!(slabs(ReadSize::Small) <= 2, "{}", slabs(ReadSize::Small));
+        assert!(slabs(ReadSize::Large) <= 2, "{}", slabs(ReadSize::Large));
     }
 
     #[test]
@@ -205,7 +206,7 @@ mod tests {
                 drop(read(&mut reader, 1_000).await);
             }
         });
-        assert_eq!(slabs(Expected::Much), 0);
+        assert_eq!(slabs(ReadSize::Large), 0);
     }
 
     #[test]
@@ -228,8 +229,8 @@ mod tests {
                 let chunks = read(&mut reader, 60_000).await;
                 kept.extend(chunks.into_iter().map(|chunk| (number, chunk)));
             }
-            for kind in [Expected::Little, Expected::Much] {
-                assert!(slabs(kind) <= kind.kept() + 1);
+            for size in [ReadSize::Small, ReadSize::Large] {
+                assert!(slabs(size) <= size.kept() + 1);
             }
             for (number, chunk) in kept {
                 assert!(chunk.iter().all(|&byte| byte == number));
@@ -244,17 +245,17 @@ mod tests {
         fn every_byte_comes_out_in_order(writes in vec(prop_oneof![1usize..300, 1usize..100_000], 1..30)) {
             let (sent, got) = run(async {
                 let (mut writer, mut reader) = tokio::io::duplex(256 << 10);
-                let (mut sent, mut got, mut expected) = (Vec::new(), Vec::new(), Expected::default());
+                let (mut sent, mut got, mut size) = (Vec::new(), Vec::new(), ReadSize::default());
                 for (number, &length) in (0_u8..).zip(&writes) {
                     let bytes = vec![number; length];
                     writer.write_all(&bytes).await.unwrap();
                     sent.extend(bytes);
                     while got.len() < sent.len() {
-                        got.extend_from_slice(&next_chunk(&mut reader, &mut expected).await.unwrap());
+                        got.extend_from_slice(&next_chunk(&mut reader, &mut size).await.unwrap());
                     }
                 }
                 drop(writer);
-                assert!(next_chunk(&mut reader, &mut expected).await.unwrap().is_empty());
+                assert!(next_chunk(&mut reader, &mut size).await.unwrap().is_empty());
                 (sent, got)
             });
             prop_assert_eq!(sent, got);

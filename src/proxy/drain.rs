@@ -1,7 +1,7 @@
 //! Shutting down: no new clients, requests in flight may end, then connections close.
 //!
-//! A client that never pauses is not cut off in the middle of an answer: when the grace period nears its end, its
-//! connection takes no more requests, and closes when those in flight are answered.
+//! A client that never pauses is not cut off in the middle of a response: when the grace period nears its
+//! end, its connection takes no more requests, and closes when those in flight are answered.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -16,25 +16,25 @@ use tokio::{
 use crate::timers::sleep;
 use cqlens_audit::capture::Connection;
 
-/// The wish to shut down, passed to everything that must know of it.
+/// The shutdown signal, passed to everything that must obey it.
 #[derive(Debug, Clone)]
 pub struct Drain {
-    times: watch::Receiver<Option<Times>>,
+    deadlines: watch::Receiver<Option<Deadlines>>,
 }
 
 /// Begins a drain.
 #[derive(Debug)]
 pub struct DrainSwitch {
-    times: watch::Sender<Option<Times>>,
+    deadlines: watch::Sender<Option<Deadlines>>,
 }
 
-/// When what ends, once it has been asked for.
+/// The deadlines of a drain that has begun.
 #[derive(Debug, Clone, Copy)]
-struct Times {
+struct Deadlines {
     /// From here on, connections take no more requests.
     last_request: Instant,
-    /// From here on, nothing is waited for.
-    deadline: Instant,
+    /// From here on, cqlens waits for nothing.
+    end: Instant,
 }
 
 /// How a shutdown went.
@@ -46,23 +46,24 @@ pub enum Drained {
     CutOff,
 }
 
-/// What a connection may do while the process shuts down.
+/// What a connection does next in a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Release {
+pub(super) enum DrainStep {
     /// No request is in flight: close.
     Close,
-    /// The client does not pause, and time runs short: take no more requests, pass on the answers.
-    LastAnswers,
+    /// The client does not pause, and time runs short: take no more requests, pass on the responses.
+    LastResponses,
 }
 
 impl DrainSwitch {
-    /// Begins the drain: whatever is in flight has `grace` to end. Once more, with less: whoever waits is told of it.
+    /// Begins the drain: requests in flight have `grace` to end. A second call replaces the deadlines,
+    /// for connections that wait as well.
     pub fn begin(&self, grace: Duration) {
         let now = Instant::now();
-        let for_answers = LAST_ANSWERS.min(grace / 2);
-        self.times.send_replace(Some(Times {
-            last_request: now + (grace - for_answers),
-            deadline: now + grace,
+        let for_responses = LAST_RESPONSES.min(grace / 2);
+        self.deadlines.send_replace(Some(Deadlines {
+            last_request: now + (grace - for_responses),
+            end: now + grace,
         }));
     }
 }
@@ -71,61 +72,64 @@ impl Drain {
     /// A drain, and what begins it.
     pub fn new() -> (DrainSwitch, Self) {
         let (sender, receiver) = watch::channel(None);
-        (DrainSwitch { times: sender }, Self { times: receiver })
+        (DrainSwitch { deadlines: sender }, Self { deadlines: receiver })
     }
 
-    /// Waits until the drain begins; also when nobody is left who could begin it.
+    /// Waits until the drain begins, or its switch is gone.
     pub async fn begun(&self) {
-        let _ = self.times.clone().wait_for(Option::is_some).await;
+        let _ = self.deadlines.clone().wait_for(Option::is_some).await;
     }
 
-    /// Waits until the drain has begun, and as long as a client may be silent then that has not said yet who it is.
-    pub(super) async fn dismisses(&self) {
+    /// Waits until the drain has begun, and then as long as a connection must be silent to count as idle: for
+    /// clients that have sent nothing yet.
+    pub(super) async fn begun_and_quiet(&self) {
         self.begun().await;
         sleep(QUIET).await;
     }
 
-    /// Whether the drain has begun: a look at one counter.
+    /// Whether the drain has begun. Costs one load.
     pub(super) fn has_begun(&self) -> bool {
-        self.times.has_changed().unwrap_or(true)
+        self.deadlines.has_changed().unwrap_or(true)
     }
 
-    /// Waits until the drain has begun and `connection` has nothing in flight, or has had its time. While its client is
-    /// `stalled`, an answer waits to be written.
-    pub(super) async fn releases(&self, connection: &Connection, stalled: &AtomicBool) -> Release {
+    /// Waits until the drain has begun and `connection` has nothing in flight, or time runs short. While
+    /// `is_blocked`, a response waits for the client to take it.
+    pub(super) async fn step(&self, connection: &Connection, is_blocked: &AtomicBool) -> DrainStep {
         self.begun().await;
         if self
-            .is_quiet_before(connection, stalled, |times| times.last_request)
+            .is_quiet_before(connection, is_blocked, |deadlines| deadlines.last_request)
             .await
         {
-            Release::Close
+            DrainStep::Close
         } else {
-            Release::LastAnswers
+            DrainStep::LastResponses
         }
     }
 
-    /// Waits until `connection`, which takes no more requests, has passed on the answers, or the grace period is over.
-    pub(super) async fn last_answers(&self, connection: &Connection, stalled: &AtomicBool) {
-        self.is_quiet_before(connection, stalled, |times| times.deadline)
+    /// Waits until `connection`, which takes no more requests, has passed on the responses, or
+    /// the grace period is over.
+    pub(super) async fn last_responses(&self, connection: &Connection, is_blocked: &AtomicBool) {
+        self.is_quiet_before(connection, is_blocked, |deadlines| deadlines.end)
             .await;
     }
 
-    /// Waits until `connection` has nothing in flight, and then whether that was before the end that `end` picks.
+    /// Waits until `connection` has nothing in flight. False if the deadline that
+    /// `deadline` picks comes first.
     async fn is_quiet_before(
         &self,
         connection: &Connection,
-        stalled: &AtomicBool,
-        end: impl Fn(Times) -> Instant,
+        is_blocked: &AtomicBool,
+        deadline: impl Fn(Deadlines) -> Instant,
     ) -> bool {
         let mut quiet_since = Instant::now();
         let mut bytes = connection.bytes();
-        while Instant::now() < end(self.times()) {
+        while Instant::now() < deadline(self.deadlines()) {
             if bytes != connection.bytes() {
                 bytes = connection.bytes();
                 quiet_since = Instant::now();
             }
-            // Not every request can be counted, so a moment of quiet is needed as well.
-            let is_idle = !connection.has_request_in_flight() && !stalled.load(Ordering::Relaxed);
+            // Not every request can be counted, so the connection must be quiet for a moment as well.
+            let is_idle = !connection.has_request_in_flight() && !is_blocked.load(Ordering::Relaxed);
             if is_idle && quiet_since.elapsed() >= QUIET {
                 return true;
             }
@@ -134,24 +138,24 @@ impl Drain {
         false
     }
 
-    /// Where nobody is left who could have begun it, there is nobody either who would wait.
-    fn times(&self) -> Times {
+    /// Without a switch, the drain is over at once.
+    fn deadlines(&self) -> Deadlines {
         let now = Instant::now();
-        self.times.borrow().unwrap_or(Times {
+        self.deadlines.borrow().unwrap_or(Deadlines {
             last_request: now,
-            deadline: now,
+            end: now,
         })
     }
 
     pub(super) async fn wait_for(&self, mut all_done: mpsc::Receiver<()>) -> Drained {
-        let mut times = self.times.clone();
+        let mut deadlines = self.deadlines.clone();
         loop {
-            // Connections close themselves when the grace period is over; they need a moment to say goodbye.
-            let patience = self.times().deadline + GOODBYE;
+            // Connections close themselves when the grace period is over, which takes them a moment.
+            let patience = self.deadlines().end + GOODBYE;
             tokio::select! {
                 _ = all_done.recv() => return Drained::AllEnded,
                 () = tokio::time::sleep_until(patience) => return Drained::CutOff,
-                Ok(()) = times.changed() => {}
+                Ok(()) = deadlines.changed() => {}
             }
         }
     }
@@ -161,8 +165,9 @@ impl Drain {
 const QUIET: Duration = Duration::from_millis(100);
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// The end of the grace period, in which answers come but no more requests are taken: half of it at most.
-const LAST_ANSWERS: Duration = Duration::from_secs(2);
+/// The end of the grace period, in which connections pass on responses but no more
+/// requests: half of it at most.
+const LAST_RESPONSES: Duration = Duration::from_secs(2);
 
 const GOODBYE: Duration = Duration::from_secs(2);
 

@@ -1,4 +1,5 @@
-//! Notices that the other end of a connection has gone without a word: a machine without power, a cable that was cut.
+//! TCP keepalive: detects a peer that is gone without a FIN or reset, as after a power
+//! failure or a cut cable.
 
 use std::time::Duration;
 
@@ -7,7 +8,8 @@ use tokio::net::TcpStream;
 
 use super::Policy;
 
-/// Asks the kernel to look after `socket` as the settings have it. Where it cannot, the connection goes on without.
+/// Sets keepalive and `TCP_USER_TIMEOUT` of `socket` by the policy. Where that fails, the
+/// connection goes on without.
 pub(super) fn set(socket: &TcpStream, policy: &Policy) {
     let socket = SockRef::from(socket);
     let keepalive = match policy.keepalive {
@@ -23,16 +25,16 @@ pub(super) fn set(socket: &TcpStream, policy: &Policy) {
     }
 }
 
-/// After `silence` three questions, so that one that is lost costs no connection.
+/// Three probes after `silence`, so that a lost one costs no connection.
 fn probes(silence: Duration) -> TcpKeepalive {
     let between = (silence / 6).clamp(Duration::from_secs(1), BETWEEN_PROBES);
     TcpKeepalive::new()
-        // The kernel counts in seconds, and takes none for an error.
+        // The kernel counts in seconds, and refuses 0.
         .with_time(silence.max(Duration::from_secs(1)))
         .with_interval(between)
         .with_retries(PROBES)
 }
 
 const PROBES: u32 = 3;
-/// No answer after so long is no answer.
+/// A probe that is not answered after so long is lost.
 const BETWEEN_PROBES: Duration = Duration::from_secs(10);

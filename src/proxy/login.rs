@@ -1,6 +1,7 @@
-//! The time that a client has to log in. Until then it holds a place for nothing: anybody who reaches the port can have one.
+//! The deadline for logging in. Until then, any client that reaches the port takes a
+//! connection from the others.
 //!
-//! What counts as logged in, [`Connection::is_logged_in`] says.
+//! [`Connection::is_logged_in`] says what counts as logged in.
 
 use std::{pin::Pin, task::Context, time::Duration};
 
@@ -9,14 +10,14 @@ use tokio::time::Sleep;
 use crate::timers::sleep;
 use cqlens_audit::capture::Connection;
 
-/// When a connection ends whose client has not logged in. Nothing is left of it once the client has.
-pub(super) struct Deadline<'a> {
+/// Ends a connection whose client does not log in. Its timer is dropped once the client has.
+pub(super) struct LoginDeadline<'a> {
     connection: &'a Connection,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-impl<'a> Deadline<'a> {
-    /// The deadline begins now; none never ends.
+impl<'a> LoginDeadline<'a> {
+    /// The time begins now; without a `timeout` it never ends.
     pub(super) fn new(connection: &'a Connection, timeout: Option<Duration>) -> Self {
         Self {
             connection,
@@ -24,7 +25,8 @@ impl<'a> Deadline<'a> {
         }
     }
 
-    /// Whether the client had its time; wakes the task when it has. Costs one look once the client has logged in.
+    /// Whether the deadline has passed; wakes the task when it does. Costs one load once
+    /// the client has logged in.
     pub(super) fn is_over(&mut self, context: &mut Context<'_>) -> bool {
         let Some(sleep) = &mut self.sleep else {
             return false;

@@ -13,7 +13,7 @@ pub struct ClientNetworks {
 }
 
 impl Default for ClientNetworks {
-    /// An address of version 4; of version 6 a network of 64 bits, all addresses of which one machine may have.
+    /// One IPv4 address, or an IPv6 network of 64 bits, since one machine may have all addresses of it.
     fn default() -> Self {
         Self {
             version_4: 32,
@@ -25,7 +25,7 @@ impl Default for ClientNetworks {
 impl FromStr for ClientNetworks {
     type Err = String;
 
-    /// Reads `32,64`: the bits for version 4, then those for version 6.
+    /// Reads `32,64`: the bits for IPv4, then those for IPv6.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || "bits for IPv4 (1 to 32) and IPv6 (1 to 128), such as 32,64".to_owned();
         let bits = |text: &str, most: u8| {
@@ -41,8 +41,8 @@ impl FromStr for ClientNetworks {
 }
 
 impl ClientNetworks {
-    /// The first address of the network of `address`, whose form does not matter.
-    pub(super) fn of(self, address: IpAddr) -> IpAddr {
+    /// The first address of the network of `address`. An IPv4 address may be mapped into IPv6.
+    pub(super) fn network(self, address: IpAddr) -> IpAddr {
         match address.to_canonical() {
             IpAddr::V4(address) => {
                 let rest = u32::MAX.checked_shr(self.version_4.into()).unwrap_or(0);
@@ -55,7 +55,7 @@ impl ClientNetworks {
         }
     }
 
-    /// How the limit of a client at `address` is told to it.
+    /// Whose limit a client at `address` has reached, in words for the client.
     pub(super) fn whose(self, address: IpAddr) -> &'static str {
         let is_one = match address.to_canonical() {
             IpAddr::V4(_) => self.version_4 == 32,
@@ -76,16 +76,16 @@ mod tests {
 
     #[test]
     fn addresses_of_a_network_are_one_client() {
-        let of = |networks: &str, address: &str| {
+        let network = |networks: &str, address: &str| {
             let networks: ClientNetworks = networks.parse().unwrap();
-            networks.of(address.parse().unwrap()).to_string()
+            networks.network(address.parse().unwrap()).to_string()
         };
-        assert_eq!(of("32,64", "10.1.2.3"), "10.1.2.3");
-        assert_eq!(of("32,64", "::ffff:10.1.2.3"), "10.1.2.3");
-        assert_eq!(of("32,64", "2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
-        assert_eq!(of("24,56", "10.1.2.3"), "10.1.2.0");
-        assert_eq!(of("1,1", "255.0.0.1"), "128.0.0.0");
-        assert_eq!(of("24,128", "2001:db8::6"), "2001:db8::6");
+        assert_eq!(network("32,64", "10.1.2.3"), "10.1.2.3");
+        assert_eq!(network("32,64", "::ffff:10.1.2.3"), "10.1.2.3");
+        assert_eq!(network("32,64", "2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
+        assert_eq!(network("24,56", "10.1.2.3"), "10.1.2.0");
+        assert_eq!(network("1,1", "255.0.0.1"), "128.0.0.0");
+        assert_eq!(network("24,128", "2001:db8::6"), "2001:db8::6");
         assert_eq!("32,64".parse(), Ok(ClientNetworks::default()));
         for wrong in ["", "32", "33,64", "32,129", "0,64", "32,0", "a,b", "32,64,1"] {
             assert!(wrong.parse::<ClientNetworks>().is_err(), "{wrong}");

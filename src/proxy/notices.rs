@@ -1,5 +1,5 @@
-//! What the log says of failures that clients and nodes can cause as often as they like: the first few of each kind at once, then how
-//! many more there were.
+//! What the log says of failures that clients and nodes can cause as often as they like: the first few of
+//! each kind at once, then how many more there were.
 
 use crate::throttle::{INTERVAL, Throttle};
 
@@ -42,7 +42,7 @@ pub(super) struct Notices([Throttle; Notice::NUMBER]);
 
 impl Default for Notices {
     fn default() -> Self {
-        Self([(); Notice::NUMBER].map(|()| Throttle::of_first(FIRST)))
+        Self([(); Notice::NUMBER].map(|()| Throttle::with_first(FIRST)))
     }
 }
 

@@ -1,8 +1,8 @@
-//! The PROXY protocol: the header in which one proxy tells the next one who the client is.
+//! The PROXY protocol: the header with which a proxy passes on the client's address.
 //!
-//! Version 2 (and its text form, version 1) from a load balancer in front, version 2 to the node. Whoever connects can claim to
-//! be anybody in such a header, so it is read only where the operator says that a load balancer is in front. Source:
-//! HAProxy's `doc/proxy-protocol.txt`.
+//! cqlens reads version 2 (and its text form, version 1) from a load balancer in front, and sends version 2
+//! to the node. A client can claim any address in such a header, so cqlens reads it only where the operator
+//! says that a load balancer is in front. Source: HAProxy's `doc/proxy-protocol.txt`.
 
 use std::{
     io,
@@ -20,14 +20,15 @@ pub(super) struct Origin {
     pub(super) client: SocketAddr,
     /// What the client connected to; none where only the listener's own address is known.
     pub(super) destination: Option<SocketAddr>,
-    /// The common name (`CN=orders`) of the certificate that the client has shown to the load balancer, which has verified it.
+    /// The common name (`CN=orders`) of the certificate that the client has shown to the load
+    /// balancer, which has verified it.
     pub(super) certificate: Option<String>,
 }
 
 /// Why a header could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HeaderFault {
-    /// The health check of a load balancer, most likely.
+    /// Most likely the health check of a load balancer.
     #[error("it has gone without a word")]
     Gone,
     /// It sends nothing, or only a part.
@@ -43,7 +44,7 @@ pub(super) enum HeaderFault {
     Io(#[from] io::Error),
 }
 
-/// What goes before all else on connections that cqlens opens for itself: there is no client.
+/// The header of connections that cqlens opens for itself, without a client (command LOCAL).
 pub const LOCAL: &[u8; MINIMUM] = b"\r\n\r\n\0\r\nQUIT\n\x20\x00\x00\x00";
 
 /// How version 2 begins.
@@ -68,9 +69,10 @@ pub(super) async fn read(
     if length != bytes.len() {
         return Err(HeaderFault::Malformed);
     }
-    // LOCAL, and families that are none of the internet's: it is the load balancer's own, or it does not know.
+    // LOCAL, and families that are none of the internet's: it is the load balancer's
+    // own, or it does not know.
     let Some(proxied) = header.proxied_address() else {
-        return Ok(Origin::of(peer));
+        return Ok(Origin::from_peer(peer));
     };
     let certificate = header
         .ssl()
@@ -94,7 +96,7 @@ async fn bytes(from: &mut (impl AsyncRead + Unpin)) -> Result<Vec<u8>, HeaderFau
     let mut bytes = Vec::new();
     while bytes.len() < SIGNATURE.len() {
         more(from, &mut bytes, SIGNATURE.len()).await?;
-        // Whoever sends something else must not be waited for: it may be waiting for an answer.
+        // A client that sends something else may be waiting for an answer, so cqlens must not wait for it.
         if !begins(&bytes) {
             return Err(HeaderFault::Missing);
         }
@@ -148,8 +150,8 @@ async fn more(
 }
 
 impl Origin {
-    /// The one that the socket tells.
-    pub(super) fn of(peer: SocketAddr) -> Self {
+    /// The origin by the socket alone.
+    pub(super) fn from_peer(peer: SocketAddr) -> Self {
         Self {
             client: peer,
             destination: None,
@@ -157,11 +159,11 @@ impl Origin {
         }
     }
 
-    /// The header that tells the node, if a socket with `destination` was what the client connected to.
+    /// The header for the node. `destination` is the local address of the client's socket.
     pub(super) fn header(&self, destination: Option<SocketAddr>) -> Vec<u8> {
         let mut bytes = Vec::new();
         let destination = self.destination.or(destination);
-        let header = match destination.map(|destination| of_one_family(self.client, destination)) {
+        let header = match destination.map(|destination| in_one_family(self.client, destination)) {
             Some((client, destination)) => {
                 ProxyHeader::with_address(ProxiedAddress::stream(client, destination))
             }
@@ -176,7 +178,7 @@ impl Origin {
 }
 
 /// Addresses of version 4 as what they are, unless the other one is of version 6.
-fn of_one_family(client: SocketAddr, destination: SocketAddr) -> (SocketAddr, SocketAddr) {
+fn in_one_family(client: SocketAddr, destination: SocketAddr) -> (SocketAddr, SocketAddr) {
     let canonical = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
     let (client, destination) = (canonical(client), canonical(destination));
     if client.is_ipv4() == destination.is_ipv4() {
@@ -250,14 +252,20 @@ mod tests {
             (origin("10.1.2.3:4444", "10.0.0.1:9042"), 5)
         );
         let (read, rest) = parse(b"PROXY UNKNOWN\r\nrest");
-        assert_eq!((read.unwrap(), rest), (Origin::of(PEER.parse().unwrap()), 4));
+        assert_eq!(
+            (read.unwrap(), rest),
+            (Origin::from_peer(PEER.parse().unwrap()), 4)
+        );
     }
 
     #[test]
     fn a_local_connection_is_the_load_balancers() {
         let (read, rest) = parse(&[LOCAL.as_slice(), b"rest"].concat());
-        assert_eq!((read.unwrap(), rest), (Origin::of(PEER.parse().unwrap()), 4));
-        assert_eq!(Origin::of(PEER.parse().unwrap()).header(None), LOCAL);
+        assert_eq!(
+            (read.unwrap(), rest),
+            (Origin::from_peer(PEER.parse().unwrap()), 4)
+        );
+        assert_eq!(Origin::from_peer(PEER.parse().unwrap()).header(None), LOCAL);
     }
 
     #[test]
@@ -280,7 +288,8 @@ mod tests {
 
     #[test]
     fn what_is_no_header_is_not_waited_for() {
-        // A client without a load balancer: nine bytes of OPTIONS, and then it waits. An end here would be `Malformed`.
+        // A client without a load balancer: nine bytes of OPTIONS, and then it waits. An end
+        // here would be `Malformed`.
         for stranger in [&b"\x04\0\0\0\x05\0\0\0\0"[..], b"\x16\x03\x01", b"GET / HT"] {
             assert!(matches!(parse(stranger).0, Err(HeaderFault::Missing)));
         }

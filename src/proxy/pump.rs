@@ -1,7 +1,8 @@
 //! The only place where bytes move.
 //!
-//! Where clients are shown the addresses of listeners instead of those of nodes, [`pump`] also shows requests to whoever follows them, and
-//! responses move in [`pump_rewritten`]. The tap sees what was sent, not what became of it.
+//! Where clients are shown the addresses of listeners in place of those of nodes, [`pump`] also passes
+//! requests to a follower, and responses move in [`pump_rewritten`]. The tap sees the bytes as they were
+//! sent, before they are rewritten.
 
 use std::{fmt, io};
 
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use super::{
-    chunks::{Expected, next_chunk},
+    chunks::{ReadSize, next_chunk},
     topology::{Responses, Unreadable},
 };
 use cqlens_audit::capture::Tap;
@@ -17,44 +18,43 @@ use cqlens_audit::capture::Tap;
 /// Why a direction, or a connection, came to its end.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// The reading side said that nothing more comes; the writing side was told.
+    /// The sender ended its stream, and the end was passed on to the receiver.
     Finished,
-    /// Reading failed: whoever sends has gone.
-    ReadFailed(Side, io::Error),
-    /// Writing failed: whoever receives has gone.
-    WriteFailed(Side, io::Error),
+    /// Reading failed: the sender has gone.
+    ReadFailed(FailedSide, io::Error),
+    /// Writing failed: the receiver has gone.
+    WriteFailed(FailedSide, io::Error),
     /// cqlens is shutting down.
     Drained,
     /// Nothing has passed for as long as the operator allows.
     Idle,
     /// The same, after one side had finished.
     HalfClosed,
-    /// The client has not logged in within the time that it had.
+    /// The client has not logged in by its deadline.
     NoLogin,
-    /// The node sent what might lead the client around cqlens.
+    /// The node sent a response whose addresses cannot be replaced: it might lead the client around cqlens.
     Unreadable(Unreadable),
 }
 
 /// Whose fault an error is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum FailedSide {
     Client,
     Upstream,
 }
 
 impl Ended {
-    /// The same end, of the direction that reads from the client: pumps do not know which one they are.
+    /// The same end, for the direction that reads from the client. A pump does not know its direction.
     pub(super) fn of_requests(self) -> Self {
         match self {
-            Self::ReadFailed(_, error) => Self::ReadFailed(Side::Client, error),
-            Self::WriteFailed(_, error) => Self::WriteFailed(Side::Upstream, error),
+            Self::ReadFailed(_, error) => Self::ReadFailed(FailedSide::Client, error),
+            Self::WriteFailed(_, error) => Self::WriteFailed(FailedSide::Upstream, error),
             other => other,
         }
     }
 
-    /// Which side has ended the connection without a goodbye, if one has: it would have reset the other one, were they connected
-    /// with each other.
-    pub(super) fn reset_by(&self) -> Option<Side> {
+    /// The side that has reset the connection, if one has. The reset is passed on to the other side.
+    pub(super) fn reset_by(&self) -> Option<FailedSide> {
         let (Self::ReadFailed(side, error) | Self::WriteFailed(side, error)) = self else {
             return None;
         };
@@ -62,7 +62,7 @@ impl Ended {
         gone.contains(&error.kind()).then_some(*side)
     }
 
-    /// Whether neither side has ended the connection.
+    /// Whether cqlens ends the connection, and neither side has.
     pub(super) fn is_ours(&self) -> bool {
         use Ended::{Drained, HalfClosed, Idle, NoLogin, Unreadable};
         matches!(self, Drained | Idle | HalfClosed | NoLogin | Unreadable(_))
@@ -70,12 +70,12 @@ impl Ended {
 
     /// Whether the other direction cannot go on either.
     ///
-    /// A node that no longer reads may still have responses on their way, so a failed write to it is no reason to
-    /// stop reading from it.
+    /// A node that no longer reads may still have responses on their way, so a failed write to it is no
+    /// reason to stop reading from it.
     pub(super) fn ends_connection(&self) -> bool {
         match self {
             Self::Finished => false,
-            Self::WriteFailed(side, _) => *side == Side::Client,
+            Self::WriteFailed(side, _) => *side == FailedSide::Client,
             Self::ReadFailed(..) => true,
             _ => self.is_ours(),
         }
@@ -103,7 +103,7 @@ impl fmt::Display for Ended {
             Self::ReadFailed(side, error) => ("reading from", side, error),
             Self::WriteFailed(side, error) => ("writing to", side, error),
         };
-        let side = if *side == Side::Client {
+        let side = if *side == FailedSide::Client {
             "client"
         } else {
             "upstream"
@@ -112,16 +112,17 @@ impl fmt::Display for Ended {
     }
 }
 
-/// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`. `follow` sees it before.
+/// Writes to `to` what it reads from `from`, unchanged and at once, until `from` ends; then ends `to`. Each
+/// chunk goes to `follow` before it is written.
 pub(super) async fn pump(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut tap: Tap,
     mut follow: impl FnMut(&Bytes),
 ) -> Ended {
-    let mut expected = Expected::default();
+    let mut size = ReadSize::default();
     loop {
-        let chunk = match read(&mut from, &mut expected).await {
+        let chunk = match read(&mut from, &mut size).await {
             Ok(Some(chunk)) => chunk,
             Ok(None) => break,
             Err(ended) => return ended,
@@ -129,22 +130,22 @@ pub(super) async fn pump(
         tap.offer(&chunk);
         follow(&chunk);
         if let Err(error) = write(&mut to, &chunk).await {
-            return Ended::WriteFailed(Side::Client, error);
+            return Ended::WriteFailed(FailedSide::Client, error);
         }
     }
     end(to).await
 }
 
-/// Writes to `to` what becomes of what it reads from `from`, until `from` ends; then ends `to`.
+/// Writes to `to` what `responses` makes of the bytes from `from`, until `from` ends; then ends `to`.
 pub(super) async fn pump_rewritten(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
     mut tap: Tap,
     mut responses: Responses<'_>,
 ) -> Ended {
-    let mut expected = Expected::default();
+    let mut size = ReadSize::default();
     loop {
-        let chunk = match read(&mut from, &mut expected).await {
+        let chunk = match read(&mut from, &mut size).await {
             Ok(Some(chunk)) => chunk,
             Ok(None) => break,
             Err(ended) => return ended,
@@ -158,33 +159,33 @@ pub(super) async fn pump_rewritten(
                 Err(unreadable) => return Ended::Unreadable(unreadable),
             };
             if let Err(error) = written {
-                return Ended::WriteFailed(Side::Client, error);
+                return Ended::WriteFailed(FailedSide::Client, error);
             }
         }
     }
     end(to).await
 }
 
-/// The next chunk, none at the end.
-async fn read(from: &mut (impl AsyncRead + Unpin), expected: &mut Expected) -> Result<Option<Bytes>, Ended> {
-    match next_chunk(from, expected).await {
+/// The next chunk; none at the end of the stream.
+async fn read(from: &mut (impl AsyncRead + Unpin), size: &mut ReadSize) -> Result<Option<Bytes>, Ended> {
+    match next_chunk(from, size).await {
         Ok(chunk) => Ok(Some(chunk).filter(|chunk| !chunk.is_empty())),
-        // Only TLS says this: the connection ended without a goodbye. Many drivers close like that; and since envelopes
-        // tell their length, a receiver cannot take what is cut off for the whole.
+        // Only TLS reports this: the connection ended without a close_notify. Many drivers close so. An
+        // envelope has its length in its header, so a receiver cannot take a cut-off one for a whole one.
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-        Err(error) => Err(Ended::ReadFailed(Side::Upstream, error)),
+        Err(error) => Err(Ended::ReadFailed(FailedSide::Upstream, error)),
     }
 }
 
 async fn end(mut to: impl AsyncWrite + Unpin) -> Ended {
     match to.shutdown().await {
         Ok(()) => Ended::Finished,
-        Err(error) => Ended::WriteFailed(Side::Client, error),
+        Err(error) => Ended::WriteFailed(FailedSide::Client, error),
     }
 }
 
 async fn write(to: &mut (impl AsyncWrite + Unpin), chunk: &[u8]) -> io::Result<()> {
     to.write_all(chunk).await?;
-    // TLS keeps records that its socket has no room for, until it is asked to be done with them. Nothing to do elsewhere.
+    // TLS keeps records that its socket had no room for until it is flushed. Elsewhere this does nothing.
     to.flush().await
 }

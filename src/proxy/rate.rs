@@ -1,12 +1,12 @@
-//! How many connections may come in a second: a bucket that holds those of one second, and fills evenly.
+//! A token bucket for connections: it holds those of one second, and fills evenly.
 
 use std::{num::NonZeroU32, time::Duration};
 
 use tokio::time::Instant;
 
-/// What was taken lately.
+/// The tokens that were taken in the last second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Bucket {
+pub(super) struct RateBucket {
     /// When it is full again.
     full_at: Option<Instant>,
 }
@@ -14,7 +14,7 @@ pub(super) struct Bucket {
 /// What a full bucket holds is the rate times this.
 const BURST: Duration = Duration::from_secs(1);
 
-impl Bucket {
+impl RateBucket {
     /// How long to wait for the next connection.
     pub(super) fn wait(&self, rate: NonZeroU32, now: Instant) -> Duration {
         (self.lacks(now) + interval(rate)).saturating_sub(BURST)
@@ -25,7 +25,7 @@ impl Bucket {
         self.full_at = Some(now + self.lacks(now) + interval(rate));
     }
 
-    /// Whether it tells no more than a new one.
+    /// Whether it is as good as a new one.
     pub(super) fn is_full(&self, now: impl FnOnce() -> Instant) -> bool {
         self.full_at.is_none_or(|at| at <= now())
     }
@@ -48,7 +48,7 @@ mod tests {
     #[test]
     fn a_second_may_come_at_once_and_then_the_rate_holds() {
         let (rate, begun) = (NonZeroU32::new(10).unwrap(), Instant::now());
-        let mut bucket = Bucket::default();
+        let mut bucket = RateBucket::default();
         let mut now = begun;
         let mut taken = Vec::new();
         while now < begun + Duration::from_secs(5) {
@@ -62,6 +62,6 @@ mod tests {
         assert_eq!(taken.iter().filter(|at| at.is_zero()).count(), 10);
         assert_eq!(taken.len(), 10 + 49, "{taken:?}");
         assert!(!bucket.is_full(|| now) && bucket.is_full(|| now + BURST));
-        assert!(Bucket::default().is_full(|| unreachable!()));
+        assert!(RateBucket::default().is_full(|| unreachable!()));
     }
 }

@@ -1,8 +1,8 @@
-//! Clients that are not let in: what they are told, what the log says, what is counted.
+//! Refused clients: the error that they get, the line in the log, the count.
 //!
-//! A bare close would look to a driver like a network that fails, and to whoever reads its log like anything. So the first request is
-//! answered with an ERROR that drivers print. That takes a socket and a moment of patience for each, so only so many are
-//! answered at a time: beyond that a close has to do.
+//! A driver takes a bare close for a failing network, and its log does not say more. So the first request is
+//! answered with an ERROR, which drivers print. That takes a socket and some time for each client, so only a
+//! bounded number is answered at a time; beyond it, cqlens only closes the connection.
 
 use std::{fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
-use super::{gate::Full, transparent::NoDestination, upstreams::Outage};
+use super::{close::close_gently, transparent::NoDestination, upstream_health::Outage};
 use crate::{
     throttle::{INTERVAL, Throttle},
     timers::timeout,
@@ -23,14 +23,14 @@ use cqlens_audit::capture::{Queue, Refusal};
 /// How many refused clients are answered at a time; each takes a file descriptor.
 pub const ANSWERED_AT_A_TIME: usize = 64;
 
-/// How long a refused client is waited for until its first request has come and is answered. Drivers send it at once, and wait 5
-/// seconds for its answer.
+/// How long a refused client may take to send its first request and read the answer. Drivers send it at once,
+/// and wait 5 seconds for its answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Overloaded (v5 §8): drivers take it for a node that has no room, as it is, and try again later.
+/// Overloaded (v5 §8): drivers take it for a node without room, which it is, and try again later.
 const OVERLOADED: u32 = 0x1001;
 
-/// Keeps refusals from being a burden of their own.
+/// Bounds the work that refusals cause: answers at a time, and lines in the log.
 #[derive(Debug)]
 pub(super) struct Refusals {
     answers: Arc<Semaphore>,
@@ -47,9 +47,9 @@ impl Default for Refusals {
 }
 
 impl Refusals {
-    /// Counts a refusal and says it, unless the same has been said a moment ago.
-    pub(super) fn note(&self, client: SocketAddr, refused: &Refused, queue: &Queue) {
-        let refusal = refused.refusal();
+    /// Counts a refusal, and logs it unless the log has just said the same.
+    pub(super) fn record(&self, client: SocketAddr, reason: &RefusalReason, queue: &Queue) {
+        let refusal = reason.refusal();
         queue.count_refused(refusal);
         let throttle = self.throttles.get(refusal as usize);
         let later = move |clients| {
@@ -57,36 +57,45 @@ impl Refusals {
             tracing::warn!(clients, reason, "more clients were refused within {INTERVAL:?}");
         };
         if throttle.is_none_or(|throttle| throttle.is_new(later)) {
-            tracing::warn!(%client, reason = refusal.name(), "{refused}");
+            tracing::warn!(%client, reason = refusal.name(), "{reason}");
         }
     }
 
-    /// The permission to answer a client, if not too many are being answered.
-    pub(super) fn answer(&self) -> Option<OwnedSemaphorePermit> {
+    /// Permission to answer a client; none if too many are being answered.
+    pub(super) fn try_acquire_answer(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.answers).try_acquire_owned().ok()
     }
 }
 
-/// Why a client is refused, in the words that it is told.
+/// The limit that keeps a client from being admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LimitReached {
+    pub(super) refusal: Refusal,
+    pub(super) limit: usize,
+    /// Whose limit it is, in words that follow "connections are open".
+    pub(super) whose: &'static str,
+}
+
+/// Why a client is refused. Its text is the message that the client gets.
 #[derive(Debug)]
-pub(super) enum Refused {
-    Full(Full),
+pub(super) enum RefusalReason {
+    LimitReached(LimitReached),
     /// There is no file descriptor for the connection to the node.
     NoDescriptor,
-    /// What came before anything else is not what a load balancer sends.
+    /// The connection did not begin with a PROXY header.
     NoProxyHeader(String),
-    /// It is not known where it was going.
+    /// Its original destination is not known, or leads back here.
     NoDestination(NoDestination),
     /// The node accepts no connections.
     UpstreamDown(Outage),
-    /// It has not logged in within this time.
+    /// The client has not logged in within this time.
     NoLogin(Duration),
 }
 
-impl Refused {
+impl RefusalReason {
     fn refusal(&self) -> Refusal {
         match self {
-            Self::Full(full) => full.refusal,
+            Self::LimitReached(limit) => limit.refusal,
             Self::NoDescriptor => Refusal::Descriptors,
             Self::NoProxyHeader(_) => Refusal::ProxyHeader,
             Self::NoDestination(NoDestination::NotRedirected(_)) => Refusal::Destination,
@@ -97,14 +106,14 @@ impl Refused {
     }
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusalReason {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Full {
+        let LimitReached {
             refusal,
             limit,
             whose,
         } = match self {
-            Self::Full(full) => full,
+            Self::LimitReached(limit) => limit,
             Self::NoDescriptor => {
                 return out.write_str("cqlens refuses the connection: it has no file descriptor for it");
             }
@@ -147,18 +156,18 @@ pub(super) fn is_out_of_descriptors(error: &io::Error) -> bool {
 
 /// Answers the first request of a client with the reason, and closes.
 ///
-/// What is not the beginning of a request in a version that is known gets no answer.
-pub(super) async fn answer(client: &mut (impl AsyncRead + AsyncWrite + Unpin), refused: &Refused) {
-    // Whoever has gone, or sends nothing, misses nothing.
-    if let Ok(Ok(true)) = timeout(PATIENCE, answer_first(client, refused)).await {
-        super::connection::close_gently(client).await;
+/// Bytes that do not begin a request of a known version get no answer.
+pub(super) async fn answer(client: &mut (impl AsyncRead + AsyncWrite + Unpin), reason: &RefusalReason) {
+    // A client that has gone, or sends nothing, misses nothing.
+    if let Ok(Ok(true)) = timeout(PATIENCE, answer_first(client, reason)).await {
+        close_gently(client).await;
     }
 }
 
 /// Whether there was something to answer.
 async fn answer_first(
     client: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    refused: &Refused,
+    reason: &RefusalReason,
 ) -> io::Result<bool> {
     let mut header = [0; HEADER_LEN];
     client.read_exact(&mut header).await?;
@@ -166,12 +175,12 @@ async fn answer_first(
     if request.direction != Direction::Request || !request.version.is_known() {
         return Ok(false);
     }
-    client.write_all(&error(request, &refused.to_string())).await?;
+    client.write_all(&error(request, &reason.to_string())).await?;
     client.flush().await?;
     Ok(true)
 }
 
-/// An ERROR with `message`, in answer to `request`. The first of a connection is in no segment, whatever its version.
+/// An ERROR with `message`, in answer to `request`. The first response of a connection is never in a segment.
 fn error(request: Header, message: &str) -> Vec<u8> {
     let message: Vec<u8> = message.bytes().take(usize::from(u16::MAX)).collect();
     let length = u16::try_from(message.len()).unwrap_or(u16::MAX);
@@ -185,7 +194,7 @@ fn error(request: Header, message: &str) -> Vec<u8> {
     bytes
 }
 
-/// Versions that are still tried out are marked as such in answers too.
+/// Responses of a beta version carry its flag, too.
 fn beta(version: Version) -> Flags {
     match version {
         Version::V6Beta => Flags::USE_BETA,

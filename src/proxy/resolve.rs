@@ -1,7 +1,8 @@
 //! Addresses of upstreams that are given by name.
 //!
-//! The system's resolver blocks its thread, for half a minute where a DNS server is silent. So a name is looked up once for all connections
-//! that wait for it, on a thread of its own, of which there are few; what was found is used for some seconds.
+//! The system's resolver blocks its thread, for half a minute if a DNS server is silent. So a name is looked
+//! up once for all connections that wait for it, on a thread of its own, of which there are few. The result
+//! is used for some seconds.
 
 use std::{
     collections::HashMap,
@@ -17,7 +18,7 @@ use tokio::sync::watch;
 /// How long the addresses of a name are used.
 const KEPT: Duration = Duration::from_secs(5);
 
-/// How long it is believed that a name has none.
+/// How long a failed lookup is remembered.
 const FAILURE_KEPT: Duration = Duration::from_secs(1);
 
 /// Names that are looked up at a time: upstreams are nodes of one cluster.
@@ -28,28 +29,28 @@ const MOST_NAMES: usize = 1_024;
 
 /// Finds the addresses of names; its clones are the same one.
 #[derive(Clone)]
-pub(super) struct Resolver(Arc<Shared>);
+pub(super) struct Resolver(Arc<Lookups>);
 
-struct Shared {
+struct Lookups {
     look_up: Box<LookUp>,
-    names: Mutex<HashMap<String, Name>>,
+    names: Mutex<HashMap<String, Lookup>>,
 }
 
 /// Blocks until the addresses of `host:port` are known.
 type LookUp = dyn Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
-/// What is known of a name; nothing while it is being looked up.
-type Name = watch::Receiver<Option<Answer>>;
+/// The lookup of a name; it holds nothing while the resolver is at work.
+type Lookup = watch::Receiver<Option<Resolved>>;
 
 #[derive(Clone)]
-struct Answer {
-    addresses: Result<Arc<[SocketAddr]>, Failure>,
+struct Resolved {
+    addresses: Result<Arc<[SocketAddr]>, LookupError>,
     at: Instant,
 }
 
-/// An error that can be told to each of those who wait.
+/// An error that can be cloned for each connection that waits.
 #[derive(Clone)]
-struct Failure(io::ErrorKind, String);
+struct LookupError(io::ErrorKind, String);
 
 impl Default for Resolver {
     fn default() -> Self {
@@ -65,7 +66,7 @@ impl fmt::Debug for Resolver {
 
 impl Resolver {
     fn with(look_up: impl Fn(&str) -> io::Result<Vec<SocketAddr>> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(Lookups {
             look_up: Box::new(look_up),
             names: Mutex::default(),
         }))
@@ -76,17 +77,17 @@ impl Resolver {
         if let Ok(address) = name.parse() {
             return Ok([address].into());
         }
-        let mut name = self.name(name)?;
-        let answer = name.wait_for(Option::is_some).await;
-        let answer = answer.ok().and_then(|answer| answer.clone());
-        let answer = answer.ok_or_else(|| io::Error::other("looking up the name has failed"))?;
-        answer
+        let mut lookup = self.lookup(name)?;
+        let resolved = lookup.wait_for(Option::is_some).await;
+        let resolved = resolved.ok().and_then(|resolved| resolved.clone());
+        let resolved = resolved.ok_or_else(|| io::Error::other("looking up the name has failed"))?;
+        resolved
             .addresses
-            .map_err(|Failure(kind, what)| io::Error::new(kind, what))
+            .map_err(|LookupError(kind, what)| io::Error::new(kind, what))
     }
 
-    /// What is known of a name, or will be in a while.
-    fn name(&self, name: &str) -> io::Result<Name> {
+    /// The lookup of a name: a finished one that is still good, one under way, or a new one.
+    fn lookup(&self, name: &str) -> io::Result<Lookup> {
         let mut names = self.names();
         if let Some(known) = names.get(name)
             && is_good(known)
@@ -95,19 +96,19 @@ impl Resolver {
         }
         let under_way = names
             .values()
-            .filter(|name| name.borrow().is_none() && name.has_changed().is_ok());
+            .filter(|lookup| lookup.borrow().is_none() && lookup.has_changed().is_ok());
         if under_way.count() >= MOST_AT_A_TIME {
             return Err(io::Error::other("too many other names are being looked up"));
         }
         if names.len() >= MOST_NAMES {
-            names.retain(|_, name| is_good(name));
+            names.retain(|_, lookup| is_good(lookup));
         }
-        let (told, known) = watch::channel(None);
+        let (resolved, known) = watch::channel(None);
         let (shared, host) = (Arc::clone(&self.0), name.to_owned());
         thread::Builder::new().name("resolve".to_owned()).spawn(move || {
             let addresses = (shared.look_up)(&host);
-            let addresses = addresses.map_err(|error| Failure(error.kind(), error.to_string()));
-            told.send_replace(Some(Answer {
+            let addresses = addresses.map_err(|error| LookupError(error.kind(), error.to_string()));
+            resolved.send_replace(Some(Resolved {
                 addresses: addresses.map(Into::into),
                 at: Instant::now(),
             }));
@@ -116,18 +117,18 @@ impl Resolver {
         Ok(known)
     }
 
-    fn names(&self) -> MutexGuard<'_, HashMap<String, Name>> {
+    fn names(&self) -> MutexGuard<'_, HashMap<String, Lookup>> {
         // Nothing that holds it can panic.
         self.0.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether what is known of a name is still good, or is being looked up.
-fn is_good(name: &Name) -> bool {
-    match &*name.borrow() {
-        // Unless the thread has failed.
-        None => name.has_changed().is_ok(),
-        Some(answer) => answer.at.elapsed() < answer.addresses.as_ref().map_or(FAILURE_KEPT, |_| KEPT),
+/// Whether a lookup is recent enough, or under way.
+fn is_good(lookup: &Lookup) -> bool {
+    match &*lookup.borrow() {
+        // A thread that has failed closes its channel.
+        None => lookup.has_changed().is_ok(),
+        Some(resolved) => resolved.at.elapsed() < resolved.addresses.as_ref().map_or(FAILURE_KEPT, |_| KEPT),
     }
 }
 
@@ -159,7 +160,7 @@ mod tests {
             let resolver = resolver.clone();
             waiting.spawn(async move { resolver.resolve("db:9042").await });
         }
-        // Who gives up leaves the others' look-up alone.
+        // A connection that gives up does not end the lookup of the others.
         let impatient = timeout(Duration::from_millis(50), resolver.resolve("db:9042")).await;
         assert!(impatient.is_err());
         drop(answer);
@@ -180,7 +181,7 @@ mod tests {
             Err(io::Error::from(io::ErrorKind::NotFound))
         });
         for name in 0..MOST_AT_A_TIME {
-            resolver.name(&format!("db-{name}:9042")).unwrap();
+            resolver.lookup(&format!("db-{name}:9042")).unwrap();
         }
         assert!(resolver.resolve("one-more:9042").await.is_err());
         let known = resolver.resolve("[::1]:9042").await.unwrap();

@@ -1,7 +1,7 @@
-//! The two sides of a connection as bytes go through them: plain, or with TLS around them.
+//! The two sockets of a connection: plain, or with TLS around them.
 //!
-//! Which of the two is decided once for each connection. From then on the pumps are compiled for it, so that plain connections
-//! pay nothing for TLS.
+//! Which of the two is decided once for each connection. The pumps are compiled for each, so that plain
+//! connections pay nothing for TLS.
 
 use std::{io, sync::atomic::AtomicBool};
 
@@ -12,8 +12,10 @@ use tokio::{
 };
 
 use super::{
-    Drain, Notice, Policy, Proxy, Route, keepalive, refusal,
-    upstreams::{Outage, Unreached},
+    Drain, Policy, Proxy, Route, keepalive,
+    notices::Notice,
+    refusal,
+    upstream_health::{ConnectError, Outage},
 };
 use crate::{
     timers::timeout_at,
@@ -46,19 +48,19 @@ impl Socket {
 }
 
 /// Why there is no connection to the upstream.
-pub(super) enum NoUpstream {
-    /// Which has been said.
-    Said,
-    /// It is not the upstream's fault.
+pub(super) enum UpstreamError {
+    /// The reason has been logged; the client sees its connection close.
+    Logged,
+    /// cqlens has no file descriptor left.
     NoDescriptor,
-    /// It is known to accept none.
+    /// The upstream is known to accept no connections, and was not tried.
     Down(Outage),
 }
 
-/// What can be read and written at the same time.
-pub(super) trait Halves: AsyncRead + AsyncWrite + Unpin + Send {
-    /// Whether neither half waits for what the other one waits for.
-    const ARE_APART: bool;
+/// A socket that can be read and written at the same time.
+pub(super) trait SplitSocket: AsyncRead + AsyncWrite + Unpin + Send {
+    /// Whether an event that one half waits for never wakes the other one.
+    const HALVES_WAKE_APART: bool;
 
     /// The half that reads and the half that writes.
     fn halves(&mut self) -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin + Send);
@@ -67,8 +69,8 @@ pub(super) trait Halves: AsyncRead + AsyncWrite + Unpin + Send {
     fn tcp(&self) -> &TcpStream;
 }
 
-impl Halves for TcpStream {
-    const ARE_APART: bool = true;
+impl SplitSocket for TcpStream {
+    const HALVES_WAKE_APART: bool = true;
 
     fn tcp(&self) -> &TcpStream {
         self
@@ -79,9 +81,9 @@ impl Halves for TcpStream {
     }
 }
 
-impl Halves for TlsStream {
-    // Reading may have to write, and writing to read.
-    const ARE_APART: bool = false;
+impl SplitSocket for TlsStream {
+    // A TLS read may have to write, and a write to read.
+    const HALVES_WAKE_APART: bool = false;
 
     fn tcp(&self) -> &TcpStream {
         self.get_ref().0
@@ -92,8 +94,9 @@ impl Halves for TlsStream {
     }
 }
 
-/// The client's side; none if nothing can be forwarded, which has been said.
-pub(super) async fn of_client(
+/// Prepares the client's socket, with the TLS handshake where clients use TLS. Returns `None` if the client
+/// cannot be served; the reason has been logged.
+pub(super) async fn accept_client(
     client: TcpStream,
     connection: &Connection,
     route: &Route,
@@ -108,15 +111,15 @@ pub(super) async fn of_client(
         return Some(Socket::Plain(client));
     };
     tokio::select! {
-        accepted = accept(acceptor, client, connection, proxy) => accepted.map(Socket::Tls),
-        _release = drain.releases(connection, &NOTHING_WRITTEN) => None,
+        accepted = handshake(acceptor, client, connection, proxy) => accepted.map(Socket::Tls),
+        _step = drain.step(connection, &NOT_BLOCKED) => None,
     }
 }
 
-/// In a handshake there are no answers yet.
-static NOTHING_WRITTEN: AtomicBool = AtomicBool::new(false);
+/// During a handshake there are no responses that the client could keep waiting.
+static NOT_BLOCKED: AtomicBool = AtomicBool::new(false);
 
-async fn accept(
+async fn handshake(
     acceptor: &Acceptor,
     client: TcpStream,
     connection: &Connection,
@@ -129,7 +132,7 @@ async fn accept(
             return None;
         }
         Err(fault) => {
-            proxy.entrance.notices().say(Notice::ClientTls, || {
+            proxy.admission.notices().say(Notice::ClientTls, || {
                 tracing::warn!(client = %connection.client, "{fault}; it is refused");
             });
             match fault {
@@ -142,34 +145,35 @@ async fn accept(
     None
 }
 
-/// The upstream's side. `header` is what goes before everything else, TLS included.
-pub(super) async fn of_upstream(
+/// Connects to the upstream, with the TLS handshake where the route says so. `header` is sent before
+/// everything else, TLS included.
+pub(super) async fn connect_upstream(
     connection: &Connection,
     route: &Route,
     policy: &Policy,
     header: Option<Vec<u8>>,
     proxy: &Proxy,
-) -> Result<Socket, NoUpstream> {
+) -> Result<Socket, UpstreamError> {
     let deadline = Instant::now() + route.connect_timeout;
-    let notices = proxy.entrance.notices();
-    let upstreams = proxy.entrance.upstreams();
+    let notices = proxy.admission.notices();
+    let upstreams = proxy.admission.upstreams();
     let mut upstream = match upstreams.connect(&route.upstream, deadline).await {
         Ok(upstream) => upstream,
-        Err(Unreached::Down(outage)) => return Err(NoUpstream::Down(outage)),
-        Err(Unreached::Failed(error)) if refusal::is_out_of_descriptors(&error) => {
-            return Err(NoUpstream::NoDescriptor);
+        Err(ConnectError::Down(outage)) => return Err(UpstreamError::Down(outage)),
+        Err(ConnectError::Failed(error)) if refusal::is_out_of_descriptors(&error) => {
+            return Err(UpstreamError::NoDescriptor);
         }
-        Err(Unreached::Failed(error)) => {
+        Err(ConnectError::Failed(error)) => {
             notices.say(Notice::NoUpstream, || {
                 tracing::warn!(client = %connection.client, upstream = %route.upstream, %error,
                     "upstream refused the connection, the client's is closed");
             });
-            return Err(NoUpstream::Said);
+            return Err(UpstreamError::Logged);
         }
     };
     if let Err(error) = prepare(&mut upstream, policy, header).await {
         tracing::debug!(upstream = %route.upstream, %error, "upstream has gone");
-        return Err(NoUpstream::Said);
+        return Err(UpstreamError::Logged);
     }
     if let Ok(address) = upstream.peer_addr() {
         connection.reaches(address);
@@ -185,7 +189,7 @@ pub(super) async fn of_upstream(
                     "no TLS with the upstream, the client's connection is closed");
             });
             proxy.queue.count_tls_failure(TlsFailure::Upstream);
-            Err(NoUpstream::Said)
+            Err(UpstreamError::Logged)
         }
     }
 }
@@ -194,7 +198,7 @@ async fn prepare(upstream: &mut TcpStream, policy: &Policy, header: Option<Vec<u
     upstream.set_nodelay(true)?;
     keepalive::set(upstream, policy);
     match header {
-        // There is room for it in a socket that is new.
+        // A new socket has room for it.
         Some(header) => upstream.write_all(&header).await,
         None => Ok(()),
     }

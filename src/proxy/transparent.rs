@@ -1,11 +1,12 @@
-//! Connections that were on their way to a node when the kernel redirected them here: where they were going, and whether that
-//! would lead in a circle.
+//! Connections that were on their way to a node when the kernel redirected them here: where they were going,
+//! and whether that would lead in a circle.
 //!
-//! `REDIRECT` and `DNAT` leave the destination with connection tracking (`SO_ORIGINAL_DST`), `TPROXY` leaves it as the socket's own
-//! address. One listener serves any node in this way, and clients need not know of it.
+//! `REDIRECT` and `DNAT` leave the destination with connection tracking (`SO_ORIGINAL_DST`), `TPROXY` leaves
+//! it as the socket's own address. One listener serves any node in this way, and clients need not know of it.
 
 use std::{
     collections::{BTreeMap, HashSet},
+    io,
     net::{IpAddr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -13,30 +14,27 @@ use std::{
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
-use super::{
-    Proxy, Route,
-    proxy_header::Origin,
-    refusal::{self, Refused},
-};
+use super::Route;
 
-/// What a process knows of redirected connections.
+/// The redirected connections of a process.
 #[derive(Debug)]
 pub struct Transparent {
     listener: SocketAddr,
-    /// Whether a node's certificate must be for the address that it was reached by, and not for a name that was set.
+    /// Whether a node's certificate must be for the address that it was reached by, and
+    /// not for a name that was set.
     certificates_by_address: bool,
-    state: Mutex<State>,
+    connections: Mutex<Redirected>,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    /// The near ends of the connections to nodes that are open.
-    own: HashSet<SocketAddr>,
-    /// Where clients were going, and how many of them so far.
+struct Redirected {
+    /// The local addresses of the open connections to nodes.
+    local_upstream_addrs: HashSet<SocketAddr>,
+    /// The original destinations of clients, with the number of connections so far.
     destinations: BTreeMap<SocketAddr, u64>,
 }
 
-/// More nodes than a cluster has; whoever can connect from this machine could name any number of addresses.
+/// More nodes than a cluster has. A client on this machine could name any number of addresses.
 const MOST_DESTINATIONS: usize = 4_096;
 
 /// Why a connection goes nowhere.
@@ -57,30 +55,57 @@ pub(super) enum NoDestination {
 }
 
 impl Transparent {
-    /// For the connections that come to `listener`. A node's certificate must be for its address if `certificates_by_address`.
+    /// For the connections that come to `listener`. A node's certificate must be for its address if
+    /// `certificates_by_address`.
     pub fn new(listener: SocketAddr, certificates_by_address: bool) -> Self {
         Self {
             listener,
             certificates_by_address,
-            state: Mutex::default(),
+            connections: Mutex::default(),
         }
     }
 
-    /// Where clients were going so far, and how many of them.
+    /// The original destinations of clients so far, with the number of connections to each.
     pub fn destinations(&self) -> BTreeMap<SocketAddr, u64> {
-        self.state().destinations.clone()
+        self.connections().destinations.clone()
     }
 
-    /// Remembers the near end of a connection to a node for as long as the guard lives: if it comes back in, that is a loop.
-    pub(super) fn own(self: &Arc<Self>, address: SocketAddr) -> Own {
-        self.state().own.insert(address);
-        Own {
+    /// Remembers the local address of a connection to a node while the guard lives: a client with this
+    /// address is cqlens itself, in a loop.
+    pub(super) fn local_upstream_addr(self: &Arc<Self>, address: SocketAddr) -> LocalUpstreamAddr {
+        self.connections().local_upstream_addrs.insert(address);
+        LocalUpstreamAddr {
             transparent: Arc::clone(self),
             address,
         }
     }
 
-    /// Where a client at `peer` was going: `original` as connection tracking has it, `local` as its socket has it.
+    /// The route of one client: like `route`, with the client's original destination as its upstream.
+    ///
+    /// # Errors
+    /// A socket that has no addresses any more; inside, why the client has no destination.
+    pub(super) fn route(
+        &self,
+        client: &TcpStream,
+        route: &Route,
+    ) -> io::Result<Result<Route, NoDestination>> {
+        let (peer, local) = (client.peer_addr()?, client.local_addr()?);
+        let destination = self.destination(peer, original_destination(client), local);
+        Ok(destination.map(|destination| Route {
+            upstream: destination.to_string(),
+            upstream_tls: route.upstream_tls.as_ref().map(|connector| {
+                if self.certificates_by_address {
+                    connector.at(destination.ip())
+                } else {
+                    connector.clone()
+                }
+            }),
+            ..route.clone()
+        }))
+    }
+
+    /// The destination of a client at `peer`: `original` by connection tracking, else
+    /// `local`, its socket's address.
     fn destination(
         &self,
         peer: SocketAddr,
@@ -88,13 +113,13 @@ impl Transparent {
         local: SocketAddr,
     ) -> Result<SocketAddr, NoDestination> {
         let destination = canonical(original.unwrap_or(local));
-        if self.state().own.contains(&canonical(peer)) {
+        if self.connections().local_upstream_addrs.contains(&canonical(peer)) {
             return Err(NoDestination::Loop(destination));
         }
         if self.is_own_listener(destination) {
             return Err(NoDestination::NotRedirected(destination));
         }
-        let mut state = self.state();
+        let mut state = self.connections();
         if state.destinations.len() < MOST_DESTINATIONS || state.destinations.contains_key(&destination) {
             *state.destinations.entry(destination).or_default() += 1;
         }
@@ -110,70 +135,29 @@ impl Transparent {
         destination.ip() == own.ip() || own.ip().is_unspecified() && is_local(destination.ip())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn connections(&self) -> MutexGuard<'_, Redirected> {
         // Nothing that holds it can panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The near end of a connection to a node.
-pub(super) struct Own {
+/// The local address of an open connection to a node.
+pub(super) struct LocalUpstreamAddr {
     transparent: Arc<Transparent>,
     address: SocketAddr,
 }
 
-impl Drop for Own {
+impl Drop for LocalUpstreamAddr {
     fn drop(&mut self) {
-        self.transparent.state().own.remove(&self.address);
+        let mut connections = self.transparent.connections();
+        connections.local_upstream_addrs.remove(&self.address);
     }
 }
 
-/// The route of one client, whose upstream is where it was going; none if it goes nowhere, which has been said, to the client too.
-pub(super) async fn route(
-    transparent: &Transparent,
-    mut client: TcpStream,
-    route: Arc<Route>,
-    origin: &Origin,
-    proxy: &Proxy,
-) -> Option<(TcpStream, Arc<Route>)> {
-    let (Ok(peer), Ok(local)) = (client.peer_addr(), client.local_addr()) else {
-        return None;
-    };
-    match transparent.destination(peer, original(&client), local) {
-        Ok(destination) => {
-            let upstream_tls = route.upstream_tls.as_ref().map(|connector| {
-                if transparent.certificates_by_address {
-                    connector.at(destination.ip())
-                } else {
-                    connector.clone()
-                }
-            });
-            let route = Route {
-                upstream: destination.to_string(),
-                upstream_tls,
-                ..Route::clone(&route)
-            };
-            Some((client, Arc::new(route)))
-        }
-        Err(why) => {
-            let refused = Refused::NoDestination(why);
-            let refusals = proxy.entrance.refusals();
-            refusals.note(origin.client, &refused, &proxy.queue);
-            // Inside TLS nobody would hear it; whoever is in a loop hears itself.
-            if route.client_tls.is_none()
-                && matches!(why, NoDestination::NotRedirected(_))
-                && let Some(_permit) = refusals.answer()
-            {
-                refusal::answer(&mut client, &refused).await;
-            }
-            None
-        }
-    }
-}
-
-/// What connection tracking says; none where the connection was not redirected, or not by a rule that connection tracking knows of.
+/// The original destination by connection tracking; none if the connection was not redirected, or not by a
+/// rule that connection tracking knows.
 #[cfg(target_os = "linux")]
-fn original(client: &TcpStream) -> Option<SocketAddr> {
+fn original_destination(client: &TcpStream) -> Option<SocketAddr> {
     let socket = SockRef::from(client);
     let version_6 = || socket.original_dst_v6().ok()?.as_socket();
     // A socket of version 6 may carry version 4.
@@ -182,7 +166,7 @@ fn original(client: &TcpStream) -> Option<SocketAddr> {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn original(_client: &TcpStream) -> Option<SocketAddr> {
+fn original_destination(_client: &TcpStream) -> Option<SocketAddr> {
     None
 }
 
@@ -247,12 +231,12 @@ mod tests {
     fn what_cqlens_sends_itself_does_not_go_around_in_a_circle() {
         let transparent = transparent("127.0.0.1:9142");
         let (near_end, node) = (at("127.0.0.1:40000"), at("10.0.0.1:9042"));
-        let own = transparent.own(near_end);
+        let local_addr = transparent.local_upstream_addr(near_end);
         let back =
             |transparent: &Transparent| transparent.destination(near_end, Some(node), at("127.0.0.1:9142"));
         assert_eq!(back(&transparent), Err(NoDestination::Loop(node)));
-        drop(own);
-        // The port may be somebody else's by now.
+        drop(local_addr);
+        // Another process may have the port by now.
         assert_eq!(back(&transparent), Ok(node));
     }
 }

@@ -1,6 +1,7 @@
-//! The threads that connections live on: each has a runtime of its own, and a connection never leaves its thread.
+//! The threads that connections run on: each has a runtime of its own, and a
+//! connection never leaves its thread.
 //!
-//! A runtime that moves tasks between threads pays for it at every wake-up, also where there is nothing to move.
+//! A runtime that can move tasks between threads pays for it at every wake-up, even if it moves none.
 
 use std::{
     io,
@@ -19,7 +20,8 @@ use tokio::{
 use crate::timers;
 use cqlens_audit::pulse::Runner;
 
-/// Threads for connections. Clones are the same ones; they end when the last is dropped, and what still runs on them with them.
+/// Threads for connections. Clones are the same threads, which end when the last clone is dropped, together
+/// with the connections on them.
 #[derive(Debug, Clone)]
 pub struct Workers {
     workers: Arc<[Worker]>,
@@ -34,7 +36,7 @@ struct Worker {
 }
 
 impl Workers {
-    /// Starts `threads` threads, at least one. They wait with the timers of the runtime that this is called in.
+    /// Starts `threads` threads, at least one. They use the timers of the runtime that this is called in.
     ///
     /// # Errors
     /// A thread or runtime that cannot be had.
@@ -58,17 +60,17 @@ impl Workers {
         self.workers.len()
     }
 
-    /// The threads, for whoever watches whether they still run what they are given. They end without it.
+    /// The threads, for the watchdog. This does not keep them running.
     pub fn runners(&self) -> Vec<Runner> {
         let runner = |(number, worker): (usize, &Worker)| Runner::new(name(number), worker.runtime.clone());
         self.workers.iter().enumerate().map(runner).collect()
     }
 
-    /// Runs a connection on the thread that has the fewest; it holds its [`Place`] until it ends.
+    /// Runs a connection on the thread that has the fewest; it holds its [`WorkerSlot`] until it ends.
     ///
-    /// It is made for its place, instead of being wrapped here: a future that awaits another is as large as both, and each of ten thousand
-    /// idle connections is one.
-    pub(super) fn spawn<C>(&self, connection: impl FnOnce(Place) -> C)
+    /// `connection` takes the slot into its own future. A wrapper here would cost memory for each idle
+    /// connection: a future that awaits another is as large as both.
+    pub(super) fn spawn<C>(&self, connection: impl FnOnce(WorkerSlot) -> C)
     where
         C: Future<Output = ()> + Send + 'static,
     {
@@ -77,23 +79,25 @@ impl Workers {
             .iter()
             .min_by_key(|worker| worker.connections.load(Ordering::Relaxed));
         if let Some(worker) = least {
-            worker.runtime.spawn(connection(Place::take(&worker.connections)));
+            worker
+                .runtime
+                .spawn(connection(WorkerSlot::take(&worker.connections)));
         }
     }
 }
 
 impl Worker {
     fn start(number: usize) -> io::Result<Self> {
-        // Waiting for sockets is cheaper without timers.
+        // Without timers, waiting for sockets is cheaper.
         let timers = Handle::current();
         let runtime = Builder::new_current_thread().enable_io().build()?;
         let handle = runtime.handle().clone();
         let (running, stopped) = oneshot::channel();
         let thread = thread::Builder::new().name(name(number)).spawn(move || {
-            timers::kept_by(timers);
+            timers::use_runtime(timers);
             // Nothing is ever sent: the sender goes away when the thread is to end.
             let _ = runtime.block_on(stopped);
-            // A name that is being looked up would hold it.
+            // A name that is being looked up would block an orderly shutdown.
             runtime.shutdown_background();
         })?;
         Ok(Self {
@@ -118,17 +122,17 @@ fn name(number: usize) -> String {
     format!("wire-{number}")
 }
 
-/// Counts a connection for as long as it lives, however it ends.
-pub(super) struct Place(Arc<AtomicUsize>);
+/// Counts a connection on its thread until it ends, in whatever way.
+pub(super) struct WorkerSlot(Arc<AtomicUsize>);
 
-impl Place {
+impl WorkerSlot {
     fn take(connections: &Arc<AtomicUsize>) -> Self {
         connections.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(connections))
     }
 }
 
-impl Drop for Place {
+impl Drop for WorkerSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -12,12 +12,13 @@ use rustix::process::geteuid;
 
 /// Replaces the file at `path` by what `write` writes.
 ///
-/// The new content goes to a file of another name in the same directory, is flushed to disk and renamed. A symbolic link
-/// stays a link, its target is replaced; a link that belongs neither to this process's user nor to root is refused, wherever on the
-/// path it is: its owner would choose the file. What is no regular file (a pipe, `/dev/stdout`) is written to as it is.
+/// The new content goes to a file of another name in the same directory, is flushed to disk and renamed. A
+/// symbolic link stays a link, its target is replaced; a link that belongs neither to this process's user nor
+/// to root is refused, wherever on the path it is: its owner would choose the file. What is no regular file
+/// (a pipe, `/dev/stdout`) is written to as it is.
 ///
 /// # Errors
-/// Whatever `write` or the file system fails with; the old file is then untouched and nothing is left behind.
+/// Any error of `write` or of the file system; the old file is then untouched and nothing is left behind.
 pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let target = resolve(path)?;
     match fs::metadata(path) {
@@ -38,8 +39,9 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
-/// Removes the temporary files that killed processes have left in `directory`: files of ours by name and owner, which no process
-/// has locked and nobody has written for a minute. What cannot be removed stays, until the next process tries.
+/// Removes the temporary files that killed processes have left in `directory`: files of ours by name and
+/// owner, which no process has locked or has written for a minute. A file that cannot be removed stays until
+/// the next process tries.
 pub fn remove_leftovers(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;

@@ -1,4 +1,5 @@
-//! A folder of snapshots, one compressed file for each window, kept for as long and in as many bytes as the operator asks.
+//! A folder of snapshots, one compressed file for each window, kept for as long and in as many
+//! bytes as the operator sets.
 
 use std::{
     fs,
@@ -26,18 +27,18 @@ pub struct Retention {
 
 /// A folder that snapshots are written to.
 ///
-/// Sources may share a folder: each removes what is too old or too much of its own, known by name, and nothing else. What a source
-/// has left that is gone is the operator's to remove.
+/// Sources may share a folder: each removes what is too old or too much of its own, known by name, and
+/// nothing else. What a source has left that is gone is the operator's to remove.
 #[derive(Debug)]
 pub struct SnapshotDir {
     folder: PathBuf,
     retention: Retention,
-    log: Mutex<Log>,
+    log: Mutex<RemovalLog>,
 }
 
 /// What was removed and not logged yet, and what was logged.
 #[derive(Debug, Default)]
-struct Log {
+struct RemovalLog {
     files: u64,
     bytes: u64,
     /// When removed files were last logged.
@@ -48,15 +49,15 @@ struct Log {
 
 /// A snapshot of one source; they sort by age.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kept {
+struct KeptSnapshot {
     written: SystemTime,
     path: PathBuf,
     bytes: u64,
 }
 
 impl SnapshotDir {
-    /// Opens `folder`, creating it where it is missing, and makes sure that files can be written there. Temporary files that a killed
-    /// process has left there are removed.
+    /// Opens `folder`, creating it where it is missing, and makes sure that files can be written there.
+    /// Temporary files that a killed process has left there are removed.
     ///
     /// # Errors
     /// A folder that cannot be created or written.
@@ -71,11 +72,12 @@ impl SnapshotDir {
         })
     }
 
-    /// Writes `snapshot`, compressed, under a name that sorts by time: `20261121T060000000Z-<source>.cqlens.json.gz`; then removes what is
-    /// too old or too much of this source.
+    /// Writes `snapshot`, compressed, under a name that sorts by time:
+    /// `20261121T060000000Z-<source>.cqlens.json.gz`; then removes what is too old or
+    /// too much of this source.
     ///
     /// # Errors
-    /// Whatever writing fails with; a half-written file is never left.
+    /// Any error of writing; a half-written file is never left.
     pub fn write(&self, snapshot: &Snapshot) -> Result<PathBuf, SnapshotError> {
         let source = snapshot.window.sources.iter().next().map_or("", String::as_str);
         let path = self.folder.join(file_name(snapshot, source));
@@ -110,7 +112,7 @@ impl SnapshotDir {
         self.log_removed(now);
     }
 
-    fn snapshots(&self, source: &str) -> io::Result<Vec<Kept>> {
+    fn snapshots(&self, source: &str) -> io::Result<Vec<KeptSnapshot>> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
@@ -120,7 +122,7 @@ impl SnapshotDir {
             // It may have gone meanwhile.
             let Ok(metadata) = entry.metadata() else { continue };
             if metadata.is_file() {
-                kept.push(Kept {
+                kept.push(KeptSnapshot {
                     written: metadata.modified()?,
                     path: entry.path(),
                     bytes: metadata.len(),
@@ -134,7 +136,7 @@ impl SnapshotDir {
         tempfile::tempfile_in(&self.folder)?.metadata()?.modified()
     }
 
-    fn log(&self) -> std::sync::MutexGuard<'_, Log> {
+    fn log(&self) -> std::sync::MutexGuard<'_, RemovalLog> {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,11 +160,11 @@ impl SnapshotDir {
             .at
             .is_none_or(|at| now.duration_since(at).is_ok_and(|passed| passed >= LOG_EVERY));
         if log.files > 0 && is_due {
-            let Log { files, bytes, .. } = *log;
+            let RemovalLog { files, bytes, .. } = *log;
             tracing::info!(files, bytes, folder = %self.folder.display(), "removed old snapshots (keep, keep-bytes)");
-            *log = Log {
+            *log = RemovalLog {
                 at: Some(now),
-                ..Log::default()
+                ..RemovalLog::default()
             };
         }
     }
@@ -173,8 +175,8 @@ const LOG_EVERY: Duration = Duration::from_secs(3600);
 
 impl Retention {
     /// How many of these, the oldest ones, are too old or too much.
-    fn surplus(self, kept: &[Kept], now: SystemTime) -> usize {
-        let is_too_old = |kept: &Kept| {
+    fn surplus(self, kept: &[KeptSnapshot], now: SystemTime) -> usize {
+        let is_too_old = |kept: &KeptSnapshot| {
             let age = now.duration_since(kept.written).unwrap_or_default();
             self.age.is_some_and(|limit| age > limit)
         };

@@ -7,10 +7,10 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
 use super::{
-    Authorities, Identity, MinVersion, TlsError, TlsStream,
+    Authorities, MinVersion, TlsError, TlsIdentity, TlsStream,
     certificates::Certificates,
-    client_certificates::{Clients, with_refused},
-    is_plain, provider,
+    client_certificates::{ClientVerifier, with_refused},
+    common::{is_plain, provider},
 };
 use crate::timers;
 
@@ -42,13 +42,13 @@ pub enum ClientFault {
 }
 
 impl Acceptor {
-    /// Shows one of `identities` to clients: the one that is for the name they ask for, else the first. With `authorities`,
-    /// clients must show a certificate that one of them has signed and not revoked.
+    /// Shows one of `identities` to clients: the one that is for the name they ask for, else the first. With
+    /// `authorities`, clients must show a certificate that one of them has signed and not revoked.
     ///
     /// # Errors
     /// If these cannot be used.
     pub fn new(
-        identities: Vec<Identity>,
+        identities: Vec<TlsIdentity>,
         authorities: Option<Authorities>,
         versions: MinVersion,
     ) -> Result<Self, TlsError> {
@@ -56,11 +56,16 @@ impl Acceptor {
         Ok(Self { config, versions })
     }
 
-    /// The same with others, for the clients that come from now on: what they agreed with the old ones is not resumed.
+    /// The same with others, for the clients that come from now on: what they agreed with
+    /// the old ones is not resumed.
     ///
     /// # Errors
     /// If these cannot be used; then it goes on with the old ones.
-    pub fn renew(&self, identities: Vec<Identity>, authorities: Option<Authorities>) -> Result<(), TlsError> {
+    pub fn renew(
+        &self,
+        identities: Vec<TlsIdentity>,
+        authorities: Option<Authorities>,
+    ) -> Result<(), TlsError> {
         self.config.store(config(identities, authorities, self.versions)?);
         Ok(())
     }
@@ -68,7 +73,7 @@ impl Acceptor {
     /// Does the handshake with a client that has just connected.
     ///
     /// # Errors
-    /// Whatever the client did instead; it has been told, where TLS has words for it.
+    /// What the client did instead; it gets a TLS alert where there is one for it.
     pub async fn accept(&self, client: TcpStream) -> Result<TlsStream, ClientFault> {
         // Boxed, because it is big and soon over.
         let handshake = Box::pin(TlsAcceptor::from(self.config.load_full()).accept(client));
@@ -82,7 +87,7 @@ impl Acceptor {
 }
 
 fn config(
-    identities: Vec<Identity>,
+    identities: Vec<TlsIdentity>,
     authorities: Option<Authorities>,
     versions: MinVersion,
 ) -> Result<Arc<ServerConfig>, TlsError> {
@@ -90,7 +95,7 @@ fn config(
         ServerConfig::builder_with_provider(provider()).with_protocol_versions(versions.versions())?;
     let builder = match authorities {
         None => builder.with_no_client_auth(),
-        Some(authorities) => builder.with_client_cert_verifier(Clients::of(authorities)?),
+        Some(authorities) => builder.with_client_cert_verifier(ClientVerifier::trusting(authorities)?),
     };
     let certificates = Certificates::new(identities)?;
     Ok(Arc::new(builder.with_cert_resolver(Arc::new(certificates))))

@@ -1,4 +1,4 @@
-//! The certificates of cqlens as a server, one of which each client sees: by the name that it asks for (SNI).
+//! The certificates of cqlens as a server. Each client sees one of them, by the name in its hello (SNI).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use x509_parser::{
     prelude::{FromDer, X509Certificate},
 };
 
-use super::{Identity, TlsError, provider};
+use super::{TlsError, TlsIdentity, common::provider};
 
 /// Certificates with their keys, the default first.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Certificates {
     ///
     /// # Errors
     /// A key that is not its certificate's, or of a kind that is not supported.
-    pub(super) fn new(identities: Vec<Identity>) -> Result<Self, TlsError> {
+    pub(super) fn new(identities: Vec<TlsIdentity>) -> Result<Self, TlsError> {
         identities
             .into_iter()
             .map(Certificate::new)
@@ -37,7 +37,8 @@ impl Certificates {
             .map(Self)
     }
 
-    /// The first that is for `name` and fits the client's signature schemes: one that names it goes before one with a wildcard.
+    /// The first that is for `name` and fits the client's signature schemes: one that names it goes
+    /// before one with a wildcard.
     fn named(&self, name: &str, fits: impl Fn(&CertifiedKey) -> bool) -> Option<&Certificate> {
         let wildcard = name.split_once('.').map(|(_host, domain)| format!("*.{domain}"));
         let wanted = [Some(name), wildcard.as_deref()];
@@ -60,14 +61,14 @@ impl ResolvesServerCert for Certificates {
 }
 
 impl Certificate {
-    fn new(identity: Identity) -> Result<Self, TlsError> {
+    fn new(identity: TlsIdentity) -> Result<Self, TlsError> {
         let (certificate_file, key_file) = identity.files();
         let names = identity
             .certificates
             .first()
             .map_or_else(Vec::new, |certificate| dns_names(certificate));
         let key = CertifiedKey::from_der(identity.certificates, identity.key, &provider())
-            .map_err(Identity::refused(certificate_file, key_file))?;
+            .map_err(TlsIdentity::refused(certificate_file, key_file))?;
         Ok(Self {
             names,
             key: Arc::new(key),
@@ -98,7 +99,7 @@ mod tests {
     use super::*;
     use rcgen::{CertificateParams, KeyPair};
 
-    fn identity(folder: &std::path::Path, file: &str, hosts: &[&str]) -> Identity {
+    fn identity(folder: &std::path::Path, file: &str, hosts: &[&str]) -> TlsIdentity {
         let (certificate, key) = (
             folder.join(format!("{file}.crt")),
             folder.join(format!("{file}.key")),
@@ -108,7 +109,7 @@ mod tests {
         let signed = CertificateParams::new(hosts).unwrap().self_signed(&pair).unwrap();
         std::fs::write(&certificate, signed.pem()).unwrap();
         std::fs::write(&key, pair.serialize_pem()).unwrap();
-        Identity::read(&certificate, &key).unwrap()
+        TlsIdentity::read(&certificate, &key).unwrap()
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Clients' certificates: verified as rustls does it, and named where they are refused.
+//! Verifies clients' certificates as rustls does, and keeps the name in a refused one for the log.
 
 use std::{cell::Cell, pin::Pin, sync::Arc, task::Poll};
 
@@ -12,23 +12,23 @@ use tokio_rustls::rustls::{
     },
 };
 
-use super::{Authorities, TlsError, name, provider};
+use super::{Authorities, TlsError, common::provider, name::name_in};
 
 thread_local! {
-    /// Whose certificate was refused last, by a handshake of this thread.
+    /// The name in the certificate that a handshake of this thread has refused last.
     static REFUSED: Cell<Option<String>> = const { Cell::new(None) };
 }
 
-/// Verifies clients' certificates; none is needed to verify that of another.
+/// Verifies clients' certificates, and remembers the name in a refused one.
 #[derive(Debug)]
-pub(super) struct Clients(Arc<dyn ClientCertVerifier>);
+pub(super) struct ClientVerifier(Arc<dyn ClientCertVerifier>);
 
-impl Clients {
-    /// Takes certificates that `authorities` have signed and not revoked.
+impl ClientVerifier {
+    /// Accepts certificates that `authorities` have signed and not revoked.
     ///
     /// # Errors
     /// Authorities that cannot be used.
-    pub(super) fn of(authorities: Authorities) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    pub(super) fn trusting(authorities: Authorities) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
         let verifier = WebPkiClientVerifier::builder_with_provider(authorities.roots, provider())
             .with_crls(authorities.revocations)
             .enforce_revocation_expiration()
@@ -37,9 +37,9 @@ impl Clients {
     }
 }
 
-/// Waits for a handshake, and for the name in the client's certificate where it was refused.
+/// Waits for a handshake. Returns its result, and the name in the client's certificate if that was refused.
 ///
-/// A certificate is verified while the handshake is polled, so the name is that of this client and no other.
+/// A certificate is verified while the handshake is polled, so the name belongs to this client.
 pub(super) async fn with_refused<F: Future + ?Sized>(
     mut handshake: Pin<Box<F>>,
 ) -> (F::Output, Option<String>) {
@@ -57,7 +57,7 @@ pub(super) async fn with_refused<F: Future + ?Sized>(
     .await
 }
 
-impl ClientCertVerifier for Clients {
+impl ClientCertVerifier for ClientVerifier {
     fn offer_client_auth(&self) -> bool {
         self.0.offer_client_auth()
     }
@@ -78,7 +78,7 @@ impl ClientCertVerifier for Clients {
     ) -> Result<ClientCertVerified, rustls::Error> {
         let verified = self.0.verify_client_cert(end_entity, intermediates, now);
         if verified.is_err() {
-            REFUSED.set(name::of_certificate(end_entity));
+            REFUSED.set(name_in(end_entity));
         }
         verified
     }

@@ -18,12 +18,16 @@ use tokio_rustls::{
 
 use cqlens_client::{Handshake, Handshaking, Socket};
 
-use super::{Authorities, Identity, MinVersion, TlsError, TlsStream, is_plain, provider};
+use super::{
+    Authorities, MinVersion, TlsError, TlsIdentity, TlsStream,
+    common::{is_plain, provider},
+};
 
 /// Whether the node's certificate must be for the name that it was reached by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostnameCheck {
-    /// It must: among its subject alternative names, as DNS name or address. A common name alone is not looked at.
+    /// It must: among its subject alternative names, as DNS name or address. A common
+    /// name alone does not count.
     On,
     /// Any certificate of a trusted authority will do, whomever it is for.
     Off,
@@ -39,14 +43,14 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Believes `authorities`, shows `identity` to nodes that ask who is there, and expects certificates for `name`, a host
-    /// name or an address.
+    /// Trusts `authorities`, shows `identity` to nodes that request a client certificate, and expects
+    /// certificates for `name`, a host name or an address.
     ///
     /// # Errors
     /// If these cannot be used.
     pub fn new(
         authorities: Authorities,
-        identity: Option<Identity>,
+        identity: Option<TlsIdentity>,
         name: &str,
         check: HostnameCheck,
     ) -> Result<Self, TlsError> {
@@ -59,7 +63,7 @@ impl Connector {
     /// If these cannot be used.
     pub fn with_versions(
         authorities: Authorities,
-        identity: Option<Identity>,
+        identity: Option<TlsIdentity>,
         name: &str,
         check: HostnameCheck,
         versions: MinVersion,
@@ -98,7 +102,7 @@ impl Connector {
     ///
     /// # Errors
     /// If these cannot be used; then it goes on with the old ones.
-    pub fn renew(&self, authorities: Authorities, identity: Option<Identity>) -> Result<(), TlsError> {
+    pub fn renew(&self, authorities: Authorities, identity: Option<TlsIdentity>) -> Result<(), TlsError> {
         let config = config(authorities, identity, self.check, self.versions)?;
         self.config.store(config);
         Ok(())
@@ -107,8 +111,8 @@ impl Connector {
     /// Does the handshake with a node that has just been connected to.
     ///
     /// # Errors
-    /// The connection's, or why node and cqlens do not agree. With TLS 1.3 a node that does not like the certificate it was
-    /// shown says so later, when it is read from.
+    /// The connection's, or why node and cqlens do not agree. With TLS 1.3 a node that does not like the
+    /// certificate it was shown says so later, when it is read from.
     pub async fn connect(&self, node: TcpStream) -> io::Result<TlsStream> {
         let connector = TlsConnector::from(self.config.load_full());
         // Boxed, because it is big and soon over.
@@ -128,7 +132,7 @@ impl Handshake for Connector {
 
 fn config(
     authorities: Authorities,
-    identity: Option<Identity>,
+    identity: Option<TlsIdentity>,
     check: HostnameCheck,
     versions: MinVersion,
 ) -> Result<Arc<ClientConfig>, TlsError> {
@@ -146,7 +150,7 @@ fn config(
             let (certificate_file, key_file) = identity.files();
             builder
                 .with_client_auth_cert(identity.certificates, identity.key)
-                .map_err(Identity::refused(certificate_file, key_file))?
+                .map_err(TlsIdentity::refused(certificate_file, key_file))?
         }
     };
     Ok(Arc::new(config))
@@ -175,7 +179,7 @@ impl ServerCertVerifier for AnyName {
             .0
             .verify_server_cert(end_entity, intermediates, name, ocsp_response, now);
         match verified {
-            // The name is looked at last: all else is as it should be.
+            // The name is verified last, so all else is valid.
             Err(rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. })) => {
                 Ok(ServerCertVerified::assertion())
             }

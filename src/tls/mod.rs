@@ -1,74 +1,24 @@
 //! TLS on either side of the proxy: what certificates, keys and authorities mean, and the handshakes.
 //!
-//! Both sides take TLS 1.2 and 1.3, or 1.3 only. It knows nothing of envelopes; who authenticates how above TLS passes through it like
-//! all other bytes. What is absent on purpose: a way not to verify certificates at all, keystores of Java (`keytool
-//! -importkeystore` and `openssl pkcs12` write them as PEM), keys that are encrypted, revocation that is asked for
-//! over the network (OCSP): lists of revoked certificates are files like all others.
+//! Both sides take TLS 1.2 and 1.3, or 1.3 only. Nothing here knows of envelopes; authentication above TLS
+//! passes through like all other bytes.
+//!
+//! What is absent on purpose: a way not to verify certificates at all, keystores of Java (`keytool
+//! -importkeystore` and `openssl pkcs12` write them as PEM), encrypted keys, and revocation over the network
+//! (OCSP). Lists of revoked certificates are files like all others.
 
 mod acceptor;
 mod certificates;
 mod client_certificates;
+mod common;
 mod connector;
 mod error;
 mod name;
 mod pem;
 
-use std::{io, sync::Arc};
-
-use tokio::net::TcpStream;
-use tokio_rustls::rustls::{
-    self, InvalidMessage, SupportedProtocolVersion,
-    crypto::{CryptoProvider, ring},
-    version::{TLS12, TLS13},
-};
-
 pub use acceptor::{Acceptor, ClientFault};
+pub use common::{MinVersion, TlsStream, is_failure};
 pub use connector::{Connector, HostnameCheck};
 pub use error::TlsError;
 pub use name::peer_name;
-pub use pem::{Authorities, Identity};
-
-/// A connection on which the handshake is done. It is big and boxed, so that plain connections need not make room for it.
-pub type TlsStream = Box<tokio_rustls::TlsStream<TcpStream>>;
-
-/// The lowest version that is spoken. Older ones are broken, and no longer in drivers' defaults.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum MinVersion {
-    /// TLS 1.2.
-    #[default]
-    Tls12,
-    /// TLS 1.3.
-    Tls13,
-}
-
-impl MinVersion {
-    fn versions(self) -> &'static [&'static SupportedProtocolVersion] {
-        const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];
-        match self {
-            Self::Tls12 => BOTH,
-            Self::Tls13 => &BOTH[..1],
-        }
-    }
-}
-
-/// Named for each configuration: a default of the process could be set by whoever comes first.
-fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
-}
-
-/// Whether `error` says that TLS itself failed (a certificate, an alert, a record that was tampered with), and not the
-/// connection below.
-pub fn is_failure(error: &io::Error) -> bool {
-    cause(error).is_some()
-}
-
-/// Whether what came instead of a handshake is not TLS: the first byte of an envelope is its version, that of a record of TLS
-/// its type, 20 to 24.
-fn is_plain(error: &io::Error) -> bool {
-    let not_a_record = rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType);
-    cause(error) == Some(&not_a_record)
-}
-
-fn cause(error: &io::Error) -> Option<&rustls::Error> {
-    error.get_ref()?.downcast_ref()
-}
+pub use pem::{Authorities, TlsIdentity};

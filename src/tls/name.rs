@@ -1,23 +1,23 @@
-//! Who a certificate is for.
+//! The name in a certificate.
 
 use x509_parser::{
     extensions::GeneralName,
     prelude::{FromDer, X509Certificate},
 };
 
-use super::TlsStream;
+use super::common::TlsStream;
 
-/// The name in the certificate that the other side has shown: its common name (`CN=orders`), or else its first subject
-/// alternative name (`DNS:orders.example.com`, `URI:spiffe://…`, `email:…`). None if it has shown no certificate, or one
-/// without either.
+/// The name in the certificate that the other side has shown: its common name (`CN=orders`), or else its
+/// first subject alternative name (`DNS:orders.example.com`, `URI:spiffe://…`, `email:…`). None if it has
+/// shown no certificate, or one without either.
 pub fn peer_name(stream: &TlsStream) -> Option<String> {
     let (_socket, session) = stream.get_ref();
     let certificate = session.peer_certificates()?.first()?;
-    of_certificate(certificate)
+    name_in(certificate)
 }
 
-/// The same of any certificate.
-pub(super) fn of_certificate(certificate: &[u8]) -> Option<String> {
+/// The same for a certificate in DER.
+pub(super) fn name_in(certificate: &[u8]) -> Option<String> {
     let (_rest, certificate) = X509Certificate::from_der(certificate).ok()?;
     let mut common_names = certificate.subject().iter_common_name();
     if let Some(name) = common_names.find_map(|name| name.as_str().ok()) {
@@ -70,11 +70,11 @@ mod tests {
             (None, vec![], None),
         ] {
             assert_eq!(
-                of_certificate(&certificate(common_name, names)).as_deref(),
+                name_in(&certificate(common_name, names)).as_deref(),
                 expected,
                 "{common_name:?}"
             );
         }
-        assert_eq!(of_certificate(b"no certificate"), None);
+        assert_eq!(name_in(b"no certificate"), None);
     }
 }

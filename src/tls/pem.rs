@@ -15,19 +15,19 @@ use tokio_rustls::rustls::{
     },
 };
 
-use super::{TlsError, provider};
+use super::{TlsError, common::provider};
 use crate::files::{self, Limit};
 
-/// Who cqlens is: a certificate, those that lead to its authority, and the key.
+/// The identity of cqlens: a certificate, those that lead to its authority, and the key.
 #[derive(Debug)]
-pub struct Identity {
+pub struct TlsIdentity {
     pub(super) certificates: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
     certificate_file: PathBuf,
     key_file: PathBuf,
 }
 
-impl Identity {
+impl TlsIdentity {
     /// Reads both; the key may be in PKCS #8, PKCS #1 or SEC 1, and in the same file as the certificates.
     ///
     /// # Errors
@@ -41,7 +41,7 @@ impl Identity {
         })
     }
 
-    /// What is said when rustls does not take this identity.
+    /// The error for an identity that rustls refuses.
     pub(super) fn refused(
         certificate_file: PathBuf,
         key_file: PathBuf,
@@ -59,7 +59,8 @@ impl Identity {
     }
 }
 
-/// Those whose signature on a certificate is believed, no others, the system's included; and what they have revoked.
+/// Those whose signature on a certificate is believed, no others, the system's included;
+/// and what they have revoked.
 #[derive(Debug, Clone)]
 pub struct Authorities {
     pub(super) roots: Arc<RootCertStore>,
@@ -87,8 +88,9 @@ impl Authorities {
 
     /// The same, without the certificates that the lists in `files` revoke, one or many lists in a file.
     ///
-    /// With one list there must be one of every authority on the way from a certificate to its root, and none may be beyond its
-    /// `nextUpdate`: what cannot be known to be valid is refused, as with `crl-file` of HAProxy.
+    /// With one list there must be one of every authority on the way from a certificate to its
+    /// root, and none may be beyond its `nextUpdate`: what cannot be known to be valid is refused,
+    /// as with `crl-file` of HAProxy.
     ///
     /// # Errors
     /// If a file cannot be read, or holds no list, or one that cannot be used.

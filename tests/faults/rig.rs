@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use cqlens::proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers};
+use cqlens::proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Workers};
 use cqlens_audit::{
     audit::{Audit, HashKey, Options, Watch},
     capture::{Clock, Limits, Queue},
@@ -49,7 +49,7 @@ impl Rig {
         };
         let serving = tokio::spawn(Proxy::new(route, queue, Clock::start()).serve(
             listener,
-            Waiting::Served,
+            Backlog::Serve,
             drain,
             Workers::start(1).unwrap(),
         ));

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::tls::{Authorities, Connector, HostnameCheck, Identity};
+use cqlens::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use cqlens_client::{Bind, Client, ClientError, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use serde_json::{Value, json};
@@ -83,7 +83,8 @@ impl Setup {
     /// A client that speaks TLS, and shows a certificate if it has one.
     async fn connect(&self, address: SocketAddr, identity: Option<&Issued>) -> Result<Client, ClientError> {
         let authorities = Authorities::read(&self.authority.file).unwrap();
-        let identity = identity.map(|Issued { certificate, key }| Identity::read(certificate, key).unwrap());
+        let identity =
+            identity.map(|Issued { certificate, key }| TlsIdentity::read(certificate, key).unwrap());
         let connector = Connector::new(authorities, identity, "127.0.0.1", HostnameCheck::On).unwrap();
         let options = ClientOptions {
             tls: Some(std::sync::Arc::new(connector)),

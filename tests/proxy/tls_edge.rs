@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::tls::{Authorities, Connector, HostnameCheck, Identity};
+use cqlens::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use cqlens_client::{Client, ClientError, ClientOptions};
 use cqlens_node::{Node, Options};
 use serde_json::json;
@@ -54,7 +54,7 @@ impl Setup {
 
     async fn connect(&self, proxy: &Proxy, identity: Option<&Issued>) -> Result<Client, ClientError> {
         let authorities = Authorities::read(&self.authority.file).unwrap();
-        let identity = identity.map(|issued| Identity::read(&issued.certificate, &issued.key).unwrap());
+        let identity = identity.map(|issued| TlsIdentity::read(&issued.certificate, &issued.key).unwrap());
         let connector = Connector::new(authorities, identity, "127.0.0.1", HostnameCheck::On).unwrap();
         let options = ClientOptions {
             tls: Some(std::sync::Arc::new(connector)),

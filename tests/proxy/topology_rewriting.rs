@@ -10,7 +10,7 @@ use std::{
 };
 
 use cqlens::proxy::{
-    Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers,
+    Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Workers,
     topology::{Addresses, NodeAddress, Pairing},
 };
 use cqlens_audit::capture::{Clock, Limits, Queue};
@@ -58,7 +58,7 @@ impl Showing {
         let queue = Arc::new(Queue::new(Limits::default()));
         let workers = Workers::start(1).unwrap();
         let proxy = Proxy::new(route, queue, Clock::start());
-        let serving = tokio::spawn(proxy.serve(listener, Waiting::Served, drain, workers));
+        let serving = tokio::spawn(proxy.serve(listener, Backlog::Serve, drain, workers));
         Self {
             address,
             addresses,

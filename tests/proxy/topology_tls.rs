@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use cqlens::tls::{Authorities, Connector, HostnameCheck, Identity};
+use cqlens::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use cqlens_client::{Client, ClientError, ClientOptions};
 use cqlens_node::{Announcement, Node, Options, Peer};
 use tempfile::TempDir;
@@ -116,7 +116,7 @@ impl Setup {
     async fn connect(&self, number: u8) -> Result<Client, ClientError> {
         let address = self.rule.nth(number);
         let authorities = Authorities::read(&self.authority.file).unwrap();
-        let identity = Identity::read(&self.client.certificate, &self.client.key).unwrap();
+        let identity = TlsIdentity::read(&self.client.certificate, &self.client.key).unwrap();
         let name = address.ip().to_string();
         let options = ClientOptions {
             tls: Some(std::sync::Arc::new(

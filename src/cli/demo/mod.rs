@@ -1,5 +1,5 @@
-//! `cqlens demo`: no cluster needed. The embedded node, the real proxy before it, the scenarios through both, and the
-//! report at the end.
+//! `cqlens demo`: no cluster needed. The embedded node, the real proxy before it, the scenarios through both,
+//! and the report at the end.
 
 mod scenarios;
 mod summary;
@@ -19,10 +19,10 @@ use cqlens_proto::{compress::Compression, envelope::Version};
 use jiff::Timestamp;
 use tokio::{net::TcpListener, time::sleep};
 
-use self::summary::{Chapter, Summary};
+use self::summary::{Chapter, RunSummary};
 use crate::{
     control,
-    proxy::{Drain, Proxy, Route, Waiting, Workers},
+    proxy::{Backlog, Drain, Proxy, Route, Workers},
     sink::replace,
 };
 use cqlens_audit::{
@@ -73,14 +73,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     replace(&args.output, |to| report.render(format, to))
         .with_context(|| format!("cannot write {}", args.output.display()))?;
     let path = fs::canonicalize(&args.output).unwrap_or_else(|_| args.output.clone());
-    let summary = Summary {
+    let summary = RunSummary {
         chapters: &chapters,
         took,
         report: &report,
         path: &path,
     };
     match summary.print(&mut out).and_then(|()| out.flush()) {
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         printed => printed
             .map(|()| ExitCode::SUCCESS)
@@ -97,7 +97,7 @@ const SETUPS: [(Version, Compression); 4] = [
 ];
 
 /// Sends all scenarios to `proxy`.
-async fn tell(proxy: SocketAddr, out: &mut summary::Out) -> anyhow::Result<Vec<Chapter>> {
+async fn tell(proxy: SocketAddr, out: &mut summary::TourOutput) -> anyhow::Result<Vec<Chapter>> {
     let scenarios = scenarios::all()?;
     let mut chapters = Vec::with_capacity(scenarios.len());
     for (number, (scenario, (version, compression))) in
@@ -127,7 +127,8 @@ async fn tell(proxy: SocketAddr, out: &mut summary::Out) -> anyhow::Result<Vec<C
     Ok(chapters)
 }
 
-/// Runs `traffic` through a proxy of its own before the node at `upstream`, and reports what the audit saw of it.
+/// Runs `traffic` through a proxy of its own before the node at `upstream`, and reports
+/// what the audit saw of it.
 ///
 /// # Errors
 /// The traffic's, and threads or ports that cannot be had.
@@ -162,7 +163,7 @@ async fn through_proxy<T>(
     };
     let workers = Workers::start(1).context("no thread for the proxy")?;
     let proxy_itself = Proxy::new(route, queue, Clock::start());
-    let serving = tokio::spawn(proxy_itself.serve(listener, Waiting::Served, drain, workers));
+    let serving = tokio::spawn(proxy_itself.serve(listener, Backlog::Serve, drain, workers));
     wait_for_schema(&live).await?;
 
     let told = traffic(proxy).await;

@@ -3,7 +3,7 @@
 use cqlens_node::scenario::{Scenario, ScenarioError};
 
 /// A folder of `tests/scenarios`.
-struct Source {
+struct ScenarioSource {
     id: &'static str,
     schema: &'static str,
     traffic: &'static str,
@@ -12,7 +12,7 @@ struct Source {
 // A macro, since `include_str!` takes nothing but literals.
 macro_rules! sources {
     ($($id:literal,)*) => {
-        &[$(Source {
+        &[$(ScenarioSource {
             id: $id,
             schema: include_str!(concat!("../../../tests/scenarios/", $id, "/schema.cql")),
             traffic: include_str!(concat!("../../../tests/scenarios/", $id, "/traffic.toml")),
@@ -20,8 +20,8 @@ macro_rules! sources {
     };
 }
 
-/// In the order in which they are told: each model beside its alternatives.
-const SOURCES: &[Source] = sources![
+/// In the order of the tour: each model beside its alternatives.
+const SOURCES: &[ScenarioSource] = sources![
     "users-two-tables",
     "users-index-tables",
     "groups-one-partition",

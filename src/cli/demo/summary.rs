@@ -14,21 +14,21 @@ use cqlens_audit::{
 };
 
 /// Standard output, with what only a terminal gets.
-pub(super) struct Out {
+pub(super) struct TourOutput {
     writer: BufWriter<Stdout>,
     is_terminal: bool,
 }
 
 /// Standard output.
-pub(super) fn out() -> Out {
-    Out {
+pub(super) fn out() -> TourOutput {
+    TourOutput {
         writer: BufWriter::new(io::stdout()),
         is_terminal: io::stdout().is_terminal(),
     }
 }
 
-impl Out {
-    /// Says what is being done, over what was said before; not where somebody reads it later.
+impl TourOutput {
+    /// Shows the current step on a terminal, over the one before; elsewhere nothing.
     pub(super) fn progress(&mut self, text: &str) {
         if self.is_terminal {
             // Progress that cannot be shown is no reason to stop.
@@ -61,7 +61,7 @@ impl Out {
     }
 }
 
-impl Write for Out {
+impl Write for TourOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.writer.write(bytes)
     }
@@ -85,7 +85,7 @@ pub(super) struct Chapter {
 }
 
 /// What there is to say at the end.
-pub(super) struct Summary<'a> {
+pub(super) struct RunSummary<'a> {
     /// The scenarios in their order.
     pub(super) chapters: &'a [Chapter],
     /// How long they took.
@@ -96,12 +96,12 @@ pub(super) struct Summary<'a> {
     pub(super) path: &'a Path,
 }
 
-impl Summary<'_> {
+impl RunSummary<'_> {
     /// Prints it.
     ///
     /// # Errors
     /// Those of standard output.
-    pub(super) fn print(&self, out: &mut Out) -> io::Result<()> {
+    pub(super) fn print(&self, out: &mut TourOutput) -> io::Result<()> {
         let requests: u64 = self.chapters.iter().map(|chapter| chapter.requests).sum();
         let heading = out.heading("cqlens demo");
         writeln!(
@@ -133,7 +133,7 @@ impl Summary<'_> {
         )
     }
 
-    fn print_chapters(&self, out: &mut Out) -> io::Result<()> {
+    fn print_chapters(&self, out: &mut TourOutput) -> io::Result<()> {
         let width = self
             .chapters
             .iter()
@@ -154,7 +154,7 @@ impl Summary<'_> {
         writeln!(out)
     }
 
-    fn print_findings(&self, out: &mut Out) -> io::Result<()> {
+    fn print_findings(&self, out: &mut TourOutput) -> io::Result<()> {
         if self.report.findings.is_empty() {
             return writeln!(out, "{}\n", self.report.summary.headline);
         }

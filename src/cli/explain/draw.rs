@@ -7,7 +7,7 @@ use std::ops::Range;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use cqlens_cql::syntax::{ParseError, Span};
 
-use super::answer::Error;
+use super::answer::StatementError;
 use cqlens_audit::{
     rules::{Finding, Severity},
     text,
@@ -15,7 +15,7 @@ use cqlens_audit::{
 use cqlens_cql::plan::Refusal;
 
 /// A text to explain, and what it is called.
-pub(super) struct Source<'s> {
+pub(super) struct SourceText<'s> {
     pub(super) name: &'s str,
     pub(super) text: &'s str,
     colour: bool,
@@ -23,7 +23,8 @@ pub(super) struct Source<'s> {
     line: Cell<(usize, usize)>,
 }
 
-/// How many bytes of a line are drawn before and after what is wrong in it, of a script in one line that may be all of it.
+/// How many bytes of a line are drawn before and after what is wrong in it, of a script in one
+/// line that may be all of it.
 const MAX_BESIDE: usize = 256;
 
 /// Something to draw.
@@ -38,7 +39,7 @@ pub(super) struct Remark {
     help: Option<String>,
 }
 
-impl<'s> Source<'s> {
+impl<'s> SourceText<'s> {
     /// A text, to be drawn with colour or without.
     pub(super) fn new(name: &'s str, text: &'s str, colour: bool) -> Self {
         Self {
@@ -102,7 +103,8 @@ impl<'s> Source<'s> {
         (self.line_of(begin), first..last)
     }
 
-    /// The number of the line of an offset. Statements come in order, so that the text is counted through once.
+    /// The number of the line of an offset. Statements come in order, so that the text
+    /// is counted through once.
     fn line_of(&self, offset: usize) -> usize {
         let (counted, line) = match self.line.get() {
             (counted, line) if counted <= offset => (counted, line),
@@ -121,7 +123,7 @@ fn char_start(text: &str, offset: usize) -> usize {
 
 impl Remark {
     /// A text that is no CQL.
-    pub(super) fn of_parse(error: &ParseError) -> Self {
+    pub(super) fn from_parse_error(error: &ParseError) -> Self {
         let expected: Vec<String> = error.expected.iter().map(ToString::to_string).collect();
         let label = match expected.as_slice() {
             [] => String::new(),
@@ -135,12 +137,12 @@ impl Remark {
     }
 
     /// A statement that Cassandra would refuse.
-    pub(super) fn of_refusal(refusal: &Refusal) -> Self {
+    pub(super) fn from_refusal(refusal: &Refusal) -> Self {
         Self::error(refusal.stage.name(), refusal.message.to_string(), refusal.span)
     }
 
     /// A statement of another dialect.
-    pub(super) fn of_extension(error: Error, span: Option<Span>) -> Self {
+    pub(super) fn from_extension(error: StatementError, span: Option<Span>) -> Self {
         Self::error(error.stage, error.message, span)
     }
 
@@ -156,7 +158,7 @@ impl Remark {
     }
 
     /// What a rule found, and what would help.
-    pub(super) fn of_finding(finding: Finding, spans: Vec<Span>) -> Self {
+    pub(super) fn from_finding(finding: Finding, spans: Vec<Span>) -> Self {
         let level = match finding.severity {
             Severity::High => Level::ERROR.with_name("high"),
             Severity::Medium => Level::WARNING.with_name("medium"),

@@ -7,8 +7,8 @@ use cqlens_cql::syntax::{self, Span, Template};
 use cqlens_proto::message::Values;
 
 use super::answer::{extension_error, says_nothing};
-use super::draw::{Remark, Source};
-use super::lint::{self, Judge, Outcome};
+use super::draw::{Remark, SourceText};
+use super::lint::{self, Judge, LintOutcome};
 use cqlens_audit::audit::Once;
 use cqlens_audit::text;
 use cqlens_cql::footprint::{Count, Footprint, Keys};
@@ -23,25 +23,25 @@ use cqlens_cql::{
 ///
 /// `USE` and definitions in the script count for what follows them.
 pub(super) fn explain(
-    source: &Source<'_>,
+    source: &SourceText<'_>,
     out: &mut impl Write,
     keyspace: Option<&str>,
     schema: Option<&Schema>,
     judge: &Judge<'_>,
-) -> io::Result<Outcome> {
-    let mut script = Script {
+) -> io::Result<LintOutcome> {
+    let mut script = ScriptExplainer {
         source,
         judge,
         keyspace: keyspace.map(ToOwned::to_owned),
         schema: schema.cloned().unwrap_or_default(),
         has_schema: schema.is_some(),
         keys: Keys::new(),
-        outcome: Outcome::default(),
+        outcome: LintOutcome::default(),
     };
     for (span, statement) in syntax::statements(source.text) {
         match statement {
             Ok(statement) => script.statement(&statement, out)?,
-            Err(error) => script.is_wrong(out, &Remark::of_parse(&error), span)?,
+            Err(error) => script.is_wrong(out, &Remark::from_parse_error(&error), span)?,
         }
     }
     lint::warn_of_mistakes(&script.schema);
@@ -49,21 +49,21 @@ pub(super) fn explain(
 }
 
 /// A script that is being explained, and what its statements have changed so far.
-struct Script<'s> {
-    source: &'s Source<'s>,
+struct ScriptExplainer<'s> {
+    source: &'s SourceText<'s>,
     judge: &'s Judge<'s>,
     keyspace: Option<String>,
     schema: Schema,
     has_schema: bool,
     keys: Keys,
-    outcome: Outcome,
+    outcome: LintOutcome,
 }
 
-impl Script<'_> {
+impl ScriptExplainer<'_> {
     fn statement(&mut self, statement: &Statement<'_>, out: &mut impl Write) -> io::Result<()> {
         if let Some(error) = extension_error(statement) {
             let span = statement.extension.as_ref().map(|extension| extension.span);
-            return self.is_wrong(out, &Remark::of_extension(error, span), statement.span);
+            return self.is_wrong(out, &Remark::from_extension(error, span), statement.span);
         }
         if let Body::Use(using) = &statement.body {
             self.keyspace = Some(using.keyspace.as_str().to_owned());
@@ -86,7 +86,7 @@ impl Script<'_> {
         match plan.execute(values, &mut self.keys) {
             // Without a schema every table is unknown, which says nothing of the statement.
             Err(refusal) if self.has_schema || !says_nothing(&refusal) => {
-                self.is_wrong(out, &Remark::of_refusal(&refusal), statement.span)
+                self.is_wrong(out, &Remark::from_refusal(&refusal), statement.span)
             }
             executed => {
                 let footprint = executed.unwrap_or_else(|_| Footprint::unknown(Reason::SchemaUnknown));
@@ -119,7 +119,7 @@ impl Script<'_> {
                 "in-partition-key" | "in-cartesian-product" => lists.clone(),
                 _ => Vec::new(),
             };
-            let remark = Remark::of_finding(finding, spans);
+            let remark = Remark::from_finding(finding, spans);
             self.source.draw(out, &remark, statement.span)?;
         }
         for finding in judged.accepted {
@@ -218,8 +218,8 @@ mod tests {
     use super::*;
     use cqlens_audit::rules::{Judging, Severity};
 
-    fn explained(text: &str) -> (String, Outcome) {
-        let source = Source::new("q.cql", text, false);
+    fn explained(text: &str) -> (String, LintOutcome) {
+        let source = SourceText::new("q.cql", text, false);
         let mut out = Vec::new();
         let judging = Judging::default();
         let judge = Judge::new(&judging, jiff::civil::date(2027, 1, 1));

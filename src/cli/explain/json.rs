@@ -6,15 +6,15 @@ use cqlens_cql::syntax::ast::BatchKind;
 use cqlens_proto::message::{Value, ValuesBuf};
 use serde::{Deserialize, Serialize};
 
-use super::answer::{Answer, Context, Error};
-use super::lint::{self, Judge, Outcome};
+use super::answer::{Context, StatementAnswer, StatementError};
+use super::lint::{self, Judge, LintOutcome};
 use crate::files::Limit;
 use cqlens_cql::footprint::Keys;
 use cqlens_cql::schema::Schema;
 
 /// A statement, or a batch of them.
 #[derive(Debug, Deserialize)]
-struct Record {
+struct StatementRecord {
     #[serde(default)]
     id: serde_json::Value,
     #[serde(default)]
@@ -22,35 +22,35 @@ struct Record {
     #[serde(default)]
     query: Option<String>,
     #[serde(default)]
-    values: Option<Vec<Bound>>,
+    values: Option<Vec<BoundValue>>,
     #[serde(default)]
-    batch: Option<Batch>,
+    batch: Option<BatchRecord>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Batch {
+struct BatchRecord {
     #[serde(default)]
     kind: Option<String>,
-    statements: Vec<InBatch>,
+    statements: Vec<BatchedStatement>,
 }
 
 #[derive(Debug, Deserialize)]
-struct InBatch {
+struct BatchedStatement {
     query: String,
     #[serde(default)]
-    values: Option<Vec<Bound>>,
+    values: Option<Vec<BoundValue>>,
 }
 
 /// A bound value: hexadecimal bytes, null, or `"unset"`.
 #[derive(Debug, Deserialize)]
-struct Bound(Option<String>);
+struct BoundValue(Option<String>);
 
 /// An answer beside the id of its record.
 #[derive(Serialize)]
-struct Line<'a> {
+struct AnswerLine<'a> {
     id: serde_json::Value,
     #[serde(flatten)]
-    answer: &'a Answer,
+    answer: &'a StatementAnswer,
 }
 
 /// Answers every line of `input`; names without a keyspace are the record's, else `keyspace`'s.
@@ -60,7 +60,7 @@ pub(super) fn explain(
     keyspace: Option<&str>,
     schema: Option<&Schema>,
     judge: &Judge<'_>,
-) -> io::Result<Outcome> {
+) -> io::Result<LintOutcome> {
     let none = Schema::default();
     lint::warn_of_mistakes(schema.unwrap_or(&none));
     let context = Context {
@@ -71,19 +71,19 @@ pub(super) fn explain(
     };
     let mut keys = Keys::new();
     let mut line = Vec::new();
-    let mut outcome = Outcome::default();
+    let mut outcome = LintOutcome::default();
     while Limit::RECORD.read_line(&mut input, &mut line)? {
         if !line.trim_ascii().is_empty() {
             let (id, answer) = answer(&line, context, &mut keys);
-            outcome.add(Outcome {
+            outcome.add(LintOutcome {
                 wrong: usize::from(answer.error.is_some()),
                 worst: answer.worst,
             });
-            serde_json::to_writer(&mut *out, &Line { id, answer: &answer })?;
+            serde_json::to_writer(&mut *out, &AnswerLine { id, answer: &answer })?;
             out.write_all(b"\n")?;
         }
         line.clear();
-        // Who asks and waits for the answer gets it, who sends many lines at once does not pay for each.
+        // A client that waits for each answer gets it at once; one that sends many lines pays for one flush.
         if input.buffer().is_empty() {
             out.flush()?;
         }
@@ -91,8 +91,8 @@ pub(super) fn explain(
     Ok(outcome)
 }
 
-fn answer(line: &[u8], context: Context<'_>, keys: &mut Keys) -> (serde_json::Value, Answer) {
-    let record: Record = match serde_json::from_slice(line) {
+fn answer(line: &[u8], context: Context<'_>, keys: &mut Keys) -> (serde_json::Value, StatementAnswer) {
+    let record: StatementRecord = match serde_json::from_slice(line) {
         Ok(record) => record,
         Err(error) => return (serde_json::Value::Null, bad_input(error.to_string())),
     };
@@ -101,16 +101,21 @@ fn answer(line: &[u8], context: Context<'_>, keys: &mut Keys) -> (serde_json::Va
         ..context
     };
     let answer = match (&record.query, &record.batch) {
-        (Some(query), None) => of_query(query, record.values.as_deref(), context, keys),
-        (None, Some(batch)) => of_batch(batch, context, keys),
+        (Some(query), None) => answer_query(query, record.values.as_deref(), context, keys),
+        (None, Some(batch)) => answer_batch(batch, context, keys),
         _ => bad_input("a record has either a query or a batch".to_owned()),
     };
     (record.id, answer)
 }
 
-fn of_query(query: &str, values: Option<&[Bound]>, context: Context<'_>, keys: &mut Keys) -> Answer {
+fn answer_query(
+    query: &str,
+    values: Option<&[BoundValue]>,
+    context: Context<'_>,
+    keys: &mut Keys,
+) -> StatementAnswer {
     match values.map(bind).transpose() {
-        Ok(values) => Answer::of_text(
+        Ok(values) => StatementAnswer::from_text(
             query,
             values.as_ref().map(ValuesBuf::values).as_ref(),
             context,
@@ -120,7 +125,7 @@ fn of_query(query: &str, values: Option<&[Bound]>, context: Context<'_>, keys: &
     }
 }
 
-fn of_batch(batch: &Batch, context: Context<'_>, keys: &mut Keys) -> Answer {
+fn answer_batch(batch: &BatchRecord, context: Context<'_>, keys: &mut Keys) -> StatementAnswer {
     let kind = match batch.kind.as_deref().map(str::to_ascii_lowercase).as_deref() {
         None | Some("logged") => BatchKind::Logged,
         Some("unlogged") => BatchKind::Unlogged,
@@ -137,15 +142,15 @@ fn of_batch(batch: &Batch, context: Context<'_>, keys: &mut Keys) -> Answer {
             let values = bound.iter().map(|values| values.as_ref().map(ValuesBuf::values));
             let queries = batch.statements.iter().map(|statement| statement.query.as_str());
             let statements: Vec<_> = queries.zip(values).collect();
-            Answer::of_batch(kind, &statements, context, keys)
+            StatementAnswer::from_batch(kind, &statements, context, keys)
         }
         Err(message) => bad_input(message),
     }
 }
 
 /// The values as EXECUTE would carry them.
-fn bind(values: &[Bound]) -> Result<ValuesBuf, String> {
-    let bytes: Result<Vec<_>, String> = values.iter().map(Bound::bytes).collect();
+fn bind(values: &[BoundValue]) -> Result<ValuesBuf, String> {
+    let bytes: Result<Vec<_>, String> = values.iter().map(BoundValue::bytes).collect();
     let bytes = bytes?;
     let values = values
         .iter()
@@ -160,7 +165,7 @@ fn bind(values: &[Bound]) -> Result<ValuesBuf, String> {
 
 const UNSET: &str = "unset";
 
-impl Bound {
+impl BoundValue {
     fn bytes(&self) -> Result<Vec<u8>, String> {
         let Some(digits) = self.0.as_deref().filter(|text| *text != UNSET) else {
             return Ok(Vec::new());
@@ -174,8 +179,8 @@ impl Bound {
     }
 }
 
-fn bad_input(message: String) -> Answer {
-    Answer::of_error(Error {
+fn bad_input(message: String) -> StatementAnswer {
+    StatementAnswer::from_error(StatementError {
         stage: "input",
         message,
         offset: None,

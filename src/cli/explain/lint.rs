@@ -22,7 +22,8 @@ impl<'j> Judge<'j> {
         Self { judging, today }
     }
 
-    /// The findings on the statement that was executed once, by whether they are accepted, the severest first.
+    /// The findings on the statement that was executed once, by whether they are
+    /// accepted, the severest first.
     pub(super) fn findings(&self, once: &Once, schema: &Schema) -> Sorted {
         let mut findings = rules::check(&once.window, schema, &self.judging.thresholds).findings;
         // What a rule says of the schema as a whole is said of no statement.
@@ -60,21 +61,22 @@ pub(super) fn warn_of_mistakes(schema: &Schema) {
 
 /// What became of the statements that were explained.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Outcome {
+pub(super) struct LintOutcome {
     /// Texts that are no CQL, or that Cassandra would refuse.
     pub(super) wrong: usize,
-    /// The severest finding that nobody has accepted.
+    /// The severest finding that is not accepted.
     pub(super) worst: Option<Severity>,
 }
 
-impl Outcome {
+impl LintOutcome {
     /// Takes over what became of others.
     pub(super) fn add(&mut self, other: Self) {
         self.wrong += other.wrong;
         self.worst = self.worst.max(other.worst);
     }
 
-    /// 2 if something is wrong, since that could not be judged; else 1 if there is a finding at or above the limit.
+    /// 2 if something is wrong, since that could not be judged; else 1 if there is a
+    /// finding at or above the limit.
     pub(super) fn exit_code(self, fail_on: Option<Severity>) -> ExitCode {
         if self.wrong > 0 {
             ExitCode::from(2)

@@ -1,10 +1,12 @@
-//! `cqlens explain`: the static half alone. CQL text in; template, footprint, findings and what Cassandra would refuse out.
+//! `cqlens explain`: the static half alone. CQL text in; template, footprint, findings and what
+//! Cassandra would refuse out.
 //!
-//! Reads files of statements, or with `--json` one statement a line; never a network. A statement that is wrong is
-//! answered as such, and the next one is read.
+//! Reads files of statements, or with `--json` one statement a line; never a network. A statement that is
+//! wrong is answered as such, and the next one is read.
 
 mod answer;
 mod draw;
+mod fields;
 mod human;
 mod json;
 mod lint;
@@ -18,15 +20,16 @@ use std::process::ExitCode;
 use anyhow::Context;
 use jiff::Timestamp;
 
-use self::draw::Source;
-use self::lint::{Judge, Outcome};
+use self::draw::SourceText;
+use self::lint::{Judge, LintOutcome};
 use super::{log, output::today, schema_file};
 use crate::files::{self, Limit};
 use cqlens_audit::rules::{Judging, Severity};
 use cqlens_audit::text::Lines;
 use cqlens_cql::schema::Schema;
 
-/// Explain CQL statements without a cluster: what they touch, what the rules find, and what Cassandra would refuse.
+/// Explain CQL statements without a cluster: what they touch, what the rules find, and
+/// what Cassandra would refuse.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AS_A_LINTER)]
 pub(super) struct Args {
@@ -58,7 +61,7 @@ lists what is looked for.
 Exit codes: 0 done; 1 a finding at or above --fail-on; 2 a file that cannot be read, a text that is no CQL, a statement that \
 Cassandra would refuse. With --json the last two are answers, and change the exit code only where --fail-on is given.";
 
-/// Explains everything that was given; a file that cannot be read is told, and the next one is read.
+/// Explains all inputs. A file that cannot be read is reported, and the next one is read.
 ///
 /// # Errors
 /// A schema that cannot be read, or output that cannot be written; a reader that has gone away is no error.
@@ -76,21 +79,21 @@ fn explain(args: &Args, schema: Option<&Schema>, judge: &Judge<'_>) -> anyhow::R
     let stdout = io::stdout();
     let colour = stdout.is_terminal();
     let mut out = io::BufWriter::new(stdout.lock());
-    let mut outcome = Outcome::default();
+    let mut outcome = LintOutcome::default();
     let mut unread = false;
     for path in inputs(&args.files) {
         let keyspace = args.keyspace.as_deref();
         let input = open(path).and_then(|input| match args.json {
-            true => Ok(Input::Lines(input)),
-            false => text(path, input).map(Input::Script),
+            true => Ok(StatementInput::Lines(input)),
+            false => text(path, input).map(StatementInput::Script),
         });
         let explained = match input {
-            Ok(Input::Lines(input)) => {
+            Ok(StatementInput::Lines(input)) => {
                 json::explain(input, &mut Lines::of_json(&mut out), keyspace, schema, judge)
             }
-            Ok(Input::Script(text)) => {
+            Ok(StatementInput::Script(text)) => {
                 let name = name(path);
-                let source = Source::new(&name, &text, colour);
+                let source = SourceText::new(&name, &text, colour);
                 let mut out = Lines::with_colours(&mut out, colour);
                 human::explain(&source, &mut out, keyspace, schema, judge)
             }
@@ -105,7 +108,7 @@ fn explain(args: &Args, schema: Option<&Schema>, judge: &Judge<'_>) -> anyhow::R
     }
     out.flush().context("cannot write")?;
     if args.json && args.fail_on.is_none() {
-        // Whoever asks for answers reads errors there.
+        // With --json, errors are answers.
         outcome.wrong = 0;
     }
     outcome.wrong += usize::from(unread);
@@ -113,7 +116,7 @@ fn explain(args: &Args, schema: Option<&Schema>, judge: &Judge<'_>) -> anyhow::R
 }
 
 /// What is to be explained.
-enum Input {
+enum StatementInput {
     Lines(io::BufReader<Box<dyn Read>>),
     Script(String),
 }

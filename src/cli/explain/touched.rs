@@ -8,7 +8,7 @@ use cqlens_cql::schema::is_virtual;
 
 /// The partitions.
 #[derive(Debug, Serialize)]
-pub(super) struct Touched {
+pub(super) struct PartitionsTouched {
     partitions: Partitions,
     #[serde(skip_serializing_if = "Option::is_none")]
     partitions_at_least: Option<u64>,
@@ -35,7 +35,7 @@ enum Partitions {
 /// At most so many keys are listed.
 const MAX_KEYS_SHOWN: usize = 32;
 
-impl Touched {
+impl PartitionsTouched {
     /// What is known of every execution, where this one was not bound.
     pub(super) fn within(self, class: PartitionClass) -> Self {
         let partitions_class = if self.reason == Some(Reason::Unbound) {
@@ -50,7 +50,7 @@ impl Touched {
     }
 
     /// What an execution touches, with its keys where they are few and all known.
-    pub(super) fn of(footprint: &Footprint, keys: &Keys) -> Self {
+    pub(super) fn new(footprint: &Footprint, keys: &Keys) -> Self {
         let partitions = match footprint.count {
             Count::Exact(count) => Partitions::Number(count),
             Count::Scan | Count::TokenRange { .. } | Count::Index => Partitions::Range("range"),

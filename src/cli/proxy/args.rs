@@ -1,4 +1,4 @@
-//! What can be said to `cqlens proxy`.
+//! The arguments of `cqlens proxy`.
 
 use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr, time::Duration};
 
@@ -6,14 +6,13 @@ use anyhow::bail;
 
 use super::{
     super::{
-        config::{duration, host_and_port, positive_duration},
+        config::{duration, host_and_port, positive_duration, traces_per_second},
         limits::LimitArgs,
         observer::ObserverArgs,
         tls::TlsArgs,
     },
     cluster::Listen,
     topology::{DEFAULT_LISTEN, Mode, TopologyArgs},
-    trace_sample::per_second,
 };
 
 /// Forward client connections to a node, unchanged, and report what the traffic does to the data model.
@@ -30,7 +29,8 @@ pub(in crate::cli) struct Args {
         default_value_t = Listen::One(DEFAULT_LISTEN)
     )]
     pub(super) listen: Listen,
-    /// Let other processes listen at the same address too, so that the next one can begin before this one ends. All must say so.
+    /// Let other processes listen at the same address too, so that the next one can begin before this
+    /// one ends. All must say so.
     #[arg(long, env = "CQLENS_REUSE_PORT")]
     pub(super) reuse_port: bool,
     /// The node that connections go to; with --topology cluster, one or more nodes that tell of all.
@@ -40,8 +40,8 @@ pub(in crate::cli) struct Args {
     /// How long requests in flight may take to end when cqlens is told to stop.
     #[arg(long, env = "CQLENS_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub(super) grace: Duration,
-    /// How long clients are still accepted when cqlens is told to stop, while /readyz already says 503: the time that a
-    /// load balancer needs to notice.
+    /// How long clients are still accepted when cqlens is told to stop, while /readyz already says 503: the
+    /// time that a load balancer needs to notice.
     #[arg(long, env = "CQLENS_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = duration)]
     pub(super) drain_delay: Duration,
     /// How long to wait for the node to accept a connection.
@@ -50,16 +50,18 @@ pub(in crate::cli) struct Args {
     /// Open no connection of cqlens' own to the node: the schema is what --schema and the traffic tell.
     #[arg(long, env = "CQLENS_NO_CONTROL_CONNECTION")]
     pub(super) no_control_connection: bool,
-    /// Ask that many of the reads that pass again each second, with tracing, over a connection of cqlens' own, to learn how many
-    /// tombstones they pass. The cluster writes the traces, and keeps them for a day. Off if not set.
-    #[arg(long, env = "CQLENS_TRACE_SAMPLE", value_name = "PER_SECOND", value_parser = per_second, conflicts_with = "no_control_connection")]
+    /// Ask that many of the reads that pass again each second, with tracing, over a connection of
+    /// cqlens' own, to learn how many tombstones they pass. The cluster writes the traces, and keeps
+    /// them for a day. Off if not set.
+    #[arg(long, env = "CQLENS_TRACE_SAMPLE", value_name = "PER_SECOND", value_parser = traces_per_second, conflicts_with = "no_control_connection")]
     pub(super) trace_sample: Option<f64>,
-    /// Ask the nodes every so often how many tombstones and rows their reads pass (`system_views`, Cassandra 4.0 and later). Off if not
-    /// set.
+    /// Ask the nodes every so often how many tombstones and rows their reads pass (`system_views`, Cassandra
+    /// 4.0 and later). Off if not set.
     #[arg(long, env = "CQLENS_POLL_SYSTEM_VIEWS", value_name = "DURATION", value_parser = positive_duration, conflicts_with = "no_control_connection")]
     pub(super) poll_system_views: Option<Duration>,
-    /// Where operators and probes ask, over HTTP: /livez, /readyz, and from this machine only /config, /reload and /drain.
-    /// With unix:PATH, at a socket that only the user may connect to whom cqlens runs as. Off if not set.
+    /// Where operators and probes ask, over HTTP: /livez, /readyz, and from this machine only
+    /// /config, /reload and /drain. With unix:PATH, at a socket that only the user may connect to
+    /// whom cqlens runs as. Off if not set.
     #[arg(long, env = "CQLENS_ADMIN", value_name = "ADDRESS:PORT|unix:PATH")]
     pub(super) admin: Option<AdminAddress>,
     /// Print the settings as TOML, with the place that each comes from and without passwords, and exit.
@@ -96,7 +98,7 @@ impl Args {
         self.topology.mode(&self.listen, &self.upstream, admin)
     }
 
-    /// The first node that is asked, which stands for all of them in what is said of this process.
+    /// The first contact point, which stands for all of them in the name of this process.
     pub(super) fn first_upstream(&self) -> String {
         let contacts = self.topology.contacts(&self.upstream);
         contacts.into_iter().next().unwrap_or_default()

@@ -62,7 +62,7 @@ pub(super) async fn check(args: &Args, tls: &Tls) -> anyhow::Result<()> {
     reached.map_err(|why| anyhow!("start-without-cluster: no node lets cqlens in: {why}"))
 }
 
-/// Whom it may ask.
+/// The nodes that it may connect to.
 pub(super) fn contacts(args: &Args) -> Contacts {
     Contacts {
         points: args.topology.contacts(&args.upstream),

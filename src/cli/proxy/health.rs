@@ -1,4 +1,5 @@
-//! What a running proxy says of itself on its admin listener: counters and settings, read without asking anybody.
+//! The status of a running proxy for its admin listener: counters and settings, read
+//! without waiting for any thread.
 
 use std::sync::{
     Arc,
@@ -12,32 +13,32 @@ use tokio::sync::mpsc;
 use super::{
     super::{log, settings::Settings},
     reach::Reach,
-    watchdog::Watch,
+    watchdog::ThreadHealth,
 };
 use crate::{
-    proxy::Gate,
-    sink::admin::{Admin, AuditStatus, ControlConnection, ListenerStatus, Order, State, Status},
+    proxy::AdmissionControl,
+    sink::admin::{Admin, AdminOrder, AuditStatus, ControlConnection, ListenerStatus, ReadyState, Status},
 };
 use cqlens_audit::{capture::Queue, catalog::Live, memory::Use};
 
-/// All that can be told.
+/// The parts of the status.
 pub(super) struct Health {
     /// Replaced when the process begins to end.
-    pub(super) state: ArcSwap<(State, Timestamp)>,
+    pub(super) state: ArcSwap<(ReadyState, Timestamp)>,
     /// Replaced when they change.
     pub(super) settings: ArcSwap<Settings>,
     /// Where clients connect: an address, or a rule for several.
     pub(super) listening: String,
-    /// Where their connections go, or who tells that.
+    /// Where their connections go, or the contact points that say so.
     pub(super) upstream: ArcSwap<String>,
     /// All listeners, where there may be several.
     pub(super) listeners: ArcSwap<Vec<ListenerStatus>>,
     /// What keeps nodes from having theirs.
     pub(super) problems: ArcSwap<Vec<String>>,
     pub(super) reach: ArcSwap<Reach>,
-    pub(super) gate: Gate,
+    pub(super) admission: AdmissionControl,
     pub(super) live: Arc<Live>,
-    pub(super) watch: Arc<Watch>,
+    pub(super) watch: Arc<ThreadHealth>,
     /// Windows that were longer than they were to be, because those before them could not be written in time.
     pub(super) postponed: Arc<AtomicU64>,
     pub(super) queue: Arc<Queue>,
@@ -45,7 +46,7 @@ pub(super) struct Health {
 
 impl Health {
     /// The process is in `state` from now on.
-    pub(super) fn turn(&self, state: State) {
+    pub(super) fn turn(&self, state: ReadyState) {
         self.state.store(Arc::new((state, Timestamp::now())));
     }
 
@@ -65,9 +66,9 @@ impl Health {
             listen: self.listening.clone(),
             upstream: self.upstream.load().to_string(),
             listeners: self.listeners.load().to_vec(),
-            problems: [self.problems.load().to_vec(), self.gate.outages()].concat(),
+            problems: [self.problems.load().to_vec(), self.admission.outages()].concat(),
             bypass: self.bypass(),
-            connections: self.gate.open(),
+            connections: self.admission.open(),
             control_connection: match (self.live.is_followed(), self.live.is_in_step()) {
                 (false, _) => ControlConnection::Off,
                 (true, false) => ControlConnection::Trying,
@@ -89,7 +90,7 @@ impl Health {
 }
 
 /// What the admin listener needs; orders go to `orders`.
-pub(super) fn admin(health: &Arc<Health>, orders: mpsc::Sender<Order>) -> Admin {
+pub(super) fn admin(health: &Arc<Health>, orders: mpsc::Sender<AdminOrder>) -> Admin {
     let (of_status, of_settings) = (Arc::clone(health), Arc::clone(health));
     let watch = Arc::clone(&health.watch);
     Admin {

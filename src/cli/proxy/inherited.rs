@@ -1,7 +1,8 @@
 //! Listening sockets that were open before this process began (`LISTEN_FDS`, systemd's socket activation).
 //!
-//! Where there is one listener, the first socket is for clients and the second for the admin listener. Where there are several, each
-//! socket is for the listener that has its address: the order is the service manager's, and means nothing.
+//! Where there is one listener, the first socket is for clients and the second for the admin listener. Where
+//! there are several, each socket is for the listener that has its address: the order is the service
+//! manager's, and means nothing.
 
 use std::{collections::BTreeMap, io, net::SocketAddr};
 
@@ -9,23 +10,23 @@ use anyhow::{Context, bail};
 use listenfd::ListenFd;
 use tokio::net::TcpListener;
 
-use super::listener::bind;
-use crate::proxy::Waiting;
+use super::bind::bind;
+use crate::proxy::Backlog;
 
 /// Sockets that were given to this process, in their order.
 #[derive(Debug, Default)]
-pub(super) struct Inherited(Vec<Socket>);
+pub(super) struct Inherited(Vec<InheritedSocket>);
 
 /// A socket, and where it listens.
 #[derive(Debug)]
-struct Socket {
+struct InheritedSocket {
     address: SocketAddr,
     listener: std::net::TcpListener,
 }
 
 impl Inherited {
-    /// Takes what was given to this process. To be called before there are threads: it takes the variables away that
-    /// say so, lest a child takes the sockets for its own.
+    /// Takes the sockets that were passed to this process. To be called before there are threads: it removes
+    /// the variables that name them, so that no child process takes the sockets for its own.
     ///
     /// # Errors
     /// A socket that is none of TCP, or that does not listen.
@@ -41,7 +42,7 @@ impl Inherited {
             let address = listener
                 .local_addr()
                 .with_context(|| format!("cannot tell the address of socket {index} of LISTEN_FDS"))?;
-            sockets.push(Socket { address, listener });
+            sockets.push(InheritedSocket { address, listener });
         }
         Ok(Self(sockets))
     }
@@ -73,7 +74,7 @@ impl Inherited {
         }
     }
 
-    /// Where the sockets listen, for who reads it.
+    /// Where the sockets listen, for a message.
     pub(super) fn addresses(&self) -> String {
         let addresses: Vec<String> = self.0.iter().map(|socket| socket.address.to_string()).collect();
         addresses.join(", ")
@@ -82,7 +83,7 @@ impl Inherited {
     /// Sees that nothing is left over.
     ///
     /// # Errors
-    /// Sockets that no listener has taken: who connects there would wait for ever.
+    /// Sockets that no listener has taken: a client that connects there would wait for ever.
     pub(super) fn check_used(&self) -> anyhow::Result<()> {
         if self.is_empty() {
             return Ok(());
@@ -100,7 +101,7 @@ impl Inherited {
     pub(super) fn for_nodes(self, is_possible: impl Fn(SocketAddr) -> bool) -> anyhow::Result<ForNodes> {
         let (possible, others) = self.0.into_iter().partition(|socket| is_possible(socket.address));
         Self(others).check_used()?;
-        let possible: Vec<Socket> = possible;
+        let possible: Vec<InheritedSocket> = possible;
         let sockets = possible
             .into_iter()
             .map(|socket| (socket.address, socket.listener));
@@ -108,20 +109,20 @@ impl Inherited {
     }
 }
 
-/// Sockets for the nodes of a cluster, by address. They stay open as long as the process: whoever gave them keeps them open too, so that
-/// the address cannot be bound, and a node may come back.
+/// Sockets for the nodes of a cluster, by address. They stay open as long as the process: the service manager
+/// keeps them open too, so the address could not be bound again for a node that comes back.
 #[derive(Debug, Default)]
 pub(super) struct ForNodes(BTreeMap<SocketAddr, std::net::TcpListener>);
 
 impl ForNodes {
-    /// A listening socket, given or new, and who else serves those who wait in it.
+    /// A listening socket, inherited or new, and what becomes of its backlog.
     ///
     /// # Errors
     /// An address that cannot be bound.
-    pub(super) fn open(&self, listen: SocketAddr, reuse_port: bool) -> io::Result<(TcpListener, Waiting)> {
+    pub(super) fn open(&self, listen: SocketAddr, reuse_port: bool) -> io::Result<(TcpListener, Backlog)> {
         match self.0.get(&listen) {
-            Some(given) => Ok((TcpListener::from_std(given.try_clone()?)?, Waiting::Left)),
-            None => Ok((bind(listen, reuse_port)?, Waiting::Served)),
+            Some(given) => Ok((TcpListener::from_std(given.try_clone()?)?, Backlog::Leave)),
+            None => Ok((bind(listen, reuse_port)?, Backlog::Serve)),
         }
     }
 
@@ -138,8 +139,8 @@ fn usable(listener: std::net::TcpListener) -> anyhow::Result<TcpListener> {
 #[cfg(test)]
 impl Inherited {
     /// As if a service manager had given these.
-    pub(super) fn of(listeners: Vec<std::net::TcpListener>) -> Self {
-        let socket = |listener: std::net::TcpListener| Socket {
+    pub(super) fn from_listeners(listeners: Vec<std::net::TcpListener>) -> Self {
+        let socket = |listener: std::net::TcpListener| InheritedSocket {
             address: listener.local_addr().expect("it listens"),
             listener,
         };

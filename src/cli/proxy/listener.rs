@@ -1,29 +1,30 @@
 //! Where the listening sockets come from: from systemd or a predecessor, or bound here.
 
-use std::{io, net::SocketAddr};
+use std::io;
 
 use anyhow::{Context, bail};
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 
 use super::{
     args::{AdminAddress, Args},
+    bind::{bind, bind_admin, bind_transparent},
     inherited::{ForNodes, Inherited},
-    topology::{Mode, Pair},
+    topology::{Mode, RoutePair},
 };
 use crate::{
-    proxy::Waiting,
-    sink::admin::{self, SocketFile},
+    proxy::Backlog,
+    sink::admin::{self, AdminListener, SocketFile},
 };
 
 /// The sockets, listening.
 #[derive(Debug)]
 pub(super) struct Listeners {
-    pub(super) clients: Vec<(Pair, TcpListener)>,
+    pub(super) clients: Vec<(RoutePair, TcpListener)>,
     /// Those that nodes of a cluster may get.
     pub(super) for_nodes: ForNodes,
-    /// Whether somebody else has the clients' socket too, and serves who waits there when this process stops.
-    pub(super) waiting: Waiting,
-    pub(super) admin: Option<admin::Listener>,
+    /// What becomes of the clients' backlog when this process stops.
+    pub(super) backlog: Backlog,
+    pub(super) admin: Option<AdminListener>,
     /// The file of the admin listener's socket, if it has one.
     pub(super) admin_file: Option<SocketFile>,
 }
@@ -32,17 +33,17 @@ impl Listeners {
     /// Binds what was not inherited.
     ///
     /// # Errors
-    /// An address that cannot be bound; an inherited socket that no listener has, or, where there are several listeners, one of them
-    /// that none of the sockets is for.
+    /// An address that cannot be bound; an inherited socket that no listener has, or, where there are several
+    /// listeners, one of them that none of the sockets is for.
     pub(super) fn open(args: &Args, mode: &Mode, mut inherited: Inherited) -> anyhow::Result<Self> {
-        let waiting = match inherited.is_empty() {
-            true => Waiting::Served,
-            false => Waiting::Left,
+        let backlog = match inherited.is_empty() {
+            true => Backlog::Serve,
+            false => Backlog::Leave,
         };
         let mut opened = Self {
             clients: Vec::new(),
             for_nodes: ForNodes::default(),
-            waiting,
+            backlog,
             admin: None,
             admin_file: None,
         };
@@ -50,11 +51,12 @@ impl Listeners {
             Mode::One(pair) | Mode::Transparent(pair) => {
                 let listener = match (inherited.next()?, mode) {
                     (Some(listener), _) => listener,
-                    (None, Mode::Transparent(_)) => bind_transparent(pair, args)?,
+                    (None, Mode::Transparent(_)) => bind_transparent(pair.listen, args.reuse_port)
+                        .with_context(|| format!("cannot listen on {}", pair.listen))?,
                     (None, _) => bind_pair(pair, args)?,
                 };
                 opened.clients.push((pair.clone(), listener));
-                opened.admin = inherited.next()?.map(admin::Listener::Tcp);
+                opened.admin = inherited.next()?.map(AdminListener::Tcp);
             }
             Mode::Routes(pairs) => {
                 opened.admin = admin_of(args, &mut inherited)?;
@@ -79,11 +81,11 @@ impl Listeners {
 
     fn open_admin(&mut self, address: &AdminAddress, reuse: bool) -> io::Result<()> {
         self.admin = Some(match address {
-            AdminAddress::Tcp(address) => admin::Listener::Tcp(bind_admin(*address, reuse)?),
+            AdminAddress::Tcp(address) => AdminListener::Tcp(bind_admin(*address, reuse)?),
             AdminAddress::Unix(path) => {
                 let (listener, file) = admin::listen(path, reuse)?;
                 self.admin_file = Some(file);
-                admin::Listener::Unix(listener)
+                AdminListener::Unix(listener)
             }
         });
         Ok(())
@@ -91,9 +93,9 @@ impl Listeners {
 }
 
 /// The inherited socket of the admin listener, if there is one.
-fn admin_of(args: &Args, inherited: &mut Inherited) -> anyhow::Result<Option<admin::Listener>> {
+fn admin_of(args: &Args, inherited: &mut Inherited) -> anyhow::Result<Option<AdminListener>> {
     match args.admin.as_ref().and_then(AdminAddress::tcp) {
-        Some(address) => Ok(inherited.at(address)?.map(admin::Listener::Tcp)),
+        Some(address) => Ok(inherited.at(address)?.map(AdminListener::Tcp)),
         None => Ok(None),
     }
 }
@@ -102,9 +104,12 @@ fn admin_of(args: &Args, inherited: &mut Inherited) -> anyhow::Result<Option<adm
 ///
 /// # Errors
 /// A pair that none of them is for.
-fn given_pairs(pairs: &[Pair], inherited: &mut Inherited) -> anyhow::Result<Vec<(Pair, TcpListener)>> {
+fn given_pairs(
+    pairs: &[RoutePair],
+    inherited: &mut Inherited,
+) -> anyhow::Result<Vec<(RoutePair, TcpListener)>> {
     let given = inherited.addresses();
-    let of_pair = |pair: &Pair| match inherited.at(pair.listen)? {
+    let of_pair = |pair: &RoutePair| match inherited.at(pair.listen)? {
         Some(listener) => Ok((pair.clone(), listener)),
         None => bail!(
             "LISTEN_FDS: no socket was given for {} (to {}), only for {given}",
@@ -119,79 +124,23 @@ fn given_pairs(pairs: &[Pair], inherited: &mut Inherited) -> anyhow::Result<Vec<
 ///
 /// # Errors
 /// An address that cannot be bound, with where it was to lead.
-pub(super) fn bind_pairs(pairs: &[Pair], args: &Args) -> anyhow::Result<Vec<(Pair, TcpListener)>> {
+pub(super) fn bind_pairs(pairs: &[RoutePair], args: &Args) -> anyhow::Result<Vec<(RoutePair, TcpListener)>> {
     let bound = pairs
         .iter()
         .map(|pair| Ok((pair.clone(), bind_pair(pair, args)?)));
     bound.collect()
 }
 
-fn bind_pair(pair: &Pair, args: &Args) -> anyhow::Result<TcpListener> {
+fn bind_pair(pair: &RoutePair, args: &Args) -> anyhow::Result<TcpListener> {
     bind(pair.listen, args.reuse_port)
         .with_context(|| format!("cannot listen on {} (to {})", pair.listen, pair.upstream))
 }
 
-/// A socket that also takes what TPROXY sends to it, where this process is allowed to have one.
-fn bind_transparent(pair: &Pair, args: &Args) -> anyhow::Result<TcpListener> {
-    let listen = pair.listen;
-    let bound = || {
-        let socket = socket(listen, args.reuse_port)?;
-        #[cfg(target_os = "linux")]
-        if let Err(error) = take_others(&socket, listen) {
-            tracing::debug!(%error, "connections that TPROXY sends here cannot be taken (it needs CAP_NET_ADMIN), those of REDIRECT can");
-        }
-        socket.bind(listen)?;
-        socket.listen(BACKLOG)
-    };
-    bound().with_context(|| format!("cannot listen on {listen}"))
-}
-
-#[cfg(target_os = "linux")]
-fn take_others(socket: &TcpSocket, listen: SocketAddr) -> io::Result<()> {
-    let socket = socket2::SockRef::from(socket);
-    match listen {
-        SocketAddr::V4(_) => socket.set_ip_transparent_v4(true),
-        SocketAddr::V6(_) => socket.set_ip_transparent_v6(true),
-    }
-}
-
-/// A socket for clients, listening.
-///
-/// # Errors
-/// An address that cannot be bound.
-pub(super) fn bind(listen: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
-    let socket = socket(listen, reuse_port)?;
-    socket.bind(listen)?;
-    socket.listen(BACKLOG)
-}
-
-fn bind_admin(address: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
-    let socket = socket(address, reuse_port)?;
-    socket.bind(address)?;
-    socket.listen(FEW)
-}
-
-fn socket(address: SocketAddr, reuse_port: bool) -> io::Result<TcpSocket> {
-    let socket = if address.is_ipv4() {
-        TcpSocket::new_v4()?
-    } else {
-        TcpSocket::new_v6()?
-    };
-    // Connections of a process that has just ended still linger at this address.
-    socket.set_reuseaddr(true)?;
-    if reuse_port {
-        socket.set_reuseport(true)?;
-    }
-    Ok(socket)
-}
-
-/// Clients that may wait to be accepted; the kernel's own limit (`net.core.somaxconn`) is often lower.
-const BACKLOG: u32 = 4096;
-const FEW: u32 = 64;
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::net::SocketAddr;
+
     use super::*;
     use clap::Parser;
 
@@ -219,7 +168,7 @@ mod tests {
         let arguments = ["cqlens".to_owned()].into_iter().chain(arguments.iter().cloned());
         let args = Command::try_parse_from(arguments).unwrap().args;
         let mode = args.mode().unwrap();
-        Listeners::open(&args, &mode, Inherited::of(given)).map_err(|error| format!("{error:#}"))
+        Listeners::open(&args, &mode, Inherited::from_listeners(given)).map_err(|error| format!("{error:#}"))
     }
 
     fn route(socket: &std::net::TcpListener, upstream: &str) -> [String; 2] {
@@ -233,8 +182,8 @@ mod tests {
         let arguments = [route(&one, "a:1"), route(&other, "b:1"), of_admin].concat();
         let expected = [address(&one), address(&other), address(&admin)];
         let listeners = opened(&arguments, vec![admin, other, one]).unwrap();
-        assert_eq!(listeners.waiting, Waiting::Left);
-        let Some(admin::Listener::Tcp(admin)) = listeners.admin else {
+        assert_eq!(listeners.backlog, Backlog::Leave);
+        let Some(AdminListener::Tcp(admin)) = listeners.admin else {
             unreachable!("an inherited socket is one of TCP");
         };
         let found: Vec<_> = listeners
@@ -290,11 +239,11 @@ mod tests {
         assert_eq!(given.idle(|_| false).collect::<Vec<_>>(), [address]);
         assert_eq!(given.idle(|served| served == address).count(), 0);
         for _ in 0..2 {
-            let (socket, waiting) = given.open(address, false).unwrap();
-            assert_eq!((socket.local_addr().unwrap(), waiting), (address, Waiting::Left));
+            let (socket, backlog) = given.open(address, false).unwrap();
+            assert_eq!((socket.local_addr().unwrap(), backlog), (address, Backlog::Leave));
         }
         let free = other.local_addr().unwrap();
         drop(other);
-        assert_eq!(given.open(free, false).unwrap().1, Waiting::Served);
+        assert_eq!(given.open(free, false).unwrap().1, Backlog::Serve);
     }
 }

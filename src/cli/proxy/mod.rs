@@ -1,7 +1,7 @@
 //! `cqlens proxy`: forward and audit.
 
 mod args;
-mod asking;
+mod bind;
 mod cluster;
 mod control;
 mod health;
@@ -11,9 +11,14 @@ mod nodes;
 mod opening;
 mod poll;
 mod reach;
+mod reading;
 mod reload;
+mod routes;
 mod running;
 mod serving;
+mod shutdown;
+mod side_queries;
+mod start;
 mod supervisor;
 mod topology;
 mod trace_sample;
@@ -30,35 +35,24 @@ use anyhow::Context;
 
 pub(super) use args::Args;
 use inherited::Inherited;
-use running::Running;
-use topology::Mode;
+use reading::ReadAgain;
+use start::{ProxySetup, start};
 
-use super::{
-    hash_key::hash_key,
-    log::Log,
-    output::Outputs,
-    schema_file,
-    settings::{Settings, Sources},
-    tls::Tls,
-};
-use cqlens_audit::catalog::Live;
-use cqlens_cql::schema::Schema;
-
-/// What is read and opened before there are threads.
-struct Prepared {
-    args: Args,
-    mode: Mode,
-    settings: Settings,
-    sources: Sources,
-    log: Log,
-    live: Arc<Live>,
-    schema: Option<Schema>,
-    tls: Tls,
-    outputs: Outputs,
-}
+use super::{hash_key::hash_key, log::Log, output::Outputs, schema_file, settings::Settings, tls::Tls};
 
 /// Runs until SIGTERM, SIGINT or an order to drain; SIGHUP reads settings, certificates and keys again.
-pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) -> anyhow::Result<ExitCode> {
+///
+/// `read_again` reads the sources of the settings once more, for a reload.
+///
+/// # Errors
+/// Settings that cannot be used, files that cannot be read, addresses that cannot be bound, a
+/// data path that has failed.
+pub(super) fn run(
+    args: Args,
+    settings: Settings,
+    read_again: impl ReadAgain + 'static,
+    log: Log,
+) -> anyhow::Result<ExitCode> {
     if args.print_config {
         return print(&settings);
     }
@@ -88,18 +82,19 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
         .enable_all()
         .build()
         .context("no runtime")?;
-    let prepared = Prepared {
+    let prepared = ProxySetup {
         args,
-        mode,
         settings,
-        sources,
+        read_again: Arc::new(read_again),
         log,
         live,
         schema,
         tls,
-        outputs,
     };
-    let ended = runtime.block_on(async { Running::start(prepared, inherited).await?.until_stopped().await });
+    let ended = runtime.block_on(async {
+        let running = start(prepared, mode, outputs, inherited).await?;
+        running.until_stopped().await
+    });
     // A name that is being looked up, or a file on a disk that does not answer, is not waited for.
     runtime.shutdown_background();
     ended
@@ -107,7 +102,7 @@ pub(super) fn run(args: Args, settings: Settings, sources: Sources, log: Log) ->
 
 fn print(settings: &Settings) -> anyhow::Result<ExitCode> {
     match write!(io::stdout(), "{settings}") {
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         printed => printed
             .map(|()| ExitCode::SUCCESS)

@@ -1,5 +1,5 @@
-//! Listeners that follow the cluster: opened for nodes that join, moved with those that change their address, closed after those
-//! that leave.
+//! Listeners that follow the cluster: opened for nodes that join, moved with those that change their address,
+//! closed after those that leave.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -13,14 +13,16 @@ use jiff::Timestamp;
 use tokio::time::sleep;
 
 use super::{
-    cluster::{Plan, Planned, Problem},
+    cluster::{ListenerPlan, Planned, Problem},
     control,
     reach::Reach,
-    running::{Running, Stop, route},
+    routes::route,
+    running::Running,
+    shutdown::ShutdownPhase,
 };
 use crate::{
     proxy::topology::{Addresses, Pairing},
-    sink::admin::{ListenerState, ListenerStatus, State},
+    sink::admin::{ListenerState, ListenerStatus, ReadyState},
 };
 use cqlens_audit::catalog::{Cluster, Live};
 
@@ -30,25 +32,27 @@ impl Running {
     /// # Errors
     /// Settings that do not fit the cluster that was found when the process began.
     pub(super) fn take_notice(&mut self, cluster: Arc<Cluster>) -> anyhow::Result<()> {
-        self.known = cluster;
+        self.view.known = cluster;
         self.follow_nodes()?;
         self.tell_reach();
         Ok(())
     }
 
-    /// Opens, moves and closes listeners so that they fit the cluster that is known; nothing where addresses are not replaced.
+    /// Opens, moves and closes listeners so that they fit the cluster that is known; nothing where
+    /// addresses are not replaced.
     ///
     /// # Errors
     /// As [`Running::take_notice`] has it.
     pub(super) fn follow_nodes(&mut self) -> anyhow::Result<()> {
-        if self.stop != Stop::No || self.known.nodes.is_empty() {
+        if self.shutdown != ShutdownPhase::Serving || self.view.known.nodes.is_empty() {
             return Ok(());
         }
-        let port = control::contacts(&self.args).port(&self.known);
+        let port = control::contacts(&self.args).port(&self.view.known);
         let Some(nodes) = &mut self.nodes else {
             return Ok(());
         };
-        let Plan { nodes, mut problems } = match nodes.plan(&self.known, port, Timestamp::now()) {
+        let ListenerPlan { nodes, mut problems } = match nodes.plan(&self.view.known, port, Timestamp::now())
+        {
             Ok(plan) => plan,
             Err(problem) => {
                 self.tell_problems(vec![problem]);
@@ -59,14 +63,14 @@ impl Running {
             let text = "listen-for: the cluster has none of these nodes".to_owned();
             problems.push(Problem::of_settings(text));
         }
-        self.has_unopened = false;
+        self.view.has_unopened = false;
         for planned in nodes.iter().filter(|planned| planned.is_here) {
             if let Err(problem) = self.serve(planned) {
-                self.has_unopened = true;
+                self.view.has_unopened = true;
                 problems.push(problem);
             }
         }
-        if !self.has_begun && problems.iter().any(|problem| problem.of_settings) {
+        if !self.view.has_begun && problems.iter().any(|problem| problem.of_settings) {
             bail!("{}", texts(&problems).join("; "));
         }
         self.publish(&nodes);
@@ -101,7 +105,7 @@ impl Running {
             let socket = self.for_nodes.open(listen, self.args.reuse_port);
             let opened = socket
                 .map_err(anyhow::Error::from)
-                .and_then(|(socket, waiting)| self.serving.open(socket, waiting, new));
+                .and_then(|(socket, backlog)| self.serving.open(socket, backlog, new));
             let listen = opened.map_err(|error| {
                 let setting = nodes.rules.setting_of(&planned.node);
                 Problem::of_settings(format!(
@@ -126,7 +130,7 @@ impl Running {
         Ok(())
     }
 
-    /// Tells connections who listens where.
+    /// Publishes the listener of each node to the connections.
     fn publish(&self, planned: &[Planned]) {
         let Some(nodes) = &self.nodes else { return };
         let open: HashSet<_> = self.serving.listening().collect();
@@ -194,27 +198,27 @@ impl Running {
     }
 
     fn begin_accepting(&mut self) {
-        if !self.has_begun && self.serving.listening().next().is_some() {
-            self.has_begun = true;
-            self.health.turn(State::Accepting);
+        if !self.view.has_begun && self.serving.listening().next().is_some() {
+            self.view.has_begun = true;
+            self.health.turn(ReadyState::Accepting);
         }
     }
 
     /// Says in the log whether clients can get around this proxy, whenever that changes.
     pub(super) fn tell_reach(&mut self) {
-        if self.known.nodes.is_empty() {
+        if self.view.known.nodes.is_empty() {
             return;
         }
-        let notice = self.health.reach.load().notice(&self.known);
-        if notice == self.bypass {
+        let notice = self.health.reach.load().notice(&self.view.known);
+        if notice == self.view.bypass {
             return;
         }
         match &notice {
             Some(notice) => tracing::warn!("{notice}"),
-            None if self.bypass.is_some() => tracing::info!("every node is reached through this proxy"),
+            None if self.view.bypass.is_some() => tracing::info!("every node is reached through this proxy"),
             None => {}
         }
-        self.bypass = notice;
+        self.view.bypass = notice;
     }
 }
 
@@ -222,7 +226,8 @@ fn texts(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(|problem| problem.text.clone()).collect()
 }
 
-/// Lets the control connection look at the nodes whenever a client meets one that is not known yet; never returns.
+/// Lets the control connection look at the nodes whenever a client meets one that is not
+/// known yet; never returns.
 pub(super) async fn look_for_nodes(addresses: Addresses, live: Arc<Live>) {
     loop {
         addresses.wanted().await;

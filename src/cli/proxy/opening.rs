@@ -4,11 +4,11 @@ use std::{net::SocketAddr, sync::Arc};
 
 use super::{
     args::Args,
-    cluster::Nodes,
+    cluster::ClusterNodes,
     listener::Listeners,
-    running::route,
+    routes::route,
     serving::Serving,
-    topology::{Mode, Pair},
+    topology::{Mode, RoutePair},
 };
 use crate::{
     cli::tls::Tls,
@@ -19,14 +19,14 @@ use crate::{
 };
 
 /// Listeners at work. Those of a cluster come when its nodes are known.
-pub(super) struct Opened {
+pub(super) struct OpenListeners {
     pub(super) serving: Serving,
-    /// Listeners that lead to one node each, as settings have them: what was asked for, and what was bound.
-    pub(super) pairs: Vec<(Pair, SocketAddr)>,
-    /// Where listeners lead to wherever clients were going.
+    /// The listeners that lead to one node each: the setting, and the bound address.
+    pub(super) pairs: Vec<(RoutePair, SocketAddr)>,
+    /// Where connections go to their original destinations.
     pub(super) transparent: Option<Arc<Transparent>>,
     /// Where listeners follow the cluster.
-    pub(super) nodes: Option<Nodes>,
+    pub(super) nodes: Option<ClusterNodes>,
 }
 
 /// Accepts clients on the sockets of `listeners` from now on.
@@ -39,7 +39,7 @@ pub(super) fn open(
     mode: Mode,
     listeners: &mut Listeners,
     mut serving: Serving,
-) -> anyhow::Result<Opened> {
+) -> anyhow::Result<OpenListeners> {
     let transparent = match (&mode, listeners.clients.first()) {
         (Mode::Transparent(_), Some((_, socket))) => {
             let transparent = Arc::new(Transparent::new(socket.local_addr()?, !tls.has_name()));
@@ -51,7 +51,7 @@ pub(super) fn open(
     let mut pairs = Vec::with_capacity(listeners.clients.len());
     for (pair, socket) in listeners.clients.drain(..) {
         let route = route(args, tls, &pair.upstream, None);
-        let listen = serving.open(socket, listeners.waiting, route)?;
+        let listen = serving.open(socket, listeners.backlog, route)?;
         tracing::info!(listen = %listen, client_tls = tls.clients.is_some(), upstream = %pair.upstream,
             upstream_tls = tls.upstream.is_some(), "forwarding");
         pairs.push((pair, listen));
@@ -59,11 +59,11 @@ pub(super) fn open(
     let nodes = match mode {
         Mode::Cluster(rules) => {
             let addresses = Addresses::new(topology::PATIENCE);
-            Some(Nodes::new(rules, args.topology.state_file(), addresses))
+            Some(ClusterNodes::new(rules, args.topology.state_file(), addresses))
         }
         _ => None,
     };
-    Ok(Opened {
+    Ok(OpenListeners {
         serving,
         pairs,
         transparent,

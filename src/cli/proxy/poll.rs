@@ -1,4 +1,4 @@
-//! `--poll-system-views`: asks nodes now and then what they count of reads by themselves.
+//! `--poll-system-views`: queries the counters that nodes keep of their reads, now and then.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use cqlens_audit::{
 };
 use cqlens_client::{ClientError, ClientOptions};
 
-/// Asks until it is dropped, if `args` want it.
+/// Polls until it is dropped, if `args` say so.
 pub(super) fn poll(
     args: &Args,
     tls: &Tls,
@@ -62,7 +62,7 @@ async fn ask_all(
 async fn ask(address: &str, options: &ClientOptions, told: &Told) -> Result<(), ClientError> {
     let mut reader = SystemReader::connect(address, options).await?;
     let (told, histograms) = (told.clone(), reader.read_histograms().await?);
-    // A stuck auditor holds up only who tells it.
+    // A stuck auditor blocks only this call.
     let _ = spawn_blocking(move || told.histograms(histograms)).await;
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! What of a cluster's traffic comes this way, and what could not (promise P1: what is not seen must not look clean).
+//! What of a cluster's traffic comes this way, and what could not (promise P1: what is not
+//! seen must not look clean).
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
@@ -8,11 +9,11 @@ use cqlens_audit::catalog::{Cluster, Node};
 /// How clients find their way here.
 #[derive(Debug, Clone)]
 pub(super) enum Reach {
-    /// They are told the nodes' own addresses, and come here if those are the listeners'.
+    /// They learn the nodes' own addresses, and come here if those are the listeners'.
     Listeners(Vec<SocketAddr>),
-    /// The kernel redirects those who connect to some nodes.
+    /// The kernel redirects connections to some nodes.
     Transparent(Arc<Transparent>),
-    /// They are told the listeners' addresses.
+    /// They learn the listeners' addresses.
     Cluster {
         /// The nodes whose listeners are open, by their address for clients.
         here: BTreeSet<SocketAddr>,
@@ -56,7 +57,7 @@ fn leads_to(node: &Node, listener: SocketAddr) -> bool {
     if !listener.ip().is_unspecified() {
         return node.leads_to(listener);
     }
-    // Whoever listens at all addresses of this machine listens at the node's, if that is one of them.
+    // A listener at all addresses of this machine listens at the node's, if that is one of them.
     node.native(listener.port())
         .is_some_and(|native| native.port() == listener.port() && is_local(native.ip()))
 }
@@ -93,7 +94,7 @@ fn part(here: &BTreeSet<SocketAddr>, elsewhere: &BTreeSet<SocketAddr>, nodes: us
     Some(sentence)
 }
 
-/// Where a node tells clients to connect.
+/// The address that a node advertises to clients.
 fn told(node: &Node) -> String {
     let address = node.address.as_deref().unwrap_or("an unknown address");
     node.port

@@ -6,7 +6,7 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use crate::proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Waiting, Workers};
+use crate::proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Workers};
 use cqlens_audit::pulse::Runner;
 
 /// All listeners of a process. Dropping it does not end them gently; see [`Serving::drain`].
@@ -14,16 +14,16 @@ pub(super) struct Serving {
     /// What all of them have in common.
     proxy: Proxy,
     workers: Workers,
-    open: BTreeMap<SocketAddr, Listener>,
+    open: BTreeMap<SocketAddr, ServingListener>,
     /// Closed, with connections that may still have requests in flight.
-    leaving: BTreeMap<u64, Listener>,
+    leaving: BTreeMap<u64, ServingListener>,
     tasks: JoinSet<(u64, Drained)>,
     next: u64,
     is_draining: bool,
     worst: Drained,
 }
 
-struct Listener {
+struct ServingListener {
     number: u64,
     route: Arc<ArcSwap<Route>>,
     accepting: DrainSwitch,
@@ -31,7 +31,7 @@ struct Listener {
     connections: DrainSwitch,
 }
 
-impl Listener {
+impl ServingListener {
     fn end(&self, grace: Duration) {
         self.accepting.begin(grace);
         self.connections.begin(grace);
@@ -52,12 +52,12 @@ impl Serving {
         }
     }
 
-    /// Listeners that are opened from now on lead to wherever clients were going.
+    /// New listeners lead to the original destinations of clients.
     pub(super) fn redirect(&mut self, transparent: &Arc<Transparent>) {
         self.proxy = self.proxy.clone().transparent(transparent);
     }
 
-    /// The threads that connections live on, for whoever watches them.
+    /// The threads that connections run on, for the watchdog.
     pub(super) fn runners(&self) -> Vec<Runner> {
         self.workers.runners()
     }
@@ -79,7 +79,7 @@ impl Serving {
     pub(super) fn open(
         &mut self,
         socket: TcpListener,
-        waiting: Waiting,
+        backlog: Backlog,
         route: Route,
     ) -> anyhow::Result<SocketAddr> {
         let listen = socket.local_addr().context("cannot tell the listening address")?;
@@ -88,7 +88,7 @@ impl Serving {
         let (accepting, drain) = Drain::new();
         let number = self.next;
         self.next += 1;
-        let listener = Listener {
+        let listener = ServingListener {
             number,
             route: Arc::clone(&proxy.route),
             accepting,
@@ -96,12 +96,12 @@ impl Serving {
         };
         let workers = self.workers.clone();
         self.tasks
-            .spawn(async move { (number, proxy.serve(socket, waiting, drain, workers).await) });
+            .spawn(async move { (number, proxy.serve(socket, backlog, drain, workers).await) });
         self.open.insert(listen, listener);
         Ok(listen)
     }
 
-    /// Sends those who connect to `listen` from now on along `route`; who is connected stays where he is.
+    /// Sends new connections to `listen` along `route`; open ones stay on theirs.
     pub(super) fn reroute(&mut self, listen: SocketAddr, route: Route) {
         if let Some(listener) = self.open.get_mut(&listen) {
             let drain = listener.route.load().drain.clone();
@@ -118,7 +118,7 @@ impl Serving {
         }
     }
 
-    /// Accepts nobody at `listen` any more; requests in flight have `grace` to end.
+    /// Stops accepting at `listen`; requests in flight have `grace` to end.
     pub(super) fn close(&mut self, listen: SocketAddr, grace: Duration) {
         if let Some(listener) = self.open.remove(&listen) {
             listener.end(grace);
@@ -126,7 +126,7 @@ impl Serving {
         }
     }
 
-    /// Closes all listeners. Once more, with less grace: whoever waits is told of it.
+    /// Closes all listeners. A second call shortens the grace period.
     pub(super) fn drain(&mut self, grace: Duration) {
         self.is_draining = true;
         for listener in self.open.values().chain(self.leaving.values()) {
@@ -134,8 +134,8 @@ impl Serving {
         }
     }
 
-    /// Waits until all listeners are closed and their connections have ended, after [`Serving::drain`]. Nothing is lost if the
-    /// future is dropped.
+    /// Waits until all listeners are closed and their connections have ended, after [`Serving::drain`].
+    /// Nothing is lost if the future is dropped.
     ///
     /// # Errors
     /// A listener that has failed.

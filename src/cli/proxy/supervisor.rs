@@ -1,4 +1,4 @@
-//! What the service manager is told (`NOTIFY_SOCKET`, as systemd has it); nothing where there is none.
+//! Notifies the service manager (`NOTIFY_SOCKET` of systemd), if there is one.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub(super) fn ready() {
 
 /// Settings are read again; [`ready`] says when that is done.
 pub(super) fn reloading() {
-    // Since systemd 253 the time is what tells it that this is the answer to its own signal.
+    // Since systemd 253 it takes the time for proof that this answers its own signal.
     match NotifyState::monotonic_usec_now() {
         Ok(now) => tell(&[NotifyState::Reloading, now]),
         Err(_no_clock) => tell(&[NotifyState::Reloading]),
@@ -24,14 +24,14 @@ pub(super) fn stopping() {
 }
 
 /// The service manager's watchdog (`WatchdogSec=`), which ends a process that does not pat it in time.
-pub(super) struct Watchdog {
+pub(super) struct ServiceManager {
     /// How often it is patted: twice in the time that it grants.
     pub(super) every: Duration,
 }
 
-impl Watchdog {
+impl ServiceManager {
     /// The one that waits for this process, if there is one.
-    pub(super) fn of_environment() -> Option<Self> {
+    pub(super) fn from_environment() -> Option<Self> {
         let patience = sd_notify::watchdog_enabled()?;
         Some(Self { every: patience / 2 })
     }

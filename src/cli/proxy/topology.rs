@@ -1,4 +1,5 @@
-//! The settings that say how clients reach nodes: through one listener, through pairs, or through one listener for each node.
+//! The settings that say how clients reach nodes: through one listener, through pairs, or through
+//! one listener for each node.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -8,15 +9,16 @@ use std::{
 
 use anyhow::bail;
 
-use super::cluster::{Listen, ListenFor, Mapped, Rules, overlap};
+use super::cluster::{Listen, ListenFor, ListenRules, Mapped, overlap};
 use crate::cli::config::{assignment, host_and_port, listen_address};
 
 /// One listener for one node, or one for each node.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Topology")]
 pub(super) struct TopologyArgs {
-    /// What clients learn of the cluster: what it tells itself, byte by byte (passthrough), or the addresses of cqlens in place of
-    /// those of the nodes (cluster): one listener for each node, so that drivers' discovery and routing go through cqlens.
+    /// What clients learn of the cluster: what it tells itself, byte by byte (passthrough), or the addresses
+    /// of cqlens in place of those of the nodes (cluster): one listener for each node, so that drivers'
+    /// discovery and routing go through cqlens.
     #[arg(
         long,
         env = "CQLENS_TOPOLOGY",
@@ -25,8 +27,8 @@ pub(super) struct TopologyArgs {
         default_value = "passthrough"
     )]
     topology: Topology,
-    /// With --topology cluster, the listen address of one node: its host id or its address for clients, and where cqlens listens for
-    /// it. Repeated; in the file, a table [proxy.map].
+    /// With --topology cluster, the listen address of one node: its host id or its address for clients, and
+    /// where cqlens listens for it. Repeated; in the file, a table [proxy.map].
     #[arg(
         long,
         env = "CQLENS_MAP",
@@ -34,24 +36,26 @@ pub(super) struct TopologyArgs {
         value_delimiter = ','
     )]
     map: Vec<Mapped>,
-    /// With --topology cluster, listen only for some nodes, while clients are told of all listeners: other processes, with the same
-    /// map, listen for the others. `local` (those whose listen address is one of this machine), dc:NAME, or a node as in --map.
+    /// With --topology cluster, listen only for some nodes, while clients are told of all listeners: other
+    /// processes, with the same map, listen for the others. `local` (those whose listen address is one of
+    /// this machine), dc:NAME, or a node as in --map.
     #[arg(long, env = "CQLENS_LISTEN_FOR", value_name = "NODES", value_delimiter = ',')]
     listen_for: Vec<ListenFor>,
-    /// With --topology cluster, the file that remembers which node has which listen address. Without it, the order of host ids
-    /// decides at every start. Processes may share it.
+    /// With --topology cluster, the file that remembers which node has which listen address. Without it, the
+    /// order of host ids decides at every start. Processes may share it.
     #[arg(long, env = "CQLENS_STATE_FILE", value_name = "FILE")]
     state_file: Option<PathBuf>,
-    /// Forward what comes to one address to one node, and nothing else. Repeated, in place of --listen and --upstream; in the file,
-    /// a table [proxy.route].
+    /// Forward what comes to one address to one node, and nothing else. Repeated, in place of --listen and
+    /// --upstream; in the file, a table [proxy.route].
     #[arg(long, env = "CQLENS_ROUTE", value_name = "LISTEN=UPSTREAM", value_delimiter = ',', conflicts_with_all = ["listen", "upstream"])]
-    route: Vec<Pair>,
-    /// Forward each connection to where it was going when the kernel redirected it here (REDIRECT, DNAT, TPROXY), so that one listener
-    /// serves any node, at its own address. --upstream is where the control connection goes.
+    route: Vec<RoutePair>,
+    /// Forward each connection to where it was going when the kernel redirected it here (REDIRECT,
+    /// DNAT, TPROXY), so that one listener serves any node, at its own address. --upstream is where
+    /// the control connection goes.
     #[arg(long, env = "CQLENS_TRANSPARENT", conflicts_with = "route")]
     transparent: bool,
-    /// What to do at the start when no node can be reached, or none lets the control connection in: wait for one, or refuse to
-    /// start.
+    /// What to do at the start when no node can be reached, or none lets the control connection in: wait
+    /// for one, or refuse to start.
     #[arg(
         long,
         env = "CQLENS_START_WITHOUT_CLUSTER",
@@ -76,12 +80,12 @@ enum WithoutCluster {
 
 /// `LISTEN=UPSTREAM`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pair {
+pub(super) struct RoutePair {
     pub(super) listen: SocketAddr,
     pub(super) upstream: String,
 }
 
-impl FromStr for Pair {
+impl FromStr for RoutePair {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -97,13 +101,14 @@ impl FromStr for Pair {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
     /// One listener, one node.
-    One(Pair),
+    One(RoutePair),
     /// As many of them as there are pairs.
-    Routes(Vec<Pair>),
-    /// One listener for all nodes, whose addresses stay theirs; `upstream` is where the control connection goes.
-    Transparent(Pair),
+    Routes(Vec<RoutePair>),
+    /// One listener for all nodes, whose addresses stay theirs; `upstream` is where
+    /// the control connection goes.
+    Transparent(RoutePair),
     /// One listener for each node that the contact points tell of.
-    Cluster(Rules),
+    Cluster(ListenRules),
 }
 
 impl TopologyArgs {
@@ -166,7 +171,7 @@ impl TopologyArgs {
                 several.len()
             ),
         };
-        let pair = Pair { listen, upstream };
+        let pair = RoutePair { listen, upstream };
         Ok(match self.transparent {
             true => Mode::Transparent(pair),
             false => Mode::One(pair),
@@ -178,8 +183,8 @@ impl TopologyArgs {
             let key = if self.transparent { "transparent" } else { "route" };
             bail!("{key}: it leaves addresses as they are, and topology = cluster replaces them");
         }
-        let rules = Rules {
-            // What nobody has set is no rule.
+        let rules = ListenRules {
+            // The default is no rule.
             rule: (self.map.is_empty() || *listen != Listen::One(DEFAULT_LISTEN)).then(|| listen.clone()),
             map: self.map.clone(),
             listen_for: self.listen_for.clone(),
@@ -189,11 +194,11 @@ impl TopologyArgs {
     }
 }
 
-/// Where clients connect if nobody says.
+/// Where clients connect by default.
 pub(super) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9142);
 
-fn check_routes(routes: &[Pair], admin: Option<SocketAddr>) -> anyhow::Result<()> {
+fn check_routes(routes: &[RoutePair], admin: Option<SocketAddr>) -> anyhow::Result<()> {
     for (index, one) in routes.iter().enumerate() {
         let others = routes.iter().skip(index + 1);
         if let Some(other) = others.into_iter().find(|other| overlap(one.listen, other.listen)) {
@@ -244,7 +249,7 @@ mod tests {
 
     #[test]
     fn settings_come_to_a_mode() {
-        let pair = |text: &str| text.parse::<Pair>().unwrap();
+        let pair = |text: &str| text.parse::<RoutePair>().unwrap();
         assert_eq!(
             mode("--upstream db:1").unwrap(),
             Mode::One(pair("127.0.0.1:9142=db:1"))

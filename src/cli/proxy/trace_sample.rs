@@ -1,4 +1,4 @@
-//! `--trace-sample`: asks some reads again, with tracing, over a connection of cqlens' own.
+//! `--trace-sample`: repeats some reads with tracing, over a connection of cqlens' own.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,20 +15,7 @@ use cqlens_audit::{
 };
 use cqlens_client::{ClientError, ClientOptions};
 
-/// Reads a second.
-pub(super) fn per_second(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(rate) if rate > 0.0 && rate <= MOST_PER_SECOND => Ok(rate),
-        _ => Err(format!(
-            "a number of reads a second, above 0 and up to {MOST_PER_SECOND}"
-        )),
-    }
-}
-
-/// A trace is some tens of writes on the cluster.
-const MOST_PER_SECOND: f64 = 100.0;
-
-/// Asks until it is dropped, if `args` want it.
+/// Traces until it is dropped, if `args` say so.
 pub(super) fn trace(
     args: &Args,
     tls: &Tls,
@@ -55,7 +42,7 @@ struct Repeater {
     keyspace: Option<String>,
 }
 
-/// After a failure, whatever it was, the cluster is left alone for so long.
+/// The pause after any failure.
 const PAUSE: Duration = Duration::from_secs(5);
 
 impl Repeater {
@@ -101,7 +88,7 @@ impl Repeater {
         }
         let events = reader.trace(query).await?;
         let (told, sample) = (self.told.clone(), sample.clone());
-        // A stuck auditor holds up only who tells it.
+        // A stuck auditor blocks only this call.
         let is_told = spawn_blocking(move || told.trace(&sample, &events)).await;
         if let Ok(false) = is_told {
             tracing::debug!("a trace does not tell what was read");
@@ -124,17 +111,4 @@ async fn connect(
         }
     }
     result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rate_is_above_zero_and_bounded() {
-        assert_eq!(per_second("0.1"), Ok(0.1));
-        for text in ["0", "-1", "101", "NaN", "many"] {
-            assert!(per_second(text).is_err(), "{text}");
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! Whether the threads of this process make progress: named in the log when one does not, shown on the admin listener, and told to the
-//! service manager.
+//! Whether the threads of this process make progress: named in the log when one does not, shown on the admin
+//! listener, and told to the service manager.
 
 use std::{
     sync::{
@@ -17,11 +17,11 @@ use super::supervisor;
 use crate::sink::admin::ThreadStatus;
 use cqlens_audit::pulse::{Pulse, Runner};
 
-/// Who is watched.
-pub(super) struct Watched {
+/// The threads to watch.
+pub(super) struct WatchedThreads {
     /// Threads without which clients or operators are not served.
     pub(super) vital: Vec<Pulse>,
-    /// Vital, too, and beat only if they are asked to.
+    /// Vital, too; they beat only on request.
     pub(super) runners: Vec<Runner>,
     /// Threads that may be stuck while clients are served: a report or window is late then.
     pub(super) others: Vec<Pulse>,
@@ -29,7 +29,7 @@ pub(super) struct Watched {
 
 /// What the watchdog has seen last.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct ThreadHealth {
     threads: ArcSwap<Vec<ThreadStatus>>,
     began: Instant,
     /// Milliseconds from then to when it last saw all vital threads at work.
@@ -48,10 +48,11 @@ struct Patient {
 pub(super) struct Watchdog {
     patients: Vec<Patient>,
     runners: Vec<Runner>,
-    watch: Arc<Watch>,
+    watch: Arc<ThreadHealth>,
 }
 
-/// A thread that makes no progress for so long is stuck: each has something to show several times a second, unless it is idle.
+/// A thread that makes no progress for so long is stuck: each has something to show several times a
+/// second, unless it is idle.
 const STUCK: Duration = Duration::from_secs(10);
 
 /// How often it looks.
@@ -61,7 +62,10 @@ const LOOK: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// A thread that cannot be had.
-pub(super) fn start(watched: Watched, manager: Option<supervisor::Watchdog>) -> anyhow::Result<Arc<Watch>> {
+pub(super) fn start(
+    watched: WatchedThreads,
+    manager: Option<supervisor::ServiceManager>,
+) -> anyhow::Result<Arc<ThreadHealth>> {
     let mut watchdog = Watchdog::new(watched);
     let watch = Arc::clone(&watchdog.watch);
     let pause = manager.as_ref().map_or(LOOK, |manager| manager.every.min(LOOK));
@@ -81,13 +85,14 @@ pub(super) fn start(watched: Watched, manager: Option<supervisor::Watchdog>) -> 
     Ok(watch)
 }
 
-impl Watch {
+impl ThreadHealth {
     /// How each thread is.
     pub(super) fn threads(&self) -> Vec<ThreadStatus> {
         self.threads.load().to_vec()
     }
 
-    /// Whether all vital threads were seen at work a moment ago. False also where the watchdog itself is stuck.
+    /// Whether all vital threads were seen at work a moment ago. False also where the
+    /// watchdog itself is stuck.
     pub(super) fn is_well(&self) -> bool {
         let all_well = Duration::from_millis(self.all_well.load(Ordering::Relaxed));
         self.began.elapsed().saturating_sub(all_well) < STUCK
@@ -95,7 +100,7 @@ impl Watch {
 }
 
 impl Watchdog {
-    pub(super) fn new(watched: Watched) -> Self {
+    pub(super) fn new(watched: WatchedThreads) -> Self {
         let patient = |is_vital| {
             move |pulse: &Pulse| Patient {
                 pulse: pulse.clone(),
@@ -104,7 +109,7 @@ impl Watchdog {
                 silent: Duration::ZERO,
             }
         };
-        let Watched {
+        let WatchedThreads {
             vital,
             runners,
             others,
@@ -116,7 +121,7 @@ impl Watchdog {
         Self {
             patients,
             runners,
-            watch: Arc::new(Watch {
+            watch: Arc::new(ThreadHealth {
                 threads: ArcSwap::default(),
                 began: Instant::now(),
                 all_well: AtomicU64::new(0),
@@ -125,11 +130,12 @@ impl Watchdog {
     }
 
     #[cfg(test)]
-    pub(super) fn watch(&self) -> &Watch {
+    pub(super) fn watch(&self) -> &ThreadHealth {
         &self.watch
     }
 
-    /// Looks at all threads, `passed` after the last time. A process that was stopped as a whole has not been silent meanwhile.
+    /// Looks at all threads, `passed` after the last time. A process that was stopped as a whole has
+    /// not been silent meanwhile.
     pub(super) fn look(&mut self, passed: Duration) {
         for patient in &mut self.patients {
             patient.look(passed);
@@ -195,7 +201,7 @@ mod tests {
     #[test]
     fn a_process_whose_vital_threads_stand_still_is_not_alive() {
         let (runtime, runner) = runner();
-        let mut watchdog = Watchdog::new(Watched {
+        let mut watchdog = Watchdog::new(WatchedThreads {
             vital: Vec::new(),
             runners: vec![runner],
             others: vec![Pulse::new("audit")],
@@ -205,7 +211,7 @@ mod tests {
             threads.iter().map(|thread| thread.silent_seconds).collect()
         };
         for _ in 0..20 {
-            // It gets to what it was asked.
+            // It runs what it was given.
             runtime.block_on(tokio::task::yield_now());
             watchdog.look(LOOK);
         }
@@ -223,7 +229,7 @@ mod tests {
         assert!(last_well(&watchdog) > before, "it gets on");
         // As it is when all that was a while ago.
         let began = watchdog.watch.began.checked_sub(STUCK * 2).unwrap();
-        let later = Watch {
+        let later = ThreadHealth {
             threads: ArcSwap::default(),
             began,
             all_well: AtomicU64::new(0),

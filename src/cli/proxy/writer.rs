@@ -1,5 +1,5 @@
-//! The thread that ends windows and writes what comes of them: it may wait for an auditor, a disk or a pipe, so that the loop that
-//! answers signals and operators never does.
+//! The thread that ends windows and writes what comes of them: it may wait for an auditor, a disk or a pipe,
+//! so that the loop that answers signals and operators never does.
 
 use std::{
     path::PathBuf,
@@ -18,15 +18,15 @@ use tokio::{sync::oneshot, time::timeout};
 
 use crate::cli::{
     hash_key::leave_key,
-    output::{Outputs, Places},
+    output::{OutputPaths, Outputs},
     window_clock::WindowClock,
 };
 use cqlens_audit::{audit::Audit, catalog::Live, pulse::Pulse, rules::Judging, window::Window};
 
 /// Gives orders to the thread, and never waits for it.
 #[derive(Debug)]
-pub(super) struct Writer {
-    orders: mpsc::SyncSender<Order>,
+pub(super) struct ReportWriter {
+    orders: mpsc::SyncSender<WriterOrder>,
     /// A window was ordered that the thread has not begun with.
     is_due: Arc<AtomicBool>,
     /// Windows that went on because of that.
@@ -36,13 +36,13 @@ pub(super) struct Writer {
 }
 
 /// Something for the thread to do.
-enum Order {
-    /// End a window; what is said of traffic that does not come this way.
+enum WriterOrder {
+    /// End a window; with the notice about traffic that bypasses this proxy.
     Window(Option<String>),
     /// Judge everything since the start anew.
     Judge(Box<Judging>),
     /// Write to other places, and leave the key of hashes in a folder of them.
-    Move(Places, Option<PathBuf>),
+    Move(OutputPaths, Option<PathBuf>),
     /// End the last window, and the audit with it.
     Last(Box<LastWindow>),
 }
@@ -54,12 +54,12 @@ struct LastWindow {
     patience: Duration,
     /// The thread has begun with it.
     begun: oneshot::Sender<()>,
-    done: oneshot::Sender<Last>,
+    done: oneshot::Sender<LastWindowResult>,
 }
 
 /// How the last window ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Last {
+pub(super) enum LastWindowResult {
     /// Everything that auditors have counted is in it.
     Whole,
     /// Auditors were stuck.
@@ -69,7 +69,7 @@ pub(super) enum Last {
 }
 
 /// What the thread works with.
-struct Work {
+struct WriterThread {
     outputs: Outputs,
     audit: Arc<Audit>,
     live: Arc<Live>,
@@ -79,9 +79,9 @@ struct Work {
     passed: Duration,
 }
 
-impl Writer {
-    /// Writes the first report, which says that nothing was seen yet by `source`, and waits for orders. A report path that takes long
-    /// is not waited for.
+impl ReportWriter {
+    /// Writes the first report, which says that nothing was seen yet by `source`, and waits for orders. A
+    /// report path that takes long is not waited for.
     ///
     /// # Errors
     /// A report that cannot be written, a thread that cannot be had.
@@ -100,7 +100,7 @@ impl Writer {
             true => Duration::ZERO,
             false => FIRST_REPORT,
         };
-        let mut work = Work {
+        let mut work = WriterThread {
             outputs,
             audit: Arc::clone(audit),
             live: Arc::clone(live),
@@ -111,7 +111,7 @@ impl Writer {
         let (own, source) = (pulse.clone(), source.to_owned());
         let thread = move || {
             own.beat();
-            // Whoever waited for it may have gone on.
+            // The caller may have gone on without it.
             let _ = begun.send(work.outputs.begin(&work.live, &source, work.clock.time()));
             own.rest();
             for order in ordered {
@@ -151,8 +151,8 @@ impl Writer {
 
     /// Ends the window; if the one before is still waiting to be written, it goes on instead.
     pub(super) fn window(&mut self, bypass: Option<String>) {
-        let is_late =
-            self.is_due.swap(true, Ordering::AcqRel) || self.orders.try_send(Order::Window(bypass)).is_err();
+        let is_late = self.is_due.swap(true, Ordering::AcqRel)
+            || self.orders.try_send(WriterOrder::Window(bypass)).is_err();
         if is_late {
             self.postponed.fetch_add(1, Ordering::Relaxed);
         }
@@ -169,16 +169,16 @@ impl Writer {
 
     /// Judges by other thresholds and acceptances from now on, everything since the start included.
     pub(super) fn judge_by(&self, judging: Judging) {
-        self.give(Order::Judge(Box::new(judging)));
+        self.give(WriterOrder::Judge(Box::new(judging)));
     }
 
     /// Writes to other places from now on, and leaves the key of hashes in a folder for the next process.
-    pub(super) fn move_to(&self, places: Places, key_folder: Option<PathBuf>) {
-        self.give(Order::Move(places, key_folder));
+    pub(super) fn move_to(&self, places: OutputPaths, key_folder: Option<PathBuf>) {
+        self.give(WriterOrder::Move(places, key_folder));
     }
 
     /// Ends the last window and the audit. Auditors have `patience` to count what waits for them.
-    pub(super) async fn end(&self, bypass: Option<String>, patience: Duration) -> Last {
+    pub(super) async fn end(&self, bypass: Option<String>, patience: Duration) -> LastWindowResult {
         let ((begun, has_begun), (done, is_done)) = (oneshot::channel(), oneshot::channel());
         let last = LastWindow {
             bypass,
@@ -190,13 +190,13 @@ impl Writer {
             timeout(WRITING, has_begun).await.ok()?.ok()?;
             timeout(patience + WRITING, is_done).await.ok()?.ok()
         };
-        match self.give(Order::Last(Box::new(last))) {
-            true => ended.await.unwrap_or(Last::Unwritten),
-            false => Last::Unwritten,
+        match self.give(WriterOrder::Last(Box::new(last))) {
+            true => ended.await.unwrap_or(LastWindowResult::Unwritten),
+            false => LastWindowResult::Unwritten,
         }
     }
 
-    fn give(&self, order: Order) -> bool {
+    fn give(&self, order: WriterOrder) -> bool {
         let given = self.orders.try_send(order).is_ok();
         if !given {
             tracing::error!("report, snapshot-dir: writing does not get on, an order for it is lost");
@@ -205,15 +205,15 @@ impl Writer {
     }
 }
 
-impl Work {
-    fn carry_out(&mut self, order: Order) {
+impl WriterThread {
+    fn carry_out(&mut self, order: WriterOrder) {
         match order {
-            Order::Window(bypass) => {
+            WriterOrder::Window(bypass) => {
                 self.is_due.store(false, Ordering::Release);
                 self.window(bypass);
             }
-            Order::Judge(judging) => self.outputs.judge_by(*judging, &self.live),
-            Order::Move(places, key_folder) => {
+            WriterOrder::Judge(judging) => self.outputs.judge_by(*judging, &self.live),
+            WriterOrder::Move(places, key_folder) => {
                 self.outputs.move_to(places, &self.live);
                 let key = self.outputs.hash_key();
                 let left = key_folder.map_or(Ok(()), |folder| leave_key(key, &folder));
@@ -223,8 +223,8 @@ impl Work {
                     );
                 }
             }
-            Order::Last(last) => {
-                // Whoever waits for it may have gone.
+            WriterOrder::Last(last) => {
+                // The caller may have given up.
                 let _ = last.begun.send(());
                 let how = self.last(last.bypass, last.patience);
                 let _ = last.done.send(how);
@@ -238,12 +238,12 @@ impl Work {
         self.write(taken, bypass);
     }
 
-    fn last(&mut self, bypass: Option<String>, patience: Duration) -> Last {
+    fn last(&mut self, bypass: Option<String>, patience: Duration) -> LastWindowResult {
         self.advance();
         let taken = self.audit.stop_within(self.clock.time(), patience);
         let last = match taken {
-            Some(_) => Last::Whole,
-            None => Last::Withheld,
+            Some(_) => LastWindowResult::Whole,
+            None => LastWindowResult::Withheld,
         };
         self.write(taken, bypass);
         last
@@ -264,10 +264,10 @@ impl Work {
     }
 }
 
-/// Says what is missing in a report, lest it looks clean.
+/// Says what is missing in a report, so that it does not look clean.
 const WITHHELD: &str = "1 of the threads that audit do not get on: what they have counted since their last window is missing here.";
 
-/// An auditor that keeps its window locked for so long is stuck.
+/// An auditor that does not give its window away in this time is stuck.
 const AUDITOR: Duration = Duration::from_secs(2);
 
 /// The first report is written by then, or everything else begins without it.
@@ -279,188 +279,4 @@ const WRITING: Duration = Duration::from_secs(4);
 const MOST_ORDERS: usize = 8;
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use std::{fs, net::SocketAddr, path::Path};
-
-    use parking_lot::Mutex;
-    use serde_json::Value;
-    use tokio::net::TcpListener;
-
-    use super::*;
-    use crate::{
-        cli::proxy::watchdog::{Watchdog, Watched},
-        proxy::{Drain, Proxy, Route, Waiting, Workers},
-    };
-    use cqlens_audit::{
-        audit::{HashKey, Options, Watch},
-        capture::{Clock, Limits, Queue},
-    };
-    use cqlens_client::{Client, ClientOptions};
-    use cqlens_node::Node;
-
-    const LIMIT: Duration = Duration::from_secs(30);
-
-    /// An audit whose auditor is stuck in a client's first request until `release` is dropped.
-    struct Stuck {
-        audit: Arc<Audit>,
-        release: mpsc::Sender<()>,
-        _client: Client,
-    }
-
-    impl Stuck {
-        async fn start(live: &Arc<Live>) -> Self {
-            let node = Node::start(cqlens_node::Options::default()).await.unwrap();
-            let ((release, released), (stuck, is_stuck)) = (mpsc::channel(), mpsc::channel());
-            let (released, stuck) = (Mutex::new(released), Mutex::new(stuck));
-            let options = Options {
-                watch: Watch::new(move |_| {
-                    let _ = stuck.lock().send(());
-                    let _ = released.lock().recv();
-                }),
-                ..Options::default()
-            };
-            let queue = Arc::new(Queue::new(Limits::default()));
-            let (now, key) = (Timestamp::now(), HashKey::random());
-            let audit = Audit::start_with(Arc::clone(&queue), live, key, "test", now, &options).unwrap();
-            let address = forward(node.address(), queue).await;
-            let client = Client::connect(address, &ClientOptions::default()).await.unwrap();
-            is_stuck.recv_timeout(LIMIT).unwrap();
-            Self {
-                audit: Arc::new(audit),
-                release,
-                _client: client,
-            }
-        }
-    }
-
-    async fn forward(upstream: SocketAddr, queue: Arc<Queue>) -> SocketAddr {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let route = Route {
-            upstream: upstream.to_string(),
-            connect_timeout: LIMIT,
-            client_tls: None,
-            upstream_tls: None,
-            topology: None,
-            drain: None,
-        };
-        let (switch, drain) = Drain::new();
-        let (proxy, workers) = (
-            Proxy::new(route, queue, Clock::start()),
-            Workers::start(1).unwrap(),
-        );
-        tokio::spawn(async move {
-            let _undrained = switch;
-            proxy.serve(listener, Waiting::Served, drain, workers).await
-        });
-        address
-    }
-
-    fn writer(report: &Path, audit: &Arc<Audit>, live: &Arc<Live>) -> Writer {
-        let outputs = Outputs::open(Some(report), None, HashKey::random(), Judging::default()).unwrap();
-        let clock = WindowClock::start(Timestamp::now(), Instant::now());
-        Writer::start(outputs, audit, live, "test", clock).unwrap()
-    }
-
-    fn read(report: &Path) -> Value {
-        serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap()
-    }
-
-    fn until(what: &str, mut done: impl FnMut() -> bool) {
-        let deadline = Instant::now() + LIMIT;
-        while !done() {
-            assert!(Instant::now() < deadline, "never: {what}");
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_stuck_auditor_holds_up_neither_orders_nor_the_report_and_is_said_in_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let report = folder.path().join("report.json");
-        let live = Arc::new(Live::default());
-        let stuck = Stuck::start(&live).await;
-        let mut writer = writer(&report, &stuck.audit, &live);
-        let began = Instant::now();
-        (0..5).for_each(|_| writer.window(None));
-        assert!(
-            began.elapsed() < Duration::from_secs(1),
-            "nobody waits for the thread"
-        );
-        assert!(writer.postponed().load(Ordering::Relaxed) > 0);
-        let says = |report: &Path| read(report)["notices"].to_string().contains("do not get on");
-        until("the report says it", || says(&report));
-        // Once the auditor gets on, nothing is missing and nothing is said any more.
-        drop(stuck.release);
-        until("it is counted", || {
-            writer.window(None);
-            thread::sleep(Duration::from_millis(50));
-            read(&report)["coverage"]["audited"].as_u64() > Some(0)
-        });
-        assert!(!says(&report));
-        assert_eq!(writer.end(None, LIMIT).await, Last::Whole);
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn the_end_waits_for_a_stuck_auditor_no_longer_than_its_patience() {
-        let folder = tempfile::tempdir().unwrap();
-        let report = folder.path().join("report.json");
-        let live = Arc::new(Live::default());
-        let stuck = Stuck::start(&live).await;
-        let writer = writer(&report, &stuck.audit, &live);
-        let began = Instant::now();
-        let last = writer.end(None, Duration::from_millis(200)).await;
-        assert_eq!(last, Last::Withheld);
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-        assert!(read(&report)["notices"].to_string().contains("do not get on"));
-        drop(stuck.release);
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn a_thread_that_is_stuck_in_a_pipe_is_not_waited_for() {
-        let folder = tempfile::tempdir().unwrap();
-        let report = folder.path().join("report.json");
-        let made = std::process::Command::new("mkfifo")
-            .arg(&report)
-            .status()
-            .unwrap();
-        assert!(made.success());
-        let live = Arc::new(Live::default());
-        let queue = Arc::new(Queue::new(Limits::default()));
-        let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
-        let audit = Arc::new(audit);
-        let writer = writer(&report, &audit, &live);
-        assert_eq!(writer.end(None, Duration::ZERO).await, Last::Unwritten);
-        // Lets the thread go.
-        fs::read_to_string(&report).unwrap();
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn the_watchdog_sees_which_thread_is_stuck_and_when_it_gets_on() {
-        let live = Arc::new(Live::default());
-        let stuck = Stuck::start(&live).await;
-        let idle = Pulse::new("writer");
-        idle.rest();
-        let mut watchdog = Watchdog::new(Watched {
-            vital: Vec::new(),
-            runners: Vec::new(),
-            others: vec![stuck.audit.pulse().clone(), idle],
-        });
-        let stuck_threads = |watchdog: &Watchdog| -> Vec<String> {
-            let threads = watchdog.watch().threads().into_iter();
-            let stuck = threads.filter(|thread| thread.stuck);
-            stuck.map(|thread| thread.thread).collect()
-        };
-        // The first look sees what the auditor did before it was stuck.
-        (0..10).for_each(|_| watchdog.look(Duration::from_secs(1)));
-        watchdog.look(Duration::from_secs(1));
-        assert_eq!(stuck_threads(&watchdog), ["audit"]);
-        let beats = || stuck.audit.pulse().count();
-        let before = beats();
-        drop(stuck.release);
-        until("it gets on", || beats() > before);
-        watchdog.look(Duration::from_secs(1));
-        assert_eq!(stuck_threads(&watchdog), [""; 0]);
-    }
-}
+mod tests;

@@ -9,7 +9,11 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Kind, judging, setting_named, settings_of};
+use super::{
+    fault::{FileFault, line, type_of},
+    judging,
+    kind::{SettingKind, setting_named, settings_of},
+};
 use crate::files::{self, Limit};
 use cqlens_audit::rules::Judging;
 
@@ -17,23 +21,23 @@ use cqlens_audit::rules::Judging;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Contents {
     /// Of the commands.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<FileEntry>,
     /// Of rules and findings.
     pub(super) judging: Judging,
 }
 
 /// One line of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// The command whose table it stands in; none if it stands above the tables.
+pub(super) struct FileEntry {
+    /// The command whose table has it; none if it stands above the tables.
     pub(super) table: Option<String>,
     pub(super) key: String,
     values: Vec<String>,
     is_switch: bool,
 }
 
-impl Entry {
-    /// What one would type instead.
+impl FileEntry {
+    /// The same as command-line arguments.
     pub(super) fn as_arguments(&self) -> Vec<OsString> {
         if self.is_switch {
             let is_on = self.values.iter().any(|value| value == "true");
@@ -44,40 +48,22 @@ impl Entry {
     }
 }
 
-/// Reads the file at `path`; every key must be a setting of `command` or of one of its subcommands, every value one that the
-/// setting takes.
+/// Reads the file at `path`; every key must be a setting of `command` or of one of its subcommands, every
+/// value one that the setting takes.
 ///
 /// # Errors
 /// A file that cannot be read, is no TOML, or says something that is no setting; with the line and the key.
 pub(super) fn read(path: &Path, command: &Command) -> anyhow::Result<Contents> {
     let text = files::read_text(path, Limit::SETTINGS)
         .with_context(|| format!("cannot read the settings in {}", path.display()))?;
-    parse(&text, path, command).map_err(|Fault { at, what }| {
+    parse(&text, path, command).map_err(|FileFault { at, what }| {
         let line = line(&text, at.start);
         anyhow!("{}:{line}: {what}", path.display())
     })
 }
 
-/// The number of the line in which that byte is.
-pub(super) fn line(text: &str, byte: usize) -> usize {
-    text.get(..byte)
-        .map_or(1, |before| before.matches('\n').count() + 1)
-}
-
-/// What is wrong, and where (bytes).
-pub(super) struct Fault {
-    at: Range<usize>,
-    what: String,
-}
-
-impl Fault {
-    pub(super) fn new(at: Range<usize>, what: String) -> Self {
-        Self { at, what }
-    }
-}
-
-fn parse(text: &str, path: &Path, command: &Command) -> Result<Contents, Fault> {
-    let document = DeTable::parse(text).map_err(|error| Fault {
+fn parse(text: &str, path: &Path, command: &Command) -> Result<Contents, FileFault> {
+    let document = DeTable::parse(text).map_err(|error| FileFault {
         at: error.span().unwrap_or_default(),
         what: error.message().to_owned(),
     })?;
@@ -102,7 +88,7 @@ fn parse(text: &str, path: &Path, command: &Command) -> Result<Contents, Fault> 
                 }
             }
             (DeValue::Table(_), None) => {
-                return Err(Fault {
+                return Err(FileFault {
                     at: key.span(),
                     what: format!("[{name}]: no command is called so"),
                 });
@@ -121,17 +107,17 @@ fn entry(
     at: Range<usize>,
     key: &str,
     value: &Spanned<DeValue<'_>>,
-) -> Result<Entry, Fault> {
+) -> Result<FileEntry, FileFault> {
     let within = subcommand.unwrap_or(command);
     let argument = setting_named(within, key).filter(|found| subcommand.is_none() || !found.is_global_set());
     let Some(argument) = argument else {
-        return Err(Fault {
+        return Err(FileFault {
             at,
             what: unknown(command, within, key),
         });
     };
-    let kind = Kind::of(argument);
-    let fault = |what: String| Fault {
+    let kind = SettingKind::from_argument(argument);
+    let fault = |what: String| FileFault {
         at: value.span(),
         what: format!("{key}: {what}"),
     };
@@ -145,11 +131,11 @@ fn entry(
     for value in &values {
         check(argument, kind, value).map_err(fault)?;
     }
-    Ok(Entry {
+    Ok(FileEntry {
         table: subcommand.map(|command| command.get_name().to_owned()),
         key: key.to_owned(),
         values,
-        is_switch: kind == Kind::Switch,
+        is_switch: kind == SettingKind::Switch,
     })
 }
 
@@ -173,24 +159,24 @@ fn unknown(command: &Command, within: &Command, key: &str) -> String {
     format!("{key}: no such setting; there are {}", known.join(", "))
 }
 
-/// The value as one would type it; none if it is of another type than the setting's.
-fn values(kind: Kind, value: &DeValue<'_>) -> Option<Vec<String>> {
+/// The value as it would be typed; none if it has another type than the setting.
+fn values(kind: SettingKind, value: &DeValue<'_>) -> Option<Vec<String>> {
     let one = match (kind, value) {
-        (Kind::Text | Kind::List, DeValue::String(text)) => text.as_ref().to_owned(),
-        (Kind::Switch, DeValue::Boolean(is_on)) => is_on.to_string(),
-        (Kind::Integer | Kind::Float, DeValue::Integer(number)) => {
+        (SettingKind::Text | SettingKind::List, DeValue::String(text)) => text.as_ref().to_owned(),
+        (SettingKind::Switch, DeValue::Boolean(is_on)) => is_on.to_string(),
+        (SettingKind::Integer | SettingKind::Float, DeValue::Integer(number)) => {
             i128::from_str_radix(number.as_str(), number.radix())
                 .ok()?
                 .to_string()
         }
-        (Kind::Float, DeValue::Float(number)) => number.as_str().to_owned(),
-        (Kind::List, DeValue::Array(array)) => {
+        (SettingKind::Float, DeValue::Float(number)) => number.as_str().to_owned(),
+        (SettingKind::List, DeValue::Array(array)) => {
             let texts = array
                 .iter()
                 .map(|value| value.get_ref().as_str().map(str::to_owned));
             return texts.collect();
         }
-        (Kind::Pairs, DeValue::Table(table)) => {
+        (SettingKind::Pairs, DeValue::Table(table)) => {
             let pairs = table.iter().map(|(key, value)| {
                 let value = value.get_ref().as_str()?;
                 Some(format!("{}={value}", key.get_ref()))
@@ -202,9 +188,9 @@ fn values(kind: Kind, value: &DeValue<'_>) -> Option<Vec<String>> {
     Some(vec![one])
 }
 
-/// Asks the parser of the setting.
-fn check(argument: &Arg, kind: Kind, value: &str) -> Result<(), String> {
-    if kind == Kind::Switch {
+/// Checks a value with the parser of the setting.
+fn check(argument: &Arg, kind: SettingKind, value: &str) -> Result<(), String> {
+    if kind == SettingKind::Switch {
         return Ok(());
     }
     let alone = Arg::new("value")
@@ -215,7 +201,7 @@ fn check(argument: &Arg, kind: Kind, value: &str) -> Result<(), String> {
         .arg(alone)
         .try_get_matches_from([format!("--value={value}")]);
     let Err(error) = parsed else { return Ok(()) };
-    // The parser's own words, without the flag that nobody typed. A secret is not repeated.
+    // The parser's own words, without the flag, which was not typed. A secret is not repeated.
     let why = std::error::Error::source(&error).map(ToString::to_string);
     let why = why.unwrap_or_else(|| possible_values(argument));
     if argument.is_hide_env_values_set() {
@@ -234,30 +220,5 @@ fn possible_values(argument: &Arg) -> String {
         "it must not be empty".to_owned()
     } else {
         format!("it is one of {}", possible.join(", "))
-    }
-}
-
-impl Kind {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Text => "a string in quotes",
-            Self::Integer => "an integer",
-            Self::Float => "a number",
-            Self::Switch => "true or false",
-            Self::List => "an array of strings",
-            Self::Pairs => "a table of strings",
-        }
-    }
-}
-
-pub(super) fn type_of(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) => "an integer",
-        DeValue::Float(_) => "a number with a fraction",
-        DeValue::Boolean(_) => "a boolean",
-        DeValue::Datetime(_) => "a date or time",
-        DeValue::Array(_) => "an array",
-        DeValue::Table(_) => "a table",
     }
 }

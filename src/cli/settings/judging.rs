@@ -1,4 +1,5 @@
-//! What the file says of rules and findings: thresholds in `[rules.RULE-ID]`, what is accepted in `[[accept]]`.
+//! What the file says of rules and findings: thresholds in `[rules.RULE-ID]`, what is
+//! accepted in `[[accept]]`.
 //!
 //! ```toml
 //! [rules.allow-filtering]
@@ -22,7 +23,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::file::{Fault, line, type_of};
+use super::fault::{FileFault, line, type_of};
 use crate::cli::rules::unknown;
 use cqlens_audit::{
     rules::{self, Acceptance, Judging, Severity, Threshold, day},
@@ -35,9 +36,9 @@ pub(super) fn thresholds(
     id: &Spanned<std::borrow::Cow<'_, str>>,
     table: &DeTable<'_>,
     judging: &mut Judging,
-) -> Result<(), Fault> {
+) -> Result<(), FileFault> {
     let Some(rule) = rules::find(id.get_ref()) else {
-        return Err(Fault::new(
+        return Err(FileFault::new(
             id.span(),
             format!("[rules.{}]: {}", id.get_ref(), unknown(id.get_ref())),
         ));
@@ -51,13 +52,13 @@ pub(super) fn thresholds(
                 true => "the rule has none".to_owned(),
                 false => format!("there are {}", known.join(", ")),
             };
-            return Err(Fault::new(
+            return Err(FileFault::new(
                 key.span(),
                 format!("{name}: no such threshold of {}; {known}", about.id),
             ));
         };
         let number = number(threshold, value.get_ref())
-            .map_err(|what| Fault::new(value.span(), format!("{name}: {what}")))?;
+            .map_err(|what| FileFault::new(value.span(), format!("{name}: {what}")))?;
         judging
             .thresholds
             .insert((about.id.to_owned(), threshold.name.to_owned()), number);
@@ -90,16 +91,16 @@ pub(super) fn acceptances(
     text: &str,
     path: &Path,
     judging: &mut Judging,
-) -> Result<(), Fault> {
+) -> Result<(), FileFault> {
     let DeValue::Array(array) = value.get_ref() else {
-        return Err(Fault::new(
+        return Err(FileFault::new(
             key.span(),
             "accept: it is written as [[accept]]".to_owned(),
         ));
     };
     for one in array.iter() {
         let DeValue::Table(table) = one.get_ref() else {
-            return Err(Fault::new(
+            return Err(FileFault::new(
                 one.span(),
                 "accept: it is written as [[accept]]".to_owned(),
             ));
@@ -111,15 +112,19 @@ pub(super) fn acceptances(
     Ok(())
 }
 
-fn acceptance(whole: &Spanned<DeValue<'_>>, table: &DeTable<'_>, place: String) -> Result<Acceptance, Fault> {
+fn acceptance(
+    whole: &Spanned<DeValue<'_>>,
+    table: &DeTable<'_>,
+    place: String,
+) -> Result<Acceptance, FileFault> {
     if let Some(key) = table.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref())) {
         let name = key.get_ref();
-        return Err(Fault::new(
+        return Err(FileFault::new(
             key.span(),
             format!("{name}: no part of an acceptance; there are {}", KEYS.join(", ")),
         ));
     }
-    let keys = Keys { whole, table };
+    let keys = AcceptanceKeys { whole, table };
     let acceptance = Acceptance {
         rule: keys.read("rule", |text| {
             let rule = rules::find(text).ok_or_else(|| unknown(text))?;
@@ -142,14 +147,18 @@ fn acceptance(whole: &Spanned<DeValue<'_>>, table: &DeTable<'_>, place: String) 
 const KEYS: [&str; 7] = ["rule", "table", "pattern", "at-most", "owner", "reason", "until"];
 
 /// One `[[accept]]`.
-struct Keys<'k, 'd> {
+struct AcceptanceKeys<'k, 'd> {
     whole: &'k Spanned<DeValue<'d>>,
     table: &'k DeTable<'d>,
 }
 
-impl Keys<'_, '_> {
+impl AcceptanceKeys<'_, '_> {
     /// A text, as `read` reads it.
-    fn read<T>(&self, key: &str, read: impl FnOnce(&str) -> Result<T, String>) -> Result<Option<T>, Fault> {
+    fn read<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Result<Option<T>, FileFault> {
         let Some(value) = self.table.get(key) else {
             return Ok(None);
         };
@@ -160,26 +169,26 @@ impl Keys<'_, '_> {
                 type_of(other)
             )),
         };
-        let fault = |what| Fault::new(value.span(), format!("{key}: {what}"));
+        let fault = |what| FileFault::new(value.span(), format!("{key}: {what}"));
         read.map(Some).map_err(fault)
     }
 
     /// A day, with quotes or without.
-    fn date(&self, key: &str) -> Result<Option<Date>, Fault> {
+    fn date(&self, key: &str) -> Result<Option<Date>, FileFault> {
         match self.table.get(key).map(|value| (value.get_ref(), value.span())) {
             Some((DeValue::Datetime(date), at)) => day(&date.to_string())
                 .map(Some)
-                .map_err(|what| Fault::new(at, format!("{key}: {what}"))),
+                .map_err(|what| FileFault::new(at, format!("{key}: {what}"))),
             _ => self.read(key, day),
         }
     }
 
-    fn needed<T>(&self, key: &str, value: Option<T>) -> Result<T, Fault> {
+    fn needed<T>(&self, key: &str, value: Option<T>) -> Result<T, FileFault> {
         value.ok_or_else(|| self.missing(key))
     }
 
-    fn missing(&self, what: &str) -> Fault {
-        Fault::new(self.whole.span(), format!("[[accept]]: {what} is missing"))
+    fn missing(&self, what: &str) -> FileFault {
+        FileFault::new(self.whole.span(), format!("[[accept]]: {what} is missing"))
     }
 }
 

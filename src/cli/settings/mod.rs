@@ -1,14 +1,17 @@
 //! Where settings come from: the command line, the environment, one file, in this order of precedence.
 //!
-//! A setting is defined once, as an argument of its command. The file names it by its long flag, in the table of the command
-//! (`[proxy]`), or above all tables if it is one of all commands. What the file says and neither the command line nor the
-//! environment does is parsed as if it had been typed first: so the same parser checks it, and what needs or excludes
-//! something else does so from wherever it comes.
+//! A setting is defined once, as an argument of its command. The file names it by its long flag, in the table
+//! of the command (`[proxy]`), or above all tables if it is one of all commands. What the file says and
+//! neither the command line nor the environment does is parsed as if it had been typed first: so the same
+//! parser checks it, and what needs or excludes something else does so from wherever it comes.
 //!
-//! Thresholds of rules and accepted findings ([`judging`]) stand in the file only: they are said once for all commands.
+//! Thresholds of rules and accepted findings ([`judging`]) stand in the file only: they are
+//! said once for all commands.
 
+mod fault;
 mod file;
 mod judging;
+mod kind;
 mod print;
 
 use std::{
@@ -18,9 +21,10 @@ use std::{
 
 use anyhow::anyhow;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, error::ErrorKind, parser::ValueSource};
-use file::{Contents, Entry};
+use file::{Contents, FileEntry};
+use kind::{SettingKind, setting_named, settings_of};
 
-use crate::sink::admin::Changes;
+use crate::sink::admin::SettingChanges;
 use cqlens_audit::rules::{Judging, RULES};
 
 /// What this process was started with; the file is read anew each time.
@@ -29,7 +33,7 @@ pub(super) struct Sources {
     arguments: Vec<OsString>,
 }
 
-/// All settings of the command that was asked for, as they are in force.
+/// All settings of the chosen command, as they are in force.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Settings {
     list: Vec<Setting>,
@@ -40,30 +44,17 @@ pub(super) struct Settings {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Setting {
-    /// The command whose table it stands in; none if it stands above the tables.
+    /// The command whose table has it; none if it stands above the tables.
     table: Option<String>,
     key: String,
-    kind: Kind,
+    kind: SettingKind,
     values: Vec<String>,
-    origin: Origin,
+    origin: SettingOrigin,
     is_secret: bool,
 }
 
-/// What a setting looks like in TOML.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Text,
-    Integer,
-    Float,
-    Switch,
-    /// An array of texts, or one text alone.
-    List,
-    /// A table of texts; typed as `key=value`, as often as there are keys.
-    Pairs,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Origin {
+enum SettingOrigin {
     Flag,
     /// The name of the variable.
     Environment(String),
@@ -73,7 +64,7 @@ enum Origin {
 
 impl Sources {
     /// The arguments that the process was started with.
-    pub(super) fn of_process() -> Self {
+    pub(super) fn from_process() -> Self {
         Self {
             arguments: std::env::args_os().collect(),
         }
@@ -82,7 +73,8 @@ impl Sources {
     /// Puts together what the sources say now.
     ///
     /// # Errors
-    /// A file that cannot be used, with the place; or what clap says of arguments, the wish for help included.
+    /// A file that cannot be used, with the place; or what clap says of arguments, the
+    /// wish for help included.
     pub(super) fn read<C: CommandFactory + FromArgMatches>(&self) -> anyhow::Result<(C, Settings)> {
         let mut command = C::command();
         command.build();
@@ -114,7 +106,8 @@ impl Sources {
 
     /// The file: `--config`, else `CQLENS_CONFIG`.
     ///
-    /// It must be known before anything is parsed, and can be, since no option takes a value that looks like an option.
+    /// It must be known before anything is parsed, and can be, since no option takes a value
+    /// that looks like an option.
     fn file(&self) -> Option<PathBuf> {
         let mut found = std::env::var_os(CONFIG_VARIABLE);
         let mut arguments = self.options();
@@ -142,7 +135,7 @@ impl Sources {
     }
 
     /// Whether neither the command line nor the environment says what `entry` says.
-    fn is_open(&self, command: &Command, entry: &Entry) -> bool {
+    fn is_open(&self, command: &Command, entry: &FileEntry) -> bool {
         let within = entry
             .table
             .as_deref()
@@ -170,15 +163,16 @@ impl Sources {
         })
     }
 
-    /// The arguments with those of the file between them: before the command what is for all commands, after it what is for it.
-    fn with(&self, command: &Command, entries: &[Entry]) -> Vec<OsString> {
+    /// The arguments with those of the file between them: before the command what is for all
+    /// commands, after it what is for it.
+    fn with(&self, command: &Command, entries: &[FileEntry]) -> Vec<OsString> {
         let at = self.place_of_command(command).unwrap_or(self.arguments.len());
         let chosen = self.arguments.get(at).and_then(|name| name.to_str());
         let of_table = |table: Option<&str>| {
             let of_table = entries
                 .iter()
                 .filter(move |entry| entry.table.as_deref() == table);
-            of_table.flat_map(Entry::as_arguments).collect::<Vec<_>>()
+            of_table.flat_map(FileEntry::as_arguments).collect::<Vec<_>>()
         };
         let (before, after) = self.arguments.split_at(at);
         let mut all = before.to_vec();
@@ -191,7 +185,8 @@ impl Sources {
         all
     }
 
-    /// Where the name of the command stands: the first argument that is neither an option nor the value of one.
+    /// Where the name of the command stands: the first argument that is neither an
+    /// option nor the value of one.
     fn place_of_command(&self, command: &Command) -> Option<usize> {
         let takes_value = |typed: &OsStr| {
             command.get_arguments().any(|argument| {
@@ -210,7 +205,7 @@ impl Sources {
     }
 }
 
-/// Whether it is no error, but what was asked for.
+/// Whether this is no error, but the help or version that the operator wants.
 fn is_wish(error: &clap::Error) -> bool {
     matches!(
         error.kind(),
@@ -220,8 +215,8 @@ fn is_wish(error: &clap::Error) -> bool {
     )
 }
 
-/// What clap says of arguments that nobody may have typed, with the place that they come from.
-fn told(error: clap::Error, from_file: &[Entry], file: &Path) -> anyhow::Error {
+/// The message of clap for arguments that may come from the file, with that place.
+fn told(error: clap::Error, from_file: &[FileEntry], file: &Path) -> anyhow::Error {
     if from_file.is_empty() || is_wish(&error) {
         return error.into();
     }
@@ -247,62 +242,11 @@ pub(super) fn in_one_line(error: &clap::Error) -> String {
 
 const CONFIG_VARIABLE: &str = "CQLENS_CONFIG";
 
-/// Arguments that are no settings: they say where settings are, or what to do with them.
-const NO_SETTINGS: &[&str] = &["config", "print-config", "help", "version"];
-
-/// What can stand in the file.
-fn settings_of(command: &Command) -> impl Iterator<Item = &Arg> {
-    command.get_arguments().filter(|argument| {
-        argument
-            .get_long()
-            .is_some_and(|long| !NO_SETTINGS.contains(&long))
-    })
-}
-
-fn setting_named<'a>(command: &'a Command, key: &str) -> Option<&'a Arg> {
-    settings_of(command).find(|argument| argument.get_long() == Some(key))
-}
-
-impl Kind {
-    fn of(argument: &Arg) -> Self {
-        use std::any::TypeId;
-        let action = argument.get_action();
-        if !action.takes_values() {
-            return Self::Switch;
-        }
-        if matches!(action, clap::ArgAction::Append) {
-            let names = argument.get_value_names().unwrap_or_default();
-            let is_pair = names.iter().any(|name| name.contains('='));
-            return if is_pair { Self::Pairs } else { Self::List };
-        }
-        let of_value = argument.get_value_parser().type_id();
-        let integers = [
-            TypeId::of::<u8>(),
-            TypeId::of::<u16>(),
-            TypeId::of::<u32>(),
-            TypeId::of::<u64>(),
-            TypeId::of::<usize>(),
-            TypeId::of::<std::num::NonZeroUsize>(),
-            TypeId::of::<std::num::NonZeroU32>(),
-            TypeId::of::<i32>(),
-            TypeId::of::<i64>(),
-        ];
-        if integers.iter().any(|integer| of_value == *integer) {
-            return Self::Integer;
-        }
-        let floats = [TypeId::of::<f32>(), TypeId::of::<f64>()];
-        if floats.iter().any(|float| of_value == *float) {
-            return Self::Float;
-        }
-        Self::Text
-    }
-}
-
 impl Settings {
-    /// The changes from these settings to `newer`, by key: those that take effect, and those in `fixed`, which are undone in
-    /// `newer`, since they are settled when the process starts.
-    pub(super) fn compare(&self, newer: &mut Self, fixed: &[&str]) -> Changes {
-        let mut changes = Changes::default();
+    /// The changes from these settings to `newer`, by key: those that take effect, and those in `fixed`,
+    /// which are undone in `newer`, since they are settled when the process starts.
+    pub(super) fn compare(&self, newer: &mut Self, fixed: &[&str]) -> SettingChanges {
+        let mut changes = SettingChanges::default();
         for setting in &mut newer.list {
             let same = |old: &&Setting| old.table == setting.table && old.key == setting.key;
             let Some(old) = self.list.iter().find(same) else {
@@ -353,27 +297,29 @@ impl Settings {
 fn settings_in_force(
     command: &Command,
     matches: &ArgMatches,
-    from_file: &[Entry],
+    from_file: &[FileEntry],
     file: &Path,
 ) -> Vec<Setting> {
     let read = |table: Option<&str>, argument: &Arg, matches: &ArgMatches| {
         let key = argument.get_long()?.to_owned();
-        let in_file = |entry: &&Entry| entry.table.as_deref() == table && entry.key == key;
+        let in_file = |entry: &&FileEntry| entry.table.as_deref() == table && entry.key == key;
         let origin = match matches.value_source(argument.get_id().as_str()) {
-            Some(ValueSource::EnvVariable) => Origin::Environment(
+            Some(ValueSource::EnvVariable) => SettingOrigin::Environment(
                 argument
                     .get_env()
                     .unwrap_or_default()
                     .to_string_lossy()
                     .into_owned(),
             ),
-            Some(ValueSource::CommandLine) if !from_file.iter().any(|entry| in_file(&entry)) => Origin::Flag,
-            _ if from_file.iter().any(|entry| in_file(&entry)) => Origin::File(file.to_owned()),
-            _ => Origin::Default,
+            Some(ValueSource::CommandLine) if !from_file.iter().any(|entry| in_file(&entry)) => {
+                SettingOrigin::Flag
+            }
+            _ if from_file.iter().any(|entry| in_file(&entry)) => SettingOrigin::File(file.to_owned()),
+            _ => SettingOrigin::Default,
         };
         Some(Setting {
             table: table.map(str::to_owned),
-            kind: Kind::of(argument),
+            kind: SettingKind::from_argument(argument),
             values: values(argument, matches),
             origin,
             is_secret: argument.is_hide_env_values_set(),
@@ -381,7 +327,8 @@ fn settings_in_force(
         })
     };
     let (chosen, of_chosen) = matches.subcommand().unzip();
-    // What is for all commands is known best to the one that was chosen: it may have been typed after its name.
+    // What is for all commands is known best to the one that was chosen: it may have
+    // been typed after its name.
     let for_all = of_chosen.unwrap_or(matches);
     let mut list: Vec<_> = settings_of(command)
         .filter_map(|argument| read(None, argument, for_all))
@@ -397,7 +344,7 @@ fn settings_in_force(
 
 fn values(argument: &Arg, matches: &ArgMatches) -> Vec<String> {
     let id = argument.get_id().as_str();
-    if Kind::of(argument) == Kind::Switch {
+    if SettingKind::from_argument(argument) == SettingKind::Switch {
         return vec![matches.get_flag(id).to_string()];
     }
     let raw = matches.get_raw(id).into_iter().flatten();

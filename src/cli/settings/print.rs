@@ -4,7 +4,7 @@ use std::fmt;
 
 use toml::Value;
 
-use super::{Kind, Origin, Setting, Settings};
+use super::{Setting, SettingOrigin, Settings, kind::SettingKind};
 use cqlens_audit::rules::{About, Acceptance, RULES};
 
 impl fmt::Display for Settings {
@@ -20,7 +20,7 @@ impl fmt::Display for Settings {
         for about in RULES.iter().map(|rule| rule.about()) {
             self.thresholds(about, formatter)?;
         }
-        let origin = Origin::File(self.file.clone());
+        let origin = SettingOrigin::File(self.file.clone());
         for acceptance in &self.judging.acceptances {
             writeln!(formatter, "\n[[accept]]  # {origin}")?;
             for (key, value) in parts(acceptance) {
@@ -40,8 +40,8 @@ impl Settings {
         for threshold in about.thresholds {
             let key = (about.id.to_owned(), threshold.name.to_owned());
             let (value, origin) = match self.judging.thresholds.get(&key) {
-                Some(&value) => (value, Origin::File(self.file.clone())),
-                None => (threshold.default, Origin::Default),
+                Some(&value) => (value, SettingOrigin::File(self.file.clone())),
+                None => (threshold.default, SettingOrigin::Default),
             };
             writeln!(formatter, "{} = {value}  # {origin}", threshold.name)?;
         }
@@ -85,13 +85,13 @@ impl Setting {
         let texts = || self.values.iter().map(String::as_str);
         let text = texts().next().unwrap_or_default();
         match self.kind {
-            Kind::List if self.values.len() == 1 => Value::from(text),
-            Kind::Pairs => Value::Table(texts().filter_map(pair).collect()),
-            Kind::List => Value::Array(texts().map(Value::from).collect()),
-            Kind::Switch => Value::Boolean(text == "true"),
-            Kind::Integer => text.parse().map_or_else(|_| Value::from(text), Value::Integer),
-            Kind::Float => text.parse().map_or_else(|_| Value::from(text), Value::Float),
-            Kind::Text => Value::from(text),
+            SettingKind::List if self.values.len() == 1 => Value::from(text),
+            SettingKind::Pairs => Value::Table(texts().filter_map(pair).collect()),
+            SettingKind::List => Value::Array(texts().map(Value::from).collect()),
+            SettingKind::Switch => Value::Boolean(text == "true"),
+            SettingKind::Integer => text.parse().map_or_else(|_| Value::from(text), Value::Integer),
+            SettingKind::Float => text.parse().map_or_else(|_| Value::from(text), Value::Float),
+            SettingKind::Text => Value::from(text),
         }
     }
 }
@@ -101,7 +101,7 @@ fn pair(text: &str) -> Option<(String, Value)> {
     Some((key.trim().to_owned(), Value::from(value.trim())))
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag => formatter.write_str("flag"),

@@ -12,11 +12,12 @@ use cqlens_audit::rules::Severity;
 /// Without --report and --snapshot-dir, the report is printed.
 #[derive(Debug, clap::Args)]
 pub(in crate::cli) struct Args {
-    /// Captures (pcap or pcapng, as they are or compressed with gzip or zstd), read in the order of their times; - is standard
-    /// input, as in `tcpdump -i any -w - tcp port 9042 | cqlens sniff -`.
+    /// Captures (pcap or pcapng, as they are or compressed with gzip or zstd), read in the order of their
+    /// times; - is standard input, as in `tcpdump -i any -w - tcp port 9042 | cqlens sniff -`.
     #[arg(required = true, value_name = "CAPTURE")]
     pub(super) captures: Vec<PathBuf>,
-    /// Wait for more at the end of the capture, which somebody else still writes, until cqlens is told to stop.
+    /// Wait for more at the end of the capture, which somebody else still writes,
+    /// until cqlens is told to stop.
     #[arg(long, env = "CQLENS_FOLLOW")]
     pub(super) follow: bool,
     /// The port of the servers; several may be named.
@@ -41,7 +42,7 @@ pub(in crate::cli) struct Args {
 }
 
 impl Args {
-    /// Whether what was said goes together.
+    /// Checks that the arguments fit together.
     ///
     /// # Errors
     /// Settings that do not, by name.

@@ -1,4 +1,5 @@
-//! The connection to a node of the cluster, where one was named: its schema, its nodes, what is prepared there.
+//! The connection to a node of the cluster, where one was named: its schema, its
+//! nodes, what is prepared there.
 
 use std::{
     sync::Arc,
@@ -19,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is looked whether it is there.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Begins to follow the node that `args` name, and waits until it has told the schema, or says that it does not.
+/// Begins to follow the node that `args` name. Waits until the schema is read, or logs that it is not.
 ///
 /// # Errors
 /// Files of TLS that cannot be used.

@@ -18,14 +18,14 @@ use std::{
 
 use anyhow::Context;
 pub(super) use args::Args;
-use running::Running;
+use running::SniffRun;
 
 use super::{
     hash_key::hash_key,
     output::Outputs,
     schema_file,
     settings::Settings,
-    signals::{self, Asked, Patience},
+    signals::{self, EndPatience, SignalRequest},
 };
 use crate::sniff::{Captures, Options};
 use cqlens_audit::report::{Format, Report};
@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     let flag = Arc::clone(&stop);
     let end = signals::listen(PATIENCE, move |asked| {
         // There is nothing that is read again.
-        if let Asked::Stop(_) = asked {
+        if let SignalRequest::Stop(_) = asked {
             flag.store(true, Ordering::Relaxed);
         }
     })?;
@@ -70,7 +70,7 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
             stop: Arc::clone(&stop),
         },
     )?;
-    let report = Running::start(args, captures, live, outputs, &runtime, stop)?.until_end()?;
+    let report = SniffRun::start(args, captures, live, outputs, &runtime, stop)?.until_end()?;
     end.done();
     // A thread that waits for standard input is not waited for.
     runtime.shutdown_background();
@@ -84,9 +84,9 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     })
 }
 
-/// The first signal ends reading, and the report is over what was read until then; one that cannot be written by then is lost. The second
-/// one ends the process as it is.
-const PATIENCE: Patience = Patience {
+/// The first signal ends reading, and the report is over what was read until then; one that cannot be written
+/// by then is lost. The second one ends the process as it is.
+const PATIENCE: EndPatience = EndPatience {
     first: Duration::from_secs(15),
     again: Duration::ZERO,
 };
@@ -94,7 +94,7 @@ const PATIENCE: Patience = Patience {
 fn print(report: &Report) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     match report.render(Format::Md, &mut out).and_then(|()| out.flush()) {
-        // Whoever closed the pipe has read enough.
+        // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write the report to standard output"),
     }

@@ -29,7 +29,7 @@ pub(super) fn count(coverage: &mut Coverage, losses: &Losses) {
 }
 
 /// What to do about servers that speak TLS, one sentence for each.
-pub(super) fn of_tls(losses: &Losses) -> impl Iterator<Item = String> {
+pub(super) fn tls(losses: &Losses) -> impl Iterator<Item = String> {
     losses.tls_servers.iter().map(|server| {
         format!(
             "Clients of {server} speak TLS, which a capture does not show: run `cqlens proxy` in front of it, in staging or beside the \
@@ -42,15 +42,15 @@ pub(super) fn of_tls(losses: &Losses) -> impl Iterator<Item = String> {
 pub(super) const OF_UNTIMED: &str = "Packets of these captures have no time (simple packet blocks of pcapng): they are counted at the time \
     of the packet before them, or of reading where none has one; how long answers took is not known, and rates mean nothing.";
 
-/// Why the node that was named tells nothing.
-pub(super) fn of_contact(trouble: &str) -> String {
+/// Why the named node gives no schema.
+pub(super) fn contact(trouble: &str) -> String {
     format!(
         "The node of --contact was not asked: {trouble}. What is known is what the captures and --schema tell."
     )
 }
 
-/// That nobody has looked between two captures.
-pub(super) fn of_hole(from: Moment, to: Moment) -> String {
+/// No capture covers the time between two captures.
+pub(super) fn gap(from: Moment, to: Moment) -> String {
     let [from_time, to_time] = [from, to].map(|at| at.timestamp().strftime("%F %T UTC").to_string());
     format!(
         "Between two captures, from {from_time} to {to_time} ({}), nothing was captured: that time is not in the rates.",
@@ -86,7 +86,7 @@ impl Content {
 }
 
 /// What there is to say once all is read.
-pub(super) fn of_all(
+pub(super) fn all(
     args: &Args,
     packets_read: u64,
     packets: &Packets,

@@ -1,4 +1,5 @@
-//! How far reading has come, with its rate and the time that is left: for people at a terminal, on standard error.
+//! How far reading has come, with its rate and the time that is left: for people at a
+//! terminal, on standard error.
 
 use std::{
     io::{IsTerminal, stderr},
@@ -11,8 +12,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::sniff::Progress;
 
-/// Shows progress where somebody sees it. A thread of its own draws: the terminal may stand still.
-pub(super) struct Bar(Option<Drawing>);
+/// Shows progress on a terminal. A thread of its own draws, since the terminal may block.
+pub(super) struct CaptureProgress(Option<Drawing>);
 
 struct Drawing {
     /// Closed when there is nothing more to show.
@@ -25,7 +26,7 @@ const OFTEN: Duration = Duration::from_millis(200);
 /// A terminal that has not taken the bar away by then stands still.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-impl Bar {
+impl CaptureProgress {
     /// Begins to show it.
     pub(super) fn begin(progress: Progress) -> Self {
         if !stderr().is_terminal() {

@@ -16,7 +16,7 @@ use tokio::{runtime::Runtime, task::JoinHandle};
 use super::{
     Args, control,
     notices::{self, Content},
-    progress::Bar,
+    progress::CaptureProgress,
 };
 use crate::{
     cli::output::Outputs,
@@ -30,15 +30,15 @@ use cqlens_audit::{
     window::Window,
 };
 
-/// How long a stream may say nothing before it is looked at what else there is to do.
+/// How long a stream may be silent before other work is done.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// Bytes that may wait for the audit, which reading waits for: some milliseconds of its work, so that it has enough to do while a thread
-/// that waits for room sleeps, and few enough to stay in a cache.
+/// Bytes that may wait for the audit, which reading waits for: some milliseconds of its work, so that it has
+/// enough to do while a thread that waits for room sleeps, and few enough to stay in a cache.
 const AHEAD_OF_THE_AUDIT: usize = 4 << 20;
 
 /// All that is at work.
-pub(super) struct Running<'a> {
+pub(super) struct SniffRun<'a> {
     args: &'a Args,
     captures: Captures,
     packets: Packets,
@@ -49,7 +49,7 @@ pub(super) struct Running<'a> {
     outputs: Outputs,
     control: Option<JoinHandle<()>>,
     stop: Arc<AtomicBool>,
-    bar: Bar,
+    bar: CaptureProgress,
     /// The window that is being filled.
     window: Bounds,
     /// The latest time of a packet; before there is one, when reading began.
@@ -61,7 +61,8 @@ pub(super) struct Running<'a> {
     said: BTreeSet<String>,
     /// What was found so far.
     content: Content,
-    /// What is said of the captures in every window from then on: a report over all has the notices of its last window.
+    /// The notices of the captures, in every window from then on: a report over all has the notices of its
+    /// last window.
     lasting: BTreeSet<String>,
 }
 
@@ -71,7 +72,7 @@ struct Bounds {
     end: Moment,
 }
 
-impl<'a> Running<'a> {
+impl<'a> SniffRun<'a> {
     /// Begins where the captures do.
     pub(super) fn start(
         args: &'a Args,
@@ -98,7 +99,7 @@ impl<'a> Running<'a> {
         outputs.begin(&live, &source, start)?;
         let now = first.unwrap_or_else(|| moment(start));
         Ok(Self {
-            bar: Bar::begin(captures.progress()),
+            bar: CaptureProgress::begin(captures.progress()),
             flows: Flows::new(Arc::clone(&queue), args.port.clone()).within(live.memory()),
             window: Bounds {
                 start: now,
@@ -122,7 +123,7 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// Reads until the captures end or somebody wants no more; the report over all of it.
+    /// Reads until the captures end or the operator stops it, and returns the report over all of them.
     pub(super) fn until_end(mut self) -> anyhow::Result<Report> {
         while !self.stop.load(Ordering::Relaxed) {
             match self.captures.next_packet(SILENCE) {
@@ -161,7 +162,7 @@ impl<'a> Running<'a> {
             self.lasting.insert(notices::OF_UNTIMED.to_owned());
         }
         if self.captures.begins_anew() && at.since(self.now) > self.args.observer.window {
-            self.pass_hole(at);
+            self.pass_gap(at);
         } else if at >= self.window.end {
             self.end_windows_before(at);
         }
@@ -173,7 +174,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Nothing has come for a while: a window ends all the same, or its report would wait for the next packet.
+    /// Nothing has come for a while: a window ends all the same, or its report would
+    /// wait for the next packet.
     fn wait(&mut self) {
         let before = self.silent;
         self.silent += SILENCE;
@@ -184,7 +186,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Ends the window that is being filled. Where nothing was captured for longer, the next one lasts until there is something again.
+    /// Ends the window that is being filled. Where nothing was captured for longer, the next one lasts until
+    /// there is something again.
     fn end_windows_before(&mut self, at: Moment) {
         let end = self.window.end;
         self.end_window(end);
@@ -197,10 +200,10 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Between two captures nobody has looked for longer than a window: what is observed ends with the last packet of the one and goes on
-    /// with the first packet of the other.
-    fn pass_hole(&mut self, at: Moment) {
-        self.lasting.insert(notices::of_hole(self.now, at));
+    /// No capture covers a time of more than a window: the observed time ends with the last packet of one
+    /// capture and goes on with the first packet of the next.
+    fn pass_gap(&mut self, at: Moment) {
+        self.lasting.insert(notices::gap(self.now, at));
         self.end_window(self.now);
         self.window = Bounds {
             start: at,
@@ -226,19 +229,19 @@ impl<'a> Running<'a> {
         let losses = self.flows.take_losses();
         self.content.note(&losses);
         notices::count(&mut window.coverage, &losses);
-        self.lasting.extend(notices::of_tls(&losses));
+        self.lasting.extend(notices::tls(&losses));
         self.lasting.extend(self.captures.take_faults());
         window.coverage.notices.extend(self.lasting.iter().cloned());
         let trouble = self.args.contact.as_ref().and_then(|_| self.live.trouble());
         window
             .coverage
             .notices
-            .extend(trouble.map(|trouble| notices::of_contact(&trouble)));
+            .extend(trouble.map(|trouble| notices::contact(&trouble)));
         self.say(&window.coverage.notices);
         window
     }
 
-    /// Also to whoever looks on, once.
+    /// Logs it as well, once.
     fn say(&mut self, notices: &BTreeSet<String>) {
         for notice in notices {
             if self.said.insert(notice.clone()) {
@@ -256,7 +259,7 @@ impl<'a> Running<'a> {
         let end = self.now.max(self.window.start);
         let last = self.audit.stop(end.timestamp());
         let mut last = self.told(last, end);
-        let of_all = notices::of_all(
+        let of_all = notices::all(
             self.args,
             self.packets_read,
             &self.packets,

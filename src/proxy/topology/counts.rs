@@ -41,8 +41,8 @@ impl Default for Counters {
             events_left_out: AtomicU64::default(),
             may_have_leaked: AtomicU64::default(),
             refused: AtomicU64::default(),
-            node_missing: Throttle::of_first(NODES),
-            event_left_out: Throttle::of_first(NODES),
+            node_missing: Throttle::with_first(NODES),
+            event_left_out: Throttle::with_first(NODES),
         }
     }
 }

@@ -2,179 +2,29 @@
 //!
 //! | request | answer |
 //! | --- | --- |
-//! | `GET /livez` | 200 as long as the threads of the data path and of the control loop make progress, else 503. Not of the audit: \
-//!   the data path never waits for it, and a restart would end connections that nothing is wrong with |
-//! | `GET /readyz` | 200 while clients are accepted, 503 before (no node is known yet) and once cqlens is told to stop; to operators with [`Status`] as JSON, to others with its state alone |
+//! | `GET /livez` | 200 as long as the threads of the data path and of the control loop make progress, else 503. \
+//!   The audit does not count: the data path never waits for it, and a restart would end healthy connections |
+//! | `GET /readyz` | 200 while clients are accepted, 503 before (no node is known yet) and in a shutdown; \
+//!   operators get [`Status`] as JSON, others its state alone |
 //! | `GET /config` | the settings as TOML, without passwords |
 //! | `POST /reload` | reads the settings again: 200 with what has changed, 422 with what is wrong |
 //! | `POST /drain` | 202; clients are no longer accepted, requests in flight end, the process ends |
 //!
-//! Nobody has to say who they are, so only probes are answered to everybody: the others are for operators. An operator asks from this
-//! machine, not out of a web page, and asks this machine by its address or as `localhost`: a page of another name that resolves to it
-//! is refused, too. Or he asks over a Unix socket, which its permissions guard. The listener may be hostile ground: sizes, times and connections are bounded
-//! (`server`). What is asked is answered from counters; only an order waits for whoever carries it out, and nothing here is
-//! in the way of the data path.
+//! There is no authentication, so any client may use the two probes, and only operators the other requests.
+//! An operator connects from this machine, not from a web page, and names this machine by its address or as
+//! `localhost`: a page of another name that resolves to it is refused, too. Or the operator connects over a
+//! Unix socket, which its permissions guard. Clients may be hostile: sizes, times and connections are bounded
+//! (`server`). Answers come from counters; only an order waits for the control loop, and nothing here is in
+//! the way of the data path.
 
 mod routes;
 mod server;
 mod socket;
+mod status;
 
-use jiff::Timestamp;
-use serde::Serialize;
-use tokio::sync::{mpsc, oneshot};
-
-pub use server::{Listener, serve};
+pub use server::{AdminListener, serve};
 pub use socket::{SocketFile, listen};
-
-use cqlens_audit::memory::MemoryStatus;
-
-/// What the admin listener knows of the process that it is part of.
-pub struct Admin {
-    /// Whether the threads that serve clients and operators make progress.
-    pub is_alive: Box<dyn Fn() -> bool + Send + Sync>,
-    /// How the process is, now.
-    pub status: Box<dyn Fn() -> Status + Send + Sync>,
-    /// Its settings as TOML, without secrets.
-    pub settings: Box<dyn Fn() -> String + Send + Sync>,
-    /// Who carries out orders.
-    pub orders: mpsc::Sender<Order>,
-}
-
-/// Something to be done.
-#[derive(Debug)]
-pub enum Order {
-    /// Read the settings again, and say what came of it.
-    Reload(oneshot::Sender<Reloaded>),
-    /// End, gently.
-    Drain,
-}
-
-/// What came of reading the settings again: the changes, or why there are none.
-pub type Reloaded = Result<Changes, String>;
-
-/// What a new reading of the settings brings, by key.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize)]
-pub struct Changes {
-    /// New values that take effect.
-    pub applied: Vec<String>,
-    /// New values that wait for a restart.
-    pub need_restart: Vec<String>,
-}
-
-impl Changes {
-    /// Whether one of `keys` has a new value that takes effect.
-    pub fn any_of(&self, keys: &[&str]) -> bool {
-        self.applied.iter().any(|key| keys.contains(&key.as_str()))
-    }
-}
-
-/// How a proxy is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Status {
-    /// Whether clients should come here.
-    pub state: State,
-    /// Since when the process is in this state.
-    pub since: Timestamp,
-    /// Where clients connect.
-    pub listen: String,
-    /// Where their connections go, or who is asked for that.
-    pub upstream: String,
-    /// All listeners, where there are several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub listeners: Vec<ListenerStatus>,
-    /// What keeps nodes from having a listener, and which accept no connections, in whole sentences.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub problems: Vec<String>,
-    /// What of the cluster's traffic does not come this way, or could go another one; null where all of it does.
-    pub bypass: Option<String>,
-    /// How many there are now.
-    pub connections: usize,
-    /// What is known of the cluster.
-    pub control_connection: ControlConnection,
-    /// Why there is none; null while there is one.
-    pub control_connection_error: Option<String>,
-    /// Whether a whole schema is known, from the cluster or a file.
-    pub schema_known: bool,
-    /// Lines of the log that were dropped because standard error was not read in time.
-    pub log_lines_dropped: usize,
-    /// How the audit keeps up.
-    pub audit: AuditStatus,
-    /// Whether each thread that is watched makes progress.
-    pub threads: Vec<ThreadStatus>,
-    /// How much memory is in use.
-    pub memory: MemoryStatus,
-}
-
-/// Whether a thread makes progress.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ThreadStatus {
-    /// Its name: `audit`, `writer`, `wire-0`, `control`.
-    pub thread: String,
-    /// How long it has made none, though it had something to do.
-    pub silent_seconds: u64,
-    /// Whether that is so long that it is taken to be stuck.
-    pub stuck: bool,
-}
-
-/// One of several listeners.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ListenerStatus {
-    /// Where clients connect.
-    pub listen: String,
-    /// Where their connections go.
-    pub upstream: String,
-    /// The node there, where that is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub host_id: Option<String>,
-    /// Whether clients can connect.
-    pub state: ListenerState,
-}
-
-/// Whether clients can connect.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ListenerState {
-    /// They can.
-    Open,
-    /// The address could not be listened at; it is tried again.
-    Failed,
-    /// Another process listens there.
-    Elsewhere,
-}
-
-/// Whether clients should come here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum State {
-    /// No listener is open yet: the nodes are not known.
-    Waiting,
-    /// They are accepted.
-    Accepting,
-    /// The process ends: who is still accepted will not stay for long.
-    Draining,
-}
-
-/// How the control connection is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ControlConnection {
-    /// There is none, as the settings have it.
-    Off,
-    /// It is open, and the schema in step with the cluster.
-    Open,
-    /// It is tried again and again.
-    Trying,
-}
-
-/// How the audit keeps up.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct AuditStatus {
-    /// Chunks that wait to be looked at.
-    pub waiting_chunks: usize,
-    /// Their bytes.
-    pub waiting_bytes: usize,
-    /// Bytes that were left out since the current window began.
-    pub dropped_bytes: u64,
-    /// Windows that were longer than they were to be, because those before them could not be written in time.
-    pub postponed_windows: u64,
-}
+pub use status::{
+    Admin, AdminOrder, AuditStatus, ControlConnection, ListenerState, ListenerStatus, ReadyState,
+    ReloadResult, SettingChanges, Status, ThreadStatus,
+};

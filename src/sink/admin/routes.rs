@@ -1,4 +1,4 @@
-//! What is asked and what is answered.
+//! The requests of the admin listener, and their answers.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -8,7 +8,7 @@ use std::{
 
 use axum::{
     Extension, Json, Router,
-    extract::{Request, State as Shared},
+    extract::{Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header, uri::Authority},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -17,10 +17,10 @@ use axum::{
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::{Admin, Order, State};
+use super::status::{Admin, AdminOrder, ReadyState};
 use crate::throttle::Throttle;
 
-/// Who asks.
+/// The client of a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Peer {
     Tcp {
@@ -35,8 +35,8 @@ impl Peer {
     /// Whether a request with these headers comes from an operator.
     ///
     /// # Errors
-    /// Why not. Browsers say where a page is from whenever it sends more than a GET, or asks another site; a page whose name was made
-    /// to resolve to this machine says that name.
+    /// Why not. Browsers send the origin of a page with anything but a GET, and with a request to another
+    /// site; a page whose name was made to resolve to this machine (DNS rebinding) sends that name as Host.
     fn check(self, headers: &HeaderMap) -> Result<(), (StatusCode, &'static str)> {
         let Self::Tcp { from, to } = self else {
             return Ok(());
@@ -81,7 +81,7 @@ pub(super) fn routes(admin: Arc<Admin>) -> Router {
         .with_state(admin)
 }
 
-async fn livez(Shared(admin): Shared<Arc<Admin>>) -> Response {
+async fn livez(State(admin): State<Arc<Admin>>) -> Response {
     match (admin.is_alive)() {
         true => "alive\n".into_response(),
         false => (
@@ -93,14 +93,14 @@ async fn livez(Shared(admin): Shared<Arc<Admin>>) -> Response {
 }
 
 async fn readyz(
-    Shared(admin): Shared<Arc<Admin>>,
+    State(admin): State<Arc<Admin>>,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
 ) -> Response {
     let status = (admin.status)();
     let code = match status.state {
-        State::Accepting => StatusCode::OK,
-        State::Waiting | State::Draining => StatusCode::SERVICE_UNAVAILABLE,
+        ReadyState::Accepting => StatusCode::OK,
+        ReadyState::Waiting | ReadyState::Draining => StatusCode::SERVICE_UNAVAILABLE,
     };
     match peer.check(&headers) {
         Ok(()) => (code, Json(status)).into_response(),
@@ -108,13 +108,13 @@ async fn readyz(
     }
 }
 
-async fn config(Shared(admin): Shared<Arc<Admin>>) -> Response {
+async fn config(State(admin): State<Arc<Admin>>) -> Response {
     ([(header::CONTENT_TYPE, "application/toml")], (admin.settings)()).into_response()
 }
 
-async fn reload(Shared(admin): Shared<Arc<Admin>>) -> Response {
+async fn reload(State(admin): State<Arc<Admin>>) -> Response {
     let (answer, answered) = oneshot::channel();
-    if admin.orders.try_send(Order::Reload(answer)).is_err() {
+    if admin.orders.try_send(AdminOrder::Reload(answer)).is_err() {
         return busy();
     }
     match tokio::time::timeout(PATIENCE, answered).await {
@@ -129,8 +129,8 @@ async fn reload(Shared(admin): Shared<Arc<Admin>>) -> Response {
     }
 }
 
-async fn drain(Shared(admin): Shared<Arc<Admin>>) -> Response {
-    match admin.orders.try_send(Order::Drain) {
+async fn drain(State(admin): State<Arc<Admin>>) -> Response {
+    match admin.orders.try_send(AdminOrder::Drain) {
         Ok(()) => (StatusCode::ACCEPTED, "draining\n").into_response(),
         Err(_full_or_gone) => busy(),
     }
@@ -180,7 +180,7 @@ mod tests {
 
     fn status() -> Status {
         Status {
-            state: State::Accepting,
+            state: ReadyState::Accepting,
             since: Timestamp::UNIX_EPOCH,
             listen: "127.0.0.1:9142".to_owned(),
             upstream: "db:9042".to_owned(),
@@ -198,7 +198,8 @@ mod tests {
         }
     }
 
-    /// What is answered to `from`, who asks for `path` at `host`: the code, the text, and whether an order came of it.
+    /// The answer to a request of `peer` for `path` at `host`: the code, the text, and
+    /// whether it gave an order.
     async fn asked(peer: Peer, host: &str, method: &str, path: &str) -> (u16, String, bool) {
         let (orders, mut given) = mpsc::channel(1);
         let admin = Admin {

@@ -28,13 +28,13 @@ use tokio::{
 };
 
 use super::{
-    Admin,
     routes::{Peer, routes},
+    status::Admin,
 };
 
 /// Where operators and probes connect.
 #[derive(Debug)]
-pub enum Listener {
+pub enum AdminListener {
     /// From any machine.
     Tcp(TcpListener),
     /// From this machine, as far as the socket's permissions allow.
@@ -43,10 +43,10 @@ pub enum Listener {
 
 /// Answers on `listener`; never returns. Drop the future to stop; answers under way are still given.
 ///
-/// No more than 64 connections at a time: one more costs the one its place that has kept cqlens waiting for the longest time, so that
-/// a probe always gets in. A connection that asks nothing for 5 seconds is closed. A request's head has no more than 16 KiB and 64 lines;
-/// bodies are not read; a connection ends after a minute.
-pub async fn serve(listener: Listener, admin: Admin) {
+/// At most 64 connections at a time: one more closes the one that has been idle for the longest time, so that
+/// a probe always gets in. A connection that is idle for 5 seconds is closed, and any after a minute. A
+/// request's head has at most 16 KiB and 64 lines; bodies are not read.
+pub async fn serve(listener: AdminListener, admin: Admin) {
     let routes = routes(Arc::new(admin));
     let mut connections = Connections::default();
     let mut sweep = interval(SWEEP);
@@ -65,18 +65,18 @@ pub async fn serve(listener: Listener, admin: Admin) {
 #[derive(Default)]
 struct Connections {
     open: Vec<Open>,
-    /// Counts what connections do, so that it can be told what was done first.
+    /// Counts the actions of connections, to order them.
     turns: Arc<AtomicU64>,
 }
 
 struct Open {
     task: AbortHandle,
     activity: Arc<Activity>,
-    /// The turn since which it asked nothing when it was last looked at, and how often that was the same.
+    /// The turn since which it was idle at the last check, and at how many checks in a row.
     seen: (Option<u64>, u32),
 }
 
-/// The turn since which a connection asks nothing; none while it waits for an answer.
+/// The turn since which a connection is idle; none while it waits for an answer.
 struct Activity {
     idle_since: Mutex<Option<u64>>,
     turns: Arc<AtomicU64>,
@@ -98,14 +98,14 @@ impl Activity {
 
 impl Connections {
     /// Accepts the next one. Nothing is lost if the future is dropped.
-    async fn accept(&mut self, listener: &Listener, routes: &Router) -> io::Result<()> {
+    async fn accept(&mut self, listener: &AdminListener, routes: &Router) -> io::Result<()> {
         match listener {
-            Listener::Tcp(listener) => {
+            AdminListener::Tcp(listener) => {
                 let (socket, from) = listener.accept().await?;
                 let to = socket.local_addr()?;
                 self.open(socket, Peer::Tcp { from, to }, routes);
             }
-            Listener::Unix(listener) => {
+            AdminListener::Unix(listener) => {
                 let (socket, _unnamed) = listener.accept().await?;
                 self.open(socket, Peer::Unix, routes);
             }
@@ -140,7 +140,8 @@ impl Connections {
         });
     }
 
-    /// Closes the connection that asks nothing for the longest time, if there are too many; false where all wait for answers.
+    /// Closes the connection that has been idle for the longest time, if there are too many.
+    /// False if all wait for answers.
     fn make_room(&mut self) -> bool {
         self.open.retain(|open| !open.task.is_finished());
         if self.open.len() < MOST_CONNECTIONS {

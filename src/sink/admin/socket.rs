@@ -12,7 +12,8 @@ use std::{
 
 use tokio::net::UnixListener;
 
-/// A socket in the file system, which goes when this is dropped, unless another process has put its own there since.
+/// A socket in the file system, which goes when this is dropped, unless another process
+/// has put its own there since.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -20,15 +21,15 @@ pub struct SocketFile {
     identity: (u64, u64),
 }
 
-/// Listens at `path`, with mode 0600 from its first moment. A socket there that nobody listens at any more is replaced, and so is
-/// any other if `replaces` says that a successor may.
+/// Listens at `path`, with mode 0600 from its first moment. A stale socket there, without a listener, is
+/// replaced, and so is any other if `replaces` says that a successor may.
 ///
 /// # Errors
-/// A path that cannot be used: something else is there, or somebody listens.
+/// A path that cannot be used: something else is there, or another process listens.
 pub fn listen(path: &Path, replaces: bool) -> io::Result<(UnixListener, SocketFile)> {
     check(path, replaces)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    // Nobody else can enter this folder: the socket has its mode before anybody can find it.
+    // No other user can enter this folder: the socket has its mode before anyone can reach it.
     let folder = tempfile::Builder::new()
         .prefix(".cqlens-")
         .permissions(Permissions::from_mode(0o700))

@@ -8,7 +8,7 @@ use std::{
 
 use cqlens_proto::types::Uuid;
 
-use super::plan::Endpoint;
+use super::endpoint::Endpoint;
 use crate::{
     cli::config::{assignment, listen_address},
     proxy::is_local,
@@ -18,7 +18,7 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::cli::proxy) enum NodeName {
     HostId(Uuid),
-    /// Its address for clients, whatever the port; or the one that other nodes reach it at.
+    /// Its address for clients on any port, or the one that other nodes reach it at.
     Address(IpAddr),
     /// Its address for clients, with the port.
     Native(SocketAddr),
@@ -108,7 +108,8 @@ impl FromStr for ListenFor {
     }
 }
 
-/// Whether a process listens for `node`, whose listen address is `listen`. Without a choice it does for every node.
+/// Whether a process listens for `node`, whose listen address is `listen`. Without a
+/// choice it does for every node.
 pub(super) fn is_chosen(chosen: &[ListenFor], node: &Endpoint, listen: SocketAddr) -> bool {
     let fits = |choice: &ListenFor| match choice {
         ListenFor::Local => is_local(listen.ip()),

@@ -1,4 +1,4 @@
-//! Which node has which number: the memory by which a node keeps its listen address.
+//! The number of each node, by which it keeps its listen address.
 
 use std::{
     cmp::Reverse,
@@ -10,22 +10,22 @@ use cqlens_proto::types::Uuid;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// All numbers that were ever given, in no order. A number is not given to another node while this remembers, unless there is no
-/// other number left; then that of the node goes that has been gone for the longest time.
+/// All numbers that were ever given, in no order. A number is not given to another node while this remembers,
+/// unless there is no other number left; then that of the node goes that has been gone for the longest time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Numbers {
     #[serde(default, rename = "node")]
-    nodes: Vec<Numbered>,
+    nodes: Vec<NumberedNode>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Numbered {
+struct NumberedNode {
     /// From 1 on.
     number: u32,
     host_id: String,
-    /// Where it was last seen, for people who read this.
+    /// Where it was last seen, for a reader of the file.
     address: SocketAddr,
     /// Since when it is no longer in the cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,8 @@ impl Numbers {
         numbers.len() == self.nodes.len() && hosts.len() == self.nodes.len() && !numbers.contains(&0)
     }
 
-    /// Gives each of `present` a number up to `highest`, new ones in the order of their ids, and remembers who has gone.
+    /// Gives each of `present` a number up to `highest`, new nodes in the order of their ids. Nodes that
+    /// have gone are remembered.
     pub(super) fn assign(&mut self, present: &[(Uuid, SocketAddr)], highest: u32, now: Timestamp) {
         // As texts, ids have the order that they have as bytes.
         let present: BTreeMap<String, SocketAddr> = present
@@ -61,7 +62,7 @@ impl Numbers {
             self.nodes.retain(|node| node.host_id != host_id);
             if let Some(number) = self.free(highest) {
                 self.nodes.retain(|node| node.number != number);
-                self.nodes.push(Numbered {
+                self.nodes.push(NumberedNode {
                     number,
                     host_id,
                     address,
@@ -81,7 +82,7 @@ impl Numbers {
         found.map(|node| node.number)
     }
 
-    /// The lowest number that nobody has had, else the one of who has gone first.
+    /// The lowest number that no node has had, else the number of the node that left first.
     fn free(&self, highest: u32) -> Option<u32> {
         let taken: BTreeSet<_> = self.nodes.iter().map(|node| node.number).collect();
         let never_had = (1..=highest).find(|number| !taken.contains(number));

@@ -1,26 +1,15 @@
-//! From what a node tells of the cluster to listeners: which node listens where, and what is wrong with the others.
+//! From the nodes of a cluster to listeners: where cqlens listens for each node, and why not for the others.
 
 use std::{
     collections::{HashMap, HashSet},
-    fmt,
-    net::{IpAddr, SocketAddr},
+    net::SocketAddr,
 };
 
 use cqlens_proto::types::Uuid;
 
-use super::{Rules, names::is_chosen};
+use super::{endpoint::Endpoint, listen_rules::ListenRules, names::is_chosen};
 use crate::proxy::topology::NodeAddress;
 use cqlens_audit::catalog::{Cluster, Node};
-
-/// A node that can be told from others, and reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::cli::proxy) struct Endpoint {
-    pub(in crate::cli::proxy) host_id: Uuid,
-    pub(in crate::cli::proxy) broadcast: IpAddr,
-    /// Where clients are told to connect, and where cqlens connects for them.
-    pub(in crate::cli::proxy) native: SocketAddr,
-    pub(in crate::cli::proxy) data_center: Option<String>,
-}
 
 /// A node and its listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,12 +26,6 @@ pub(in crate::cli::proxy) struct Problem {
     pub(in crate::cli::proxy) text: String,
     /// Whether the settings are at fault: then it would be no good to begin with them.
     pub(in crate::cli::proxy) of_settings: bool,
-}
-
-impl fmt::Display for Endpoint {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} (host id {})", self.native, self.host_id)
-    }
 }
 
 impl Planned {
@@ -74,11 +57,11 @@ impl Problem {
     }
 }
 
-/// More nodes than a cluster has: whatever answers as a node shall not make cqlens open any number of listeners.
+/// More nodes than a cluster has: a hostile server must not make cqlens open any number of listeners.
 const MOST_NODES: usize = 2_000;
 
-/// The nodes of `cluster` that can have a listener; `port` is that of nodes that tell none. Where two of them are in each other's way,
-/// those in `served` come first, so that it does not depend on who was asked.
+/// The nodes of `cluster` that can have a listener. `port` is the port of nodes that advertise none. If two
+/// nodes conflict, those in `served` come first, so that the result does not depend on the contact point.
 pub(super) fn identify(
     cluster: &Cluster,
     port: u16,
@@ -152,10 +135,10 @@ fn identity(node: &Node, port: u16) -> Result<Endpoint, String> {
     })
 }
 
-/// Who listens where, in the order of listen addresses; `number` is what a node has in a rule.
+/// The listener of each node, in the order of listen addresses. `number` is the number of a node in the rule.
 pub(super) fn listeners(
     nodes: Vec<Endpoint>,
-    rules: &Rules,
+    rules: &ListenRules,
     number: impl Fn(Uuid) -> Option<u32>,
     problems: &mut Vec<Problem>,
 ) -> Vec<Planned> {
@@ -197,7 +180,7 @@ pub(super) fn listeners(
 
 fn listen(
     node: &Endpoint,
-    rules: &Rules,
+    rules: &ListenRules,
     number: impl Fn(Uuid) -> Option<u32>,
 ) -> Result<SocketAddr, String> {
     let mut mapped = rules.map.iter().filter(|mapped| mapped.node.is(node));
@@ -228,6 +211,8 @@ fn listen(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::net::IpAddr;
+
     use super::*;
 
     fn node(number: u8, address: Option<&str>) -> Node {
@@ -247,15 +232,15 @@ mod tests {
         }
     }
 
-    fn rules(listen: &str, map: &[&str]) -> Rules {
-        Rules {
+    fn rules(listen: &str, map: &[&str]) -> ListenRules {
+        ListenRules {
             rule: (!listen.is_empty()).then(|| listen.parse().unwrap()),
             map: map.iter().map(|pair| pair.parse().unwrap()).collect(),
             listen_for: Vec::new(),
         }
     }
 
-    fn planned(cluster: &Cluster, rules: &Rules) -> (Vec<String>, Vec<String>) {
+    fn planned(cluster: &Cluster, rules: &ListenRules) -> (Vec<String>, Vec<String>) {
         let mut problems = Vec::new();
         let nodes = identify(cluster, 9042, &HashSet::new(), &mut problems);
         let number = |host_id: Uuid| Some(u32::from(host_id.0[0]));

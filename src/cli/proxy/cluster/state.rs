@@ -1,4 +1,4 @@
-//! The file in which the numbers of nodes outlive the process, and which processes may share.
+//! The file that keeps the numbers of nodes beyond the end of the process. Processes may share it.
 
 use std::{
     fs::File,
@@ -27,7 +27,7 @@ pub(super) struct StateFile {
     stuck: Option<JoinHandle<()>>,
 }
 
-/// How long the disk is waited for, by a loop that has others to answer.
+/// How long the control loop waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl StateFile {
@@ -35,7 +35,8 @@ impl StateFile {
         Self { path, stuck: None }
     }
 
-    /// Changes the numbers in the file, which need not exist, and returns them. Processes that share it wait for each other.
+    /// Changes the numbers in the file, which need not exist, and returns them. Processes that
+    /// share it wait for each other.
     ///
     /// # Errors
     /// A file that cannot be read, written or understood, or not in time.
@@ -54,7 +55,7 @@ impl StateFile {
         let path = self.path.clone();
         let thread = thread::Builder::new()
             .name("state-file".to_owned())
-            // Whoever waited may have given up.
+            // The caller may have given up.
             .spawn(move || drop(done.send(update(&path, change))))
             .context("no thread for the state file")?;
         is_done.recv_timeout(PATIENCE).unwrap_or_else(|_timeout| {

@@ -87,7 +87,7 @@ fn changes_of_thresholds_and_acceptances_are_told() {
     );
 }
 
-/// Reads the file and gives what is said against it.
+/// Reads the file, and returns the error.
 fn said_of(text: &str) -> String {
     Folder::new(text).refused("proxy --upstream db")
 }

@@ -1,5 +1,5 @@
-//! Whether a receiver keeps bytes waiting: what was read and cannot be written yet is with nobody but this process, which must
-//! not end before it has passed on.
+//! Knows whether a receiver keeps bytes waiting. Bytes that were read and cannot be written yet exist only in
+//! this process, which must not end before it has passed them on.
 
 use std::{
     io,
@@ -10,27 +10,27 @@ use std::{
 
 use tokio::io::AsyncWrite;
 
-/// Writes to `to`, and says in `stalled` whether it had no room the last time.
-pub(super) struct Watched<'a, W> {
+/// Writes to `to`, and keeps in `is_blocked` whether the last write found no room.
+pub(super) struct BackpressureWriter<'a, W> {
     to: W,
-    stalled: &'a AtomicBool,
+    is_blocked: &'a AtomicBool,
 }
 
-impl<'a, W> Watched<'a, W> {
-    pub(super) fn new(to: W, stalled: &'a AtomicBool) -> Self {
-        Self { to, stalled }
+impl<'a, W> BackpressureWriter<'a, W> {
+    pub(super) fn new(to: W, is_blocked: &'a AtomicBool) -> Self {
+        Self { to, is_blocked }
     }
 
-    /// Costs a load where there is room, which is nearly always.
+    /// Costs one load while there is room, which is nearly always.
     fn note<T>(&self, written: Poll<T>) -> Poll<T> {
-        if written.is_pending() != self.stalled.load(Ordering::Relaxed) {
-            self.stalled.store(written.is_pending(), Ordering::Relaxed);
+        if written.is_pending() != self.is_blocked.load(Ordering::Relaxed) {
+            self.is_blocked.store(written.is_pending(), Ordering::Relaxed);
         }
         written
     }
 }
 
-impl<W: AsyncWrite + Unpin> AsyncWrite for Watched<'_, W> {
+impl<W: AsyncWrite + Unpin> AsyncWrite for BackpressureWriter<'_, W> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

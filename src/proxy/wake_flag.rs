@@ -1,7 +1,7 @@
-//! Whose turn it is: of the two directions of a connection only the one is polled to which something has happened.
+//! Polls only the direction of a connection whose own waker fired.
 //!
-//! They are one task, which is woken for a request and for its answer. Asking the other direction each time, too, would be a tenth of
-//! what passing on costs in this process.
+//! The two directions are one task, which is woken for a request and for its response. Polling the other
+//! direction each time, too, would be a tenth of the cost of forwarding in this process.
 
 use std::{
     pin::Pin,
@@ -12,60 +12,61 @@ use std::{
     task::{Context, Poll, Wake, Waker},
 };
 
-/// One direction's turn.
-pub(super) struct Turn {
-    due: Arc<Due>,
+/// Whether one direction is to be polled.
+pub(super) struct WakeFlag {
+    woken: Arc<Woken>,
     waker: Waker,
-    /// Whatever it waits for wakes this direction and no other.
-    is_alone: bool,
+    /// The events of this direction wake it and no other.
+    wakes_apart: bool,
 }
 
-impl Turn {
-    /// The first turn of a direction. `is_alone`: nothing that it waits for is waited for by the other one; the two directions of a
-    /// connection inside TLS share its socket, and whoever asked last is woken.
-    pub(super) fn new(is_alone: bool) -> Self {
-        let due = Arc::new(Due {
-            is_due: AtomicBool::new(true),
+impl WakeFlag {
+    /// The flag of a direction that is to be polled. `wakes_apart`: no event wakes both directions. The two
+    /// directions of a TLS connection share its socket, which wakes only the one that polled it last.
+    pub(super) fn new(wakes_apart: bool) -> Self {
+        let woken = Arc::new(Woken {
+            is_woken: AtomicBool::new(true),
             task: OnceLock::new(),
         });
         Self {
-            waker: Waker::from(Arc::clone(&due)),
-            due,
-            is_alone,
+            waker: Waker::from(Arc::clone(&woken)),
+            woken,
+            wakes_apart,
         }
     }
 
-    /// Polls `direction` if it is its turn. The task must have one waker for all its life.
+    /// Polls `direction` if it was woken. The task must keep one waker for its whole
+    /// life, as tokio's tasks do.
     pub(super) fn poll<T>(
         &self,
         context: &mut Context<'_>,
         direction: Pin<&mut impl Future<Output = T>>,
     ) -> Poll<T> {
-        if !self.is_alone {
+        if !self.wakes_apart {
             return direction.poll(context);
         }
-        if !self.due.is_due.load(Ordering::Relaxed) {
+        if !self.woken.is_woken.load(Ordering::Relaxed) {
             return Poll::Pending;
         }
-        // What happens from here on is another turn.
-        self.due.is_due.swap(false, Ordering::AcqRel);
-        self.due.task.get_or_init(|| context.waker().clone());
+        // An event from here on wakes it again.
+        self.woken.is_woken.swap(false, Ordering::AcqRel);
+        self.woken.task.get_or_init(|| context.waker().clone());
         direction.poll(&mut Context::from_waker(&self.waker))
     }
 }
 
-struct Due {
-    is_due: AtomicBool,
+struct Woken {
+    is_woken: AtomicBool,
     task: OnceLock<Waker>,
 }
 
-impl Wake for Due {
+impl Wake for Woken {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.is_due.store(true, Ordering::Release);
+        self.is_woken.store(true, Ordering::Release);
         if let Some(task) = self.task.get() {
             task.wake_by_ref();
         }
@@ -86,7 +87,7 @@ mod tests {
     }
 
     impl Direction {
-        fn poll(&self, turn: &Turn, context: &mut Context<'_>) -> u32 {
+        fn poll(&self, flag: &WakeFlag, context: &mut Context<'_>) -> u32 {
             let direction = poll_fn(|context| {
                 *self
                     .polls
@@ -98,7 +99,7 @@ mod tests {
                     .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(context.waker().clone());
                 Poll::<()>::Pending
             });
-            assert!(turn.poll(context, pin!(direction)).is_pending());
+            assert!(flag.poll(context, pin!(direction)).is_pending());
             *self
                 .polls
                 .lock()
@@ -129,9 +130,9 @@ mod tests {
         let waker = Waker::from(Arc::clone(&task));
         let mut context = Context::from_waker(&waker);
         let (one, other) = (Direction::default(), Direction::default());
-        let (turn, others) = (Turn::new(true), Turn::new(true));
-        let mut poll = || (one.poll(&turn, &mut context), other.poll(&others, &mut context));
-        assert_eq!(poll(), (1, 1), "whoever is new");
+        let (flag, others) = (WakeFlag::new(true), WakeFlag::new(true));
+        let mut poll = || (one.poll(&flag, &mut context), other.poll(&others, &mut context));
+        assert_eq!(poll(), (1, 1), "both are new");
         assert_eq!(poll(), (1, 1), "nothing has happened");
         one.wake();
         assert!(task.0.swap(false, Ordering::Relaxed));
@@ -146,8 +147,8 @@ mod tests {
     fn directions_that_share_a_socket_are_polled_whenever_the_task_is() {
         let waker = Waker::from(Arc::new(Task::default()));
         let mut context = Context::from_waker(&waker);
-        let (direction, turn) = (Direction::default(), Turn::new(false));
-        assert_eq!(direction.poll(&turn, &mut context), 1);
-        assert_eq!(direction.poll(&turn, &mut context), 2);
+        let (direction, flag) = (Direction::default(), WakeFlag::new(false));
+        assert_eq!(direction.poll(&flag, &mut context), 1);
+        assert_eq!(direction.poll(&flag, &mut context), 2);
     }
 }

@@ -1,8 +1,10 @@
-//! Which nodes accept no connections at the moment: found out once for all clients, instead of by each of them in turn.
+//! Passive health checks: which nodes accept no connections, found out once for all clients.
 //!
-//! A node that does not answer takes every client's `--connect-timeout`. After a few such failures in a row it counts as down: clients
-//! are told so at once, and one check tries it again, with growing pauses, until it accepts. A connection that is refused at once costs
-//! nobody time and is no failure here: the client gets what it would get without cqlens. So is TLS: a node that accepts is not down.
+//! Each client of a node that does not answer would wait for `--connect-timeout`. After a few such failures
+//! in a row the node counts as down: clients are refused at once, and one active check tries the node
+//! again, with growing pauses, until it accepts. A connection that the node refuses at once costs no time
+//! and is no failure here: the client sees what it would see without cqlens. Nor is a TLS error: a node
+//! that accepts is not down.
 
 use std::{
     collections::HashMap,
@@ -24,50 +26,51 @@ use crate::{
     timers::{sleep, timeout_at},
 };
 
-/// Failures in a row after which a node counts as down: one may be a packet that was lost.
+/// Failures in a row after which a node counts as down: a single one may be a lost packet.
 const FAILURES: u32 = 3;
 
-/// What fails sooner costs nobody anything.
+/// A failure that comes sooner does not count.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// Pauses between the checks of a node that is down: each is twice the one before, give or take a quarter.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
-/// A node that no client has asked for in this time is no longer checked.
-const WANTED: Duration = Duration::from_secs(300);
+/// A node that no client has wanted in this time is no longer checked.
+const CHECKED_FOR: Duration = Duration::from_secs(300);
 
-/// Nodes of which failures are remembered. Only a transparent proxy can meet more: those are tried for each client.
-const MOST: usize = 1_024;
+/// Nodes whose failures are remembered. Only a transparent proxy can meet more: those
+/// are tried for each client.
+const MOST_NODES: usize = 1_024;
 
 /// Nodes that do not answer, by `host:port`. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Upstreams(Arc<Shared>);
+pub(super) struct UpstreamHealth(Arc<HealthTable>);
 
 #[derive(Debug)]
-struct Shared {
-    /// How many are in the table: a look at it is all that a connection costs where there are none.
-    troubled: AtomicUsize,
+struct HealthTable {
+    /// The size of the table: where it is 0, a connection costs one load.
+    unhealthy: AtomicUsize,
     resolver: Resolver,
-    table: Mutex<HashMap<String, Trouble>>,
+    table: Mutex<HashMap<String, NodeHealth>>,
     changes: Throttle,
 }
 
-impl Default for Shared {
+impl Default for HealthTable {
     fn default() -> Self {
         Self {
-            troubled: AtomicUsize::new(0),
+            unhealthy: AtomicUsize::new(0),
             resolver: Resolver::default(),
             table: Mutex::default(),
-            changes: Throttle::of_first(CHANGES),
+            changes: Throttle::with_first(CHANGES),
         }
     }
 }
 
-/// Nodes that go down and come back all the time are logged so often within the interval of a throttle.
+/// Log lines within the interval of a throttle, where nodes go down and come back all the time.
 const CHANGES: u64 = 10;
 
 #[derive(Debug, Default)]
-struct Trouble {
+struct NodeHealth {
     failures: u32,
     down: Option<Down>,
 }
@@ -89,16 +92,16 @@ pub(super) struct Outage {
 
 /// Why there is no connection to a node.
 #[derive(Debug)]
-pub(super) enum Unreached {
-    /// It is down, and was not tried.
+pub(super) enum ConnectError {
+    /// The node is down, and was not tried.
     Down(Outage),
-    /// It was tried.
+    /// The node was tried.
     Failed(io::Error),
 }
 
-/// What changes with a connection, for the log.
+/// What a connection changes in the health of a node, for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Change {
+enum HealthChange {
     Nothing,
     IsDown(Instant),
     IsBack(Duration),
@@ -119,11 +122,11 @@ impl fmt::Display for Outage {
     }
 }
 
-impl Upstreams {
+impl UpstreamHealth {
     /// Connects to a node, unless it is down.
-    pub(super) async fn connect(&self, upstream: &str, deadline: Instant) -> Result<TcpStream, Unreached> {
+    pub(super) async fn connect(&self, upstream: &str, deadline: Instant) -> Result<TcpStream, ConnectError> {
         if let Some(outage) = self.outage(upstream) {
-            return Err(Unreached::Down(outage));
+            return Err(ConnectError::Down(outage));
         }
         let begun = Instant::now();
         match timeout_at(deadline, self.try_connect(upstream)).await {
@@ -135,12 +138,14 @@ impl Upstreams {
                 if begun.elapsed() >= SLOW {
                     let change = self.failed(upstream, error.kind());
                     self.say(upstream, change);
-                    if let Change::IsDown(since) = change {
-                        let check = self.clone().check(upstream.to_owned(), since, deadline - begun);
+                    if let HealthChange::IsDown(since) = change {
+                        let check = self
+                            .clone()
+                            .check_until_up(upstream.to_owned(), since, deadline - begun);
                         tokio::spawn(check);
                     }
                 }
-                Err(Unreached::Failed(error))
+                Err(ConnectError::Failed(error))
             }
         }
     }
@@ -150,75 +155,76 @@ impl Upstreams {
         TcpStream::connect(&*addresses).await
     }
 
-    /// All that are down.
+    /// The nodes that are down.
     pub(super) fn outages(&self) -> Vec<Outage> {
         let table = self.table();
-        let outage = |(upstream, trouble): (&String, &Trouble)| Some(trouble.down?.of(upstream));
+        let outage = |(upstream, node): (&String, &NodeHealth)| Some(node.down?.outage(upstream));
         let mut outages: Vec<_> = table.iter().filter_map(outage).collect();
         outages.sort_by(|one, other| one.upstream.cmp(&other.upstream));
         outages
     }
 
-    /// Says that a client wants to be connected to a node, and whether that is down.
+    /// Records that a client wants to be connected to a node. Returns its outage, if it is down.
     fn outage(&self, upstream: &str) -> Option<Outage> {
-        if self.0.troubled.load(Ordering::Relaxed) == 0 {
+        if self.0.unhealthy.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let mut table = self.table();
         let down = table.get_mut(upstream)?.down.as_mut()?;
         down.wanted = Instant::now();
-        Some(down.of(upstream))
+        Some(down.outage(upstream))
     }
 
-    fn failed(&self, upstream: &str, error: io::ErrorKind) -> Change {
+    fn failed(&self, upstream: &str, error: io::ErrorKind) -> HealthChange {
         let mut table = self.table();
-        if table.len() >= MOST && !table.contains_key(upstream) {
-            table.retain(|_, trouble| trouble.down.is_some());
-            if table.len() >= MOST {
-                return Change::Nothing;
+        if table.len() >= MOST_NODES && !table.contains_key(upstream) {
+            table.retain(|_, node| node.down.is_some());
+            if table.len() >= MOST_NODES {
+                return HealthChange::Nothing;
             }
         }
-        let trouble = table.entry(upstream.to_owned()).or_default();
-        trouble.failures += 1;
-        let is_new = trouble.failures >= FAILURES && trouble.down.is_none();
+        let node = table.entry(upstream.to_owned()).or_default();
+        node.failures += 1;
+        let is_new = node.failures >= FAILURES && node.down.is_none();
         let since = Instant::now();
         if is_new {
-            trouble.down = Some(Down {
+            node.down = Some(Down {
                 since,
                 wanted: since,
                 error,
             });
         }
-        self.0.troubled.store(table.len(), Ordering::Relaxed);
+        self.0.unhealthy.store(table.len(), Ordering::Relaxed);
         if is_new {
-            Change::IsDown(since)
+            HealthChange::IsDown(since)
         } else {
-            Change::Nothing
+            HealthChange::Nothing
         }
     }
 
-    fn accepted(&self, upstream: &str) -> Change {
-        if self.0.troubled.load(Ordering::Relaxed) == 0 {
-            return Change::Nothing;
+    fn accepted(&self, upstream: &str) -> HealthChange {
+        if self.0.unhealthy.load(Ordering::Relaxed) == 0 {
+            return HealthChange::Nothing;
         }
         match self.forget(&mut self.table(), upstream) {
-            Some(Trouble { down: Some(down), .. }) => Change::IsBack(down.since.elapsed()),
-            _ => Change::Nothing,
+            Some(NodeHealth { down: Some(down), .. }) => HealthChange::IsBack(down.since.elapsed()),
+            _ => HealthChange::Nothing,
         }
     }
 
-    fn forget(&self, table: &mut HashMap<String, Trouble>, upstream: &str) -> Option<Trouble> {
+    fn forget(&self, table: &mut HashMap<String, NodeHealth>, upstream: &str) -> Option<NodeHealth> {
         let forgotten = table.remove(upstream);
-        self.0.troubled.store(table.len(), Ordering::Relaxed);
+        self.0.unhealthy.store(table.len(), Ordering::Relaxed);
         forgotten
     }
 
-    /// Tries a node that is down `since` then until it accepts a connection, or no client has wanted it for long.
-    async fn check(self, upstream: String, since: Instant, patience: Duration) {
+    /// Tries a node that is down `since` then until it accepts a connection, or no client
+    /// has wanted it for a while.
+    async fn check_until_up(self, upstream: String, since: Instant, patience: Duration) {
         let mut pause = PAUSES.0;
         loop {
             sleep(jittered(pause)).await;
-            if !self.is_to_be_checked(&upstream, since) {
+            if !self.is_worth_checking(&upstream, since) {
                 return;
             }
             let deadline = Instant::now() + patience;
@@ -229,50 +235,50 @@ impl Upstreams {
         }
     }
 
-    /// Whether it is still the same outage, and matters to any client; forgets it if it does not.
-    fn is_to_be_checked(&self, upstream: &str, since: Instant) -> bool {
+    /// Whether the outage still lasts, and a client has wanted the node; forgets the outage if none has.
+    fn is_worth_checking(&self, upstream: &str, since: Instant) -> bool {
         let mut table = self.table();
-        let down = table.get(upstream).and_then(|trouble| trouble.down);
+        let down = table.get(upstream).and_then(|node| node.down);
         let Some(down) = down.filter(|down| down.since == since) else {
             return false;
         };
-        let is_wanted = down.wanted.elapsed() < WANTED;
+        let is_wanted = down.wanted.elapsed() < CHECKED_FOR;
         if !is_wanted {
             self.forget(&mut table, upstream);
         }
         is_wanted
     }
 
-    fn say(&self, upstream: &str, change: Change) {
+    fn say(&self, upstream: &str, change: HealthChange) {
         let later = |suppressed| {
             tracing::warn!(
                 suppressed,
                 "more upstreams went down or came back within {INTERVAL:?}"
             );
         };
-        if change == Change::Nothing || !self.0.changes.is_new(later) {
+        if change == HealthChange::Nothing || !self.0.changes.is_new(later) {
             return;
         }
         match change {
-            Change::Nothing => {}
-            Change::IsDown(_) => tracing::warn!(
+            HealthChange::Nothing => {}
+            HealthChange::IsDown(_) => tracing::warn!(
                 upstream,
                 "the upstream accepts no connections: clients are refused at once until a check finds that it does"
             ),
-            Change::IsBack(after) => {
+            HealthChange::IsBack(after) => {
                 tracing::info!(upstream, ?after, "the upstream accepts connections again");
             }
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<String, Trouble>> {
+    fn table(&self) -> MutexGuard<'_, HashMap<String, NodeHealth>> {
         // Nothing that holds it can panic.
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Down {
-    fn of(self, upstream: &str) -> Outage {
+    fn outage(self, upstream: &str) -> Outage {
         Outage {
             upstream: upstream.to_owned(),
             lasts: self.since.elapsed(),
@@ -281,7 +287,7 @@ impl Down {
     }
 }
 
-/// The processes that found a node down together do not try it together.
+/// Processes that found a node down at the same time do not try it at the same time.
 fn jittered(pause: Duration) -> Duration {
     // Each new state of the standard library's hash has other keys.
     let part = RandomState::new().hash_one(()) % 512;
@@ -296,35 +302,35 @@ mod tests {
 
     #[test]
     fn a_node_is_down_after_failures_in_a_row_and_back_with_the_first_connection() {
-        let upstreams = Upstreams::default();
+        let upstreams = UpstreamHealth::default();
         for _ in 1..FAILURES {
-            assert_eq!(upstreams.failed("a:1", LOST), Change::Nothing);
+            assert_eq!(upstreams.failed("a:1", LOST), HealthChange::Nothing);
         }
-        assert_eq!(upstreams.accepted("a:1"), Change::Nothing);
+        assert_eq!(upstreams.accepted("a:1"), HealthChange::Nothing);
         for _ in 1..FAILURES {
-            assert_eq!(upstreams.failed("a:1", LOST), Change::Nothing);
-            assert_eq!(upstreams.failed("b:1", LOST), Change::Nothing);
+            assert_eq!(upstreams.failed("a:1", LOST), HealthChange::Nothing);
+            assert_eq!(upstreams.failed("b:1", LOST), HealthChange::Nothing);
         }
         assert_eq!(upstreams.outage("a:1"), None);
-        assert!(matches!(upstreams.failed("a:1", LOST), Change::IsDown(_)));
-        // Whoever was under way.
-        assert_eq!(upstreams.failed("a:1", LOST), Change::Nothing);
+        assert!(matches!(upstreams.failed("a:1", LOST), HealthChange::IsDown(_)));
+        // Connections that were under way.
+        assert_eq!(upstreams.failed("a:1", LOST), HealthChange::Nothing);
         let outage = upstreams.outage("a:1").map(|outage| outage.to_string());
         assert_eq!(
             outage.as_deref(),
             Some("the node a:1 has accepted no connection for 0 s (timed out)")
         );
         assert_eq!((upstreams.outage("b:1"), upstreams.outages().len()), (None, 1));
-        assert!(matches!(upstreams.accepted("a:1"), Change::IsBack(_)));
+        assert!(matches!(upstreams.accepted("a:1"), HealthChange::IsBack(_)));
         assert_eq!((upstreams.outage("a:1"), upstreams.outages().len()), (None, 0));
     }
 
     #[test]
     fn a_check_of_an_outage_that_is_over_ends() {
-        let upstreams = Upstreams::default();
+        let upstreams = UpstreamHealth::default();
         let outage = || {
             (0..FAILURES).find_map(|_| match upstreams.failed("a:1", LOST) {
-                Change::IsDown(since) => Some(since),
+                HealthChange::IsDown(since) => Some(since),
                 _ => None,
             })
         };
@@ -332,17 +338,17 @@ mod tests {
         upstreams.accepted("a:1");
         let second = outage();
         let is_checked =
-            |since: Option<Instant>| since.is_some_and(|since| upstreams.is_to_be_checked("a:1", since));
+            |since: Option<Instant>| since.is_some_and(|since| upstreams.is_worth_checking("a:1", since));
         assert!(!is_checked(first) && is_checked(second));
     }
 
     #[test]
     fn nodes_that_fail_now_and_then_take_bounded_memory() {
-        let upstreams = Upstreams::default();
-        for number in 0..3 * MOST {
+        let upstreams = UpstreamHealth::default();
+        for number in 0..3 * MOST_NODES {
             upstreams.failed(&format!("a:{number}"), LOST);
         }
-        assert!(upstreams.table().len() <= MOST);
+        assert!(upstreams.table().len() <= MOST_NODES);
     }
 
     #[test]

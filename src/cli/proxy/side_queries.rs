@@ -1,4 +1,5 @@
-//! What cqlens asks the cluster beside the control connection, where the settings want it.
+//! Requests of cqlens' own beside the control connection: traces and `system_views`,
+//! if the settings want them.
 
 use std::sync::Arc;
 
@@ -8,13 +9,13 @@ use super::{args::Args, poll, trace_sample};
 use crate::cli::tls::Tls;
 use cqlens_audit::{audit::Audit, catalog::Live};
 
-/// Whoever asks; ends when dropped.
+/// The tasks that send them; they end when this is dropped.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
+pub(super) struct SideQueries {
     _tasks: JoinSet<()>,
 }
 
-impl Asking {
+impl SideQueries {
     /// The settings that it depends on, beside those of the control connection.
     pub(super) const SETTINGS: &[&str] = &["trace-sample", "poll-system-views"];
 

@@ -1,5 +1,6 @@
-//! How bytes go from one side of a connection to the other: as they came, or with other addresses in them. Decided once for a
-//! connection, so that the first costs nothing for the second.
+//! How bytes go from one side of a connection to the other: as they came, or with other addresses
+//! in them. Decided once for a connection and compiled for each, so that a verbatim connection
+//! pays nothing for rewriting.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -10,7 +11,7 @@ use super::{
 use cqlens_audit::capture::Tap;
 
 /// Both directions of a connection.
-pub(super) trait Path: Copy + Send {
+pub(super) trait RewriteMode: Copy + Send {
     /// From the client to the node.
     fn requests(
         self,
@@ -30,9 +31,9 @@ pub(super) trait Path: Copy + Send {
 
 /// Every byte goes through as it came.
 #[derive(Clone, Copy)]
-pub(super) struct Unchanged;
+pub(super) struct Verbatim;
 
-impl Path for Unchanged {
+impl RewriteMode for Verbatim {
     fn requests(
         self,
         from: impl AsyncRead + Unpin + Send,
@@ -52,11 +53,11 @@ impl Path for Unchanged {
     }
 }
 
-/// Clients are shown the addresses of listeners.
+/// Clients are shown the addresses of listeners in place of those of nodes.
 #[derive(Clone, Copy)]
-pub(super) struct Rewritten<'a>(pub(super) &'a Shared);
+pub(super) struct RewriteAddresses<'a>(pub(super) &'a Shared);
 
-impl Path for Rewritten<'_> {
+impl RewriteMode for RewriteAddresses<'_> {
     fn requests(
         self,
         from: impl AsyncRead + Unpin + Send,

@@ -1,0 +1,188 @@
+//! The writer beside a stuck auditor, and beside a pipe that nothing reads.
+
+#![allow(clippy::unwrap_used)]
+use std::{fs, net::SocketAddr, path::Path};
+
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+use super::*;
+use crate::{
+    cli::proxy::watchdog::{Watchdog, WatchedThreads},
+    proxy::{Backlog, Drain, Proxy, Route, Workers},
+};
+use cqlens_audit::{
+    audit::{HashKey, Options, Watch},
+    capture::{Clock, Limits, Queue},
+};
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::Node;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// An audit whose auditor is stuck in a client's first request until `release` is dropped.
+struct Stuck {
+    audit: Arc<Audit>,
+    release: mpsc::Sender<()>,
+    _client: Client,
+}
+
+impl Stuck {
+    async fn start(live: &Arc<Live>) -> Self {
+        let node = Node::start(cqlens_node::Options::default()).await.unwrap();
+        let ((release, released), (stuck, is_stuck)) = (mpsc::channel(), mpsc::channel());
+        let (released, stuck) = (Mutex::new(released), Mutex::new(stuck));
+        let options = Options {
+            watch: Watch::new(move |_| {
+                let _ = stuck.lock().send(());
+                let _ = released.lock().recv();
+            }),
+            ..Options::default()
+        };
+        let queue = Arc::new(Queue::new(Limits::default()));
+        let (now, key) = (Timestamp::now(), HashKey::random());
+        let audit = Audit::start_with(Arc::clone(&queue), live, key, "test", now, &options).unwrap();
+        let address = forward(node.address(), queue).await;
+        let client = Client::connect(address, &ClientOptions::default()).await.unwrap();
+        is_stuck.recv_timeout(LIMIT).unwrap();
+        Self {
+            audit: Arc::new(audit),
+            release,
+            _client: client,
+        }
+    }
+}
+
+async fn forward(upstream: SocketAddr, queue: Arc<Queue>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let route = Route {
+        upstream: upstream.to_string(),
+        connect_timeout: LIMIT,
+        client_tls: None,
+        upstream_tls: None,
+        topology: None,
+        drain: None,
+    };
+    let (switch, drain) = Drain::new();
+    let (proxy, workers) = (
+        Proxy::new(route, queue, Clock::start()),
+        Workers::start(1).unwrap(),
+    );
+    tokio::spawn(async move {
+        let _undrained = switch;
+        proxy.serve(listener, Backlog::Serve, drain, workers).await
+    });
+    address
+}
+
+fn writer(report: &Path, audit: &Arc<Audit>, live: &Arc<Live>) -> ReportWriter {
+    let outputs = Outputs::open(Some(report), None, HashKey::random(), Judging::default()).unwrap();
+    let clock = WindowClock::start(Timestamp::now(), Instant::now());
+    ReportWriter::start(outputs, audit, live, "test", clock).unwrap()
+}
+
+fn read(report: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap()
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + LIMIT;
+    while !done() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stuck_auditor_holds_up_neither_orders_nor_the_report_and_is_said_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let live = Arc::new(Live::default());
+    let stuck = Stuck::start(&live).await;
+    let mut writer = writer(&report, &stuck.audit, &live);
+    let began = Instant::now();
+    (0..5).for_each(|_| writer.window(None));
+    assert!(
+        began.elapsed() < Duration::from_secs(1),
+        "nobody waits for the thread"
+    );
+    assert!(writer.postponed().load(Ordering::Relaxed) > 0);
+    let says = |report: &Path| read(report)["notices"].to_string().contains("do not get on");
+    until("the report says it", || says(&report));
+    // Once the auditor gets on, nothing is missing, and the notice goes.
+    drop(stuck.release);
+    until("it is counted", || {
+        writer.window(None);
+        thread::sleep(Duration::from_millis(50));
+        read(&report)["coverage"]["audited"].as_u64() > Some(0)
+    });
+    assert!(!says(&report));
+    assert_eq!(writer.end(None, LIMIT).await, LastWindowResult::Whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_waits_for_a_stuck_auditor_no_longer_than_its_patience() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let live = Arc::new(Live::default());
+    let stuck = Stuck::start(&live).await;
+    let writer = writer(&report, &stuck.audit, &live);
+    let began = Instant::now();
+    let last = writer.end(None, Duration::from_millis(200)).await;
+    assert_eq!(last, LastWindowResult::Withheld);
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(read(&report)["notices"].to_string().contains("do not get on"));
+    drop(stuck.release);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_that_is_stuck_in_a_pipe_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let made = std::process::Command::new("mkfifo")
+        .arg(&report)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let live = Arc::new(Live::default());
+    let queue = Arc::new(Queue::new(Limits::default()));
+    let audit = Audit::start(queue, &live, HashKey::random(), "test", Timestamp::now()).unwrap();
+    let audit = Arc::new(audit);
+    let writer = writer(&report, &audit, &live);
+    assert_eq!(
+        writer.end(None, Duration::ZERO).await,
+        LastWindowResult::Unwritten
+    );
+    // Lets the thread go.
+    fs::read_to_string(&report).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_watchdog_sees_which_thread_is_stuck_and_when_it_gets_on() {
+    let live = Arc::new(Live::default());
+    let stuck = Stuck::start(&live).await;
+    let idle = Pulse::new("writer");
+    idle.rest();
+    let mut watchdog = Watchdog::new(WatchedThreads {
+        vital: Vec::new(),
+        runners: Vec::new(),
+        others: vec![stuck.audit.pulse().clone(), idle],
+    });
+    let stuck_threads = |watchdog: &Watchdog| -> Vec<String> {
+        let threads = watchdog.watch().threads().into_iter();
+        let stuck = threads.filter(|thread| thread.stuck);
+        stuck.map(|thread| thread.thread).collect()
+    };
+    // The first look sees what the auditor did before it was stuck.
+    (0..10).for_each(|_| watchdog.look(Duration::from_secs(1)));
+    watchdog.look(Duration::from_secs(1));
+    assert_eq!(stuck_threads(&watchdog), ["audit-0"]);
+    let beats = || stuck.audit.pulse().count();
+    let before = beats();
+    drop(stuck.release);
+    until("it gets on", || beats() > before);
+    watchdog.look(Duration::from_secs(1));
+    assert_eq!(stuck_threads(&watchdog), [""; 0]);
+}

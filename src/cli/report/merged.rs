@@ -1,0 +1,158 @@
+//! Several snapshots as one.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail, ensure};
+use jiff::Timestamp;
+
+use super::args::Args;
+use crate::{files, sink::SNAPSHOT_ENDINGS};
+use cqlens_audit::window::{Cluster, Limits, Snapshot, Window};
+use cqlens_cql::schema::Schema;
+
+/// Several snapshots as one.
+pub(super) struct Merged {
+    pub(super) window: Window,
+    pub(super) cluster: Cluster,
+    /// The latest known schema, and its file.
+    schema: Option<(Timestamp, String, PathBuf)>,
+    /// The first file, and the key of its hashes.
+    first: (PathBuf, String),
+}
+
+impl Merged {
+    /// Reads the snapshots that `args` name, without those outside of the span of time.
+    ///
+    /// # Errors
+    /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no
+    /// window in the span of time.
+    pub(super) fn read(args: &Args) -> anyhow::Result<Self> {
+        let files = files(&args.snapshots)?;
+        let mut merged: Option<Self> = None;
+        for path in &files {
+            let snapshot = read_snapshot(path)?;
+            let start = snapshot.window.start;
+            if args.since.is_some_and(|since| start < since) || args.until.is_some_and(|until| start >= until)
+            {
+                continue;
+            }
+            match &mut merged {
+                Some(merged) => merged.add(snapshot, path)?,
+                None => merged = Some(Self::new(snapshot, path)),
+            }
+        }
+        merged.with_context(|| {
+            format!(
+                "no window of {} snapshots begins in that span of time",
+                files.len()
+            )
+        })
+    }
+
+    fn new(snapshot: Snapshot, path: &Path) -> Self {
+        let end = snapshot.window.end;
+        Self {
+            schema: (!snapshot.schema.is_empty()).then(|| (end, snapshot.schema, path.to_owned())),
+            // The processes that wrote them may have had higher limits.
+            window: snapshot.window.with_limits(Limits::of_bytes(Limits::MOST_BYTES)),
+            cluster: snapshot.cluster,
+            first: (path.to_owned(), snapshot.key_id),
+        }
+    }
+
+    fn add(&mut self, snapshot: Snapshot, path: &Path) -> anyhow::Result<()> {
+        if let (Some(ours), Some(theirs)) = (&self.cluster.name, &snapshot.cluster.name) {
+            let first = self.first.0.display();
+            ensure!(
+                ours == theirs,
+                "{} is of cluster {theirs:?}, but {first} of cluster {ours:?}: report them apart",
+                path.display()
+            );
+        }
+        let end = snapshot.window.end;
+        if end >= self.window.end {
+            take_known(&mut self.cluster, snapshot.cluster);
+        } else {
+            let newer = std::mem::replace(&mut self.cluster, snapshot.cluster);
+            take_known(&mut self.cluster, newer);
+        }
+        if snapshot.key_id != self.first.1 {
+            self.window.coverage.notices.insert(OTHER_KEY.to_owned());
+        }
+        let is_latest = self.schema.as_ref().is_none_or(|(known, ..)| end >= *known);
+        if is_latest && !snapshot.schema.is_empty() {
+            self.schema = Some((end, snapshot.schema, path.to_owned()));
+        }
+        self.window.merge(&snapshot.window);
+        Ok(())
+    }
+
+    /// The schema in force at the end; an empty one if no snapshot has any.
+    ///
+    /// # Errors
+    /// A schema that cannot be read.
+    pub(super) fn schema(&self) -> anyhow::Result<Schema> {
+        let Some((_, text, path)) = &self.schema else {
+            return Ok(Schema::default());
+        };
+        let (schema, errors) = Schema::read_cql(text);
+        if let Some(error) = errors.first() {
+            bail!("the snapshot {} holds a damaged schema: {error}", path.display());
+        }
+        Ok(schema)
+    }
+}
+
+pub(super) const OTHER_KEY: &str =
+    "The snapshots were made with different hash keys: a partition that both have seen is counted twice.";
+
+/// Replaces what `from` knows in `to`.
+fn take_known(to: &mut Cluster, from: Cluster) {
+    to.name = from.name.or(to.name.take());
+    to.release_version = from.release_version.or(to.release_version.take());
+    to.partitioner = from.partitioner.or(to.partitioner.take());
+    to.nodes = from.nodes.or(to.nodes);
+}
+
+fn read_snapshot(path: &Path) -> anyhow::Result<Snapshot> {
+    let file = files::open(path).with_context(|| format!("cannot open the snapshot {}", path.display()))?;
+    Snapshot::read(file).with_context(|| format!("cannot read the snapshot {}", path.display()))
+}
+
+/// The named files, and those in the named folders, each once.
+fn files(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in named {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let before = files.len();
+        let context = || format!("cannot read the folder {}", path.display());
+        for entry in fs::read_dir(path).with_context(context)? {
+            let entry = entry.with_context(context)?.path();
+            let name = entry
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or_default();
+            let is_snapshot = SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending));
+            if is_snapshot && !name.starts_with('.') {
+                files.push(entry);
+            }
+        }
+        ensure!(
+            files.len() > before,
+            "the folder {} holds no *{}",
+            path.display(),
+            SNAPSHOT_ENDINGS.join(" and no *")
+        );
+    }
+    // A window that is named twice must not count twice.
+    let mut seen = std::collections::BTreeSet::new();
+    files.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
+    files.sort();
+    Ok(files)
+}
