@@ -153,18 +153,6 @@ impl Records {
     /// A file that is none of a capture, or damaged: nothing more comes of it.
     #[inline]
     pub fn advance(&mut self) -> Result<bool, FileError> {
-        // Nearly all are whole packets of pcap.
-        if let Some(Format::Pcap(pcap)) = &self.format
-            && let Some(Record::Whole(length, Some(place))) = pcap.read(self.rest())
-        {
-            self.pass(length, Some(place));
-            return Ok(true);
-        }
-        self.advance_any()
-    }
-
-    /// The same, whatever comes next.
-    fn advance_any(&mut self) -> Result<bool, FileError> {
         self.latest = None;
         loop {
             match self.read()? {
@@ -193,6 +181,12 @@ impl Records {
             chunk: &self.chunk,
             begin: place.begin,
         })
+    }
+
+    /// When the packet that was found last was captured; none where there is none.
+    #[inline]
+    pub(super) fn time(&self) -> Option<Moment> {
+        self.latest.map(|packet| packet.at)
     }
 
     /// Bytes at the end that are no whole record, once the file has ended.

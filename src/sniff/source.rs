@@ -95,8 +95,6 @@ pub struct Captures {
     faults: Vec<String>,
     /// Whether the latest packet is the first one of its capture, and no other one goes on across that time.
     begins_anew: bool,
-    /// Whether it is a later one of the only capture that there is: the next one can be no other than that capture's.
-    goes_on: bool,
 }
 
 impl fmt::Debug for Captures {
@@ -134,7 +132,6 @@ impl Captures {
             options,
             faults: Vec::new(),
             begins_anew: false,
-            goes_on: false,
         };
         for path in paths {
             let read = match paths.len() > MOST_OPEN {
@@ -172,46 +169,42 @@ impl Captures {
     /// Moves on to the next packet in time, waiting for one for so long.
     #[inline]
     pub fn next_packet(&mut self, patience: Duration) -> Next {
-        // Nearly always there is one capture, and no other time to compare with its packets'. What is wrong with it is found again below.
-        if self.goes_on
-            && let [only] = &mut self.sources[..]
-            && only.records.advance() == Ok(true)
-        {
-            return Next::Packet;
-        }
-        self.next_of_all(patience)
-    }
-
-    /// The same, whatever is open and whatever has ended.
-    fn next_of_all(&mut self, patience: Duration) -> Next {
-        self.goes_on = false;
         loop {
             self.open_due();
             let mut is_waiting = false;
+            let mut has_ended = false;
             for source in &mut self.sources {
-                if !source.fill(patience) {
-                    is_waiting = true;
-                }
+                is_waiting |= !source.fill(patience);
+                has_ended |= source.has_ended;
             }
             if is_waiting {
                 return Next::Nothing;
             }
-            self.close_ended();
-            let heads = (0..).zip(self.sources.iter_mut());
-            let earliest = heads.min_by_key(|(_, source)| source.head().map(|packet| packet.at));
-            match earliest {
-                Some((index, source)) if source.has_head => {
-                    source.has_head = false;
-                    let is_first = !std::mem::replace(&mut source.has_given, true);
-                    self.latest = index;
-                    self.begins_anew = is_first && !self.sources.iter().any(Source::is_under_way);
-                    self.goes_on = !is_first && self.sources.len() == 1 && self.later.is_empty();
-                    return Next::Packet;
-                }
-                _ if self.later.is_empty() => return Next::End,
-                _ => {}
+            if has_ended {
+                self.close_ended();
+            }
+            let heads = (0..).zip(&self.sources);
+            let earliest = heads.min_by_key(|(_, source)| source.records.time());
+            if let Some((index, _)) = earliest {
+                self.give(index);
+                return Next::Packet;
+            }
+            if self.later.is_empty() {
+                return Next::End;
             }
         }
+    }
+
+    /// Makes the packet at the head of a source the latest one.
+    #[inline]
+    fn give(&mut self, index: usize) {
+        let Some(source) = self.sources.get_mut(index) else {
+            return;
+        };
+        source.has_head = false;
+        let is_first = !std::mem::replace(&mut source.has_given, true);
+        self.latest = index;
+        self.begins_anew = is_first && !self.sources.iter().any(Source::is_under_way);
     }
 
     /// Whether the latest packet is the first one of its capture, and no other capture goes on across its time: before it, perhaps nobody
@@ -231,6 +224,7 @@ impl Captures {
     }
 
     /// Opens the files whose time has come.
+    #[inline]
     fn open_due(&mut self) {
         while let Some(later) = self.later.last() {
             let heads = self.sources.iter().filter_map(Source::head);
@@ -363,6 +357,7 @@ impl Source {
     }
 
     /// Sees to it that there is a next packet; false if none has come yet.
+    #[inline]
     fn fill(&mut self, patience: Duration) -> bool {
         match self.fill_checked(patience) {
             Ok(is_filled) => is_filled,
