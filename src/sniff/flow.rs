@@ -16,7 +16,7 @@ use super::{
     tcp::{Order, Part, distance},
 };
 use crate::{
-    capture::{Connection, Moment, Queue},
+    capture::{Connection, ConnectionId, Moment, Queue},
     memory,
 };
 
@@ -34,16 +34,8 @@ pub(super) struct Flow {
     is_smooth: bool,
 }
 
-/// What of a segment tells whether its connection just [goes on](Flow::goes_on_with) with it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Step {
-    /// The number of its first byte.
-    pub(super) sequence: u32,
-    /// The number of the byte that its sender waits for.
-    pub(super) acknowledgment: u32,
-    /// Whether it has that number, and begins and ends nothing.
-    pub(super) is_usual: bool,
-}
+/// How long a connection that has ended is remembered, for segments that come late.
+pub(super) const REMEMBERED: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -178,6 +170,9 @@ impl Flow {
 
     /// Whether `segment` belongs to another connection between the same ports.
     pub(super) fn is_followed_by(&self, segment: &Segment, direction: Direction) -> bool {
+        if self.is_closed() && segment.at.since(self.last) >= REMEMBERED {
+            return true;
+        }
         let own = match direction {
             Direction::Request => &self.client,
             Direction::Response => &self.server,
@@ -211,6 +206,11 @@ impl Flow {
         something_waits || (self.state == State::Open && self.is_ending())
     }
 
+    /// Its number.
+    pub(super) fn id(&self) -> ConnectionId {
+        self.connection.id
+    }
+
     /// Bytes that wait.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.client.order.waiting_bytes() + self.server.order.waiting_bytes()
@@ -228,38 +228,29 @@ impl Flow {
 
     /// Whether a segment is what nearly all are: its bytes, if it has any, are the next ones, what it answers has been told, and nothing waits.
     #[inline]
-    pub(super) fn goes_on_with(&self, step: Step, direction: Direction) -> bool {
+    pub(super) fn goes_on_with(&self, segment: &Segment, direction: Direction) -> bool {
         let (own, other) = match direction {
             Direction::Request => (&self.client, &self.server),
             Direction::Response => (&self.server, &self.client),
         };
-        let is_answered = |next| (1 - WINDOW..=0).contains(&distance(next, step.acknowledgment));
+        let is_answered = |next, acknowledgment| (1 - WINDOW..=0).contains(&distance(next, acknowledgment));
         self.is_smooth
-            && step.is_usual
-            && own.order.next() == Some(step.sequence)
-            && other.order.next().is_some_and(is_answered)
+            && !(segment.syn || segment.fin || segment.rst)
+            && own.order.next() == Some(segment.sequence)
+            && (other.order.next().zip(segment.acknowledgment))
+                .is_some_and(|(next, acknowledgment)| is_answered(next, acknowledgment))
     }
 
-    /// Takes the bytes of a segment with which it [goes on](Flow::goes_on_with), and notes the `cut` that follow them: the same as [`Flow::take`],
-    /// in fewer steps.
+    /// Takes the bytes of a segment with which it [goes on](Flow::goes_on_with): the same as [`Flow::take`], in fewer steps.
     #[inline]
-    pub(super) fn go_on(
-        &mut self,
-        direction: Direction,
-        (bytes, cut): (&[u8], usize),
-        share: impl Fn() -> Bytes,
-        at: Moment,
-        losses: &mut Losses,
-    ) {
-        let (own, _) = self.halves(direction);
-        own.order.pass(bytes.len() + cut);
-        if cut == 0
-            && let Some(side) = &mut own.side
-            && side.take_whole(bytes, &share, at)
-        {
-            losses.seen_bytes += bytes.len() as u64;
-        } else {
-            self.tell(direction, share(), cut, at, losses);
+    pub(super) fn go_on(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
+        let Segment { at, payload, cut, .. } = segment;
+        self.last = self.last.max(at);
+        let length = payload.len() + cut;
+        if length > 0 {
+            let (own, _) = self.halves(direction);
+            own.order.pass(length);
+            self.tell(direction, payload, cut, at, losses);
         }
     }
 

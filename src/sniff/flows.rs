@@ -3,16 +3,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use cqlens_proto::envelope::Direction;
+use foldhash::{HashMap, HashMapExt};
 
 use super::{
-    ends::Ends,
     file::Packet,
-    flow::Flow,
+    flow::{Flow, REMEMBERED},
+    four_tuple::FourTuple,
     link::{Packets, Segment},
     losses::Losses,
-    plain::Headers,
     probe::Probe,
-    table::Table,
 };
 use crate::{
     capture::{Connection, ConnectionId, Moment, Queue},
@@ -22,9 +21,6 @@ use crate::{
 /// How many connections are followed at once; beyond, the one that was silent for longest is given up.
 pub const MAX_CONNECTIONS: usize = 65_536;
 
-/// How long a connection that has ended is remembered, for segments that come late.
-const REMEMBERED: std::time::Duration = std::time::Duration::from_secs(60);
-
 /// How often connections are looked at in which something waits, or that have ended.
 const LOOK: std::time::Duration = std::time::Duration::from_millis(10);
 
@@ -33,10 +29,10 @@ const LOOK: std::time::Duration = std::time::Duration::from_millis(10);
 pub struct Flows {
     queue: Arc<Queue>,
     ports: Vec<u16>,
-    flows: Table,
+    flows: HashMap<FourTuple, Flow>,
     next: u64,
     /// Connections in which something waits, perhaps.
-    waiting: Vec<Ends>,
+    waiting: Vec<FourTuple>,
     now: Moment,
     /// When connections are looked at next: told as a time, since every packet asks.
     next_look: Moment,
@@ -61,7 +57,7 @@ impl Flows {
         Self {
             queue,
             ports,
-            flows: Table::new(),
+            flows: HashMap::new(),
             next: 0,
             waiting: Vec::new(),
             now: beginning,
@@ -89,67 +85,30 @@ impl Flows {
         }
     }
 
-    /// Takes the next packet of the capture, with `packets` to read it where its connection does not just go on with it.
+    /// Takes the next packet of the capture, which `packets` reads.
     #[inline]
     pub fn take_packet(&mut self, packet: &Packet<'_>, packets: &mut Packets) {
-        let goes_on = Headers::read(packet).is_some_and(|headers| self.go_on(&headers, packet));
-        if !goes_on {
-            // A copy: the packet itself need not be in memory.
-            self.take_any(*packet, packets);
-        }
-    }
-
-    /// The same, whatever its packet is.
-    pub fn take_any(&mut self, packet: Packet<'_>, packets: &mut Packets) {
-        if let Some(segment) = packets.read(&packet) {
+        if let Some(segment) = packets.read(packet) {
             self.take(segment);
         }
     }
 
-    /// Takes a segment with which its connection just goes on: the same as [`Flows::take`], in fewer steps. False, and nothing has changed, where
-    /// it is any other.
-    #[inline]
-    fn go_on(&mut self, headers: &Headers, packet: &Packet<'_>) -> bool {
-        let (from, to) = headers.ends.ports();
-        let (ends, direction) = match (self.is_server(to), self.is_server(from)) {
-            (true, false) => (headers.ends, Direction::Request),
-            (false, true) => (headers.ends.swapped(), Direction::Response),
-            _ => return false,
-        };
-        let Some(flow) = self.flows.get_mut(&ends) else {
-            return false;
-        };
-        if !flow.goes_on_with(headers.step, direction) {
-            return false;
-        }
-        self.now = self.now.max(packet.at);
-        self.segments += 1;
-        flow.last = flow.last.max(packet.at);
-        let payload = packet.bytes.get(headers.payload.clone()).unwrap_or_default();
-        if payload.len() + headers.cut > 0 {
-            self.has_carried |= !payload.is_empty();
-            let carried = (payload, headers.cut);
-            let share = || packet.share(headers.payload.clone());
-            flow.go_on(direction, carried, share, packet.at, &mut self.losses);
-        }
-        self.look();
-        true
-    }
-
     /// Takes the next segment of the capture.
+    #[inline]
     pub fn take(&mut self, segment: Segment) {
         self.now = self.now.max(segment.at);
-        let Some((ends, direction)) = self.ends(&segment) else {
+        let Some(direction) = self.direction(&segment) else {
             self.probe.look(&segment);
             return;
         };
         self.segments += 1;
         self.has_carried |= !segment.payload.is_empty();
+        let ends = FourTuple::new(&segment, direction);
         match self.flows.get_mut(&ends) {
-            Some(flow)
-                if flow.is_followed_by(&segment, direction)
-                    || (flow.is_closed() && segment.at.since(flow.last) >= REMEMBERED) =>
-            {
+            Some(flow) if flow.goes_on_with(&segment, direction) => {
+                flow.go_on(segment, direction, &mut self.losses);
+            }
+            Some(flow) if flow.is_followed_by(&segment, direction) => {
                 flow.close(&mut self.losses);
                 self.open(ends, segment, direction);
             }
@@ -162,10 +121,12 @@ impl Flows {
             }
             None => self.open(ends, segment, direction),
         }
-        self.look();
+        if self.now >= self.next_look {
+            self.look();
+        }
     }
 
-    fn open(&mut self, ends: Ends, segment: Segment, direction: Direction) {
+    fn open(&mut self, ends: FourTuple, segment: Segment, direction: Direction) {
         // Nothing of a connection that ends is of use.
         if segment.rst {
             return;
@@ -173,12 +134,8 @@ impl Flows {
         if self.flows.len() >= MAX_CONNECTIONS {
             self.evict();
         }
-        let (client, server) = match direction {
-            Direction::Request => (segment.from, segment.to),
-            Direction::Response => (segment.to, segment.from),
-        };
-        let connection = Arc::new(Connection::recorded(ConnectionId(self.next), client));
-        connection.reaches(server);
+        let connection = Arc::new(Connection::recorded(ConnectionId(self.next), ends.client));
+        connection.reaches(ends.server);
         if self.lacks_times {
             connection.lack_times();
         }
@@ -199,47 +156,36 @@ impl Flows {
 
     #[inline]
     fn is_server(&self, port: u16) -> bool {
-        // Nearly always there is one.
-        match &self.ports[..] {
-            [only] => *only == port,
-            all => all.contains(&port),
-        }
+        self.ports.contains(&port)
     }
 
-    /// Client and server, and which of them has sent the segment; none where neither is at one of the ports.
-    fn ends(&self, segment: &Segment) -> Option<(Ends, Direction)> {
-        let to_server = Ends::new(segment.from, segment.to);
-        let to_client = to_server.swapped();
-        let direction = match (
-            self.is_server(segment.to.port()),
-            self.is_server(segment.from.port()),
-        ) {
-            (true, false) => Direction::Request,
-            (false, true) => Direction::Response,
-            (false, false) => return None,
+    /// Which side has sent the segment; none where neither is at one of the ports.
+    #[inline]
+    fn direction(&self, segment: &Segment) -> Option<Direction> {
+        let to_server = self.is_server(segment.to.port());
+        let to_client = self.is_server(segment.from.port());
+        match (to_server, to_client) {
+            (true, false) => Some(Direction::Request),
+            (false, true) => Some(Direction::Response),
+            (false, false) => None,
             // Both: whoever was called first, else whoever is not known as a client.
-            (true, true) => match (segment.syn, segment.acknowledgment) {
+            (true, true) => Some(match (segment.syn, segment.acknowledgment) {
                 (true, None) => Direction::Request,
                 (true, Some(_)) => Direction::Response,
-                _ if self.flows.contains(&to_client) => Direction::Response,
+                _ if self
+                    .flows
+                    .contains_key(&FourTuple::new(segment, Direction::Response)) =>
+                {
+                    Direction::Response
+                }
                 _ => Direction::Request,
-            },
-        };
-        match direction {
-            Direction::Request => Some((to_server, direction)),
-            Direction::Response => Some((to_client, direction)),
+            }),
         }
     }
 
     /// Gives up what has been waited for long enough, and forgets what has ended long ago.
-    #[inline]
+    #[cold]
     fn look(&mut self) {
-        if self.now >= self.next_look {
-            self.look_at_all();
-        }
-    }
-
-    fn look_at_all(&mut self) {
         self.next_look = self.now.after(LOOK);
         let mut waiting = std::mem::take(&mut self.waiting);
         let mut bytes = 0;
@@ -269,13 +215,13 @@ impl Flows {
             self.swept = self.now;
             let now = self.now;
             self.flows
-                .retain(|flow| !(flow.is_closed() && now.since(flow.last) >= REMEMBERED));
+                .retain(|_, flow| !(flow.is_closed() && now.since(flow.last) >= REMEMBERED));
         }
     }
 
     /// Makes room: those that have ended, then those that were silent for longest.
     fn evict(&mut self) {
-        self.flows.retain(|flow| !flow.is_closed());
+        self.flows.retain(|_, flow| !flow.is_closed());
         if self.flows.len() < MAX_CONNECTIONS {
             return;
         }
@@ -293,10 +239,12 @@ impl Flows {
 
     /// Ends all connections, as the capture does.
     pub fn end(&mut self) {
-        for flow in self.flows.iter_mut() {
+        // In the order in which they were opened, so that the same captures make the same report.
+        let mut flows: Vec<_> = self.flows.drain().map(|(_, flow)| flow).collect();
+        flows.sort_unstable_by_key(Flow::id);
+        for flow in &mut flows {
             flow.close(&mut self.losses);
         }
-        self.flows.clear();
         self.waiting.clear();
     }
 
@@ -304,7 +252,7 @@ impl Flows {
     /// no latency is told of any.
     pub fn lack_times(&mut self) {
         if !std::mem::replace(&mut self.lacks_times, true) {
-            self.flows.iter().for_each(|(_, flow)| flow.lack_times());
+            self.flows.values().for_each(Flow::lack_times);
         }
     }
 

@@ -6,14 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use etherparse::{
-    EtherType, LaxNetSlice, LaxSlicedPacket, SlicedPacket, TcpSlice, TransportSlice, defrag::IpDefragPool,
-    ip_number,
+    EtherType, Ipv6Header, LaxIpSlice, SlicedPacket, TcpSlice, defrag::IpDefragPool, ip_number,
 };
 
-use super::{
-    file::{Packet, range},
-    plain::Headers,
-};
+use super::file::{Packet, range};
 use crate::capture::Moment;
 
 /// What a packet says of a TCP connection.
@@ -67,46 +63,45 @@ const MAX_FRAGMENTS: usize = 256;
 
 impl Packets {
     /// The TCP segment in `packet`; none where there is none, or not all of it yet.
+    #[inline]
     pub fn read(&mut self, packet: &Packet<'_>) -> Option<Segment> {
-        match Headers::read(packet) {
-            Some(headers) => Some(headers.segment(packet)),
-            None => self.read_any(packet),
-        }
-    }
-
-    /// The same, of a packet of any kind.
-    pub(super) fn read_any(&mut self, packet: &Packet<'_>) -> Option<Segment> {
-        let bytes = packet.bytes;
-        let Some(sliced) = slice(packet.link, bytes) else {
-            self.passed.unknown_link += 1;
-            return None;
+        let ip_at = match network(packet.link, packet.bytes) {
+            Network::Ip(at) => at,
+            Network::Other => return None,
+            Network::Damaged => {
+                self.passed.unreadable += 1;
+                return None;
+            }
+            Network::Unknown => {
+                self.passed.unknown_link += 1;
+                return None;
+            }
         };
-        let Some(sliced) = sliced else {
+        let bytes = packet.bytes.get(ip_at..).unwrap_or_default();
+        let Ok((ip, _)) = LaxIpSlice::from_slice(bytes) else {
             self.passed.unreadable += 1;
             return None;
         };
-        let (source, destination, ip_at, declared, is_fragment, is_tcp) = addresses(&sliced, bytes)?;
-        if is_fragment {
+        let (source, destination) = (ip.source_addr(), ip.destination_addr());
+        let payload = ip.payload();
+        if payload.fragmented {
             return self.defragment(packet, ip_at, source, destination);
         }
-        let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else {
-            self.passed.unreadable += u64::from(is_tcp);
+        if payload.ip_number != ip_number::TCP {
+            return None;
+        }
+        let Ok(tcp) = TcpSlice::from_slice(payload.payload) else {
+            self.passed.unreadable += 1;
             return None;
         };
-        let here = bytes.len() - ip_at;
         // Large packets of the sender's own machine have no length: the network card cuts them.
-        let on_wire = match declared {
+        let on_wire = match declared_length(&ip) {
             0 => packet.length.saturating_sub(ip_at),
             declared => declared,
         };
-        let payload = packet.share(range(tcp.payload(), bytes));
-        Some(segment(
-            tcp,
-            packet.at,
-            (source, destination),
-            payload,
-            on_wire.saturating_sub(here),
-        ))
+        let payload = packet.share(range(tcp.payload(), packet.bytes));
+        let cut = on_wire.saturating_sub(bytes.len());
+        Some(segment(&tcp, packet.at, (source, destination), payload, cut))
     }
 
     fn defragment(
@@ -141,65 +136,60 @@ impl Packets {
     }
 }
 
-/// None where the link layer is not known; `Some(None)` where the packet is damaged.
-fn slice(link: i32, bytes: &[u8]) -> Option<Option<LaxSlicedPacket<'_>>> {
-    Some(match link {
-        LINK_ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok(),
-        LINK_COOKED => {
-            let kind = bytes.get(14..16).and_then(|two| two.first_chunk::<2>());
-            kind.zip(bytes.get(16..)).map(of_ether_type)
-        }
-        LINK_COOKED_2 => {
-            let kind = bytes.first_chunk::<2>();
-            kind.zip(bytes.get(20..)).map(of_ether_type)
-        }
+/// What the link layer of a packet holds.
+enum Network {
+    /// IP, whose header begins there.
+    Ip(usize),
+    /// Something else.
+    Other,
+    /// The packet is cut off before the end of the link layer's header.
+    Damaged,
+    /// The link layer is not known here.
+    Unknown,
+}
+
+fn network(link: i32, bytes: &[u8]) -> Network {
+    match link {
+        LINK_ETHERNET => behind_tags(bytes, 12, 14),
+        LINK_COOKED => behind_tags(bytes, 14, 16),
+        LINK_COOKED_2 => behind_tags(bytes, 0, 20),
         // Four bytes that name the family, in the order of the machine that captured; the version of IP says the same.
-        LINK_NULL | LINK_LOOP => bytes.get(4..).and_then(|ip| LaxSlicedPacket::from_ip(ip).ok()),
-        LINK_RAW | LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_IPV4 | LINK_IPV6 => {
-            LaxSlicedPacket::from_ip(bytes).ok()
-        }
-        _ => return None,
-    })
+        LINK_NULL | LINK_LOOP => Network::Ip(4),
+        LINK_RAW | LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_IPV4 | LINK_IPV6 => Network::Ip(0),
+        _ => Network::Unknown,
+    }
 }
 
-fn of_ether_type<'p>((kind, rest): (&[u8; 2], &'p [u8])) -> LaxSlicedPacket<'p> {
-    LaxSlicedPacket::from_ether_type(EtherType(u16::from_be_bytes(*kind)), rest)
+/// Behind a header that ends at `end`, with the type of what follows at `type_at`, and behind VLAN tags, each of which has a type at its end.
+#[inline]
+fn behind_tags(bytes: &[u8], type_at: usize, end: usize) -> Network {
+    let (mut type_at, mut end) = (type_at, end);
+    for _ in 0..=MAX_TAGS {
+        let Some(ether_type) = bytes.get(type_at..end).and_then(<[u8]>::first_chunk) else {
+            return Network::Damaged;
+        };
+        match EtherType(u16::from_be_bytes(*ether_type)) {
+            EtherType::IPV4 | EtherType::IPV6 => return Network::Ip(end),
+            EtherType::VLAN_TAGGED_FRAME
+            | EtherType::PROVIDER_BRIDGING
+            | EtherType::VLAN_DOUBLE_TAGGED_FRAME => (type_at, end) = (end + 2, end + 4),
+            _ => return Network::Other,
+        }
+    }
+    Network::Other
 }
 
-/// Source, destination, where the IP header begins, the length that it tells, whether it is a fragment, and whether it holds TCP.
-fn addresses(
-    sliced: &LaxSlicedPacket<'_>,
-    bytes: &[u8],
-) -> Option<(IpAddr, IpAddr, usize, usize, bool, bool)> {
-    let at = |header: &[u8]| range(header, bytes).start;
-    match sliced.net.as_ref()? {
-        LaxNetSlice::Ipv4(ip) => {
-            let header = ip.header();
-            Some((
-                header.source_addr().into(),
-                header.destination_addr().into(),
-                at(header.slice()),
-                usize::from(header.total_len()),
-                ip.payload().fragmented,
-                ip.payload().ip_number == ip_number::TCP,
-            ))
-        }
-        LaxNetSlice::Ipv6(ip) => {
-            let header = ip.header();
-            let length = match header.payload_length() {
-                0 => 0,
-                length => header.slice().len() + usize::from(length),
-            };
-            Some((
-                header.source_addr().into(),
-                header.destination_addr().into(),
-                at(header.slice()),
-                length,
-                ip.payload().fragmented,
-                ip.payload().ip_number == ip_number::TCP,
-            ))
-        }
-        LaxNetSlice::Arp(_) => None,
+/// VLAN tags that a packet may have.
+const MAX_TAGS: usize = 3;
+
+/// The length of the whole IP packet by its header; 0 where that says none.
+fn declared_length(ip: &LaxIpSlice<'_>) -> usize {
+    match ip {
+        LaxIpSlice::Ipv4(ip) => ip.header().total_len().into(),
+        LaxIpSlice::Ipv6(ip) => match ip.header().payload_length() {
+            0 => 0,
+            length => Ipv6Header::LEN + usize::from(length),
+        },
     }
 }
 

@@ -6,19 +6,17 @@
 //! ```
 //! All of it waits for the audit instead of leaving anything out. What the capture itself lacks is counted.
 
-mod ends;
 mod file;
 mod flow;
 mod flows;
+mod four_tuple;
 mod link;
 mod losses;
-mod plain;
 mod probe;
 mod resync;
 mod side;
 mod slabs;
 mod source;
-mod table;
 mod tcp;
 #[cfg(test)]
 mod testing;

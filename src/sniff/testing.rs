@@ -152,23 +152,18 @@ fn packet(segment: &Segment) -> Bytes {
     out.into()
 }
 
-/// Follows the segments to their end, each in a packet: the same comes of them as of the segments.
+/// Follows the segments to their end, each in a packet.
 pub(super) fn follow(segments: impl IntoIterator<Item = Segment>) -> Told {
-    let segments: Vec<_> = segments.into_iter().collect();
     let mut packets = Packets::default();
     let (captures, losses) = followed(|flows| {
-        for segment in &segments {
-            let bytes = packet(segment);
+        for segment in segments {
+            let bytes = packet(&segment);
             flows.take_packet(
                 &Packet::of(LINK_RAW, segment.at, bytes.len(), &bytes),
                 &mut packets,
             );
         }
     });
-    let (of_segments, losses_of_segments) =
-        followed(|flows| segments.into_iter().for_each(|segment| flows.take(segment)));
-    assert_eq!(format!("{captures:?}"), format!("{of_segments:?}"));
-    assert_eq!(losses, losses_of_segments);
     tell(captures, losses)
 }
 

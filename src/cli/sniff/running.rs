@@ -140,20 +140,6 @@ impl<'a> Running<'a> {
     #[inline]
     fn take(&mut self) {
         self.silent = Duration::ZERO;
-        let Some(packet) = self.captures.packet() else {
-            return;
-        };
-        let is_within = packet.is_timed && packet.at < self.window.end && !self.captures.begins_anew();
-        if !is_within {
-            return self.take_any();
-        }
-        self.now = self.now.max(packet.at);
-        self.packets_read += 1;
-        self.flows.take_packet(&packet, &mut self.packets);
-    }
-
-    /// The same, whenever the packet was captured.
-    fn take_any(&mut self) {
         let Some(Packet { mut at, is_timed, .. }) = self.captures.packet() else {
             return;
         };
@@ -172,7 +158,7 @@ impl<'a> Running<'a> {
         self.packets_read += 1;
         if let Some(mut packet) = self.captures.packet() {
             packet.at = at;
-            self.flows.take_any(packet, &mut self.packets);
+            self.flows.take_packet(&packet, &mut self.packets);
         }
     }
 

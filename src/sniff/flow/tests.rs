@@ -28,19 +28,9 @@ fn told(segments: &[Segment], may_go_on: bool) -> (Vec<Capture>, Losses, usize) 
             true => Direction::Request,
             false => Direction::Response,
         };
-        let step = Step {
-            sequence: segment.sequence,
-            acknowledgment: segment.acknowledgment.unwrap_or_default(),
-            is_usual: segment.acknowledgment.is_some() && !(segment.syn || segment.fin || segment.rst),
-        };
-        if may_go_on && flow.goes_on_with(step, direction) {
+        if may_go_on && flow.goes_on_with(segment, direction) {
             gone_on += 1;
-            flow.last = flow.last.max(segment.at);
-            if segment.payload.len() + segment.cut > 0 {
-                let carried = (&segment.payload[..], segment.cut);
-                let share = || segment.payload.clone();
-                flow.go_on(direction, carried, share, segment.at, &mut losses);
-            }
+            flow.go_on(segment.clone(), direction, &mut losses);
         } else {
             flow.take(segment.clone(), direction, &mut losses);
         }
