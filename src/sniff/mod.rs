@@ -6,23 +6,17 @@
 //! ```
 //! All of it waits for the audit instead of leaving anything out. What the capture itself lacks is counted.
 
-mod file;
-mod flow;
-mod flows;
-mod four_tuple;
-mod link;
+mod direction;
+mod files;
 mod losses;
+mod packets;
 mod probe;
 mod resync;
-mod side;
-mod slabs;
-mod source;
 mod tcp;
 #[cfg(test)]
 mod testing;
 
-pub use file::{FileError, Packet, Records};
-pub use flows::{Flows, MAX_CONNECTIONS};
-pub use link::{Packets, Passed, Segment};
+pub use files::{Captures, FileError, Next, OpenError, Options, Packet, Progress, Records};
 pub use losses::Losses;
-pub use source::{Captures, Next, OpenError, Options, Progress};
+pub use packets::{Packets, Passed, Segment};
+pub use tcp::{Flows, MAX_CONNECTIONS};

@@ -8,7 +8,7 @@ use cqlens_proto::{
     segment::{self, Encoding, SegmentHeader, TRAILER_LEN},
 };
 
-use super::link::Segment;
+use super::packets::Segment;
 
 /// Ports that are kept apart.
 const MAX_PORTS: usize = 256;

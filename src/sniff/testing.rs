@@ -15,7 +15,7 @@ use cqlens_proto::{
 };
 use etherparse::{PacketBuilder, TcpHeader};
 
-use super::{Flows, Losses, Packet, Packets, Segment, link::LINK_RAW};
+use super::{Flows, Losses, Packet, Packets, Segment, packets::LINK_RAW};
 use crate::capture::{Capture, Limits, Moment, Queue};
 
 /// A connection as both sides speak.

@@ -40,7 +40,7 @@ impl<'c> Packet<'c> {
 
     /// A packet that is all of `chunk`.
     #[cfg(test)]
-    pub(super) fn of(link: i32, at: Moment, length: usize, chunk: &'c Bytes) -> Self {
+    pub(in crate::sniff) fn of(link: i32, at: Moment, length: usize, chunk: &'c Bytes) -> Self {
         Self {
             at,
             is_timed: true,
@@ -453,7 +453,7 @@ impl Section {
 }
 
 /// Where `part` lies in the bytes that it is a part of.
-pub(super) fn range(part: &[u8], bytes: &[u8]) -> Range<usize> {
+pub(in crate::sniff) fn range(part: &[u8], bytes: &[u8]) -> Range<usize> {
     let begin = (part.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
     begin..begin + part.len()
 }

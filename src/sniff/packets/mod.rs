@@ -9,7 +9,7 @@ use etherparse::{
     EtherType, Ipv6Header, LaxIpSlice, SlicedPacket, TcpSlice, defrag::IpDefragPool, ip_number,
 };
 
-use super::file::{Packet, range};
+use super::files::{Packet, range};
 use crate::capture::Moment;
 
 /// What a packet says of a TCP connection.

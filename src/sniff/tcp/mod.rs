@@ -1,16 +1,21 @@
 //! All connections of a capture, as many as there is room for.
 
+mod connection;
+mod four_tuple;
+mod reassembler;
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use cqlens_proto::envelope::Direction;
 use foldhash::{HashMap, HashMapExt};
 
+use connection::{Flow, REMEMBERED};
+use four_tuple::FourTuple;
+
 use super::{
-    file::Packet,
-    flow::{Flow, REMEMBERED},
-    four_tuple::FourTuple,
-    link::{Packets, Segment},
+    files::Packet,
     losses::Losses,
+    packets::{Packets, Segment},
     probe::Probe,
 };
 use crate::{

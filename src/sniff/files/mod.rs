@@ -3,6 +3,9 @@
 //! What has to be unpacked or waited for is read by a thread of its own, which reads ahead a little; other files are read where their
 //! packets are looked at, while their bytes are at hand. Of many files only those are open whose time has come.
 
+mod records;
+mod slabs;
+
 use std::{
     fmt,
     fs::File,
@@ -21,10 +24,10 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::StreamingDecoder;
 
-use super::{
-    file::{FileError, Packet, Records},
-    slabs::Slabs,
-};
+pub(super) use records::range;
+pub use records::{FileError, Packet, Records};
+use slabs::Slabs;
+
 use crate::capture::Moment;
 
 /// How captures are read.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use cqlens_proto::envelope::Direction;
 
-use super::link::Segment;
+use crate::sniff::packets::Segment;
 
 /// The addresses and ports by which a connection is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

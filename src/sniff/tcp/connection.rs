@@ -9,11 +9,13 @@ use bytes::Bytes;
 use cqlens_proto::{cutter::Framing, envelope::Direction};
 
 use super::{
-    link::Segment,
-    losses::Losses,
-    resync::Known,
-    side::{Hopeless, Side},
-    tcp::{Order, Part, distance},
+    super::{
+        direction::{Hopeless, Side},
+        losses::Losses,
+        packets::Segment,
+        resync::Known,
+    },
+    reassembler::{Order, Part, distance},
 };
 use crate::{
     capture::{Connection, ConnectionId, Moment, Queue},
