@@ -3,30 +3,26 @@
 //! What has to be unpacked or waited for is read by a thread of its own, which reads ahead a little; other files are read where their
 //! packets are looked at, while their bytes are at hand. Of many files only those are open whose time has come.
 
+mod compression;
+mod pcap;
+mod pcapng;
 mod records;
 mod slabs;
+mod source;
 
 use std::{
-    fmt,
-    fs::File,
-    io::{self, Read, Seek},
-    path::{Path, PathBuf},
+    fmt, io,
+    path::PathBuf,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
-        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
     },
-    thread,
     time::Duration,
 };
 
-use bytes::Bytes;
-use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::StreamingDecoder;
-
 pub(super) use records::range;
 pub use records::{FileError, Packet, Records};
-use slabs::Slabs;
+use source::Source;
 
 use crate::capture::Moment;
 
@@ -114,9 +110,6 @@ struct Later {
 
 /// Files that are open at once without need.
 const MOST_OPEN: usize = 8;
-
-/// The name of standard input.
-const STANDARD_INPUT: &str = "-";
 
 impl Captures {
     /// Opens the captures at `paths`, `-` being standard input, and waits for the first packet of each.
@@ -280,325 +273,3 @@ fn total(paths: &[PathBuf], options: &Options) -> Option<u64> {
     });
     lengths.sum()
 }
-
-/// One capture.
-struct Source {
-    name: String,
-    input: Input,
-    records: Records,
-    /// Whether the latest packet of the records has not been taken yet.
-    has_head: bool,
-    /// Whether a packet of it was taken.
-    has_given: bool,
-    has_ended: bool,
-    /// Why it ended before it should have.
-    fault: Option<String>,
-}
-
-impl Source {
-    fn open(path: &Path, options: &Options, read: Arc<AtomicU64>) -> Result<Self, OpenError> {
-        let name = match path.to_str() {
-            Some(STANDARD_INPUT) => "standard input".to_owned(),
-            _ => path.display().to_string(),
-        };
-        let failed = |source| OpenError::Read {
-            name: name.clone(),
-            source,
-        };
-        let mut is_plain = false;
-        let from: Box<dyn Read + Send> = if path.as_os_str() == STANDARD_INPUT {
-            Box::new(io::stdin())
-        } else {
-            let mut file = File::open(path).map_err(failed)?;
-            let kind = file.metadata().map_err(failed)?.file_type();
-            if kind.is_dir() {
-                return Err(failed(io::ErrorKind::IsADirectory.into()));
-            }
-            is_plain =
-                kind.is_file() && !options.follow && packing(&mut file).map_err(failed)? == Packing::None;
-            match options.follow {
-                true => Box::new(Growing {
-                    file,
-                    stop: Arc::clone(&options.stop),
-                }),
-                false => Box::new(file),
-            }
-        };
-        let from = Counted { from, read };
-        let input = match is_plain {
-            true => Input::Here(from, Slabs::default()),
-            false => Input::ahead(from).map_err(failed)?,
-        };
-        Ok(Self {
-            name,
-            input,
-            records: Records::default(),
-            has_head: false,
-            has_given: false,
-            has_ended: false,
-            fault: None,
-        })
-    }
-
-    /// Whether it has given packets and has more.
-    fn is_under_way(&self) -> bool {
-        self.has_given && self.has_head
-    }
-
-    /// The next packet, if it is there.
-    fn head(&self) -> Option<Packet<'_>> {
-        self.records.packet().filter(|_| self.has_head)
-    }
-
-    fn wait_for_first(&mut self, options: &Options) -> Result<(), OpenError> {
-        while !self.fill_checked(Duration::from_millis(100))? {
-            if options.stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    /// Sees to it that there is a next packet; false if none has come yet.
-    #[inline]
-    fn fill(&mut self, patience: Duration) -> bool {
-        match self.fill_checked(patience) {
-            Ok(is_filled) => is_filled,
-            Err(error) => {
-                self.has_ended = true;
-                self.fault = Some(format!("{error}."));
-                true
-            }
-        }
-    }
-
-    fn fill_checked(&mut self, patience: Duration) -> Result<bool, OpenError> {
-        while !self.has_head && !self.has_ended {
-            match self.records.advance() {
-                Ok(true) => {
-                    self.has_head = true;
-                    break;
-                }
-                Ok(false) => {}
-                Err(error @ FileError::Damaged(_)) if self.records.has_begun() => {
-                    self.has_ended = true;
-                    self.fault = Some(format!(
-                        "{}: {error}; what comes after that is not in this report.",
-                        self.name
-                    ));
-                    break;
-                }
-                Err(reason) => return Err(self.bad(reason)),
-            }
-            match self.input.next(patience) {
-                Ok(Ok(bytes)) => self.records.feed(bytes),
-                Ok(Err(source)) => self.end_by(source)?,
-                Err(RecvTimeoutError::Timeout) => return Ok(false),
-                Err(RecvTimeoutError::Disconnected) => self.end()?,
-            }
-        }
-        Ok(true)
-    }
-
-    fn end_by(&mut self, source: io::Error) -> Result<(), OpenError> {
-        if !self.records.has_begun() {
-            let name = self.name.clone();
-            return Err(OpenError::Read { name, source });
-        }
-        self.has_ended = true;
-        self.fault = Some(format!(
-            "{} cannot be read to its end ({source}): what comes after that is not in this report.",
-            self.name
-        ));
-        Ok(())
-    }
-
-    fn end(&mut self) -> Result<(), OpenError> {
-        self.has_ended = true;
-        self.records.check_end().map_err(|reason| self.bad(reason))?;
-        let left = self.records.left_over();
-        if left > 0 {
-            self.fault = Some(format!(
-                "{} ends in the middle of a packet: its last {left} bytes are not in this report.",
-                self.name
-            ));
-        }
-        Ok(())
-    }
-
-    fn bad(&self, reason: FileError) -> OpenError {
-        let name = self.name.clone();
-        OpenError::File { name, reason }
-    }
-}
-
-/// Where the bytes of a capture come from.
-enum Input {
-    /// A file.
-    Here(Counted, Slabs),
-    /// A thread that reads what has to be waited for, or unpacked.
-    Ahead(Receiver<io::Result<Bytes>>),
-}
-
-impl Input {
-    /// Bytes that a thread reads ahead.
-    fn ahead(from: Counted) -> io::Result<Self> {
-        let (give, bytes) = sync_channel(AHEAD);
-        thread::Builder::new()
-            .name("capture".to_owned())
-            .spawn(move || read_all(from, &give))?;
-        Ok(Self::Ahead(bytes))
-    }
-
-    /// The next bytes, waiting for them for so long: they are disconnected at the end.
-    fn next(&mut self, patience: Duration) -> Result<io::Result<Bytes>, RecvTimeoutError> {
-        match self {
-            Self::Here(from, slabs) => match slabs.read(from) {
-                Ok(end) if end.is_empty() => Err(RecvTimeoutError::Disconnected),
-                read => Ok(read),
-            },
-            Self::Ahead(bytes) => bytes.recv_timeout(patience),
-        }
-    }
-}
-
-/// Chunks that a thread reads ahead.
-const AHEAD: usize = 3;
-
-/// Reads until the end, or until nobody wants more.
-fn read_all(from: Counted, give: &SyncSender<io::Result<Bytes>>) {
-    let mut from = match decompressed(from) {
-        Ok(from) => from,
-        Err(error) => {
-            // Whoever is gone needs no answer.
-            let _ = give.send(Err(error));
-            return;
-        }
-    };
-    let mut slabs = Slabs::default();
-    loop {
-        let read = slabs.read(&mut from);
-        let is_last = read.is_err();
-        if read.as_ref().is_ok_and(Bytes::is_empty) || give.send(read).is_err() || is_last {
-            return;
-        }
-    }
-}
-
-/// How a file is compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Packing {
-    None,
-    Gzip,
-    Zstd,
-}
-
-impl Packing {
-    /// By the first bytes.
-    fn of(magic: [u8; 4]) -> Self {
-        match magic {
-            [0x1f, 0x8b, ..] => Self::Gzip,
-            ZSTD => Self::Zstd,
-            _ => Self::None,
-        }
-    }
-}
-
-/// That of a file, which is read from its beginning afterwards.
-fn packing(file: &mut File) -> io::Result<Packing> {
-    let (magic, _) = first_bytes(file)?;
-    file.rewind()?;
-    Ok(Packing::of(magic))
-}
-
-/// The first bytes, and how many there are.
-fn first_bytes(from: &mut impl Read) -> io::Result<([u8; 4], usize)> {
-    let mut magic = [0; 4];
-    let mut length = 0;
-    while let Some(rest) = magic.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        match from.read(rest) {
-            Ok(0) => break,
-            Ok(more) => length += more,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok((magic, length))
-}
-
-/// What a file holds.
-fn decompressed(mut from: Counted) -> io::Result<Box<dyn Read>> {
-    let (magic, length) = first_bytes(&mut from)?;
-    let first = io::Cursor::new(magic).take(length as u64);
-    let whole = first.chain(from);
-    Ok(match Packing::of(magic) {
-        Packing::Gzip => Box::new(MultiGzDecoder::new(whole)),
-        Packing::Zstd => Box::new(ZstdFrames(Some(Box::new(whole)), None)),
-        Packing::None => Box::new(whole),
-    })
-}
-
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
-/// A file of zstd: one frame after another.
-struct ZstdFrames(Option<Box<dyn Read>>, Option<Box<Frame>>);
-
-type Frame = StreamingDecoder<Box<dyn Read>, ruzstd::decoding::FrameDecoder>;
-
-impl Read for ZstdFrames {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(frame) = &mut self.1 {
-                let length = frame.read(into)?;
-                if length > 0 {
-                    return Ok(length);
-                }
-                self.0 = self.1.take().map(|frame| frame.into_inner());
-            }
-            let Some(mut rest) = self.0.take() else {
-                return Ok(0);
-            };
-            let mut first = [0];
-            if rest.read(&mut first)? == 0 {
-                return Ok(0);
-            }
-            let rest: Box<dyn Read> = Box::new(io::Cursor::new(first).chain(rest));
-            let frame = StreamingDecoder::new(rest).map_err(io::Error::other)?;
-            self.1 = Some(Box::new(frame));
-        }
-    }
-}
-
-/// Counts bytes as they are stored.
-struct Counted {
-    from: Box<dyn Read + Send>,
-    read: Arc<AtomicU64>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let length = self.from.read(into)?;
-        self.read.fetch_add(length as u64, Ordering::Relaxed);
-        Ok(length)
-    }
-}
-
-/// A file that somebody else writes: its end comes when somebody says so.
-struct Growing {
-    file: File,
-    stop: Arc<AtomicBool>,
-}
-
-impl Read for Growing {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let length = self.file.read(into)?;
-            if length > 0 || self.stop.load(Ordering::Relaxed) {
-                return Ok(length);
-            }
-            thread::sleep(LOOK_AGAIN);
-        }
-    }
-}
-
-const LOOK_AGAIN: Duration = Duration::from_millis(100);

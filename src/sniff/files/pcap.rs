@@ -1,0 +1,67 @@
+//! Records of pcap files: in both byte orders, with micro- or nanoseconds.
+
+use pcap_parser::PcapHeader;
+
+use super::records::{MAX_RECORD, Place, Record};
+use crate::capture::Moment;
+
+/// The length of the header of a pcap file.
+pub(super) const PCAP_HEADER: usize = 24;
+
+/// What the header of a pcap file says of its records.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pcap {
+    is_big_endian: bool,
+    nanoseconds: i64,
+    link: i32,
+}
+
+impl Pcap {
+    /// What the file's header says.
+    pub(super) fn new(header: &PcapHeader) -> Self {
+        Self {
+            is_big_endian: header.is_bigendian(),
+            nanoseconds: if header.is_nanosecond_precision() {
+                1
+            } else {
+                1_000
+            },
+            // The upper bits are about checksums of frames.
+            link: header.network.0 & 0xffff,
+        }
+    }
+
+    /// The next record: 16 bytes with the time, the bytes that are there and those that there were, and the packet. None where it is damaged.
+    #[inline]
+    pub(super) fn read(&self, bytes: &[u8]) -> Option<Record> {
+        const HEADER: usize = 16;
+        let Some(header) = bytes.first_chunk::<HEADER>() else {
+            return Some(Record::Incomplete(HEADER));
+        };
+        let word =
+            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let mut words = [word(0), word(4), word(8), word(12)];
+        if self.is_big_endian {
+            words = words.map(u32::swap_bytes);
+        }
+        let [seconds, fraction, captured, length] = words;
+        let captured = captured as usize;
+        if captured > MAX_RECORD {
+            return None;
+        }
+        let end = HEADER + captured;
+        if end > bytes.len() {
+            return Some(Record::Incomplete(end));
+        }
+        let at = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.nanoseconds;
+        let place = Place {
+            at: Moment::from_unix_nanoseconds(at),
+            is_timed: true,
+            link: self.link,
+            length: length as usize,
+            begin: HEADER,
+            end,
+        };
+        Some(Record::Whole(end, Some(place)))
+    }
+}

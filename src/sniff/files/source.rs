@@ -1,0 +1,266 @@
+//! One capture: a file, a file that grows, or standard input.
+//!
+//! What has to be unpacked or waited for is read by a thread of its own, which reads ahead a little; other files are read where their
+//! packets are looked at, while their bytes are at hand.
+
+use std::{
+    fs::File,
+    io::{self, Read},
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
+    },
+    thread,
+    time::Duration,
+};
+
+use bytes::Bytes;
+
+use super::{
+    FileError, OpenError, Options, Packet, Records,
+    compression::{Packing, decompressed, packing},
+    slabs::Slabs,
+};
+
+/// The name of standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// One capture.
+pub(super) struct Source {
+    name: String,
+    input: Input,
+    pub(super) records: Records,
+    /// Whether the latest packet of the records has not been taken yet.
+    pub(super) has_head: bool,
+    /// Whether a packet of it was taken.
+    pub(super) has_given: bool,
+    pub(super) has_ended: bool,
+    /// Why it ended before it should have.
+    pub(super) fault: Option<String>,
+}
+
+impl Source {
+    pub(super) fn open(path: &Path, options: &Options, read: Arc<AtomicU64>) -> Result<Self, OpenError> {
+        let name = match path.to_str() {
+            Some(STANDARD_INPUT) => "standard input".to_owned(),
+            _ => path.display().to_string(),
+        };
+        let failed = |source| OpenError::Read {
+            name: name.clone(),
+            source,
+        };
+        let mut is_plain = false;
+        let from: Box<dyn Read + Send> = if path.as_os_str() == STANDARD_INPUT {
+            Box::new(io::stdin())
+        } else {
+            let mut file = File::open(path).map_err(failed)?;
+            let kind = file.metadata().map_err(failed)?.file_type();
+            if kind.is_dir() {
+                return Err(failed(io::ErrorKind::IsADirectory.into()));
+            }
+            is_plain =
+                kind.is_file() && !options.follow && packing(&mut file).map_err(failed)? == Packing::None;
+            match options.follow {
+                true => Box::new(Growing {
+                    file,
+                    stop: Arc::clone(&options.stop),
+                }),
+                false => Box::new(file),
+            }
+        };
+        let from = Counted { from, read };
+        let input = match is_plain {
+            true => Input::Here(from, Slabs::default()),
+            false => Input::ahead(from).map_err(failed)?,
+        };
+        Ok(Self {
+            name,
+            input,
+            records: Records::default(),
+            has_head: false,
+            has_given: false,
+            has_ended: false,
+            fault: None,
+        })
+    }
+
+    /// Whether it has given packets and has more.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.has_given && self.has_head
+    }
+
+    /// The next packet, if it is there.
+    pub(super) fn head(&self) -> Option<Packet<'_>> {
+        self.records.packet().filter(|_| self.has_head)
+    }
+
+    pub(super) fn wait_for_first(&mut self, options: &Options) -> Result<(), OpenError> {
+        while !self.fill_checked(Duration::from_millis(100))? {
+            if options.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Sees to it that there is a next packet; false if none has come yet.
+    #[inline]
+    pub(super) fn fill(&mut self, patience: Duration) -> bool {
+        match self.fill_checked(patience) {
+            Ok(is_filled) => is_filled,
+            Err(error) => {
+                self.has_ended = true;
+                self.fault = Some(format!("{error}."));
+                true
+            }
+        }
+    }
+
+    fn fill_checked(&mut self, patience: Duration) -> Result<bool, OpenError> {
+        while !self.has_head && !self.has_ended {
+            match self.records.advance() {
+                Ok(true) => {
+                    self.has_head = true;
+                    break;
+                }
+                Ok(false) => {}
+                Err(error @ FileError::Damaged(_)) if self.records.has_begun() => {
+                    self.has_ended = true;
+                    self.fault = Some(format!(
+                        "{}: {error}; what comes after that is not in this report.",
+                        self.name
+                    ));
+                    break;
+                }
+                Err(reason) => return Err(self.bad(reason)),
+            }
+            match self.input.next(patience) {
+                Ok(Ok(bytes)) => self.records.feed(bytes),
+                Ok(Err(source)) => self.end_by(source)?,
+                Err(RecvTimeoutError::Timeout) => return Ok(false),
+                Err(RecvTimeoutError::Disconnected) => self.end()?,
+            }
+        }
+        Ok(true)
+    }
+
+    fn end_by(&mut self, source: io::Error) -> Result<(), OpenError> {
+        if !self.records.has_begun() {
+            let name = self.name.clone();
+            return Err(OpenError::Read { name, source });
+        }
+        self.has_ended = true;
+        self.fault = Some(format!(
+            "{} cannot be read to its end ({source}): what comes after that is not in this report.",
+            self.name
+        ));
+        Ok(())
+    }
+
+    fn end(&mut self) -> Result<(), OpenError> {
+        self.has_ended = true;
+        self.records.check_end().map_err(|reason| self.bad(reason))?;
+        let left = self.records.left_over();
+        if left > 0 {
+            self.fault = Some(format!(
+                "{} ends in the middle of a packet: its last {left} bytes are not in this report.",
+                self.name
+            ));
+        }
+        Ok(())
+    }
+
+    fn bad(&self, reason: FileError) -> OpenError {
+        let name = self.name.clone();
+        OpenError::File { name, reason }
+    }
+}
+
+/// Where the bytes of a capture come from.
+enum Input {
+    /// A file.
+    Here(Counted, Slabs),
+    /// A thread that reads what has to be waited for, or unpacked.
+    Ahead(Receiver<io::Result<Bytes>>),
+}
+
+impl Input {
+    /// Bytes that a thread reads ahead.
+    fn ahead(from: Counted) -> io::Result<Self> {
+        let (give, bytes) = sync_channel(AHEAD);
+        thread::Builder::new()
+            .name("capture".to_owned())
+            .spawn(move || read_all(from, &give))?;
+        Ok(Self::Ahead(bytes))
+    }
+
+    /// The next bytes, waiting for them for so long: they are disconnected at the end.
+    fn next(&mut self, patience: Duration) -> Result<io::Result<Bytes>, RecvTimeoutError> {
+        match self {
+            Self::Here(from, slabs) => match slabs.read(from) {
+                Ok(end) if end.is_empty() => Err(RecvTimeoutError::Disconnected),
+                read => Ok(read),
+            },
+            Self::Ahead(bytes) => bytes.recv_timeout(patience),
+        }
+    }
+}
+
+/// Chunks that a thread reads ahead.
+const AHEAD: usize = 3;
+
+/// Reads until the end, or until nobody wants more.
+fn read_all(from: Counted, give: &SyncSender<io::Result<Bytes>>) {
+    let mut from = match decompressed(from) {
+        Ok(from) => from,
+        Err(error) => {
+            // Whoever is gone needs no answer.
+            let _ = give.send(Err(error));
+            return;
+        }
+    };
+    let mut slabs = Slabs::default();
+    loop {
+        let read = slabs.read(&mut from);
+        let is_last = read.is_err();
+        if read.as_ref().is_ok_and(Bytes::is_empty) || give.send(read).is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Counts bytes as they are stored.
+struct Counted {
+    from: Box<dyn Read + Send>,
+    read: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let length = self.from.read(into)?;
+        self.read.fetch_add(length as u64, Ordering::Relaxed);
+        Ok(length)
+    }
+}
+
+/// A file that somebody else writes: its end comes when somebody says so.
+struct Growing {
+    file: File,
+    stop: Arc<AtomicBool>,
+}
+
+impl Read for Growing {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let length = self.file.read(into)?;
+            if length > 0 || self.stop.load(Ordering::Relaxed) {
+                return Ok(length);
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+const LOOK_AGAIN: Duration = Duration::from_millis(100);

@@ -1,0 +1,149 @@
+//! Whether bytes are a segment, or one envelope after another.
+
+use bytes::Bytes;
+use cqlens_proto::{
+    compress::Compression,
+    cutter::Framing,
+    envelope::{Direction, HEADER_LEN, Header, Version},
+    segment::{self, Encoding, SegmentHeader, TRAILER_LEN},
+};
+
+use super::{
+    Place,
+    evidence::{begins_header, is_plausible, tells},
+};
+
+/// Envelopes, one after the other, that were looked at so far.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chain {
+    /// Bytes of them.
+    pub(super) length: usize,
+    /// Those that cannot be anything else.
+    pub(super) telling: u32,
+    pub(super) version: Option<Version>,
+    pub(super) compression: Compression,
+}
+
+/// How long a chain that ends within no packet must be to be believed all the same: longer than most values.
+pub(super) const ENOUGH_BYTES: usize = 128 << 10;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    No,
+    Maybe,
+    /// For so long that it is believed where nothing before it may be right.
+    Long(Place),
+    Yes(Place),
+}
+
+impl Verdict {
+    pub(super) fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Yes(_) | Self::Long(_), _) | (Self::Maybe, Self::No | Self::Maybe) => self,
+            _ => other,
+        }
+    }
+}
+
+pub(super) fn judge_segment(bytes: &[u8], encoding: Encoding) -> Verdict {
+    let Some(header) = bytes.get(..encoding.header_len()) else {
+        return Verdict::Maybe;
+    };
+    // Bits that nothing uses.
+    let unused = match encoding {
+        Encoding::Plain => header.get(2).map_or(0, |byte| byte & 0xfc),
+        Encoding::Lz4 => header.get(4).map_or(0, |byte| byte & 0xf8),
+    };
+    if unused != 0 {
+        return Verdict::No;
+    }
+    let Ok(header) = SegmentHeader::decode(encoding, header) else {
+        return Verdict::No;
+    };
+    if header.payload_len == 0 {
+        return Verdict::No;
+    }
+    let start = encoding.header_len();
+    let end = start + header.payload_len;
+    let trailer = bytes.get(end..end + TRAILER_LEN).and_then(<[u8]>::first_chunk);
+    let (Some(payload), Some(trailer)) = (bytes.get(start..end), trailer) else {
+        return Verdict::Maybe;
+    };
+    let payload = Bytes::copy_from_slice(payload);
+    match segment::open_payload(&header, payload, *trailer) {
+        Ok(_) => Verdict::Yes(Place {
+            framing: Framing::Segments(encoding),
+            compression: match encoding {
+                Encoding::Plain => Compression::None,
+                Encoding::Lz4 => Compression::Lz4,
+            },
+            version: None,
+        }),
+        Err(_) => Verdict::No,
+    }
+}
+
+impl Chain {
+    pub(super) fn new(version: Option<Version>) -> Self {
+        Self {
+            length: 0,
+            telling: 0,
+            version,
+            compression: Compression::None,
+        }
+    }
+
+    /// Goes on where it ended, in the bytes from its beginning to the end of the last packet.
+    pub(super) fn follow(&mut self, bytes: &[u8], direction: Direction, ends_a_write: bool) -> Verdict {
+        loop {
+            let rest = bytes.get(self.length..).unwrap_or_default();
+            if rest.is_empty() {
+                return match self.telling > 0 && ends_a_write {
+                    true => Verdict::Yes(self.place()),
+                    false => self.so_far(),
+                };
+            }
+            let Some(header) = Header::decode_from(rest) else {
+                return match begins_header(rest, direction, self.version) {
+                    true => self.so_far(),
+                    false => Verdict::No,
+                };
+            };
+            if !is_plausible(&header, direction, self.version) {
+                return Verdict::No;
+            }
+            let end = HEADER_LEN + header.body_len as usize;
+            let Some(body) = rest.get(HEADER_LEN..end) else {
+                return self.so_far();
+            };
+            let Some((is_telling, used)) = tells(&header, body) else {
+                return Verdict::No;
+            };
+            self.version = Some(header.version);
+            self.telling += u32::from(is_telling);
+            if used != Compression::None {
+                self.compression = used;
+            }
+            self.length += end;
+            // In version 5 only the envelopes before the segments stand alone, and what comes after the last of them is a segment.
+            if header.version.uses_segments() && rest.len() > end {
+                return Verdict::No;
+            }
+        }
+    }
+
+    fn so_far(&self) -> Verdict {
+        match self.telling > 0 && self.length >= ENOUGH_BYTES {
+            true => Verdict::Long(self.place()),
+            false => Verdict::Maybe,
+        }
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            framing: Framing::Envelopes,
+            compression: self.compression,
+            version: self.version,
+        }
+    }
+}
