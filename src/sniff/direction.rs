@@ -82,6 +82,12 @@ impl Side {
         matches!(self.place, Place::Known) && self.feed.is_in_the_middle()
     }
 
+    /// Takes the next bytes if they are one whole envelope. False, and nothing has changed, where they are anything else.
+    #[inline]
+    pub(super) fn take_whole(&mut self, bytes: &[u8], share: impl FnOnce() -> Bytes, at: Moment) -> bool {
+        matches!(self.place, Place::Known) && self.feed.offer_whole(bytes, share, at)
+    }
+
     /// Takes the next bytes.
     ///
     /// # Errors

@@ -250,7 +250,7 @@ impl Captures {
         self.sources.retain_mut(|source| {
             let is_over = source.has_ended && !source.has_head;
             if is_over {
-                faults.extend(source.fault.take());
+                faults.extend(source.take_fault());
             }
             !is_over
         });

@@ -128,15 +128,22 @@ impl Records {
     pub fn advance(&mut self) -> Result<bool, FileError> {
         self.latest = None;
         loop {
-            match self.read()? {
-                Record::Whole(length, place) => {
+            let bytes = self.chunk.get(self.next..).unwrap_or_default();
+            let record = match &mut self.format {
+                Some(Format::Pcap(pcap)) => pcap.read(bytes),
+                Some(Format::Pcapng(section)) => section.read(bytes),
+                None => Format::read(&mut self.format, bytes)?.into(),
+            };
+            match record {
+                Some(Record::Whole(length, place)) => {
                     self.pass(length, place);
                     if place.is_some() {
                         return Ok(true);
                     }
                 }
-                Record::Incomplete(_) if self.coming.is_empty() => return Ok(false),
-                Record::Incomplete(needed) => self.join(needed),
+                Some(Record::Incomplete(_)) if self.coming.is_empty() => return Ok(false),
+                Some(Record::Incomplete(needed)) => self.join(needed),
+                None => return Err(FileError::Damaged(self.passed + self.next as u64)),
             }
         }
     }
@@ -218,16 +225,6 @@ impl Records {
         self.passed += self.next as u64;
         self.next = 0;
         self.chunk = chunk;
-    }
-
-    fn read(&mut self) -> Result<Record, FileError> {
-        let bytes = self.chunk.get(self.next..).unwrap_or_default();
-        let damaged = FileError::Damaged(self.passed + self.next as u64);
-        match &mut self.format {
-            None => Format::read(&mut self.format, bytes),
-            Some(Format::Pcap(pcap)) => pcap.read(bytes).ok_or(damaged),
-            Some(Format::Pcapng(section)) => section.read(bytes).ok_or(damaged),
-        }
     }
 }
 

@@ -38,7 +38,9 @@ pub(super) struct Source {
     pub(super) has_given: bool,
     pub(super) has_ended: bool,
     /// Why it ended before it should have.
-    pub(super) fault: Option<String>,
+    fault: Option<String>,
+    /// Why it is no capture at all.
+    error: Option<OpenError>,
 }
 
 impl Source {
@@ -83,6 +85,7 @@ impl Source {
             has_given: false,
             has_ended: false,
             fault: None,
+            error: None,
         })
     }
 
@@ -97,79 +100,82 @@ impl Source {
     }
 
     pub(super) fn wait_for_first(&mut self, options: &Options) -> Result<(), OpenError> {
-        while !self.fill_checked(Duration::from_millis(100))? {
-            if options.stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-        }
-        Ok(())
+        while !self.fill(Duration::from_millis(100)) && !options.stop.load(Ordering::Relaxed) {}
+        self.error.take().map_or(Ok(()), Err)
     }
 
-    /// Sees to it that there is a next packet; false if none has come yet.
+    /// Sees to it that there is a next packet, or that it has ended; false if none has come yet.
     #[inline]
     pub(super) fn fill(&mut self, patience: Duration) -> bool {
-        match self.fill_checked(patience) {
-            Ok(is_filled) => is_filled,
-            Err(error) => {
-                self.has_ended = true;
-                self.fault = Some(format!("{error}."));
-                true
-            }
-        }
-    }
-
-    fn fill_checked(&mut self, patience: Duration) -> Result<bool, OpenError> {
         while !self.has_head && !self.has_ended {
             match self.records.advance() {
-                Ok(true) => {
-                    self.has_head = true;
-                    break;
+                Ok(true) => self.has_head = true,
+                Ok(false) => {
+                    if !self.read(patience) {
+                        return false;
+                    }
                 }
-                Ok(false) => {}
-                Err(error @ FileError::Damaged(_)) if self.records.has_begun() => {
-                    self.has_ended = true;
-                    self.fault = Some(format!(
-                        "{}: {error}; what comes after that is not in this report.",
-                        self.name
-                    ));
-                    break;
-                }
-                Err(reason) => return Err(self.bad(reason)),
-            }
-            match self.input.next(patience) {
-                Ok(Ok(bytes)) => self.records.feed(bytes),
-                Ok(Err(source)) => self.end_by(source)?,
-                Err(RecvTimeoutError::Timeout) => return Ok(false),
-                Err(RecvTimeoutError::Disconnected) => self.end()?,
+                Err(reason) => self.fail(reason),
             }
         }
-        Ok(true)
+        true
     }
 
-    fn end_by(&mut self, source: io::Error) -> Result<(), OpenError> {
-        if !self.records.has_begun() {
+    /// Reads the next bytes; false if none have come yet.
+    fn read(&mut self, patience: Duration) -> bool {
+        match self.input.next(patience) {
+            Ok(Ok(bytes)) => self.records.feed(bytes),
+            Ok(Err(source)) => self.end_by(source),
+            Err(RecvTimeoutError::Timeout) => return false,
+            Err(RecvTimeoutError::Disconnected) => self.end(),
+        }
+        true
+    }
+
+    /// Ends it where it is damaged.
+    #[cold]
+    fn fail(&mut self, reason: FileError) {
+        self.has_ended = true;
+        if self.records.has_begun() && matches!(reason, FileError::Damaged(_)) {
+            self.fault = Some(format!(
+                "{}: {reason}; what comes after that is not in this report.",
+                self.name
+            ));
+        } else {
+            self.error = Some(self.bad(reason));
+        }
+    }
+
+    fn end_by(&mut self, source: io::Error) {
+        self.has_ended = true;
+        if self.records.has_begun() {
+            self.fault = Some(format!(
+                "{} cannot be read to its end ({source}): what comes after that is not in this report.",
+                self.name
+            ));
+        } else {
             let name = self.name.clone();
-            return Err(OpenError::Read { name, source });
+            self.error = Some(OpenError::Read { name, source });
         }
-        self.has_ended = true;
-        self.fault = Some(format!(
-            "{} cannot be read to its end ({source}): what comes after that is not in this report.",
-            self.name
-        ));
-        Ok(())
     }
 
-    fn end(&mut self) -> Result<(), OpenError> {
+    fn end(&mut self) {
         self.has_ended = true;
-        self.records.check_end().map_err(|reason| self.bad(reason))?;
         let left = self.records.left_over();
-        if left > 0 {
+        if let Err(reason) = self.records.check_end() {
+            self.error = Some(self.bad(reason));
+        } else if left > 0 {
             self.fault = Some(format!(
                 "{} ends in the middle of a packet: its last {left} bytes are not in this report.",
                 self.name
             ));
         }
-        Ok(())
+    }
+
+    /// What was wrong with it, in a sentence.
+    pub(super) fn take_fault(&mut self) -> Option<String> {
+        let error = self.error.take().map(|error| format!("{error}."));
+        self.fault.take().or(error)
     }
 
     fn bad(&self, reason: FileError) -> OpenError {

@@ -2,12 +2,16 @@
 //!
 //! Nothing is said of packets that are not TCP; what cannot be read is counted.
 
+mod plain;
+
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use etherparse::{
     EtherType, Ipv6Header, LaxIpSlice, SlicedPacket, TcpSlice, defrag::IpDefragPool, ip_number,
 };
+
+pub(super) use plain::Headers;
 
 use super::files::{Packet, range};
 use crate::capture::Moment;
@@ -63,7 +67,6 @@ const MAX_FRAGMENTS: usize = 256;
 
 impl Packets {
     /// The TCP segment in `packet`; none where there is none, or not all of it yet.
-    #[inline]
     pub fn read(&mut self, packet: &Packet<'_>) -> Option<Segment> {
         let ip_at = match network(packet.link, packet.bytes) {
             Network::Ip(at) => at,
@@ -148,6 +151,7 @@ enum Network {
     Unknown,
 }
 
+#[inline]
 fn network(link: i32, bytes: &[u8]) -> Network {
     match link {
         LINK_ETHERNET => behind_tags(bytes, 12, 14),

@@ -1,13 +1,14 @@
 //! The two ends of a TCP connection.
 
-use std::net::SocketAddr;
+use std::{
+    hash::{Hash, Hasher},
+    net::{IpAddr, SocketAddr},
+};
 
 use cqlens_proto::envelope::Direction;
 
-use crate::sniff::packets::Segment;
-
 /// The addresses and ports by which a connection is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FourTuple {
     /// Where the client connected from.
     pub(super) client: SocketAddr,
@@ -16,13 +17,33 @@ pub(super) struct FourTuple {
 }
 
 impl FourTuple {
-    /// That of the connection to which `segment` belongs, if it travels in `direction`.
+    /// That of the connection of a segment that travels in `direction`.
     #[inline]
-    pub(super) fn new(segment: &Segment, direction: Direction) -> Self {
-        let (client, server) = match direction {
-            Direction::Request => (segment.from, segment.to),
-            Direction::Response => (segment.to, segment.from),
-        };
-        Self { client, server }
+    pub(super) fn new(from: SocketAddr, to: SocketAddr, direction: Direction) -> Self {
+        match direction {
+            Direction::Request => Self {
+                client: from,
+                server: to,
+            },
+            Direction::Response => Self {
+                client: to,
+                server: from,
+            },
+        }
+    }
+}
+
+/// Hashes the client's end alone, which tells nearly all connections apart: every packet pays for it.
+impl Hash for FourTuple {
+    #[inline]
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let port = u64::from(self.client.port());
+        match self.client.ip() {
+            IpAddr::V4(ip) => state.write_u64(u64::from(ip.to_bits()) << 16 | port),
+            IpAddr::V6(ip) => {
+                state.write_u128(ip.to_bits());
+                state.write_u64(port);
+            }
+        }
     }
 }

@@ -16,7 +16,7 @@ use four_tuple::FourTuple;
 use super::{
     files::Packet,
     losses::Losses,
-    packets::{Packets, Segment},
+    packets::{Headers, Packets, Segment},
     probe::Probe,
 };
 use crate::{
@@ -94,26 +94,56 @@ impl Flows {
     /// Takes the next packet of the capture, which `packets` reads.
     #[inline]
     pub fn take_packet(&mut self, packet: &Packet<'_>, packets: &mut Packets) {
-        if let Some(segment) = packets.read(packet) {
+        let goes_on = Headers::read(packet).is_some_and(|headers| self.go_on(&headers, packet));
+        if !goes_on && let Some(segment) = packets.read(packet) {
             self.take(segment);
         }
     }
 
-    /// Takes the next segment of the capture.
+    /// The short cut for a plain packet with which its connection goes on: what it carries goes straight to the audit, and nothing is copied
+    /// or counted that only other segments need. Without it a request costs half as much again. False, and nothing has changed, where the
+    /// segment is any other.
     #[inline]
+    fn go_on(&mut self, headers: &Headers, packet: &Packet<'_>) -> bool {
+        let (from, to) = (headers.from, headers.to);
+        let direction = match (self.is_server(to.port()), self.is_server(from.port())) {
+            (true, false) => Direction::Request,
+            (false, true) => Direction::Response,
+            _ => return false,
+        };
+        let Some(flow) = self.flows.get_mut(&FourTuple::new(from, to, direction)) else {
+            return false;
+        };
+        if !flow.goes_on_with(headers, direction) {
+            return false;
+        }
+        flow.go_on(headers, packet, direction, &mut self.losses);
+        self.has_carried |= !headers.payload.is_empty();
+        self.passed(packet.at);
+        true
+    }
+
+    /// Counts a segment that has been taken.
+    #[inline]
+    fn passed(&mut self, at: Moment) {
+        self.segments += 1;
+        self.now = self.now.max(at);
+        if self.now >= self.next_look {
+            self.look();
+        }
+    }
+
+    /// Takes the next segment of the capture.
     pub fn take(&mut self, segment: Segment) {
-        self.now = self.now.max(segment.at);
+        let at = segment.at;
+        self.now = self.now.max(at);
         let Some(direction) = self.direction(&segment) else {
             self.probe.look(&segment);
             return;
         };
-        self.segments += 1;
         self.has_carried |= !segment.payload.is_empty();
-        let ends = FourTuple::new(&segment, direction);
+        let ends = FourTuple::new(segment.from, segment.to, direction);
         match self.flows.get_mut(&ends) {
-            Some(flow) if flow.goes_on_with(&segment, direction) => {
-                flow.go_on(segment, direction, &mut self.losses);
-            }
             Some(flow) if flow.is_followed_by(&segment, direction) => {
                 flow.close(&mut self.losses);
                 self.open(ends, segment, direction);
@@ -127,9 +157,7 @@ impl Flows {
             }
             None => self.open(ends, segment, direction),
         }
-        if self.now >= self.next_look {
-            self.look();
-        }
+        self.passed(at);
     }
 
     fn open(&mut self, ends: FourTuple, segment: Segment, direction: Direction) {
@@ -162,29 +190,27 @@ impl Flows {
 
     #[inline]
     fn is_server(&self, port: u16) -> bool {
-        self.ports.contains(&port)
+        self.ports.iter().any(|server| *server == port)
     }
 
     /// Which side has sent the segment; none where neither is at one of the ports.
-    #[inline]
     fn direction(&self, segment: &Segment) -> Option<Direction> {
-        let to_server = self.is_server(segment.to.port());
-        let to_client = self.is_server(segment.from.port());
-        match (to_server, to_client) {
+        let (from, to) = (segment.from, segment.to);
+        match (self.is_server(to.port()), self.is_server(from.port())) {
             (true, false) => Some(Direction::Request),
             (false, true) => Some(Direction::Response),
             (false, false) => None,
-            // Both: whoever was called first, else whoever is not known as a client.
+            // Both ports are server ports: the receiver of the SYN is the server, otherwise the side that is not yet known as a client.
             (true, true) => Some(match (segment.syn, segment.acknowledgment) {
                 (true, None) => Direction::Request,
                 (true, Some(_)) => Direction::Response,
-                _ if self
-                    .flows
-                    .contains_key(&FourTuple::new(segment, Direction::Response)) =>
-                {
-                    Direction::Response
+                _ => {
+                    let ends = FourTuple::new(from, to, Direction::Response);
+                    match self.flows.contains_key(&ends) {
+                        true => Direction::Response,
+                        false => Direction::Request,
+                    }
                 }
-                _ => Direction::Request,
             }),
         }
     }

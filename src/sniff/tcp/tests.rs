@@ -2,7 +2,10 @@
 use std::net::SocketAddr;
 
 use super::*;
-use crate::sniff::testing::{Talk, follow, query, void};
+use crate::sniff::{
+    packets::LINK_RAW,
+    testing::{Talk, follow, packet, query, void},
+};
 use cqlens_proto::envelope::Version;
 use proptest::{collection::vec, prelude::*};
 
@@ -39,6 +42,25 @@ fn of_missing(losses: Losses) -> Losses {
         understood: 0,
         ..losses
     }
+}
+
+#[test]
+fn nearly_all_segments_take_the_short_cut() {
+    let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
+    let mut flows = Flows::new(queue, vec![9042]);
+    let mut talk = Talk::new((5, 6));
+    let (opening, data) = (talk.open(), session(&mut talk, 20, 1_448));
+    let mut gone_on = 0;
+    for segment in [&opening[..], &data, &talk.close()].concat() {
+        let bytes = packet(&segment);
+        let packet = Packet::of(LINK_RAW, segment.at, bytes.len(), &bytes);
+        match Headers::read(&packet).is_some_and(|headers| flows.go_on(&headers, &packet)) {
+            true => gone_on += 1,
+            false => flows.take(segment),
+        }
+    }
+    // Not those that open and close it.
+    assert_eq!(gone_on, data.len() + 1);
 }
 
 #[test]
@@ -312,5 +334,55 @@ proptest! {
             prop_assert_eq!(told.requests.len(), 14);
             prop_assert_eq!(told.losses.missing_bytes(), 0);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn the_short_cut_makes_no_difference_whatever_is_lost_moved_cut_or_damaged(
+        size in 5_usize..200,
+        from_start in any::<bool>(),
+        lost in vec(any::<prop::sample::Index>(), 0..4),
+        moved in vec((any::<prop::sample::Index>(), 1_usize..4), 0..4),
+        again in vec(any::<prop::sample::Index>(), 0..4),
+        cut in vec((any::<prop::sample::Index>(), 0_usize..60), 0..3),
+        damaged in vec((any::<prop::sample::Index>(), any::<(bool, bool, u32)>()), 0..3),
+        first in any::<(u32, u32)>(),
+    ) {
+        let mut talk = Talk::new(first);
+        let mut segments = if from_start { talk.open() } else { Vec::new() };
+        segments.extend(session(&mut talk, 14, size));
+        segments.extend(talk.close());
+        for index in &lost {
+            segments.remove(index.index(segments.len()));
+        }
+        for index in &again {
+            let place = index.index(segments.len());
+            segments.insert(place, segments[place].clone());
+        }
+        for (index, by) in &moved {
+            let from = index.index(segments.len());
+            let segment = segments.remove(from);
+            segments.insert((from + by).min(segments.len()), segment);
+        }
+        for (index, keep) in &cut {
+            let place = index.index(segments.len());
+            let segment = &mut segments[place];
+            segment.cut += segment.payload.len().saturating_sub(*keep);
+            segment.payload.truncate(*keep);
+        }
+        for (index, (of_sequence, is_near, by)) in &damaged {
+            let place = index.index(segments.len());
+            let segment = &mut segments[place];
+            let by = if *is_near { by % 200 } else { *by };
+            match of_sequence {
+                true => segment.sequence = segment.sequence.wrapping_add(by),
+                false => segment.acknowledgment = segment.acknowledgment.map(|number| number.wrapping_add(by)),
+            }
+        }
+        // Compares both ways.
+        follow(segments);
     }
 }
