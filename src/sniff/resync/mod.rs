@@ -121,25 +121,29 @@ impl Search {
     /// The same with as much memory as one search needs.
     #[cfg(test)]
     fn alone() -> Self {
-        Self::within(Part::new("test", 2 * MAX_KEPT))
+        Self::within(Part::new("test", 4 * MAX_KEPT))
     }
 
-    /// Takes as much memory as it uses; gives up all that it keeps where there is no more. How much was given up.
-    fn make_room_for(&mut self, bytes: usize) -> usize {
-        let kept = self.kept.len();
-        if self.memory.has_room_for(bytes) {
+    /// Counts the memory that it holds; gives up all that it keeps where all searches together would hold too much. How many bytes it gave up.
+    fn charge(&mut self) -> usize {
+        self.memory.give_back(std::mem::take(&mut self.taken));
+        let held = self.held_bytes();
+        if self.memory.has_room_for(held) {
+            self.memory.take(held);
+            self.taken = held;
             return 0;
         }
         self.memory.count_evicted(1);
+        let kept = self.kept.len();
         *self = Self::within(self.memory.clone());
         kept
     }
 
-    /// Counts what it keeps.
-    fn count(&mut self) {
-        let kept = self.kept.capacity();
-        self.memory.take(kept);
-        self.memory.give_back(std::mem::replace(&mut self.taken, kept));
+    /// What its vectors have grown to.
+    fn held_bytes(&self) -> usize {
+        let pieces = self.pieces.capacity() * size_of::<(usize, Moment)>();
+        let candidates = self.candidates.capacity() * size_of::<Candidate>();
+        self.kept.capacity() + pieces + candidates
     }
 
     /// Bytes that are kept.
@@ -155,7 +159,6 @@ impl Search {
         bytes: &[u8],
         at: Moment,
     ) -> (usize, Option<Found>) {
-        let given_up = self.make_room_for(bytes.len());
         self.largest = self.largest.max(bytes.len());
         self.ends_a_write = bytes.len() < self.largest.max(NOT_FULL);
         self.pieces.push((self.kept.len(), at));
@@ -168,11 +171,10 @@ impl Search {
                 pieces: self.pieces_from(offset),
             };
             *self = Self::within(self.memory.clone());
-            return (given_up, Some(found));
+            return (0, Some(found));
         }
         let forgotten = self.forget_oldest();
-        self.count();
-        (given_up + forgotten, None)
+        (forgotten + self.charge(), None)
     }
 
     fn look(&mut self, direction: Direction, known: Known) -> Option<(usize, Place)> {

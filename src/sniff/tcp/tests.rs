@@ -287,6 +287,37 @@ fn no_more_connections_are_kept_than_there_is_room_for() {
     );
 }
 
+#[test]
+fn connections_that_are_not_cql_keep_to_one_bound_together() {
+    let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
+    let memory = Memory::of(Memory::LEAST);
+    let mut flows = Flows::new(queue, vec![9042]).within(&memory);
+    let mut talks: Vec<_> = (0..400_u32)
+        .map(|number| {
+            let mut talk = Talk::new((5, 6));
+            talk.client = SocketAddr::new(std::net::Ipv4Addr::from(number).into(), 1_024);
+            talk
+        })
+        .collect();
+    let mut sent = 0;
+    for _ in 0..20 {
+        for talk in &mut talks {
+            for direction in [Direction::Request, Direction::Response] {
+                for segment in talk.say(direction, &[0xff; 1_000], 1_000) {
+                    sent += segment.payload.len() as u64;
+                    flows.take(segment);
+                }
+            }
+            assert!(flows.searching.used() <= flows.searching.limit());
+        }
+    }
+    assert!(sent > 10 * flows.searching.limit() as u64);
+    assert!(flows.searching.evicted() > 0);
+    flows.end();
+    assert_eq!(flows.searching.used(), 0);
+    assert_eq!(flows.take_losses().unplaced_bytes, sent);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
