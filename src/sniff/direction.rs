@@ -10,7 +10,7 @@ use cqlens_proto::{
 
 use super::{
     losses::Losses,
-    resync::{Found, Known, Search},
+    resync::{KnownFraming, Resync, Resynced},
 };
 use crate::{
     capture::{Connection, Feed, Moment, Queue},
@@ -22,10 +22,10 @@ const MAX_SEARCHED: u64 = 16 << 20;
 
 /// One direction.
 #[derive(Debug)]
-pub(super) struct Side {
+pub(super) struct DirectionParser {
     direction: Direction,
     feed: Feed,
-    place: Place,
+    sync: Sync,
     /// What all searches keep.
     memory: Part,
     /// Bytes that were looked through since the place was last known.
@@ -33,21 +33,21 @@ pub(super) struct Side {
 }
 
 #[derive(Debug)]
-enum Place {
-    Known,
-    Searching(Search),
+enum Sync {
+    InSync,
+    Searching(Resync),
 }
 
 /// A direction that is not looked into any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hopeless {
+pub(super) enum GiveUp {
     /// It cannot be cut.
     Opaque(Opaque),
     /// No place was found.
-    NoPlace,
+    NoSyncPoint,
 }
 
-impl Side {
+impl DirectionParser {
     /// The direction of a connection: `from_start` if its first byte is in the capture.
     pub(super) fn new(
         connection: &Arc<Connection>,
@@ -59,17 +59,17 @@ impl Side {
         Self {
             direction,
             feed: Feed::new(Arc::clone(connection), direction, Arc::clone(queue)),
-            place: match from_start {
-                true => Place::Known,
-                false => Place::Searching(Search::within(memory.clone())),
+            sync: match from_start {
+                true => Sync::InSync,
+                false => Sync::Searching(Resync::within(memory.clone())),
             },
             memory: memory.clone(),
             searched: 0,
         }
     }
 
-    fn begin_search(&self) -> Place {
-        Place::Searching(Search::within(self.memory.clone()))
+    fn begin_resync(&self) -> Sync {
+        Sync::Searching(Resync::within(self.memory.clone()))
     }
 
     /// Whether anything of it was ever understood.
@@ -79,13 +79,13 @@ impl Side {
 
     /// Whether an envelope or segment has begun and not ended, as far as the place is known.
     pub(super) fn is_in_the_middle(&self) -> bool {
-        matches!(self.place, Place::Known) && self.feed.is_in_the_middle()
+        matches!(self.sync, Sync::InSync) && self.feed.is_in_the_middle()
     }
 
     /// Takes the next bytes if they are one whole envelope. False, and nothing has changed, where they are anything else.
     #[inline]
     pub(super) fn take_whole(&mut self, bytes: &[u8], share: impl FnOnce() -> Bytes, at: Moment) -> bool {
-        matches!(self.place, Place::Known) && self.feed.offer_whole(bytes, share, at)
+        matches!(self.sync, Sync::InSync) && self.feed.offer_whole(bytes, share, at)
     }
 
     /// Takes the next bytes.
@@ -96,12 +96,12 @@ impl Side {
         &mut self,
         bytes: Bytes,
         at: Moment,
-        known: &mut Known,
+        known: &mut KnownFraming,
         losses: &mut Losses,
-    ) -> Result<(), Hopeless> {
-        match &mut self.place {
-            Place::Known => self.offer(bytes, at, known, losses),
-            Place::Searching(_) => self.search(bytes, at, known, losses),
+    ) -> Result<(), GiveUp> {
+        match &mut self.sync {
+            Sync::InSync => self.offer(bytes, at, known, losses),
+            Sync::Searching(_) => self.search(bytes, at, known, losses),
         }
     }
 
@@ -109,16 +109,16 @@ impl Side {
         &mut self,
         bytes: Bytes,
         at: Moment,
-        known: &mut Known,
+        known: &mut KnownFraming,
         losses: &mut Losses,
-    ) -> Result<(), Hopeless> {
+    ) -> Result<(), GiveUp> {
         let Err(stray) = self.feed.offer(bytes, at) else {
             return Ok(());
         };
         if !self.is_understood() && matches!(stray.reason, Opaque::Tls | Opaque::Text) {
-            return Err(Hopeless::Opaque(stray.reason));
+            return Err(GiveUp::Opaque(stray.reason));
         }
-        self.place = self.begin_search();
+        self.sync = self.begin_resync();
         self.search(stray.rest, at, known, losses)
     }
 
@@ -126,34 +126,39 @@ impl Side {
         &mut self,
         bytes: Bytes,
         at: Moment,
-        known: &mut Known,
+        known: &mut KnownFraming,
         losses: &mut Losses,
-    ) -> Result<(), Hopeless> {
-        let Place::Searching(search) = &mut self.place else {
+    ) -> Result<(), GiveUp> {
+        let Sync::Searching(resync) = &mut self.sync else {
             return Ok(());
         };
-        if search.kept() == 0 && !self.feed.has_begun() && is_tls(&bytes) {
-            return Err(Hopeless::Opaque(Opaque::Tls));
+        if resync.kept() == 0 && !self.feed.has_begun() && is_tls(&bytes) {
+            return Err(GiveUp::Opaque(Opaque::Tls));
         }
         self.searched += bytes.len() as u64;
-        let (forgotten, found) = search.add(self.direction, *known, &bytes, at);
+        let (forgotten, found) = resync.add(self.direction, *known, &bytes, at);
         losses.unplaced_bytes += forgotten as u64;
         match found {
             Some(found) => self.resume(found, known, losses),
-            None if self.searched > MAX_SEARCHED && !self.feed.has_begun() => Err(Hopeless::NoPlace),
+            None if self.searched > MAX_SEARCHED && !self.feed.has_begun() => Err(GiveUp::NoSyncPoint),
             None => Ok(()),
         }
     }
 
-    fn resume(&mut self, found: Found, known: &mut Known, losses: &mut Losses) -> Result<(), Hopeless> {
+    fn resume(
+        &mut self,
+        found: Resynced,
+        known: &mut KnownFraming,
+        losses: &mut Losses,
+    ) -> Result<(), GiveUp> {
         losses.unplaced_bytes += found.lost as u64;
         self.searched = 0;
-        self.place = Place::Known;
-        if let Framing::Segments(encoding) = found.place.framing {
+        self.sync = Sync::InSync;
+        if let Framing::Segments(encoding) = found.point.framing {
             known.encoding = Some(encoding);
         }
-        known.version = known.version.or(found.place.version);
-        self.feed.resume(found.place.framing, found.place.compression);
+        known.version = known.version.or(found.point.version);
+        self.feed.resume(found.point.framing, found.point.compression);
         for (bytes, at) in found.pieces {
             self.take(bytes, at, known, losses)?;
         }
@@ -162,20 +167,20 @@ impl Side {
 
     /// Takes note of bytes that are not there.
     pub(super) fn skip(&mut self, length: usize, at: Moment, losses: &mut Losses) {
-        let is_lost = match &mut self.place {
-            Place::Known => self.feed.skip(length, at) == Skipped::Lost,
-            Place::Searching(_) => true,
+        let is_lost = match &mut self.sync {
+            Sync::InSync => self.feed.skip(length, at) == Skipped::Lost,
+            Sync::Searching(_) => true,
         };
         if is_lost {
             self.forget(losses);
-            self.place = self.begin_search();
+            self.sync = self.begin_resync();
         }
     }
 
     /// Gives up what is kept.
     pub(super) fn forget(&mut self, losses: &mut Losses) {
-        if let Place::Searching(search) = &self.place {
-            losses.unplaced_bytes += search.kept() as u64;
+        if let Sync::Searching(resync) = &self.sync {
+            losses.unplaced_bytes += resync.kept() as u64;
         }
     }
 }

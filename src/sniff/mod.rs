@@ -18,5 +18,5 @@ mod testing;
 
 pub use files::{Captures, FileError, Next, OpenError, Options, Packet, Progress, Records};
 pub use losses::Losses;
-pub use packets::{Packets, Passed, Segment};
-pub use tcp::{Flows, MAX_CONNECTIONS};
+pub use packets::{PacketReader, Segment, SkippedPackets};
+pub use tcp::{MAX_CONNECTIONS, TcpConnections};

@@ -100,17 +100,17 @@ fn whole_segment(segment: &Segment) -> Option<Direction> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::sniff::testing::{Talk, query, void};
+    use crate::sniff::testing::{Conversation, query, void};
     use bytes::BytesMut;
 
     const CQL: &str = "SELECT name FROM users WHERE id = 12345";
 
     fn ports(direction: Direction, payload: &[u8]) -> Vec<u16> {
-        let mut talk = Talk::new((5, 6));
+        let mut talk = Conversation::new((5, 6));
         talk.server.set_port(9043);
         let mut probe = Probe::default();
         for _ in 0..ENOUGH {
-            probe.look(&talk.say(direction, payload, payload.len())[0]);
+            probe.look(&talk.send(direction, payload, payload.len())[0]);
         }
         probe.ports().into_keys().collect()
     }

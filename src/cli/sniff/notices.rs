@@ -6,7 +6,7 @@ use super::Args;
 use crate::{
     capture::{Moment, opaque_name},
     number,
-    sniff::{Flows, Losses, Packets},
+    sniff::{Losses, PacketReader, TcpConnections},
     window::Coverage,
 };
 
@@ -39,7 +39,7 @@ pub(super) fn of_tls(losses: &Losses) -> impl Iterator<Item = String> {
 }
 
 /// What packets without a time keep from being known.
-pub(super) const OF_UNTIMED: &str = "Packets of these captures have no time (simple packet blocks of pcapng): they are counted at the time \
+pub(super) const OF_UNTIMED: &str = "PacketReader of these captures have no time (simple packet blocks of pcapng): they are counted at the time \
     of the packet before them, or of reading where none has one; how long answers took is not known, and rates mean nothing.";
 
 /// Why the node that was named tells nothing.
@@ -50,7 +50,7 @@ pub(super) fn of_contact(trouble: &str) -> String {
 }
 
 /// That nobody has looked between two captures.
-pub(super) fn of_hole(from: Moment, to: Moment) -> String {
+pub(super) fn of_gap(from: Moment, to: Moment) -> String {
     let [from_time, to_time] = [from, to].map(|at| at.timestamp().strftime("%F %T UTC").to_string());
     format!(
         "Between two captures, from {from_time} to {to_time} ({}), nothing was captured: that time is not in the rates.",
@@ -89,19 +89,19 @@ impl Content {
 pub(super) fn of_all(
     args: &Args,
     packets_read: u64,
-    packets: &Packets,
-    flows: &Flows,
+    packets: &PacketReader,
+    connections: &TcpConnections,
     content: &Content,
 ) -> Vec<String> {
     let mut notices = Vec::new();
     let ports = join(args.port.iter());
     let packets_in_all = number::plural(packets_read, "packet", "packets");
-    let likely = flows.ports_like_cql();
-    if flows.segments() == 0 {
+    let likely = connections.ports_like_cql();
+    if connections.segments() == 0 {
         notices.push(format!(
             "{packets_in_all} were read, and none is of a connection to port {ports}."
         ));
-    } else if flows.has_carried() {
+    } else if connections.has_carried() {
         notices.extend(content.says(&ports));
     }
     if !likely.is_empty() {
@@ -115,21 +115,21 @@ pub(super) fn of_all(
                 .join(",")
         ));
     }
-    let passed = packets.passed;
+    let skipped = packets.skipped;
     let mut say = |count: u64, what: &str| {
         if count > 0 {
             notices.push(format!("{} {what}.", number::plural(count, "packet", "packets")));
         }
     };
     say(
-        passed.unknown_link,
+        skipped.unknown_link,
         "could not be read: their link layer is not one of Ethernet, Linux cooked, loopback and raw IP",
     );
     say(
-        passed.unreadable,
+        skipped.unreadable,
         "could not be read: damaged, or cut off before the end of their headers",
     );
-    say(passed.fragments, "were fragments whose other parts are missing");
+    say(skipped.fragments, "were fragments whose other parts are missing");
     notices
 }
 

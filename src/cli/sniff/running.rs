@@ -24,7 +24,7 @@ use crate::{
     catalog::Live,
     cli::output::Outputs,
     report::Report,
-    sniff::{Captures, Flows, Next, Packet, Packets},
+    sniff::{Captures, Next, Packet, PacketReader, TcpConnections},
     window::Window,
 };
 
@@ -39,8 +39,8 @@ const AHEAD_OF_THE_AUDIT: usize = 4 << 20;
 pub(super) struct Running<'a> {
     args: &'a Args,
     captures: Captures,
-    packets: Packets,
-    flows: Flows,
+    packets: PacketReader,
+    connections: TcpConnections,
     queue: Arc<Queue>,
     audit: Audit,
     live: Arc<Live>,
@@ -102,14 +102,14 @@ impl<'a> Running<'a> {
         let now = first.unwrap_or_else(|| moment(start));
         Ok(Self {
             bar: Bar::begin(captures.progress()),
-            flows: Flows::new(Arc::clone(&queue), args.port.clone()).within(live.memory()),
+            connections: TcpConnections::new(Arc::clone(&queue), args.port.clone()).within(live.memory()),
             window: Bounds {
                 start: now,
                 end: now.after(args.observer.window),
             },
             args,
             captures,
-            packets: Packets::default(),
+            packets: PacketReader::default(),
             queue,
             audit,
             live,
@@ -146,11 +146,11 @@ impl<'a> Running<'a> {
         if !is_timed {
             // None of its own: that of the latest one that has one.
             at = self.now;
-            self.flows.lack_times();
+            self.connections.lack_times();
             self.lasting.insert(notices::OF_UNTIMED.to_owned());
         }
         if self.captures.begins_anew() && at.since(self.now) > self.args.observer.window {
-            self.pass_hole(at);
+            self.skip_gap(at);
         } else if at >= self.window.end {
             self.end_windows_before(at);
         }
@@ -158,7 +158,7 @@ impl<'a> Running<'a> {
         self.packets_read += 1;
         if let Some(mut packet) = self.captures.packet() {
             packet.at = at;
-            self.flows.take_packet(&packet, &mut self.packets);
+            self.connections.take_packet(&packet, &mut self.packets);
         }
     }
 
@@ -188,8 +188,8 @@ impl<'a> Running<'a> {
 
     /// Between two captures nobody has looked for longer than a window: what is observed ends with the last packet of the one and goes on
     /// with the first packet of the other.
-    fn pass_hole(&mut self, at: Moment) {
-        self.lasting.insert(notices::of_hole(self.now, at));
+    fn skip_gap(&mut self, at: Moment) {
+        self.lasting.insert(notices::of_gap(self.now, at));
         self.end_window(self.now);
         self.window = Bounds {
             start: at,
@@ -200,7 +200,7 @@ impl<'a> Running<'a> {
     fn end_window(&mut self, end: Moment) {
         self.queue.wait_until_empty();
         let window = self.audit.take_window(end.timestamp());
-        let window = self.told(window, end);
+        let window = self.with_losses(window, end);
         self.outputs.window(window, &self.live, None);
         self.window = Bounds {
             start: end,
@@ -209,10 +209,10 @@ impl<'a> Running<'a> {
     }
 
     /// What the capture itself lacks belongs to the window, too.
-    fn told(&mut self, mut window: Window, end: Moment) -> Window {
+    fn with_losses(&mut self, mut window: Window, end: Moment) -> Window {
         window.start = self.window.start.timestamp();
         window.observed_seconds = end.since(self.window.start).as_secs_f64();
-        let losses = self.flows.take_losses();
+        let losses = self.connections.take_losses();
         self.content.note(&losses);
         notices::count(&mut window.coverage, &losses);
         self.lasting.extend(notices::of_tls(&losses));
@@ -240,16 +240,16 @@ impl<'a> Running<'a> {
         if self.stop.load(Ordering::Relaxed) {
             tracing::info!("stopping: the report is over what was read so far");
         }
-        self.flows.end();
+        self.connections.end();
         self.bar.end();
         let end = self.now.max(self.window.start);
         let last = self.audit.stop(end.timestamp());
-        let mut last = self.told(last, end);
+        let mut last = self.with_losses(last, end);
         let of_all = notices::of_all(
             self.args,
             self.packets_read,
             &self.packets,
-            &self.flows,
+            &self.connections,
             &self.content,
         );
         last.coverage.notices.extend(of_all);

@@ -10,13 +10,13 @@ use ruzstd::decoding::StreamingDecoder;
 
 /// How a file is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Packing {
+pub(super) enum Compression {
     None,
     Gzip,
     Zstd,
 }
 
-impl Packing {
+impl Compression {
     /// By the first bytes.
     fn of(magic: [u8; 4]) -> Self {
         match magic {
@@ -28,10 +28,10 @@ impl Packing {
 }
 
 /// That of a file, which is read from its beginning afterwards.
-pub(super) fn packing(file: &mut File) -> io::Result<Packing> {
+pub(super) fn compression_of(file: &mut File) -> io::Result<Compression> {
     let (magic, _) = first_bytes(file)?;
     file.rewind()?;
-    Ok(Packing::of(magic))
+    Ok(Compression::of(magic))
 }
 
 /// The first bytes, and how many there are.
@@ -54,10 +54,10 @@ pub(super) fn decompressed(mut from: impl Read + Send + 'static) -> io::Result<B
     let (magic, length) = first_bytes(&mut from)?;
     let first = io::Cursor::new(magic).take(length as u64);
     let whole = first.chain(from);
-    Ok(match Packing::of(magic) {
-        Packing::Gzip => Box::new(MultiGzDecoder::new(whole)),
-        Packing::Zstd => Box::new(ZstdFrames(Some(Box::new(whole)), None)),
-        Packing::None => Box::new(whole),
+    Ok(match Compression::of(magic) {
+        Compression::Gzip => Box::new(MultiGzDecoder::new(whole)),
+        Compression::Zstd => Box::new(ZstdFrames(Some(Box::new(whole)), None)),
+        Compression::None => Box::new(whole),
     })
 }
 

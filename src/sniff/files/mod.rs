@@ -88,7 +88,7 @@ pub struct Captures {
     /// Which of them the latest packet is from.
     latest: usize,
     /// Files whose time has not come, the last one first.
-    later: Vec<Later>,
+    pending: Vec<PendingFile>,
     options: Options,
     progress: Progress,
     faults: Vec<String>,
@@ -102,14 +102,14 @@ impl fmt::Debug for Captures {
     }
 }
 
-struct Later {
+struct PendingFile {
     path: PathBuf,
     /// Of its first packet; none where that has none.
     first: Option<Moment>,
 }
 
 /// Files that are open at once without need.
-const MOST_OPEN: usize = 8;
+const MAX_OPEN: usize = 8;
 
 impl Captures {
     /// Opens the captures at `paths`, `-` being standard input, and waits for the first packet of each.
@@ -120,7 +120,7 @@ impl Captures {
         let mut captures = Self {
             sources: Vec::new(),
             latest: 0,
-            later: Vec::new(),
+            pending: Vec::new(),
             progress: Progress {
                 read: Arc::default(),
                 total: total(paths, &options),
@@ -130,7 +130,7 @@ impl Captures {
             begins_anew: false,
         };
         for path in paths {
-            let read = match paths.len() > MOST_OPEN {
+            let read = match paths.len() > MAX_OPEN {
                 // What is read to learn the first time is read again.
                 true => Arc::default(),
                 false => Arc::clone(&captures.progress.read),
@@ -138,22 +138,26 @@ impl Captures {
             let mut source = Source::open(path, &captures.options, read)?;
             source.wait_for_first(&captures.options)?;
             match source.head() {
-                Some(first) if paths.len() > MOST_OPEN && path.is_file() => captures.later.push(Later {
-                    path: path.clone(),
-                    first: time(&first),
-                }),
+                Some(first) if paths.len() > MAX_OPEN && path.is_file() => {
+                    captures.pending.push(PendingFile {
+                        path: path.clone(),
+                        first: time(&first),
+                    })
+                }
                 _ => captures.sources.push(source),
             }
         }
-        captures.later.sort_by_key(|later| std::cmp::Reverse(later.first));
+        captures
+            .pending
+            .sort_by_key(|pending| std::cmp::Reverse(pending.first));
         Ok(captures)
     }
 
     /// When the first packet was captured; none where there is none, or none of them says so.
     pub fn first_time(&self) -> Option<Moment> {
         let heads = self.sources.iter().filter_map(Source::head);
-        let later = self.later.iter().filter_map(|later| later.first);
-        heads.filter_map(|head| time(&head)).chain(later).min()
+        let pending = self.pending.iter().filter_map(|pending| pending.first);
+        heads.filter_map(|head| time(&head)).chain(pending).min()
     }
 
     /// The packet that came last, until the next one is asked for.
@@ -185,7 +189,7 @@ impl Captures {
                 self.give(index);
                 return Next::Packet;
             }
-            if self.later.is_empty() {
+            if self.pending.is_empty() {
                 return Next::End;
             }
         }
@@ -222,17 +226,17 @@ impl Captures {
     /// Opens the files whose time has come.
     #[inline]
     fn open_due(&mut self) {
-        while let Some(later) = self.later.last() {
+        while let Some(pending) = self.pending.last() {
             let heads = self.sources.iter().filter_map(Source::head);
             let earliest = heads.map(|packet| packet.at).min();
             let is_due = match earliest {
-                Some(earliest) => later.first.is_none_or(|first| first <= earliest),
+                Some(earliest) => pending.first.is_none_or(|first| first <= earliest),
                 None => self.sources.iter().all(|source| source.has_ended),
             };
             if !is_due {
                 return;
             }
-            let Some(Later { path, .. }) = self.later.pop() else {
+            let Some(PendingFile { path, .. }) = self.pending.pop() else {
                 return;
             };
             match Source::open(&path, &self.options, Arc::clone(&self.progress.read)) {

@@ -2,7 +2,7 @@
 
 use pcap_parser::PcapHeader;
 
-use super::records::{MAX_RECORD, Place, Record};
+use super::records::{MAX_RECORD, PacketSpan, Record};
 use crate::capture::Moment;
 
 /// The length of the header of a pcap file.
@@ -54,7 +54,7 @@ impl Pcap {
             return Some(Record::Incomplete(end));
         }
         let at = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.nanoseconds;
-        let place = Place {
+        let span = PacketSpan {
             at: Moment::from_unix_nanoseconds(at),
             is_timed: true,
             link: self.link,
@@ -62,6 +62,6 @@ impl Pcap {
             begin: HEADER,
             end,
         };
-        Some(Record::Whole(end, Some(place)))
+        Some(Record::Whole(end, Some(span)))
     }
 }

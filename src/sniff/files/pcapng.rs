@@ -6,7 +6,7 @@ use pcap_parser::{
     Block, Linktype, SimplePacketBlock, parse_block_be, parse_block_le, traits::PcapNGPacketBlock,
 };
 
-use super::records::{MAX_RECORD, Place, Record, range};
+use super::records::{MAX_RECORD, PacketSpan, Record, range};
 use crate::capture::Moment;
 
 /// The same in both byte orders.
@@ -68,7 +68,7 @@ impl Section {
     }
 
     /// The packet of a block, if it has one.
-    fn take(&mut self, block: Block<'_>, bytes: &[u8]) -> Option<Place> {
+    fn take(&mut self, block: Block<'_>, bytes: &[u8]) -> Option<PacketSpan> {
         match block {
             Block::SectionHeader(_) => {
                 self.interfaces.clear();
@@ -100,22 +100,28 @@ impl Section {
         }
     }
 
-    fn timed(&mut self, interface: u32, time: (u32, u32), place: Range<usize>, length: u32) -> Option<Place> {
+    fn timed(
+        &mut self,
+        interface: u32,
+        time: (u32, u32),
+        span: Range<usize>,
+        length: u32,
+    ) -> Option<PacketSpan> {
         let interface = self.interfaces.get(interface as usize)?;
         let (high, low) = time;
         self.latest = interface.time(u64::from(high) << 32 | u64::from(low));
-        Some(Place {
+        Some(PacketSpan {
             at: self.latest,
             is_timed: true,
             link: interface.link,
             length: length as usize,
-            begin: place.start,
-            end: place.end,
+            begin: span.start,
+            end: span.end,
         })
     }
 
     /// A packet that says neither when it was captured nor how much of it, but for the snap length.
-    fn untimed(&self, packet: &SimplePacketBlock<'_>, bytes: &[u8]) -> Option<Place> {
+    fn untimed(&self, packet: &SimplePacketBlock<'_>, bytes: &[u8]) -> Option<PacketSpan> {
         let interface = self.interfaces.first()?;
         let length = packet.origlen as usize;
         let captured = match interface.snap_length {
@@ -123,20 +129,20 @@ impl Section {
             snap_length => length.min(snap_length),
         };
         let data = packet.data.get(..captured).unwrap_or(packet.data);
-        let place = range(data, bytes);
-        Some(Place {
+        let span = range(data, bytes);
+        Some(PacketSpan {
             at: self.latest,
             is_timed: false,
             link: interface.link,
             length,
-            begin: place.start,
-            end: place.end,
+            begin: span.start,
+            end: span.end,
         })
     }
 
     /// The packet of a block that older programs wrote: an interface's number and a number of drops of 16 bits each, the time, two lengths,
     /// then the packet.
-    fn obsolete(&mut self, block: &[u8], bytes: &[u8]) -> Option<Place> {
+    fn obsolete(&mut self, block: &[u8], bytes: &[u8]) -> Option<PacketSpan> {
         let (head, data) = block.split_first_chunk::<20>()?;
         let word = |at: usize| self.number([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let interface = match self.is_big_endian {

@@ -56,7 +56,7 @@ impl<'c> Packet<'c> {
 
 /// A packet, and where it lies in the bytes that it was found in.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct PacketSpan {
     pub(super) at: Moment,
     pub(super) is_timed: bool,
     pub(super) link: i32,
@@ -89,11 +89,11 @@ pub struct Records {
     chunk: Bytes,
     /// Where the next record begins in the chunk.
     next: usize,
-    coming: Bytes,
+    next_chunk: Bytes,
     /// Bytes of the file before the chunk.
     passed: u64,
     /// The latest packet, which is in the chunk.
-    latest: Option<Place>,
+    latest: Option<PacketSpan>,
 }
 
 #[derive(Debug)]
@@ -105,7 +105,7 @@ enum Format {
 /// What a record was.
 pub(super) enum Record {
     /// So many bytes, and a packet if it was one.
-    Whole(usize, Option<Place>),
+    Whole(usize, Option<PacketSpan>),
     /// So many bytes are needed to say more.
     Incomplete(usize),
 }
@@ -113,10 +113,10 @@ pub(super) enum Record {
 impl Records {
     /// Adds the next bytes of the file, once [`Records::advance`] has found all that was in those before.
     pub fn feed(&mut self, bytes: Bytes) {
-        if self.coming.is_empty() {
-            self.coming = bytes;
+        if self.next_chunk.is_empty() {
+            self.next_chunk = bytes;
         } else {
-            self.coming = [&self.coming[..], &bytes[..]].concat().into();
+            self.next_chunk = [&self.next_chunk[..], &bytes[..]].concat().into();
         }
     }
 
@@ -135,13 +135,13 @@ impl Records {
                 None => Format::read(&mut self.format, bytes)?.into(),
             };
             match record {
-                Some(Record::Whole(length, place)) => {
-                    self.pass(length, place);
-                    if place.is_some() {
+                Some(Record::Whole(length, span)) => {
+                    self.pass(length, span);
+                    if span.is_some() {
                         return Ok(true);
                     }
                 }
-                Some(Record::Incomplete(_)) if self.coming.is_empty() => return Ok(false),
+                Some(Record::Incomplete(_)) if self.next_chunk.is_empty() => return Ok(false),
                 Some(Record::Incomplete(needed)) => self.join(needed),
                 None => return Err(FileError::Damaged(self.passed + self.next as u64)),
             }
@@ -151,15 +151,15 @@ impl Records {
     /// The packet that was found last.
     #[inline]
     pub fn packet(&self) -> Option<Packet<'_>> {
-        let place = self.latest?;
+        let span = self.latest?;
         Some(Packet {
-            at: place.at,
-            is_timed: place.is_timed,
-            link: place.link,
-            bytes: self.chunk.get(place.begin..place.end)?,
-            length: place.length,
+            at: span.at,
+            is_timed: span.is_timed,
+            link: span.link,
+            bytes: self.chunk.get(span.begin..span.end)?,
+            length: span.length,
             chunk: &self.chunk,
-            begin: place.begin,
+            begin: span.begin,
         })
     }
 
@@ -171,7 +171,7 @@ impl Records {
 
     /// Bytes at the end that are no whole record, once the file has ended.
     pub fn left_over(&self) -> usize {
-        self.rest().len() + self.coming.len()
+        self.rest().len() + self.next_chunk.len()
     }
 
     /// Whether the header of a capture was there.
@@ -199,11 +199,11 @@ impl Records {
 
     /// Moves on over a record, and the packet in it if it is one.
     #[inline]
-    fn pass(&mut self, length: usize, place: Option<Place>) {
-        self.latest = place.map(|place| Place {
-            begin: self.next + place.begin,
-            end: self.next + place.end,
-            ..place
+    fn pass(&mut self, length: usize, span: Option<PacketSpan>) {
+        self.latest = span.map(|span| PacketSpan {
+            begin: self.next + span.begin,
+            end: self.next + span.end,
+            ..span
         });
         self.next += length;
     }
@@ -213,12 +213,12 @@ impl Records {
     fn join(&mut self, needed: usize) {
         let rest = self.chunk.len().saturating_sub(self.next);
         let chunk = match rest {
-            0 => std::mem::take(&mut self.coming),
+            0 => std::mem::take(&mut self.next_chunk),
             _ => {
-                let of_coming = needed.saturating_sub(rest).clamp(1, self.coming.len());
+                let of_coming = needed.saturating_sub(rest).clamp(1, self.next_chunk.len());
                 let mut joint = BytesMut::with_capacity(rest + of_coming);
                 joint.extend_from_slice(self.rest());
-                joint.extend_from_slice(&self.coming.split_to(of_coming));
+                joint.extend_from_slice(&self.next_chunk.split_to(of_coming));
                 joint.freeze()
             }
         };

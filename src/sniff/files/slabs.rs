@@ -12,10 +12,10 @@ use bytes::{Bytes, BytesMut};
 const SLAB: usize = 128 << 10;
 
 /// Slabs that are kept to be read into again, once nobody has a part of them any more: as much as waits for the audit, and some more.
-const KEPT: usize = 64;
+const MAX_KEPT: usize = 64;
 
 /// How many of them are looked at for one that is free, the oldest first: a part may be held for long.
-const LOOKED_AT: usize = 4;
+const MAX_TRIED: usize = 4;
 
 /// Slabs of one reader.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl Slabs {
         } else {
             slab.slice(..length)
         };
-        if self.0.len() < KEPT {
+        if self.0.len() < MAX_KEPT {
             self.0.push_back(slab);
         }
         Ok(chunk)
@@ -49,7 +49,7 @@ impl Slabs {
 
     /// A slab of which nobody has a part.
     fn take_free(&mut self) -> BytesMut {
-        for _ in 0..self.0.len().min(LOOKED_AT) {
+        for _ in 0..self.0.len().min(MAX_TRIED) {
             match self.0.pop_front().map(Bytes::try_into_mut) {
                 Some(Ok(free)) => return free,
                 Some(Err(held)) => self.0.push_back(held),
@@ -96,7 +96,7 @@ mod tests {
             let held: Vec<_> = (0..200)
                 .map(|number| (number, slabs.read(&mut from).unwrap().slice(10..20)))
                 .collect();
-            assert!(slabs.0.len() <= KEPT);
+            assert!(slabs.0.len() <= MAX_KEPT);
             for (number, part) in held {
                 assert_eq!(part, vec![number; 10]);
             }

@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 use super::{
     FileError, OpenError, Options, Packet, Records,
-    compression::{Packing, decompressed, packing},
+    compression::{Compression, compression_of, decompressed},
     slabs::Slabs,
 };
 
@@ -62,19 +62,20 @@ impl Source {
             if kind.is_dir() {
                 return Err(failed(io::ErrorKind::IsADirectory.into()));
             }
-            is_plain =
-                kind.is_file() && !options.follow && packing(&mut file).map_err(failed)? == Packing::None;
+            is_plain = kind.is_file()
+                && !options.follow
+                && compression_of(&mut file).map_err(failed)? == Compression::None;
             match options.follow {
-                true => Box::new(Growing {
+                true => Box::new(FollowedFile {
                     file,
                     stop: Arc::clone(&options.stop),
                 }),
                 false => Box::new(file),
             }
         };
-        let from = Counted { from, read };
+        let from = CountingReader { from, read };
         let input = match is_plain {
-            true => Input::Here(from, Slabs::default()),
+            true => Input::Direct(from, Slabs::default()),
             false => Input::ahead(from).map_err(failed)?,
         };
         Ok(Self {
@@ -187,29 +188,29 @@ impl Source {
 /// Where the bytes of a capture come from.
 enum Input {
     /// A file.
-    Here(Counted, Slabs),
+    Direct(CountingReader, Slabs),
     /// A thread that reads what has to be waited for, or unpacked.
-    Ahead(Receiver<io::Result<Bytes>>),
+    ReadAhead(Receiver<io::Result<Bytes>>),
 }
 
 impl Input {
     /// Bytes that a thread reads ahead.
-    fn ahead(from: Counted) -> io::Result<Self> {
+    fn ahead(from: CountingReader) -> io::Result<Self> {
         let (give, bytes) = sync_channel(AHEAD);
         thread::Builder::new()
             .name("capture".to_owned())
             .spawn(move || read_all(from, &give))?;
-        Ok(Self::Ahead(bytes))
+        Ok(Self::ReadAhead(bytes))
     }
 
     /// The next bytes, waiting for them for so long: they are disconnected at the end.
     fn next(&mut self, patience: Duration) -> Result<io::Result<Bytes>, RecvTimeoutError> {
         match self {
-            Self::Here(from, slabs) => match slabs.read(from) {
+            Self::Direct(from, slabs) => match slabs.read(from) {
                 Ok(end) if end.is_empty() => Err(RecvTimeoutError::Disconnected),
                 read => Ok(read),
             },
-            Self::Ahead(bytes) => bytes.recv_timeout(patience),
+            Self::ReadAhead(bytes) => bytes.recv_timeout(patience),
         }
     }
 }
@@ -218,7 +219,7 @@ impl Input {
 const AHEAD: usize = 3;
 
 /// Reads until the end, or until nobody wants more.
-fn read_all(from: Counted, give: &SyncSender<io::Result<Bytes>>) {
+fn read_all(from: CountingReader, give: &SyncSender<io::Result<Bytes>>) {
     let mut from = match decompressed(from) {
         Ok(from) => from,
         Err(error) => {
@@ -238,12 +239,12 @@ fn read_all(from: Counted, give: &SyncSender<io::Result<Bytes>>) {
 }
 
 /// Counts bytes as they are stored.
-struct Counted {
+struct CountingReader {
     from: Box<dyn Read + Send>,
     read: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for CountingReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let length = self.from.read(into)?;
         self.read.fetch_add(length as u64, Ordering::Relaxed);
@@ -252,21 +253,21 @@ impl Read for Counted {
 }
 
 /// A file that somebody else writes: its end comes when somebody says so.
-struct Growing {
+struct FollowedFile {
     file: File,
     stop: Arc<AtomicBool>,
 }
 
-impl Read for Growing {
+impl Read for FollowedFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         loop {
             let length = self.file.read(into)?;
             if length > 0 || self.stop.load(Ordering::Relaxed) {
                 return Ok(length);
             }
-            thread::sleep(LOOK_AGAIN);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);

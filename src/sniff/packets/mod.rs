@@ -43,7 +43,7 @@ pub struct Segment {
 
 /// What was passed over.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Passed {
+pub struct SkippedPackets {
     /// Packets with a link layer that is not known here.
     pub unknown_link: u64,
     /// Packets that are cut off before the end of their TCP header, or damaged.
@@ -54,35 +54,35 @@ pub struct Passed {
 
 /// Reads packets.
 #[derive(Default)]
-pub struct Packets {
+pub struct PacketReader {
     fragments: IpDefragPool<Moment, ()>,
     /// Fragments that wait for the others.
     waiting: usize,
     /// What was passed over.
-    pub passed: Passed,
+    pub skipped: SkippedPackets,
 }
 
 /// Fragments that may wait. Each keeps 64 KiB at most, of packets that are rarely in fragments at all.
 const MAX_FRAGMENTS: usize = 256;
 
-impl Packets {
+impl PacketReader {
     /// The TCP segment in `packet`; none where there is none, or not all of it yet.
     pub fn read(&mut self, packet: &Packet<'_>) -> Option<Segment> {
         let ip_at = match network(packet.link, packet.bytes) {
             Network::Ip(at) => at,
             Network::Other => return None,
             Network::Damaged => {
-                self.passed.unreadable += 1;
+                self.skipped.unreadable += 1;
                 return None;
             }
             Network::Unknown => {
-                self.passed.unknown_link += 1;
+                self.skipped.unknown_link += 1;
                 return None;
             }
         };
         let bytes = packet.bytes.get(ip_at..).unwrap_or_default();
         let Ok((ip, _)) = LaxIpSlice::from_slice(bytes) else {
-            self.passed.unreadable += 1;
+            self.skipped.unreadable += 1;
             return None;
         };
         let (source, destination) = (ip.source_addr(), ip.destination_addr());
@@ -94,7 +94,7 @@ impl Packets {
             return None;
         }
         let Ok(tcp) = TcpSlice::from_slice(payload.payload) else {
-            self.passed.unreadable += 1;
+            self.skipped.unreadable += 1;
             return None;
         };
         // Large packets of the sender's own machine have no length: the network card cuts them.
@@ -115,7 +115,7 @@ impl Packets {
         destination: IpAddr,
     ) -> Option<Segment> {
         if self.waiting >= MAX_FRAGMENTS {
-            self.passed.fragments += self.waiting as u64;
+            self.skipped.fragments += self.waiting as u64;
             self.waiting = 0;
             self.fragments = IpDefragPool::default();
         }
@@ -124,7 +124,7 @@ impl Packets {
             .ok()
             .and_then(|sliced| self.fragments.process_sliced_packet(&sliced, packet.at, ()).ok());
         let Some(whole) = whole else {
-            self.passed.unreadable += 1;
+            self.skipped.unreadable += 1;
             return None;
         };
         let whole = whole?;
@@ -236,7 +236,7 @@ mod tests {
     use etherparse::{IpFragOffset, IpHeaders, Ipv4Header, PacketBuilder, PacketBuilderStep, TcpHeader};
     use proptest::{collection::vec, prelude::*};
 
-    fn read(packets: &mut Packets, link: i32, bytes: Vec<u8>) -> Option<Segment> {
+    fn read(packets: &mut PacketReader, link: i32, bytes: Vec<u8>) -> Option<Segment> {
         let bytes = Bytes::from(bytes);
         let at = Moment::from_unix_nanoseconds(7);
         packets.read(&Packet::of(link, at, bytes.len(), &bytes))
@@ -260,12 +260,12 @@ mod tests {
     }
 
     fn check(link: i32, bytes: Vec<u8>) {
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         let segment = read(&mut packets, link, bytes).unwrap();
         assert_eq!((segment.from.port(), segment.to.port()), (40_000, 9_042));
         assert_eq!((segment.sequence, segment.acknowledgment), (1_000, Some(2_000)));
         assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
-        assert_eq!(packets.passed, Passed::default());
+        assert_eq!(packets.skipped, SkippedPackets::default());
     }
 
     #[test]
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn padding_is_no_payload_and_what_was_cut_off_is_told() {
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         let padded = [v4(), vec![0; 20]].concat();
         let segment = read(&mut packets, LINK_RAW, padded).unwrap();
         assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
@@ -301,7 +301,7 @@ mod tests {
             assert_eq!((&segment.payload[..], segment.cut), (&b"pay"[..], 4));
             assert!(read(&mut packets, LINK_RAW, ip[..headers - 1].to_vec()).is_none());
         }
-        assert_eq!(packets.passed.unreadable, 2);
+        assert_eq!(packets.skipped.unreadable, 2);
     }
 
     #[test]
@@ -326,7 +326,7 @@ mod tests {
             header.write(&mut out).unwrap();
             [&out[..], part].concat()
         };
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         assert!(read(&mut packets, LINK_RAW, fragment(1_600, tcp.len())).is_none());
         assert!(read(&mut packets, LINK_RAW, fragment(0, 800)).is_none());
         let segment = read(&mut packets, LINK_RAW, fragment(800, 1_600)).unwrap();
@@ -338,15 +338,15 @@ mod tests {
             (alone[4], alone[5]) = (number[0], number[1]);
             assert!(read(&mut packets, LINK_RAW, alone).is_none());
         }
-        assert!(packets.passed.fragments >= 2 * MAX_FRAGMENTS as u64);
+        assert!(packets.skipped.fragments >= 2 * MAX_FRAGMENTS as u64);
         assert!(packets.waiting <= MAX_FRAGMENTS);
     }
 
     #[test]
     fn an_unknown_link_layer_is_counted() {
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         assert!(read(&mut packets, 147, v4()).is_none());
-        assert_eq!(packets.passed.unknown_link, 1);
+        assert_eq!(packets.skipped.unknown_link, 1);
     }
 
     proptest! {
@@ -364,7 +364,7 @@ mod tests {
                     bytes[at] = byte;
                 }
             }
-            read(&mut Packets::default(), if begin { LINK_RAW } else { link }, bytes);
+            read(&mut PacketReader::default(), if begin { LINK_RAW } else { link }, bytes);
         }
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use crate::{
         capture::Moment,
-        sniff::{Captures, Next, Options, Packets, packets::*},
+        sniff::{Captures, Next, Options, PacketReader, packets::*},
     };
 
     const IPV4: u16 = 0x0800;
@@ -153,10 +153,10 @@ mod tests {
 
     /// What the general way makes of a packet; the short cut, where it is one for it, says the same.
     fn checked(packet: &Packet<'_>) -> Option<Segment> {
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         let segment = packets.read(packet);
         if let Some(headers) = Headers::read(packet) {
-            assert_eq!(packets.passed, Passed::default());
+            assert_eq!(packets.skipped, SkippedPackets::default());
             let expected = segment.as_ref().unwrap();
             let of_headers = Segment {
                 at: packet.at,

@@ -9,8 +9,8 @@ use cqlens_proto::{
 };
 
 use super::{
-    Place,
-    evidence::{begins_header, is_plausible, tells},
+    SyncPoint,
+    evidence::{begins_header, evidence_of, is_plausible},
 };
 
 /// Envelopes, one after the other, that were looked at so far.
@@ -19,7 +19,7 @@ pub(super) struct Chain {
     /// Bytes of them.
     pub(super) length: usize,
     /// Those that cannot be anything else.
-    pub(super) telling: u32,
+    pub(super) conclusive: u32,
     pub(super) version: Option<Version>,
     pub(super) compression: Compression,
 }
@@ -32,8 +32,8 @@ pub(super) enum Verdict {
     No,
     Maybe,
     /// For so long that it is believed where nothing before it may be right.
-    Long(Place),
-    Yes(Place),
+    Long(SyncPoint),
+    Yes(SyncPoint),
 }
 
 impl Verdict {
@@ -71,7 +71,7 @@ pub(super) fn judge_segment(bytes: &[u8], encoding: Encoding) -> Verdict {
     };
     let payload = Bytes::copy_from_slice(payload);
     match segment::open_payload(&header, payload, *trailer) {
-        Ok(_) => Verdict::Yes(Place {
+        Ok(_) => Verdict::Yes(SyncPoint {
             framing: Framing::Segments(encoding),
             compression: match encoding {
                 Encoding::Plain => Compression::None,
@@ -87,7 +87,7 @@ impl Chain {
     pub(super) fn new(version: Option<Version>) -> Self {
         Self {
             length: 0,
-            telling: 0,
+            conclusive: 0,
             version,
             compression: Compression::None,
         }
@@ -98,8 +98,8 @@ impl Chain {
         loop {
             let rest = bytes.get(self.length..).unwrap_or_default();
             if rest.is_empty() {
-                return match self.telling > 0 && ends_a_write {
-                    true => Verdict::Yes(self.place()),
+                return match self.conclusive > 0 && ends_a_write {
+                    true => Verdict::Yes(self.point()),
                     false => self.so_far(),
                 };
             }
@@ -116,11 +116,11 @@ impl Chain {
             let Some(body) = rest.get(HEADER_LEN..end) else {
                 return self.so_far();
             };
-            let Some((is_telling, used)) = tells(&header, body) else {
+            let Some((is_conclusive, used)) = evidence_of(&header, body) else {
                 return Verdict::No;
             };
             self.version = Some(header.version);
-            self.telling += u32::from(is_telling);
+            self.conclusive += u32::from(is_conclusive);
             if used != Compression::None {
                 self.compression = used;
             }
@@ -133,14 +133,14 @@ impl Chain {
     }
 
     fn so_far(&self) -> Verdict {
-        match self.telling > 0 && self.length >= ENOUGH_BYTES {
-            true => Verdict::Long(self.place()),
+        match self.conclusive > 0 && self.length >= ENOUGH_BYTES {
+            true => Verdict::Long(self.point()),
             false => Verdict::Maybe,
         }
     }
 
-    fn place(&self) -> Place {
-        Place {
+    fn point(&self) -> SyncPoint {
+        SyncPoint {
             framing: Framing::Envelopes,
             compression: self.compression,
             version: self.version,

@@ -38,7 +38,7 @@ const BEFORE_SEGMENTS: [Opcode; 6] = [
 ];
 
 /// Whether the body is one of what the header says, and says enough to be nothing else; with its compression. None if it is not.
-pub(super) fn tells(header: &Header, body: &[u8]) -> Option<(bool, Compression)> {
+pub(super) fn evidence_of(header: &Header, body: &[u8]) -> Option<(bool, Compression)> {
     let (body, compression) = if header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments() {
         [Compression::Lz4, Compression::Snappy]
             .into_iter()
@@ -53,15 +53,15 @@ pub(super) fn tells(header: &Header, body: &[u8]) -> Option<(bool, Compression)>
         header: *header,
         body,
     };
-    let is_telling = match header.direction {
-        Direction::Request => request_tells(&envelope)?,
-        Direction::Response => response_tells(&envelope)?,
+    let is_conclusive = match header.direction {
+        Direction::Request => request_evidence(&envelope)?,
+        Direction::Response => response_evidence(&envelope)?,
     };
-    Some((is_telling, compression))
+    Some((is_conclusive, compression))
 }
 
 /// None where it is no request. Bodies that are empty, or have hardly any form, tell nothing.
-fn request_tells(envelope: &Envelope) -> Option<bool> {
+fn request_evidence(envelope: &Envelope) -> Option<bool> {
     let decoded = Request::decode(envelope, Extensions::NONE).ok()?;
     match decoded.message {
         Request::Options => envelope.body.is_empty().then_some(false),
@@ -87,7 +87,7 @@ fn request_tells(envelope: &Envelope) -> Option<bool> {
 }
 
 /// None where it is no response.
-fn response_tells(envelope: &Envelope) -> Option<bool> {
+fn response_evidence(envelope: &Envelope) -> Option<bool> {
     let decoded = Response::decode(envelope, Extensions::NONE).ok()?;
     match decoded.message {
         Response::Ready => envelope.body.is_empty().then_some(false),

@@ -33,7 +33,7 @@ const MAX_CANDIDATES: usize = 64;
 
 /// What is known of a connection from its other bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Known {
+pub(super) struct KnownFraming {
     /// The version of its envelopes.
     pub(super) version: Option<Version>,
     /// How its segments are encoded, where there are segments.
@@ -42,7 +42,7 @@ pub(super) struct Known {
 
 /// A place that was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SyncPoint {
     /// How bytes are framed from there on.
     pub(super) framing: Framing,
     /// What the connection has agreed on, as far as it shows.
@@ -53,9 +53,9 @@ pub(super) struct Place {
 
 /// What was found, with the bytes that were kept.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Resynced {
     /// Where it is.
-    pub(super) place: Place,
+    pub(super) point: SyncPoint,
     /// Bytes before it, which nobody can read.
     pub(super) lost: usize,
     /// From there on.
@@ -64,7 +64,7 @@ pub(super) struct Found {
 
 /// Looks for a place in contiguous bytes.
 #[derive(Debug)]
-pub(super) struct Search {
+pub(super) struct Resync {
     kept: Vec<u8>,
     /// What all searches keep.
     memory: Part,
@@ -73,7 +73,7 @@ pub(super) struct Search {
     /// Where pieces begin in `kept`, and when they were captured.
     pieces: Vec<(usize, Moment)>,
     /// All before it was looked at.
-    looked: usize,
+    searched_until: usize,
     candidates: Vec<Candidate>,
     /// Bytes of the largest packet.
     largest: usize,
@@ -97,13 +97,13 @@ impl Candidate {
     }
 }
 
-impl Drop for Search {
+impl Drop for Resync {
     fn drop(&mut self) {
         self.memory.give_back(self.taken);
     }
 }
 
-impl Search {
+impl Resync {
     /// Looks for a place from now on; what all searches together keep fits into `memory`.
     pub(super) fn within(memory: Part) -> Self {
         Self {
@@ -111,7 +111,7 @@ impl Search {
             memory,
             taken: 0,
             pieces: Vec::new(),
-            looked: 0,
+            searched_until: 0,
             candidates: Vec::new(),
             largest: 0,
             ends_a_write: false,
@@ -155,18 +155,18 @@ impl Search {
     pub(super) fn add(
         &mut self,
         direction: Direction,
-        known: Known,
+        known: KnownFraming,
         bytes: &[u8],
         at: Moment,
-    ) -> (usize, Option<Found>) {
+    ) -> (usize, Option<Resynced>) {
         self.largest = self.largest.max(bytes.len());
         self.ends_a_write = bytes.len() < self.largest.max(NOT_FULL);
         self.pieces.push((self.kept.len(), at));
         self.kept.extend_from_slice(bytes);
-        let found = self.look(direction, known);
-        if let Some((offset, place)) = found {
-            let found = Found {
-                place,
+        let found = self.search(direction, known);
+        if let Some((offset, point)) = found {
+            let found = Resynced {
+                point,
                 lost: offset,
                 pieces: self.pieces_from(offset),
             };
@@ -177,7 +177,7 @@ impl Search {
         (forgotten + self.charge(), None)
     }
 
-    fn look(&mut self, direction: Direction, known: Known) -> Option<(usize, Place)> {
+    fn search(&mut self, direction: Direction, known: KnownFraming) -> Option<(usize, SyncPoint)> {
         let mut candidates = std::mem::take(&mut self.candidates);
         let mut found = None;
         let mut is_first = true;
@@ -186,8 +186,8 @@ impl Search {
                 return false;
             }
             match self.judge(candidate, direction, known) {
-                Verdict::Yes(place) => found = Some((candidate.start, place)),
-                Verdict::Long(place) if is_first => found = Some((candidate.start, place)),
+                Verdict::Yes(point) => found = Some((candidate.start, point)),
+                Verdict::Long(point) if is_first => found = Some((candidate.start, point)),
                 Verdict::Long(_) | Verdict::Maybe => {
                     is_first = false;
                     return true;
@@ -197,18 +197,18 @@ impl Search {
             false
         });
         self.candidates = candidates;
-        while found.is_none() && self.looked < self.kept.len() {
-            if let Some(end) = self.chained_to(self.looked) {
-                self.looked = end + 1;
+        while found.is_none() && self.searched_until < self.kept.len() {
+            if let Some(end) = self.chained_to(self.searched_until) {
+                self.searched_until = end + 1;
                 continue;
             }
             let mut candidate = Candidate {
-                start: self.looked,
+                start: self.searched_until,
                 chain: Chain::new(known.version),
             };
             match self.judge(&mut candidate, direction, known) {
-                Verdict::Yes(place) => found = Some((candidate.start, place)),
-                Verdict::Long(place) if self.candidates.is_empty() => found = Some((candidate.start, place)),
+                Verdict::Yes(point) => found = Some((candidate.start, point)),
+                Verdict::Long(point) if self.candidates.is_empty() => found = Some((candidate.start, point)),
                 Verdict::Maybe if self.kept.len() - candidate.start < segment::MAX_HEADER_LEN + 1 => {
                     // Too few bytes to say anything: they are looked at again.
                     break;
@@ -218,9 +218,9 @@ impl Search {
                         self.candidates.remove(0);
                     }
                     self.candidates.push(candidate);
-                    self.looked += 1;
+                    self.searched_until += 1;
                 }
-                Verdict::No => self.looked += 1,
+                Verdict::No => self.searched_until += 1,
             }
         }
         found
@@ -236,7 +236,7 @@ impl Search {
         chain.map(Candidate::end)
     }
 
-    fn judge(&self, candidate: &mut Candidate, direction: Direction, known: Known) -> Verdict {
+    fn judge(&self, candidate: &mut Candidate, direction: Direction, known: KnownFraming) -> Verdict {
         let bytes = self.kept.get(candidate.start..).unwrap_or_default();
         let mut best = Verdict::No;
         let by_version = known.version.map(Version::uses_segments);
@@ -276,7 +276,7 @@ impl Search {
         for (start, _) in &mut self.pieces {
             *start = start.saturating_sub(forgotten);
         }
-        self.looked = self.looked.saturating_sub(forgotten);
+        self.searched_until = self.searched_until.saturating_sub(forgotten);
         self.candidates.retain(|candidate| candidate.start >= forgotten);
         for candidate in &mut self.candidates {
             candidate.start -= forgotten;

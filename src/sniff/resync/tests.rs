@@ -22,9 +22,9 @@ fn query(version: Version, stream: i16, cql: &str, compression: Compression) -> 
     out.to_vec()
 }
 
-fn find(bytes: &[u8], direction: Direction, known: Known) -> Option<(usize, Place)> {
-    let (_, found) = Search::alone().add(direction, known, bytes, AT);
-    found.map(|found| (found.lost, found.place))
+fn find(bytes: &[u8], direction: Direction, known: KnownFraming) -> Option<(usize, SyncPoint)> {
+    let (_, found) = Resync::alone().add(direction, known, bytes, AT);
+    found.map(|found| (found.lost, found.point))
 }
 
 #[test]
@@ -35,10 +35,10 @@ fn the_next_envelope_is_found_from_any_byte_of_the_one_before() {
         let two = query(Version::V4, 2, &cql.repeat(3), compression);
         let bytes = [one.clone(), two].concat();
         for from in 1..one.len() {
-            let (lost, place) = find(&bytes[from..], Direction::Request, Known::default()).unwrap();
+            let (lost, point) = find(&bytes[from..], Direction::Request, KnownFraming::default()).unwrap();
             assert_eq!((from, lost), (from, one.len() - from));
-            assert_eq!(place.framing, Framing::Envelopes);
-            assert_eq!(place.version, Some(Version::V4));
+            assert_eq!(point.framing, Framing::Envelopes);
+            assert_eq!(point.version, Some(Version::V4));
         }
     }
 }
@@ -56,9 +56,9 @@ fn the_next_segment_is_found_with_its_encoding() {
         segment::encode_envelopes(encoding, &payload.repeat(4), &mut one).unwrap();
         let bytes = [&one[..], &one[..]].concat();
         for from in 1..one.len() {
-            let (lost, place) = find(&bytes[from..], Direction::Request, Known::default()).unwrap();
+            let (lost, point) = find(&bytes[from..], Direction::Request, KnownFraming::default()).unwrap();
             assert_eq!(lost, one.len() - from);
-            assert_eq!(place.framing, Framing::Segments(encoding));
+            assert_eq!(point.framing, Framing::Segments(encoding));
         }
     }
 }
@@ -73,12 +73,14 @@ fn a_place_is_found_wherever_pieces_end() {
     );
     let bytes = [&one[20..], &one[..], &one[..]].concat();
     for size in 1..bytes.len() {
-        let mut search = Search::alone();
+        let mut resync = Resync::alone();
         let mut found = None;
         let mut seen = 0;
         for piece in bytes.chunks(size) {
             seen += piece.len();
-            found = search.add(Direction::Request, Known::default(), piece, AT).1;
+            found = resync
+                .add(Direction::Request, KnownFraming::default(), piece, AT)
+                .1;
             if found.is_some() {
                 break;
             }
@@ -97,9 +99,9 @@ fn a_place_is_found_wherever_pieces_end() {
 #[test]
 fn a_bound_int_before_an_empty_value_is_no_options() {
     let values = [0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 0];
-    assert_eq!(find(&values, Direction::Request, Known::default()), None);
+    assert_eq!(find(&values, Direction::Request, KnownFraming::default()), None);
     assert_eq!(
-        find(&values.repeat(20), Direction::Request, Known::default()),
+        find(&values.repeat(20), Direction::Request, KnownFraming::default()),
         None
     );
 }
@@ -134,12 +136,16 @@ fn requests_inside_a_value_are_none() {
         let one = of_requests(count);
         let bytes = [one.clone(), next.clone()].concat();
         for from in (1..one.len()).step_by(one.len() / 25 + 1) {
-            let mut search = Search::alone();
+            let mut resync = Resync::alone();
             // Where packets end, but for the last one of a request, is not where a request ends inside.
             let (first, last) = bytes[from..].split_at(one.len() - from);
             let pieces = first.chunks(size).chain([last]);
             let found = pieces
-                .filter_map(|piece| search.add(Direction::Request, Known::default(), piece, AT).1)
+                .filter_map(|piece| {
+                    resync
+                        .add(Direction::Request, KnownFraming::default(), piece, AT)
+                        .1
+                })
                 .next();
             let found = found.unwrap();
             assert_eq!(
@@ -160,12 +166,17 @@ fn a_stream_whose_requests_end_within_packets_is_found_all_the_same() {
         Compression::None,
     );
     let bytes = one.repeat(ENOUGH_BYTES / one.len() + 40);
-    let mut search = Search::alone();
+    let mut resync = Resync::alone();
     let mut found = None;
     let mut pieces = bytes[20..].chunks(1_447);
     while found.is_none() {
-        found = search
-            .add(Direction::Request, Known::default(), pieces.next().unwrap(), AT)
+        found = resync
+            .add(
+                Direction::Request,
+                KnownFraming::default(),
+                pieces.next().unwrap(),
+                AT,
+            )
             .1;
     }
     assert_eq!(found.unwrap().lost, one.len() - 20);
@@ -173,20 +184,22 @@ fn a_stream_whose_requests_end_within_packets_is_found_all_the_same() {
 
 #[test]
 fn what_is_kept_is_bounded_and_what_is_given_up_is_counted() {
-    let mut search = Search::alone();
+    let mut resync = Resync::alone();
     let (mut forgotten, piece) = (0, vec![0xfe; 10_000]);
     for _ in 0..1_000 {
-        forgotten += search.add(Direction::Response, Known::default(), &piece, AT).0;
-        assert!(search.kept() <= MAX_KEPT);
+        forgotten += resync
+            .add(Direction::Response, KnownFraming::default(), &piece, AT)
+            .0;
+        assert!(resync.kept() <= MAX_KEPT);
     }
-    assert_eq!(forgotten + search.kept(), 10_000_000);
+    assert_eq!(forgotten + resync.kept(), 10_000_000);
     let one = query(
         Version::V4,
         1,
         "SELECT name FROM users WHERE id = 12345",
         Compression::None,
     );
-    let (_, found) = search.add(Direction::Request, Known::default(), &one, AT);
+    let (_, found) = resync.add(Direction::Request, KnownFraming::default(), &one, AT);
     let found = found.unwrap();
     assert_eq!(found.pieces, [(Bytes::from(one), AT)]);
 }
@@ -195,7 +208,7 @@ proptest! {
     #[test]
     fn random_bytes_are_no_place(bytes in vec(any::<u8>(), 0..1_500)) {
         for direction in [Direction::Request, Direction::Response] {
-            prop_assert_eq!(find(&bytes, direction, Known::default()), None);
+            prop_assert_eq!(find(&bytes, direction, KnownFraming::default()), None);
         }
     }
 
@@ -206,7 +219,7 @@ proptest! {
     ) {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
         for from in 0..4.min(bytes.len()) {
-            prop_assert_eq!(find(&bytes[from..], Direction::Request, Known::default()), None);
+            prop_assert_eq!(find(&bytes[from..], Direction::Request, KnownFraming::default()), None);
         }
     }
 }
@@ -214,34 +227,36 @@ proptest! {
 #[test]
 fn all_searches_together_keep_to_their_memory() {
     let memory = Part::new("test", 1 << 20);
-    let known = Known::default();
-    let mut searches: Vec<_> = (0..100).map(|_| Search::within(memory.clone())).collect();
+    let known = KnownFraming::default();
+    let mut resyncs: Vec<_> = (0..100).map(|_| Resync::within(memory.clone())).collect();
     // A place is never found in this.
     let packet = [0xff; 1_400];
     let mut lost = 0;
     for _ in 0..100 {
-        for search in &mut searches {
-            lost += search.add(Direction::Request, known, &packet, AT).0;
+        for resync in &mut resyncs {
+            lost += resync.add(Direction::Request, known, &packet, AT).0;
             assert!(memory.used() <= memory.limit(), "{}", memory.used());
         }
     }
-    let kept: usize = searches.iter().map(Search::kept).sum();
+    let kept: usize = resyncs.iter().map(Resync::kept).sum();
     assert_eq!(lost + kept, 100 * 100 * packet.len());
     assert!(memory.evicted() > 0);
-    drop(searches);
+    drop(resyncs);
     assert_eq!(memory.used(), 0);
 }
 
 #[test]
 fn packets_of_one_byte_are_charged_for_the_memory_they_take() {
     let memory = Part::new("test", 1 << 20);
-    let mut search = Search::within(memory.clone());
+    let mut resync = Resync::within(memory.clone());
     let mut lost = 0;
     for _ in 0..MAX_KEPT {
-        lost += search.add(Direction::Request, Known::default(), &[0xff], AT).0;
-        assert!(search.held_bytes() <= memory.limit());
-        assert_eq!(memory.used(), search.held_bytes());
+        lost += resync
+            .add(Direction::Request, KnownFraming::default(), &[0xff], AT)
+            .0;
+        assert!(resync.held_bytes() <= memory.limit());
+        assert_eq!(memory.used(), resync.held_bytes());
     }
-    assert_eq!(lost + search.kept(), MAX_KEPT);
+    assert_eq!(lost + resync.kept(), MAX_KEPT);
     assert!(memory.evicted() > 0);
 }

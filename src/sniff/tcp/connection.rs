@@ -10,14 +10,14 @@ use cqlens_proto::{cutter::Framing, envelope::Direction};
 
 use super::{
     super::{
-        direction::{Hopeless, Side},
+        direction::{DirectionParser, GiveUp},
         files::Packet,
         losses::Losses,
         packets::{Headers, Segment},
-        resync::Known,
+        resync::KnownFraming,
     },
-    half::{Half, Place, WINDOW},
-    reassembler::{Order, Part, distance},
+    half::{Acknowledged, HalfConnection, WINDOW},
+    reassembler::{Payload, Reassembler, distance},
 };
 use crate::{
     capture::{Connection, ConnectionId, Moment, Queue},
@@ -26,20 +26,20 @@ use crate::{
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub(super) struct TcpConnection {
     connection: Arc<Connection>,
-    client: Half,
-    server: Half,
-    known: Known,
+    client: HalfConnection,
+    server: HalfConnection,
+    known: KnownFraming,
     /// When its last segment was captured.
     pub(super) last: Moment,
     state: State,
     /// Whether it is open, both sides were heard, and nothing waits, has ended or is unusual: what most segments are asked of it.
-    is_smooth: bool,
+    is_in_order: bool,
 }
 
 /// How long a connection that has ended is remembered, for segments that come late.
-pub(super) const REMEMBERED: std::time::Duration = std::time::Duration::from_secs(60);
+pub(super) const TIME_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -54,9 +54,9 @@ enum State {
 const ACKNOWLEDGED: std::time::Duration = std::time::Duration::from_millis(20);
 
 /// How long bytes wait that nobody has acknowledged: they are sent again.
-const SENT_AGAIN: std::time::Duration = std::time::Duration::from_secs(3);
+const RETRANSMISSION: std::time::Duration = std::time::Duration::from_secs(3);
 
-impl Flow {
+impl TcpConnection {
     /// The connection of which `segment` is the first one that was captured.
     pub(super) fn new(
         connection: Arc<Connection>,
@@ -67,12 +67,18 @@ impl Flow {
     ) -> Self {
         let from_start = segment.syn;
         losses.begun_before += u64::from(!from_start);
-        let half = |direction| Half {
-            order: Order::default(),
-            side: Some(Side::new(&connection, direction, queue, searching, from_start)),
+        let half = |direction| HalfConnection {
+            reassembler: Reassembler::default(),
+            parser: Some(DirectionParser::new(
+                &connection,
+                direction,
+                queue,
+                searching,
+                from_start,
+            )),
             syn: None,
-            reached: None,
-            strange: None,
+            sent_until: None,
+            out_of_window: None,
             is_seen: false,
             is_absent: false,
         };
@@ -80,16 +86,16 @@ impl Flow {
             client: half(Direction::Request),
             server: half(Direction::Response),
             connection,
-            known: Known::default(),
+            known: KnownFraming::default(),
             last: segment.at,
             state: State::Open,
-            is_smooth: false,
+            is_in_order: false,
         }
     }
 
     /// Whether `segment` belongs to another connection between the same ports.
-    pub(super) fn is_followed_by(&self, segment: &Segment, direction: Direction) -> bool {
-        if self.is_closed() && segment.at.since(self.last) >= REMEMBERED {
+    pub(super) fn is_replaced_by(&self, segment: &Segment, direction: Direction) -> bool {
+        if self.is_closed() && segment.at.since(self.last) >= TIME_WAIT {
             return true;
         }
         let own = match direction {
@@ -99,7 +105,7 @@ impl Flow {
         if !segment.syn {
             // The capture has a hole that is longer than any connection's window, of hours perhaps.
             let away = own
-                .order
+                .reassembler
                 .next()
                 .map_or(0, |next| distance(next, segment.sequence));
             return !segment.payload.is_empty() && away.unsigned_abs() > WINDOW.unsigned_abs();
@@ -116,12 +122,13 @@ impl Flow {
 
     /// Whether both sides have said that they have nothing more to say.
     fn is_ending(&self) -> bool {
-        self.client.order.end().is_some() && self.server.order.end().is_some()
+        self.client.reassembler.end().is_some() && self.server.reassembler.end().is_some()
     }
 
     /// Whether anything waits for bytes that may still come.
     pub(super) fn is_waiting(&self) -> bool {
-        let something_waits = self.client.order.since().is_some() || self.server.order.since().is_some();
+        let something_waits =
+            self.client.reassembler.since().is_some() || self.server.reassembler.since().is_some();
         something_waits || (self.state == State::Open && self.is_ending())
     }
 
@@ -131,8 +138,8 @@ impl Flow {
     }
 
     /// Bytes that wait.
-    pub(super) fn waiting_bytes(&self) -> usize {
-        self.client.order.waiting_bytes() + self.server.order.waiting_bytes()
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.client.reassembler.buffered_bytes() + self.server.reassembler.buffered_bytes()
     }
 
     /// Says that it is not known when its segments were captured.
@@ -147,20 +154,20 @@ impl Flow {
 
     /// Whether a segment is what nearly all are: its bytes, if it has any, are the next ones, what it answers has been told, and nothing waits.
     #[inline]
-    pub(super) fn goes_on_with(&self, headers: &Headers, direction: Direction) -> bool {
+    pub(super) fn continues_with(&self, headers: &Headers, direction: Direction) -> bool {
         let (own, other) = match direction {
             Direction::Request => (&self.client, &self.server),
             Direction::Response => (&self.server, &self.client),
         };
         let is_answered = |next| (1 - WINDOW..=0).contains(&distance(next, headers.acknowledgment));
-        self.is_smooth
-            && own.order.next() == Some(headers.sequence)
-            && other.order.next().is_some_and(is_answered)
+        self.is_in_order
+            && own.reassembler.next() == Some(headers.sequence)
+            && other.reassembler.next().is_some_and(is_answered)
     }
 
-    /// Takes the bytes of a segment with which it [goes on](Flow::goes_on_with): the same as [`Flow::take`], in fewer steps.
+    /// Takes the bytes of a segment with which it [goes on](Flow::goes_on_with): the same as [`TcpConnection::take`], in fewer steps.
     #[inline]
-    pub(super) fn go_on(
+    pub(super) fn take_in_order(
         &mut self,
         headers: &Headers,
         packet: &Packet<'_>,
@@ -175,30 +182,30 @@ impl Flow {
         }
         let share = || packet.share(headers.payload.clone());
         let (own, _) = self.halves(direction);
-        own.order.pass(length);
+        own.reassembler.pass(length);
         if headers.cut == 0
-            && let Some(side) = &mut own.side
-            && side.take_whole(bytes, share, packet.at)
+            && let Some(parser) = &mut own.parser
+            && parser.take_whole(bytes, share, packet.at)
         {
             losses.seen_bytes += length as u64;
         } else {
-            self.tell(direction, share(), headers.cut, packet.at, losses);
+            self.deliver(direction, share(), headers.cut, packet.at, losses);
         }
     }
 
     /// Takes note of what nearly all segments ask of it.
-    fn settle(&mut self) {
-        self.is_smooth = self.state == State::Open && self.client.is_quiet() && self.server.is_quiet();
+    fn update_in_order(&mut self) {
+        self.is_in_order = self.state == State::Open && self.client.is_quiet() && self.server.is_quiet();
     }
 
     /// Takes a segment of one of its directions.
     pub(super) fn take(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
-        self.put(segment, direction, losses);
-        self.settle();
+        self.reassemble(segment, direction, losses);
+        self.update_in_order();
     }
 
     /// The segment goes where it belongs.
-    fn put(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
+    fn reassemble(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
         self.last = self.last.max(segment.at);
         if self.state != State::Open {
             return;
@@ -222,23 +229,23 @@ impl Flow {
         }
         own.is_seen = true;
         own.is_absent = false;
-        own.order.begin(first);
-        own.reach(first);
+        own.reassembler.begin(first);
+        own.note_sent_until(first);
         let mut is_far_behind = false;
         if let Some(acknowledgment) = acknowledgment {
-            other.order.begin(acknowledgment);
-            is_far_behind = other.reach(acknowledgment);
+            other.reassembler.begin(acknowledgment);
+            is_far_behind = other.note_sent_until(acknowledgment);
         }
         if segment.fin {
             let end = first.wrapping_add(length);
-            own.order.finish(end);
-            own.reach(end);
+            own.reassembler.finish(end);
+            own.note_sent_until(end);
         }
         if other.is_absent || is_far_behind {
-            self.miss_until(opposite(direction), acknowledgment, at, losses);
+            self.skip_until(opposite(direction), acknowledgment, at, losses);
         }
         if length > 0 {
-            let part = Part {
+            let part = Payload {
                 sequence: first,
                 bytes: payload,
                 cut,
@@ -246,16 +253,16 @@ impl Flow {
                 acknowledgment,
             };
             let (own, other) = self.halves(direction);
-            let may_pass = other.order.has_told(acknowledgment);
-            if let Some(part) = own.order.take(part, may_pass) {
-                self.tell(direction, part.bytes, part.cut, part.at, losses);
+            let may_pass = other.reassembler.has_delivered(acknowledgment);
+            if let Some(part) = own.reassembler.take(part, may_pass) {
+                self.deliver(direction, part.bytes, part.cut, part.at, losses);
             }
         }
         if self.is_waiting() {
-            self.tell_waiting(losses);
+            self.deliver_buffered(losses);
             self.give_up_due(at, losses);
         }
-        let both_have_ended = self.client.order.is_finished() && self.server.order.is_finished();
+        let both_have_ended = self.client.reassembler.is_finished() && self.server.reassembler.is_finished();
         if segment.rst || both_have_ended {
             self.close(losses);
         }
@@ -265,21 +272,21 @@ impl Flow {
     /// unseen is not counted: nobody knows how often numbers have come round since.
     fn believes(&mut self, direction: Direction, number: u32, losses: &mut Losses) -> bool {
         let (own, _) = self.halves(direction);
-        match own.place(number) {
-            Place::Near => true,
-            Place::Strange => false,
-            Place::MovedOn => {
+        match own.locate(number) {
+            Acknowledged::InWindow => true,
+            Acknowledged::OutOfWindow => false,
+            Acknowledged::Advanced => {
                 self.flush(losses);
                 let (own, _) = self.halves(direction);
-                own.order = Order::default();
-                own.reached = None;
+                own.reassembler = Reassembler::default();
+                own.sent_until = None;
                 true
             }
         }
     }
 
     #[inline]
-    fn halves(&mut self, direction: Direction) -> (&mut Half, &mut Half) {
+    fn halves(&mut self, direction: Direction) -> (&mut HalfConnection, &mut HalfConnection) {
         match direction {
             Direction::Request => (&mut self.client, &mut self.server),
             Direction::Response => (&mut self.server, &mut self.client),
@@ -287,7 +294,7 @@ impl Flow {
     }
 
     /// Hands on bytes that are in order, and `cut` that follow them and are not there.
-    fn tell(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
+    fn deliver(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
         let known = &mut self.known;
         if known.encoding.is_none()
             && let Framing::Segments(encoding) = self.connection.negotiated.framing()
@@ -298,27 +305,27 @@ impl Flow {
             Direction::Request => &mut self.client,
             Direction::Response => &mut self.server,
         };
-        let Some(side) = &mut half.side else { return };
+        let Some(parser) = &mut half.parser else { return };
         let mut taken = Ok(());
         losses.seen_bytes += bytes.len() as u64;
         if !bytes.is_empty() {
-            taken = side.take(bytes, at, known, losses);
+            taken = parser.take(bytes, at, known, losses);
         }
         if cut > 0 {
             losses.cut_bytes += cut as u64;
-            side.skip(cut, at, losses);
+            parser.skip(cut, at, losses);
         }
-        if let Err(hopeless) = taken {
-            self.turn_opaque(hopeless, losses);
+        if let Err(give_up) = taken {
+            self.turn_opaque(give_up, losses);
         }
     }
 
-    fn turn_opaque(&mut self, hopeless: Hopeless, losses: &mut Losses) {
+    fn turn_opaque(&mut self, give_up: GiveUp, losses: &mut Losses) {
         self.state = State::Opaque;
-        self.drop_sides(losses);
-        let reason = match hopeless {
-            Hopeless::Opaque(reason) => crate::capture::opaque_name(reason),
-            Hopeless::NoPlace => "no-place",
+        self.drop_parsers(losses);
+        let reason = match give_up {
+            GiveUp::Opaque(reason) => crate::capture::opaque_name(reason),
+            GiveUp::NoSyncPoint => "no-place",
         };
         *losses.opaque.entry(reason).or_default() += 1;
         if reason == "tls"
@@ -329,24 +336,24 @@ impl Flow {
     }
 
     /// Hands on what need not wait any longer.
-    fn tell_waiting(&mut self, losses: &mut Losses) {
+    fn deliver_buffered(&mut self, losses: &mut Losses) {
         loop {
-            let mut has_told = false;
+            let mut has_delivered = false;
             for direction in [Direction::Request, Direction::Response] {
                 let (own, other) = self.halves(direction);
                 let is_alone = other.is_absent;
                 let popped = own
-                    .order
-                    .pop(|acknowledgment| is_alone || other.order.has_told(acknowledgment));
+                    .reassembler
+                    .pop(|acknowledgment| is_alone || other.reassembler.has_delivered(acknowledgment));
                 if let Some(part) = popped {
                     if is_alone {
-                        self.miss_until(opposite(direction), part.acknowledgment, part.at, losses);
+                        self.skip_until(opposite(direction), part.acknowledgment, part.at, losses);
                     }
-                    self.tell(direction, part.bytes, part.cut, part.at, losses);
-                    has_told = true;
+                    self.deliver(direction, part.bytes, part.cut, part.at, losses);
+                    has_delivered = true;
                 }
             }
-            if !has_told {
+            if !has_delivered {
                 return;
             }
         }
@@ -355,7 +362,7 @@ impl Flow {
     /// Gives up bytes that have been waited for long enough at `now`.
     pub(super) fn give_up(&mut self, now: Moment, losses: &mut Losses) {
         self.give_up_due(now, losses);
-        self.settle();
+        self.update_in_order();
     }
 
     fn give_up_due(&mut self, now: Moment, losses: &mut Losses) {
@@ -367,9 +374,9 @@ impl Flow {
             if !progress {
                 break;
             }
-            self.tell_waiting(losses);
+            self.deliver_buffered(losses);
         }
-        if self.is_ending() && now.since(self.last) >= SENT_AGAIN {
+        if self.is_ending() && now.since(self.last) >= RETRANSMISSION {
             self.close(losses);
         }
     }
@@ -377,76 +384,80 @@ impl Flow {
     /// Gives up the next missing bytes that something in `direction` waits for, if the time has come (at the end it has).
     fn give_up_in(&mut self, direction: Direction, now: Option<Moment>, losses: &mut Losses) -> bool {
         let (own, other) = self.halves(direction);
-        let (Some(since), Some(first)) = (own.order.since(), own.order.first_waiting()) else {
+        let (Some(since), Some(first)) = (own.reassembler.since(), own.reassembler.first_buffered()) else {
             return false;
         };
-        let waited = now.map_or(SENT_AGAIN, |now| now.since(since));
-        let is_due = |patience| waited >= patience || own.order.is_full();
-        let next = own.order.next().unwrap_or(first);
+        let waited = now.map_or(RETRANSMISSION, |now| now.since(since));
+        let is_due = |patience| waited >= patience || own.reassembler.is_full();
+        let next = own.reassembler.next().unwrap_or(first);
         if distance(next, first) > 0 {
             let is_acknowledged = other
-                .order
+                .reassembler
                 .first_acknowledgment()
                 .is_some_and(|has| distance(has, first) <= 0);
-            let patience = if is_acknowledged { ACKNOWLEDGED } else { SENT_AGAIN };
+            let patience = if is_acknowledged {
+                ACKNOWLEDGED
+            } else {
+                RETRANSMISSION
+            };
             if !is_due(patience) {
                 return false;
             }
-            let Some((length, at)) = own.order.give_up() else {
+            let Some((length, at)) = own.reassembler.give_up() else {
                 return false;
             };
-            self.miss(direction, length, at, losses);
+            self.skip_missing(direction, length, at, losses);
             return true;
         }
         // It waits for the other direction, which its sender has received.
-        let Some(acknowledgment) = own.order.first_acknowledgment() else {
+        let Some(acknowledgment) = own.reassembler.first_acknowledgment() else {
             return false;
         };
         if !is_due(ACKNOWLEDGED) {
             return false;
         }
         // Of what lies before the first bytes that wait there.
-        let to = match other.order.first_waiting() {
+        let to = match other.reassembler.first_buffered() {
             Some(first) if distance(first, acknowledgment) > 0 => first,
             _ => acknowledgment,
         };
         other.is_absent = !other.is_seen;
         if other.lacks_only_its_end(to) {
             let end = to.wrapping_sub(1);
-            other.order.finish(end);
+            other.reassembler.finish(end);
             return true;
         }
-        self.miss_until(opposite(direction), Some(to), since, losses)
+        self.skip_until(opposite(direction), Some(to), since, losses)
     }
 
     /// Gives up what was not captured of `direction` before the byte with that number; whether there was anything.
-    fn miss_until(&mut self, direction: Direction, to: Option<u32>, at: Moment, losses: &mut Losses) -> bool {
+    fn skip_until(&mut self, direction: Direction, to: Option<u32>, at: Moment, losses: &mut Losses) -> bool {
         let (own, _) = self.halves(direction);
-        let Some(length) = to.and_then(|to| own.order.advance_to(to)) else {
+        let Some(length) = to.and_then(|to| own.reassembler.advance_to(to)) else {
             return false;
         };
-        self.miss(direction, length, at, losses);
+        self.skip_missing(direction, length, at, losses);
         true
     }
 
     /// Gives up what each side is known to have sent last, and that was not captured.
-    fn miss_ends(&mut self, losses: &mut Losses) {
+    fn skip_missing_ends(&mut self, losses: &mut Losses) {
         let at = self.last;
         for direction in [Direction::Request, Direction::Response] {
             let (own, _) = self.halves(direction);
             if let Some(end) = own.unseen_end()
                 && !own.lacks_only_its_end(end)
             {
-                self.miss_until(direction, Some(end), at, losses);
+                self.skip_until(direction, Some(end), at, losses);
             }
         }
     }
 
-    fn miss(&mut self, direction: Direction, length: usize, at: Moment, losses: &mut Losses) {
+    fn skip_missing(&mut self, direction: Direction, length: usize, at: Moment, losses: &mut Losses) {
         losses.lost_bytes += length as u64;
         let (own, _) = self.halves(direction);
-        if let Some(side) = &mut own.side {
-            side.skip(length, at, losses);
+        if let Some(parser) = &mut own.parser {
+            parser.skip(length, at, losses);
         }
     }
 
@@ -457,17 +468,17 @@ impl Flow {
         }
         self.flush(losses);
         if self.state == State::Open {
-            self.miss_ends(losses);
+            self.skip_missing_ends(losses);
         }
         losses.one_way += u64::from(self.client.is_seen != self.server.is_seen);
-        self.drop_sides(losses);
+        self.drop_parsers(losses);
         self.state = State::Closed;
     }
 
     /// Tells all that waits.
     fn flush(&mut self, losses: &mut Losses) {
         while self.state == State::Open && self.is_waiting() {
-            self.tell_waiting(losses);
+            self.deliver_buffered(losses);
             let [requests, responses] = [Direction::Request, Direction::Response]
                 .map(|direction| self.give_up_in(direction, None, losses));
             if !requests && !responses {
@@ -476,17 +487,17 @@ impl Flow {
         }
     }
 
-    fn drop_sides(&mut self, losses: &mut Losses) {
-        self.is_smooth = false;
-        let sides = [&self.client, &self.server].map(|half| half.side.as_ref());
-        let is_understood = sides.into_iter().flatten().any(Side::is_understood);
+    fn drop_parsers(&mut self, losses: &mut Losses) {
+        self.is_in_order = false;
+        let parsers = [&self.client, &self.server].map(|half| half.parser.as_ref());
+        let is_understood = parsers.into_iter().flatten().any(DirectionParser::is_understood);
         losses.understood += u64::from(is_understood);
         for half in [&mut self.client, &mut self.server] {
             // A side says how many requests there were when it ends: before the connection is closed.
-            if let Some(mut side) = half.side.take() {
-                side.forget(losses);
+            if let Some(mut parser) = half.parser.take() {
+                parser.forget(losses);
             }
-            half.order = Order::default();
+            half.reassembler = Reassembler::default();
         }
         self.connection.close();
     }

@@ -10,13 +10,13 @@ use std::{collections::BTreeMap, sync::Arc};
 use cqlens_proto::envelope::Direction;
 use foldhash::{HashMap, HashMapExt};
 
-use connection::{Flow, REMEMBERED};
+use connection::{TIME_WAIT, TcpConnection};
 use four_tuple::FourTuple;
 
 use super::{
     files::Packet,
     losses::Losses,
-    packets::{Headers, Packets, Segment},
+    packets::{Headers, PacketReader, Segment},
     probe::Probe,
 };
 use crate::{
@@ -28,21 +28,21 @@ use crate::{
 pub const MAX_CONNECTIONS: usize = 65_536;
 
 /// How often connections are looked at in which something waits, or that have ended.
-const LOOK: std::time::Duration = std::time::Duration::from_millis(10);
+const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
 
 /// Takes segments and hands what they carry to the audit.
 #[derive(Debug)]
-pub struct Flows {
+pub struct TcpConnections {
     queue: Arc<Queue>,
     ports: Vec<u16>,
-    flows: HashMap<FourTuple, Flow>,
+    connections: HashMap<FourTuple, TcpConnection>,
     next: u64,
     /// Connections in which something waits, perhaps.
     waiting: Vec<FourTuple>,
     now: Moment,
     /// When connections are looked at next: told as a time, since every packet asks.
-    next_look: Moment,
-    swept: Moment,
+    next_check: Moment,
+    last_cleanup: Moment,
     losses: Losses,
     probe: Probe,
     segments: u64,
@@ -51,30 +51,30 @@ pub struct Flows {
     /// Whether any packet had no time.
     lacks_times: bool,
     /// Bytes that may wait for others, in all connections together.
-    most_waiting: usize,
+    max_buffered_bytes: usize,
     /// What is kept where the place is looked for, in all connections together.
     searching: Part,
 }
 
-impl Flows {
+impl TcpConnections {
     /// Follows the connections to servers at any of `ports`.
     pub fn new(queue: Arc<Queue>, ports: Vec<u16>) -> Self {
         let beginning = Moment::from_unix_nanoseconds(0);
         Self {
             queue,
             ports,
-            flows: HashMap::new(),
+            connections: HashMap::new(),
             next: 0,
             waiting: Vec::new(),
             now: beginning,
-            next_look: beginning,
-            swept: beginning,
+            next_check: beginning,
+            last_cleanup: beginning,
             losses: Losses::default(),
             probe: Probe::default(),
             segments: 0,
             has_carried: false,
             lacks_times: false,
-            most_waiting: 0,
+            max_buffered_bytes: 0,
             searching: Part::new("searching", 0),
         }
         .within(&Memory::default())
@@ -85,7 +85,7 @@ impl Flows {
     pub fn within(self, memory: &Memory) -> Self {
         let room = memory.part(Use::Queue).limit();
         Self {
-            most_waiting: room / 4 * 3,
+            max_buffered_bytes: room / 4 * 3,
             searching: Part::new("searching", room / 4),
             ..self
         }
@@ -93,9 +93,9 @@ impl Flows {
 
     /// Takes the next packet of the capture, which `packets` reads.
     #[inline]
-    pub fn take_packet(&mut self, packet: &Packet<'_>, packets: &mut Packets) {
-        let goes_on = Headers::read(packet).is_some_and(|headers| self.go_on(&headers, packet));
-        if !goes_on && let Some(segment) = packets.read(packet) {
+    pub fn take_packet(&mut self, packet: &Packet<'_>, packets: &mut PacketReader) {
+        let is_taken = Headers::read(packet).is_some_and(|headers| self.take_in_order(&headers, packet));
+        if !is_taken && let Some(segment) = packets.read(packet) {
             self.take(segment);
         }
     }
@@ -104,32 +104,32 @@ impl Flows {
     /// or counted that only other segments need. Without it a request costs half as much again. False, and nothing has changed, where the
     /// segment is any other.
     #[inline]
-    fn go_on(&mut self, headers: &Headers, packet: &Packet<'_>) -> bool {
+    fn take_in_order(&mut self, headers: &Headers, packet: &Packet<'_>) -> bool {
         let (from, to) = (headers.from, headers.to);
         let direction = match (self.is_server(to.port()), self.is_server(from.port())) {
             (true, false) => Direction::Request,
             (false, true) => Direction::Response,
             _ => return false,
         };
-        let Some(flow) = self.flows.get_mut(&FourTuple::new(from, to, direction)) else {
+        let Some(connection) = self.connections.get_mut(&FourTuple::new(from, to, direction)) else {
             return false;
         };
-        if !flow.goes_on_with(headers, direction) {
+        if !connection.continues_with(headers, direction) {
             return false;
         }
-        flow.go_on(headers, packet, direction, &mut self.losses);
+        connection.take_in_order(headers, packet, direction, &mut self.losses);
         self.has_carried |= !headers.payload.is_empty();
-        self.passed(packet.at);
+        self.count_segment(packet.at);
         true
     }
 
     /// Counts a segment that has been taken.
     #[inline]
-    fn passed(&mut self, at: Moment) {
+    fn count_segment(&mut self, at: Moment) {
         self.segments += 1;
         self.now = self.now.max(at);
-        if self.now >= self.next_look {
-            self.look();
+        if self.now >= self.next_check {
+            self.check_waiting();
         }
     }
 
@@ -142,50 +142,45 @@ impl Flows {
             return;
         };
         self.has_carried |= !segment.payload.is_empty();
-        let ends = FourTuple::new(segment.from, segment.to, direction);
-        match self.flows.get_mut(&ends) {
-            Some(flow) if flow.is_followed_by(&segment, direction) => {
-                flow.close(&mut self.losses);
-                self.open(ends, segment, direction);
+        let four_tuple = FourTuple::new(segment.from, segment.to, direction);
+        match self.connections.get_mut(&four_tuple) {
+            Some(connection) if connection.is_replaced_by(&segment, direction) => {
+                connection.close(&mut self.losses);
+                self.open(four_tuple, segment, direction);
             }
-            Some(flow) => {
-                let waited = flow.is_waiting();
-                flow.take(segment, direction, &mut self.losses);
-                if !waited && flow.is_waiting() {
-                    self.waiting.push(ends);
+            Some(connection) => {
+                let waited = connection.is_waiting();
+                connection.take(segment, direction, &mut self.losses);
+                if !waited && connection.is_waiting() {
+                    self.waiting.push(four_tuple);
                 }
             }
-            None => self.open(ends, segment, direction),
+            None => self.open(four_tuple, segment, direction),
         }
-        self.passed(at);
+        self.count_segment(at);
     }
 
-    fn open(&mut self, ends: FourTuple, segment: Segment, direction: Direction) {
+    fn open(&mut self, four_tuple: FourTuple, segment: Segment, direction: Direction) {
         // Nothing of a connection that ends is of use.
         if segment.rst {
             return;
         }
-        if self.flows.len() >= MAX_CONNECTIONS {
+        if self.connections.len() >= MAX_CONNECTIONS {
             self.evict();
         }
-        let connection = Arc::new(Connection::recorded(ConnectionId(self.next), ends.client));
-        connection.reaches(ends.server);
+        let shared = Arc::new(Connection::recorded(ConnectionId(self.next), four_tuple.client));
+        shared.reaches(four_tuple.server);
         if self.lacks_times {
-            connection.lack_times();
+            shared.lack_times();
         }
         self.next += 1;
-        let mut flow = Flow::new(
-            connection,
-            &segment,
-            &self.queue,
-            &self.searching,
-            &mut self.losses,
-        );
-        flow.take(segment, direction, &mut self.losses);
-        if flow.is_waiting() {
-            self.waiting.push(ends);
+        let mut connection =
+            TcpConnection::new(shared, &segment, &self.queue, &self.searching, &mut self.losses);
+        connection.take(segment, direction, &mut self.losses);
+        if connection.is_waiting() {
+            self.waiting.push(four_tuple);
         }
-        self.flows.insert(ends, flow);
+        self.connections.insert(four_tuple, connection);
     }
 
     #[inline]
@@ -205,8 +200,8 @@ impl Flows {
                 (true, None) => Direction::Request,
                 (true, Some(_)) => Direction::Response,
                 _ => {
-                    let ends = FourTuple::new(from, to, Direction::Response);
-                    match self.flows.contains_key(&ends) {
+                    let four_tuple = FourTuple::new(from, to, Direction::Response);
+                    match self.connections.contains_key(&four_tuple) {
                         true => Direction::Response,
                         false => Direction::Request,
                     }
@@ -217,53 +212,61 @@ impl Flows {
 
     /// Gives up what has been waited for long enough, and forgets what has ended long ago.
     #[cold]
-    fn look(&mut self) {
-        self.next_look = self.now.after(LOOK);
+    fn check_waiting(&mut self) {
+        self.next_check = self.now.after(CHECK_INTERVAL);
         let mut waiting = std::mem::take(&mut self.waiting);
         let mut bytes = 0;
-        waiting.retain(|ends| {
-            let Some(flow) = self.flows.get_mut(ends) else {
+        waiting.retain(|four_tuple| {
+            let Some(connection) = self.connections.get_mut(four_tuple) else {
                 return false;
             };
-            flow.give_up(self.now, &mut self.losses);
-            bytes += flow.waiting_bytes();
-            flow.is_waiting()
+            connection.give_up(self.now, &mut self.losses);
+            bytes += connection.buffered_bytes();
+            connection.is_waiting()
         });
-        if bytes > self.most_waiting {
+        if bytes > self.max_buffered_bytes {
             // Those that have waited for longest are given up until there is room for half as much again.
             let mut left = bytes;
-            waiting.retain(|ends| {
-                let Some(flow) = self.flows.get_mut(ends).filter(|_| left > self.most_waiting / 2) else {
+            waiting.retain(|four_tuple| {
+                let Some(connection) = self
+                    .connections
+                    .get_mut(four_tuple)
+                    .filter(|_| left > self.max_buffered_bytes / 2)
+                else {
                     return true;
                 };
-                left = left.saturating_sub(flow.waiting_bytes());
-                flow.close(&mut self.losses);
+                left = left.saturating_sub(connection.buffered_bytes());
+                connection.close(&mut self.losses);
                 self.losses.evicted_connections += 1;
                 false
             });
         }
         self.waiting = waiting;
-        if self.now.since(self.swept) >= REMEMBERED {
-            self.swept = self.now;
+        if self.now.since(self.last_cleanup) >= TIME_WAIT {
+            self.last_cleanup = self.now;
             let now = self.now;
-            self.flows
-                .retain(|_, flow| !(flow.is_closed() && now.since(flow.last) >= REMEMBERED));
+            self.connections
+                .retain(|_, connection| !(connection.is_closed() && now.since(connection.last) >= TIME_WAIT));
         }
     }
 
     /// Makes room: those that have ended, then those that were silent for longest.
     fn evict(&mut self) {
-        self.flows.retain(|_, flow| !flow.is_closed());
-        if self.flows.len() < MAX_CONNECTIONS {
+        self.connections.retain(|_, connection| !connection.is_closed());
+        if self.connections.len() < MAX_CONNECTIONS {
             return;
         }
-        let mut by_time: Vec<_> = self.flows.iter().map(|(ends, flow)| (flow.last, *ends)).collect();
+        let mut by_time: Vec<_> = self
+            .connections
+            .iter()
+            .map(|(four_tuple, connection)| (connection.last, *four_tuple))
+            .collect();
         let part = (by_time.len() / 16).max(1);
         let last = by_time.len().saturating_sub(1);
         by_time.select_nth_unstable(part.min(last));
-        for (_, ends) in by_time.into_iter().take(part) {
-            if let Some(mut flow) = self.flows.remove(&ends) {
-                flow.close(&mut self.losses);
+        for (_, four_tuple) in by_time.into_iter().take(part) {
+            if let Some(mut connection) = self.connections.remove(&four_tuple) {
+                connection.close(&mut self.losses);
                 self.losses.evicted_connections += 1;
             }
         }
@@ -272,10 +275,14 @@ impl Flows {
     /// Ends all connections, as the capture does.
     pub fn end(&mut self) {
         // In the order in which they were opened, so that the same captures make the same report.
-        let mut flows: Vec<_> = self.flows.drain().map(|(_, flow)| flow).collect();
-        flows.sort_unstable_by_key(Flow::id);
-        for flow in &mut flows {
-            flow.close(&mut self.losses);
+        let mut connections: Vec<_> = self
+            .connections
+            .drain()
+            .map(|(_, connection)| connection)
+            .collect();
+        connections.sort_unstable_by_key(TcpConnection::id);
+        for connection in &mut connections {
+            connection.close(&mut self.losses);
         }
         self.waiting.clear();
     }
@@ -284,7 +291,7 @@ impl Flows {
     /// no latency is told of any.
     pub fn lack_times(&mut self) {
         if !std::mem::replace(&mut self.lacks_times, true) {
-            self.flows.values().for_each(Flow::lack_times);
+            self.connections.values().for_each(TcpConnection::lack_times);
         }
     }
 

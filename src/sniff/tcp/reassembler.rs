@@ -12,13 +12,13 @@ use crate::capture::Moment;
 
 /// One direction's bytes, put in order.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct Reassembler {
     /// The number of the next byte; none before the first segment.
     next: Option<u32>,
     /// What cannot be told yet, by sequence numbers.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Buffered>,
     /// Bytes of it.
-    waiting_bytes: usize,
+    buffered_bytes: usize,
     /// Since when something waits.
     since: Option<Moment>,
     /// The number after the last byte, once the sender has said it.
@@ -27,7 +27,7 @@ pub(super) struct Order {
 
 /// A segment's bytes.
 #[derive(Debug)]
-struct Waiting {
+struct Buffered {
     sequence: u32,
     bytes: Bytes,
     cut: usize,
@@ -36,7 +36,7 @@ struct Waiting {
     acknowledgment: Option<u32>,
 }
 
-impl Waiting {
+impl Buffered {
     fn length(&self) -> usize {
         self.bytes.len() + self.cut
     }
@@ -51,7 +51,7 @@ impl Waiting {
 
 /// A segment's bytes and where they belong.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct Payload {
     /// The number of the first byte.
     pub(super) sequence: u32,
     /// The bytes that are there.
@@ -65,15 +65,15 @@ pub(super) struct Part {
 }
 
 /// What may wait in one direction.
-pub(super) const MAX_WAITING_BYTES: usize = 1 << 20;
+pub(super) const MAX_BUFFERED_BYTES: usize = 1 << 20;
 
 /// In segments: each costs memory beside its bytes.
-const MAX_WAITING: usize = 2_048;
+const MAX_BUFFERED: usize = 2_048;
 
 /// Numbers that are further away than any window are another connection's, or damage.
 const FAR: i32 = 1 << 30;
 
-impl Order {
+impl Reassembler {
     /// Begins at `next`, if it has not begun yet.
     pub(super) fn begin(&mut self, next: u32) {
         self.next.get_or_insert(next);
@@ -90,13 +90,13 @@ impl Order {
     }
 
     /// Bytes that wait.
-    pub(super) fn waiting_bytes(&self) -> usize {
-        self.waiting_bytes
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
     }
 
     /// Whether so much waits that the hole before it must be given up.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting_bytes > MAX_WAITING_BYTES || self.waiting.len() > MAX_WAITING
+        self.buffered_bytes > MAX_BUFFERED_BYTES || self.waiting.len() > MAX_BUFFERED
     }
 
     /// Notes that the number after the last byte is `end`.
@@ -115,7 +115,7 @@ impl Order {
     }
 
     /// Whether nothing waits, and `acknowledgment` is not ahead of what has come out.
-    pub(super) fn has_told(&self, acknowledgment: Option<u32>) -> bool {
+    pub(super) fn has_delivered(&self, acknowledgment: Option<u32>) -> bool {
         match (self.next, acknowledgment) {
             (Some(next), Some(acknowledgment)) => {
                 let ahead = distance(next, acknowledgment);
@@ -137,7 +137,7 @@ impl Order {
     }
 
     /// The bytes of `part`, if they are the next ones; else they wait, as far as they are new.
-    pub(super) fn take(&mut self, part: Part, may_pass: bool) -> Option<Part> {
+    pub(super) fn take(&mut self, part: Payload, may_pass: bool) -> Option<Payload> {
         let mut part = part;
         self.begin(part.sequence);
         let next = self.next.unwrap_or(part.sequence);
@@ -166,15 +166,15 @@ impl Order {
         None
     }
 
-    fn wait(&mut self, part: Part) {
+    fn wait(&mut self, part: Payload) {
         self.since.get_or_insert(part.at);
         let place = self
             .waiting
             .iter()
             .rposition(|other| distance(other.sequence, part.sequence) >= 0)
             .map_or(0, |before| before + 1);
-        self.waiting_bytes += part.bytes.len();
-        let waiting = Waiting {
+        self.buffered_bytes += part.bytes.len();
+        let waiting = Buffered {
             sequence: part.sequence,
             // What waits does not keep the memory around it.
             bytes: Bytes::copy_from_slice(&part.bytes),
@@ -186,7 +186,7 @@ impl Order {
     }
 
     /// The next bytes that waited, if they can come out now: `may_pass` says it of what their sender had acknowledged.
-    pub(super) fn pop(&mut self, may_pass: impl Fn(Option<u32>) -> bool) -> Option<Part> {
+    pub(super) fn pop(&mut self, may_pass: impl Fn(Option<u32>) -> bool) -> Option<Payload> {
         let next = self.next?;
         loop {
             let first = self.waiting.front_mut()?;
@@ -199,7 +199,7 @@ impl Order {
                 return None;
             }
             let mut first = self.waiting.pop_front()?;
-            self.waiting_bytes -= first.bytes.len();
+            self.buffered_bytes -= first.bytes.len();
             if self.waiting.is_empty() {
                 self.since = None;
             }
@@ -211,7 +211,7 @@ impl Order {
             if !self.waiting.is_empty() {
                 self.since = Some(first.at);
             }
-            return Some(Part {
+            return Some(Payload {
                 sequence: next,
                 bytes: first.bytes,
                 cut: first.cut,
@@ -239,7 +239,7 @@ impl Order {
     }
 
     /// The number of the first byte that waits.
-    pub(super) fn first_waiting(&self) -> Option<u32> {
+    pub(super) fn first_buffered(&self) -> Option<u32> {
         self.waiting.front().map(|first| first.sequence)
     }
 
@@ -265,8 +265,8 @@ mod tests {
     use super::*;
     use proptest::{collection::vec, prelude::*};
 
-    fn part(sequence: u32, bytes: &[u8]) -> Part {
-        Part {
+    fn part(sequence: u32, bytes: &[u8]) -> Payload {
+        Payload {
             sequence,
             bytes: Bytes::copy_from_slice(bytes),
             cut: 0,
@@ -280,28 +280,28 @@ mod tests {
     struct Out(Vec<Option<u8>>);
 
     impl Out {
-        fn add(&mut self, part: &Part) {
+        fn add(&mut self, part: &Payload) {
             self.0.extend(part.bytes.iter().copied().map(Some));
             self.0.extend(std::iter::repeat_n(None, part.cut));
         }
 
-        fn take(&mut self, order: &mut Order, segment: Part) {
-            if let Some(part) = order.take(segment, true) {
+        fn take(&mut self, reassembler: &mut Reassembler, segment: Payload) {
+            if let Some(part) = reassembler.take(segment, true) {
                 self.add(&part);
             }
-            self.pop(order);
+            self.pop(reassembler);
         }
 
-        fn pop(&mut self, order: &mut Order) {
-            while let Some(part) = order.pop(|_| true) {
+        fn pop(&mut self, reassembler: &mut Reassembler) {
+            while let Some(part) = reassembler.pop(|_| true) {
                 self.add(&part);
             }
         }
 
-        fn end(mut self, order: &mut Order) -> Vec<Option<u8>> {
-            while let Some((missing, _)) = order.give_up() {
+        fn end(mut self, reassembler: &mut Reassembler) -> Vec<Option<u8>> {
+            while let Some((missing, _)) = reassembler.give_up() {
                 self.0.extend(std::iter::repeat_n(None, missing));
-                self.pop(order);
+                self.pop(reassembler);
             }
             self.0
         }
@@ -309,8 +309,8 @@ mod tests {
 
     #[test]
     fn what_comes_twice_in_other_pieces_comes_out_once() {
-        let mut order = Order::default();
-        order.begin(u32::MAX - 2);
+        let mut reassembler = Reassembler::default();
+        reassembler.begin(u32::MAX - 2);
         let mut out = Out::default();
         for (sequence, bytes) in [
             (u32::MAX - 2, &b"abc"[..]),
@@ -318,38 +318,38 @@ mod tests {
             (u32::MAX, b"cdef"),
             (0, b"defg"),
         ] {
-            out.take(&mut order, part(sequence, bytes));
+            out.take(&mut reassembler, part(sequence, bytes));
         }
         let whole: Vec<_> = b"abcdefg".iter().copied().map(Some).collect();
-        assert_eq!(out.end(&mut order), whole);
-        assert_eq!((order.waiting_bytes(), order.since()), (0, None));
+        assert_eq!(out.end(&mut reassembler), whole);
+        assert_eq!((reassembler.buffered_bytes(), reassembler.since()), (0, None));
     }
 
     #[test]
     fn what_a_snap_length_has_cut_off_is_missing_where_it_was() {
-        let mut order = Order::default();
+        let mut reassembler = Reassembler::default();
         let mut out = Out::default();
         out.take(
-            &mut order,
-            Part {
+            &mut reassembler,
+            Payload {
                 cut: 2,
                 ..part(7, b"ab")
             },
         );
-        out.take(&mut order, part(9, b"cdef"));
+        out.take(&mut reassembler, part(9, b"cdef"));
         let expected = [Some(b'a'), Some(b'b'), None, None, Some(b'e'), Some(b'f')];
-        assert_eq!(out.end(&mut order), expected);
+        assert_eq!(out.end(&mut reassembler), expected);
     }
 
     #[test]
     fn too_much_that_waits_is_noticed() {
-        let mut order = Order::default();
-        order.begin(0);
-        for number in 0..=MAX_WAITING as u32 {
-            assert!(!order.is_full());
-            order.take(part(10 + number, b"x"), true);
+        let mut reassembler = Reassembler::default();
+        reassembler.begin(0);
+        for number in 0..=MAX_BUFFERED as u32 {
+            assert!(!reassembler.is_full());
+            reassembler.take(part(10 + number, b"x"), true);
         }
-        assert!(order.is_full());
+        assert!(reassembler.is_full());
     }
 
     proptest! {
@@ -370,12 +370,12 @@ mod tests {
             if whole {
                 segments.extend((0..content.len()).step_by(7).map(|from| (from, content.len().min(from + 7))));
             }
-            let mut order = Order::default();
-            order.begin(start);
+            let mut reassembler = Reassembler::default();
+            reassembler.begin(start);
             let mut out = Out::default();
             let mut expected = vec![None; content.len()];
             for (from, to) in &segments {
-                out.take(&mut order, part(start.wrapping_add(*from as u32), &content[*from..*to]));
+                out.take(&mut reassembler, part(start.wrapping_add(*from as u32), &content[*from..*to]));
                 for at in *from..*to {
                     expected[at] = Some(content[at]);
                 }
@@ -383,8 +383,8 @@ mod tests {
             // Nothing tells of what would have followed the last bytes that came.
             let last = expected.iter().rposition(Option::is_some).unwrap();
             expected.truncate(last + 1);
-            prop_assert_eq!(out.end(&mut order), expected);
-            prop_assert_eq!(order.waiting_bytes(), 0);
+            prop_assert_eq!(out.end(&mut reassembler), expected);
+            prop_assert_eq!(reassembler.buffered_bytes(), 0);
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use super::*;
 use crate::sniff::{
     packets::LINK_RAW,
-    testing::{Talk, follow, packet, query, void},
+    testing::{Conversation, follow, packet, query, void},
 };
 use cqlens_proto::envelope::Version;
 use proptest::{collection::vec, prelude::*};
@@ -12,24 +12,24 @@ use proptest::{collection::vec, prelude::*};
 const CQL: &str = "SELECT name, email FROM users WHERE id = 4711 AND day = '2026-11-22'";
 
 /// Requests and their answers, one after the other.
-fn session(talk: &mut Talk, count: i16, size: usize) -> Vec<Segment> {
+fn session(talk: &mut Conversation, count: i16, size: usize) -> Vec<Segment> {
     (0..count)
         .flat_map(|stream| {
-            let mut segments = talk.say(Direction::Request, &query(Version::V4, stream, CQL), size);
-            segments.extend(talk.say(Direction::Response, &void(Version::V4, stream), size));
+            let mut segments = talk.send(Direction::Request, &query(Version::V4, stream, CQL), size);
+            segments.extend(talk.send(Direction::Response, &void(Version::V4, stream), size));
             segments
         })
         .collect()
 }
 
-fn whole(talk: &mut Talk, count: i16, size: usize) -> Vec<Segment> {
+fn whole(talk: &mut Conversation, count: i16, size: usize) -> Vec<Segment> {
     [talk.open(), session(talk, count, size), talk.close()].concat()
 }
 
 #[test]
 fn a_whole_session_is_told_whole() {
     for size in [1, 7, 50, 1_448] {
-        let told = follow(whole(&mut Talk::new((u32::MAX - 100, 77)), 20, size));
+        let told = follow(whole(&mut Conversation::new((u32::MAX - 100, 77)), 20, size));
         assert_eq!((told.requests.len(), told.responses.len()), (20, 20), "{size}");
         assert_eq!(of_missing(told.losses), Losses::default());
     }
@@ -47,25 +47,25 @@ fn of_missing(losses: Losses) -> Losses {
 #[test]
 fn nearly_all_segments_take_the_short_cut() {
     let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
-    let mut flows = Flows::new(queue, vec![9042]);
-    let mut talk = Talk::new((5, 6));
+    let mut connections = TcpConnections::new(queue, vec![9042]);
+    let mut talk = Conversation::new((5, 6));
     let (opening, data) = (talk.open(), session(&mut talk, 20, 1_448));
-    let mut gone_on = 0;
+    let mut in_order = 0;
     for segment in [&opening[..], &data, &talk.close()].concat() {
         let bytes = packet(&segment);
         let packet = Packet::of(LINK_RAW, segment.at, bytes.len(), &bytes);
-        match Headers::read(&packet).is_some_and(|headers| flows.go_on(&headers, &packet)) {
-            true => gone_on += 1,
-            false => flows.take(segment),
+        match Headers::read(&packet).is_some_and(|headers| connections.take_in_order(&headers, &packet)) {
+            true => in_order += 1,
+            false => connections.take(segment),
         }
     }
     // Not those that open and close it.
-    assert_eq!(gone_on, data.len() + 1);
+    assert_eq!(in_order, data.len() + 1);
 }
 
 #[test]
 fn an_answer_that_was_captured_before_its_request_comes_after_it() {
-    let mut talk = Talk::new((5, 6));
+    let mut talk = Conversation::new((5, 6));
     let mut segments = talk.open();
     let mut exchange = session(&mut talk, 2, 1_448);
     exchange.swap(0, 1);
@@ -79,7 +79,7 @@ fn an_answer_that_was_captured_before_its_request_comes_after_it() {
 
 #[test]
 fn a_request_that_the_capture_lacks_is_missed_by_its_answer() {
-    let mut talk = Talk::new((5, 6));
+    let mut talk = Conversation::new((5, 6));
     let mut segments = whole(&mut talk, 3, 1_448);
     let lost = segments.remove(5);
     let told = follow(segments);
@@ -90,7 +90,7 @@ fn a_request_that_the_capture_lacks_is_missed_by_its_answer() {
 
 #[test]
 fn a_snap_length_costs_the_envelopes_that_it_cuts_and_no_others() {
-    let mut segments = whole(&mut Talk::new((5, 6)), 10, 1_448);
+    let mut segments = whole(&mut Conversation::new((5, 6)), 10, 1_448);
     let mut cut = 0;
     for segment in segments.iter_mut().skip(3).step_by(4) {
         let keep = segment.payload.len().min(20);
@@ -107,7 +107,7 @@ fn a_snap_length_costs_the_envelopes_that_it_cuts_and_no_others() {
 
 #[test]
 fn a_capture_that_begins_in_mid_connection_finds_its_place() {
-    let segments = whole(&mut Talk::new((5, 6)), 10, 30);
+    let segments = whole(&mut Conversation::new((5, 6)), 10, 30);
     for from in 1..segments.len() - 12 {
         let told = follow(segments[from..].to_vec());
         assert_eq!(told.losses.begun_before, u64::from(from > 1), "{from}");
@@ -122,7 +122,7 @@ fn a_capture_that_begins_in_mid_connection_finds_its_place() {
 #[test]
 fn one_direction_alone_is_told() {
     for direction in [Direction::Request, Direction::Response] {
-        let mut segments = whole(&mut Talk::new((5, 6)), 10, 1_448);
+        let mut segments = whole(&mut Conversation::new((5, 6)), 10, 1_448);
         segments.retain(|segment| (segment.to.port() == 9042) == (direction == Direction::Request));
         let told = follow(segments);
         assert_eq!(told.losses.one_way, 1);
@@ -139,7 +139,7 @@ fn one_direction_alone_is_told() {
 
 #[test]
 fn a_damaged_acknowledgment_of_a_direction_that_is_not_there_counts_nothing_as_lost() {
-    let mut talk = Talk::new((5, 6));
+    let mut talk = Conversation::new((5, 6));
     let mut segments = whole(&mut talk, 10, 1_448);
     segments.retain(|segment| segment.to.port() == 9042);
     let lost = follow(segments.clone()).losses.lost_bytes;
@@ -157,7 +157,7 @@ fn a_damaged_acknowledgment_of_a_direction_that_is_not_there_counts_nothing_as_l
 
 #[test]
 fn a_direction_that_is_not_there_may_move_on_by_more_than_anybody_can_count() {
-    let mut talk = Talk::new((5, 6));
+    let mut talk = Conversation::new((5, 6));
     let mut segments = [talk.open(), session(&mut talk, 5, 1_448)].concat();
     for jump in [1 << 27, 1 << 31] {
         talk.next.1 = talk.next.1.wrapping_add(jump);
@@ -178,7 +178,7 @@ fn a_direction_that_is_not_there_may_move_on_by_more_than_anybody_can_count() {
 fn what_is_missing_at_the_end_shows_by_what_comes_after_it() {
     // The last answer, whose end the client acknowledges; the last request, which is answered; both, where both close.
     for (lost, of_all) in [(vec![1], 0), (vec![0], 1), (vec![0, 1], 1)] {
-        let mut talk = Talk::new((5, 6));
+        let mut talk = Conversation::new((5, 6));
         let mut segments = whole(&mut talk, 3, 1_448);
         let last = segments.len() - 4;
         let mut bytes = 0;
@@ -194,9 +194,9 @@ fn what_is_missing_at_the_end_shows_by_what_comes_after_it() {
 
 #[test]
 fn the_end_of_a_request_that_is_missing_costs_that_request() {
-    let mut talk = Talk::new((5, 6));
+    let mut talk = Conversation::new((5, 6));
     let mut segments = talk.open();
-    segments.extend(talk.say(Direction::Request, &query(Version::V4, 1, CQL), 50));
+    segments.extend(talk.send(Direction::Request, &query(Version::V4, 1, CQL), 50));
     segments.pop();
     segments.extend(talk.close());
     let told = follow(segments);
@@ -207,7 +207,7 @@ fn the_end_of_a_request_that_is_missing_costs_that_request() {
 
 #[test]
 fn the_number_of_an_end_that_was_not_captured_is_no_byte() {
-    let mut segments = whole(&mut Talk::new((5, 6)), 3, 1_448);
+    let mut segments = whole(&mut Conversation::new((5, 6)), 3, 1_448);
     let fin = segments.len() - 2;
     // The server's own end acknowledges the client's.
     let last = segments.last_mut().unwrap();
@@ -218,7 +218,7 @@ fn the_number_of_an_end_that_was_not_captured_is_no_byte() {
 
 #[test]
 fn after_a_long_silence_the_same_ports_go_on_as_another_connection() {
-    let mut talk = Talk::new((5, 6));
+    let mut talk = Conversation::new((5, 6));
     let mut segments = talk.open();
     segments.extend(session(&mut talk, 3, 1_448));
     // Ahead, and so far ahead that it looks like what was before.
@@ -235,9 +235,9 @@ fn after_a_long_silence_the_same_ports_go_on_as_another_connection() {
 
 #[test]
 fn a_port_that_is_used_again_is_another_connection() {
-    let mut first = whole(&mut Talk::new((5, 6)), 2, 1_448);
+    let mut first = whole(&mut Conversation::new((5, 6)), 2, 1_448);
     first.truncate(first.len() - 2);
-    let mut next = Talk::new((90_000, 1_000_000));
+    let mut next = Conversation::new((90_000, 1_000_000));
     next.at += 1_000_000_000;
     let told = follow([first, whole(&mut next, 3, 1_448)].concat());
     assert_eq!(
@@ -248,10 +248,10 @@ fn a_port_that_is_used_again_is_another_connection() {
 
 #[test]
 fn tls_is_said_once_with_its_server() {
-    let mut talk = Talk::new((5, 6));
+    let mut talk = Conversation::new((5, 6));
     let mut segments = talk.open();
-    segments.extend(talk.say(Direction::Request, &[0x16, 3, 1, 0, 5, 1, 2, 3, 4, 5], 1_448));
-    segments.extend(talk.say(Direction::Response, &[0x16, 3, 3, 0, 1, 9], 1_448));
+    segments.extend(talk.send(Direction::Request, &[0x16, 3, 1, 0, 5, 1, 2, 3, 4, 5], 1_448));
+    segments.extend(talk.send(Direction::Response, &[0x16, 3, 3, 0, 1, 9], 1_448));
     let losses = follow(segments).losses;
     assert_eq!(losses.opaque, BTreeMap::from([("tls", 1)]));
     assert_eq!(losses.tls_servers, [talk.server].into());
@@ -259,30 +259,30 @@ fn tls_is_said_once_with_its_server() {
 
 #[test]
 fn other_ports_that_speak_cql_are_found() {
-    let mut talk = Talk::new((5, 6));
+    let mut talk = Conversation::new((5, 6));
     talk.server.set_port(9043);
     let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
-    let mut flows = Flows::new(queue, vec![9042]);
+    let mut connections = TcpConnections::new(queue, vec![9042]);
     for segment in whole(&mut talk, 4, 1_448) {
-        flows.take(segment);
+        connections.take(segment);
     }
-    assert_eq!(flows.ports_like_cql(), BTreeMap::from([(9043, 8)]));
-    assert_eq!(flows.segments(), 0);
+    assert_eq!(connections.ports_like_cql(), BTreeMap::from([(9043, 8)]));
+    assert_eq!(connections.segments(), 0);
 }
 
 #[test]
 fn no_more_connections_are_kept_than_there_is_room_for() {
     let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
-    let mut flows = Flows::new(queue, vec![9042]);
+    let mut connections = TcpConnections::new(queue, vec![9042]);
     for number in 0..MAX_CONNECTIONS + 100 {
-        let mut talk = Talk::new((5, 6));
+        let mut talk = Conversation::new((5, 6));
         talk.client = SocketAddr::new(std::net::Ipv4Addr::from(number as u32).into(), 1_024);
         talk.at += number as i64;
-        flows.take(talk.open().remove(0));
+        connections.take(talk.open().remove(0));
     }
-    assert!(flows.flows.len() <= MAX_CONNECTIONS);
+    assert!(connections.connections.len() <= MAX_CONNECTIONS);
     assert_eq!(
-        flows.take_losses().evicted_connections,
+        connections.take_losses().evicted_connections,
         MAX_CONNECTIONS as u64 / 16
     );
 }
@@ -291,10 +291,10 @@ fn no_more_connections_are_kept_than_there_is_room_for() {
 fn connections_that_are_not_cql_keep_to_one_bound_together() {
     let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
     let memory = Memory::of(Memory::LEAST);
-    let mut flows = Flows::new(queue, vec![9042]).within(&memory);
+    let mut connections = TcpConnections::new(queue, vec![9042]).within(&memory);
     let mut talks: Vec<_> = (0..400_u32)
         .map(|number| {
-            let mut talk = Talk::new((5, 6));
+            let mut talk = Conversation::new((5, 6));
             talk.client = SocketAddr::new(std::net::Ipv4Addr::from(number).into(), 1_024);
             talk
         })
@@ -303,19 +303,19 @@ fn connections_that_are_not_cql_keep_to_one_bound_together() {
     for _ in 0..20 {
         for talk in &mut talks {
             for direction in [Direction::Request, Direction::Response] {
-                for segment in talk.say(direction, &[0xff; 1_000], 1_000) {
+                for segment in talk.send(direction, &[0xff; 1_000], 1_000) {
                     sent += segment.payload.len() as u64;
-                    flows.take(segment);
+                    connections.take(segment);
                 }
             }
-            assert!(flows.searching.used() <= flows.searching.limit());
+            assert!(connections.searching.used() <= connections.searching.limit());
         }
     }
-    assert!(sent > 10 * flows.searching.limit() as u64);
-    assert!(flows.searching.evicted() > 0);
-    flows.end();
-    assert_eq!(flows.searching.used(), 0);
-    assert_eq!(flows.take_losses().unplaced_bytes, sent);
+    assert!(sent > 10 * connections.searching.limit() as u64);
+    assert!(connections.searching.evicted() > 0);
+    connections.end();
+    assert_eq!(connections.searching.used(), 0);
+    assert_eq!(connections.take_losses().unplaced_bytes, sent);
 }
 
 proptest! {
@@ -329,7 +329,7 @@ proptest! {
         again in vec(any::<prop::sample::Index>(), 0..6),
         first in any::<(u32, u32)>(),
     ) {
-        let mut talk = Talk::new(first);
+        let mut talk = Conversation::new(first);
         let opening = talk.open();
         let mut data = session(&mut talk, 14, size);
         // What ends the connection shows what was lost before it.
@@ -382,7 +382,7 @@ proptest! {
         damaged in vec((any::<prop::sample::Index>(), any::<(bool, bool, u32)>()), 0..3),
         first in any::<(u32, u32)>(),
     ) {
-        let mut talk = Talk::new(first);
+        let mut talk = Conversation::new(first);
         let mut segments = if from_start { talk.open() } else { Vec::new() };
         segments.extend(session(&mut talk, 14, size));
         segments.extend(talk.close());
