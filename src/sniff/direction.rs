@@ -1,4 +1,4 @@
-//! One direction of a connection: ordered bytes go to the audit while the place is known, else the place is looked for.
+//! Parses one direction of a connection: bytes in order go to the audit while in sync; otherwise a sync point is searched.
 
 use std::sync::Arc;
 
@@ -17,18 +17,18 @@ use crate::{
     memory::Part,
 };
 
-/// Bytes that are looked through for a place at most; a connection that has none in so many is not one of CQL, or encrypted.
+/// A direction without a sync point in so many bytes is not CQL, or is encrypted.
 const MAX_SEARCHED: u64 = 16 << 20;
 
-/// One direction.
+/// Parser of one direction.
 #[derive(Debug)]
 pub(super) struct DirectionParser {
     direction: Direction,
     feed: Feed,
     sync: Sync,
-    /// What all searches keep.
+    /// The bound of all searches together.
     memory: Part,
-    /// Bytes that were looked through since the place was last known.
+    /// Bytes searched since the direction was last in sync.
     searched: u64,
 }
 
@@ -38,17 +38,17 @@ enum Sync {
     Searching(Resync),
 }
 
-/// A direction that is not looked into any more.
+/// Why a direction is not parsed any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum GiveUp {
-    /// It cannot be cut.
+    /// It is not plain CQL.
     Opaque(Opaque),
-    /// No place was found.
+    /// There is no sync point.
     NoSyncPoint,
 }
 
 impl DirectionParser {
-    /// The direction of a connection: `from_start` if its first byte is in the capture.
+    /// A parser for `direction` of a connection; `from_start` if the capture has its first byte.
     pub(super) fn new(
         connection: &Arc<Connection>,
         direction: Direction,

@@ -1,5 +1,5 @@
-//! The short cut for nearly every packet: TCP in IPv4, or in IPv6 without extension headers, whole, behind a link layer whose header has
-//! one length. Its headers are read from fixed places, and nothing is made of them but what a connection compares.
+//! Headers of plain packets, for the short cut of [`TcpConnections`](crate::sniff::TcpConnections): TCP in IPv4, or in IPv6
+//! without extension headers, neither a fragment nor SYN, FIN or RST. They are read from fixed offsets.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -9,24 +9,24 @@ use std::{
 use super::{Network, network};
 use crate::sniff::files::Packet;
 
-/// What the headers of IP and TCP say.
+/// The fields of IP and TCP that a connection compares.
 pub(in crate::sniff) struct Headers {
-    /// Who sent it.
+    /// The sender.
     pub(in crate::sniff) from: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub(in crate::sniff) to: SocketAddr,
-    /// The number of its first byte.
+    /// The sequence number of the first byte.
     pub(in crate::sniff) sequence: u32,
-    /// The number of the byte that its sender waits for.
+    /// The acknowledgment number.
     pub(in crate::sniff) acknowledgment: u32,
-    /// Where the payload is in the packet, as far as it was captured.
+    /// The range of the captured payload within the packet.
     pub(in crate::sniff) payload: Range<usize>,
-    /// Bytes of it that were not captured.
+    /// Payload bytes that the snap length cut off.
     pub(in crate::sniff) cut: usize,
 }
 
 impl Headers {
-    /// Those of a plain packet that neither opens nor ends a connection; none where it is anything else.
+    /// Reads the headers of a plain packet; `None` for any other.
     #[inline]
     pub(in crate::sniff) fn read(packet: &Packet<'_>) -> Option<Self> {
         let Network::Ip(at) = network(packet.link, packet.bytes) else {
@@ -65,8 +65,8 @@ impl Headers {
         Self::behind(at, 40, total, here, ((*from).into(), (*to).into()))
     }
 
-    /// The header of TCP behind one of IP of `length` bytes that tells a `total` length. None where the lengths leave no room for it:
-    /// large packets of the sender's own machine have none at all.
+    /// Reads the TCP header behind an IP header of `length` bytes with `total` as its total length. `None` where that
+    /// leaves no room for TCP: packets captured before segmentation offload have a total length of 0.
     #[inline]
     fn behind(
         at: usize,
@@ -188,8 +188,10 @@ mod tests {
             while captures.next_packet(Duration::MAX) == Next::Packet {
                 let packet = captures.packet().unwrap();
                 let begins_or_ends = |segment: &Segment| segment.syn || segment.fin || segment.rst;
-                all += u32::from(checked(&packet).is_some_and(|segment| !begins_or_ends(&segment)));
-                plain += u32::from(Headers::read(&packet).is_some());
+                let segment = checked(&packet);
+                all += u32::from(segment.is_some());
+                let is_plain = Headers::read(&packet).is_some();
+                plain += u32::from(is_plain || segment.is_some_and(|segment| begins_or_ends(&segment)));
             }
         }
         assert!(plain == all && all > 10_000, "{plain} of {all}");

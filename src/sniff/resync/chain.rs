@@ -1,4 +1,4 @@
-//! Whether bytes are a segment, or one envelope after another.
+//! Judges whether bytes are a segment, or a chain of envelopes.
 
 use bytes::Bytes;
 use cqlens_proto::{
@@ -13,25 +13,25 @@ use super::{
     evidence::{begins_header, evidence_of, is_plausible},
 };
 
-/// Envelopes, one after the other, that were looked at so far.
+/// Consecutive envelopes so far.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chain {
-    /// Bytes of them.
+    /// Their bytes.
     pub(super) length: usize,
-    /// Those that cannot be anything else.
+    /// How many of them cannot be anything else.
     pub(super) conclusive: u32,
     pub(super) version: Option<Version>,
     pub(super) compression: Compression,
 }
 
-/// How long a chain that ends within no packet must be to be believed all the same: longer than most values.
+/// A chain of so many bytes is believed although no packet ends with it: longer than most values.
 pub(super) const ENOUGH_BYTES: usize = 128 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     No,
     Maybe,
-    /// For so long that it is believed where nothing before it may be right.
+    /// Long enough to be believed, unless an earlier candidate may be right.
     Long(SyncPoint),
     Yes(SyncPoint),
 }
@@ -49,7 +49,7 @@ pub(super) fn judge_segment(bytes: &[u8], encoding: Encoding) -> Verdict {
     let Some(header) = bytes.get(..encoding.header_len()) else {
         return Verdict::Maybe;
     };
-    // Bits that nothing uses.
+    // Reserved bits.
     let unused = match encoding {
         Encoding::Plain => header.get(2).map_or(0, |byte| byte & 0xfc),
         Encoding::Lz4 => header.get(4).map_or(0, |byte| byte & 0xf8),
@@ -93,7 +93,7 @@ impl Chain {
         }
     }
 
-    /// Goes on where it ended, in the bytes from its beginning to the end of the last packet.
+    /// Extends the chain in `bytes`, which reach from its beginning to the end of the last packet.
     pub(super) fn follow(&mut self, bytes: &[u8], direction: Direction, ends_a_write: bool) -> Verdict {
         loop {
             let rest = bytes.get(self.length..).unwrap_or_default();
@@ -125,7 +125,7 @@ impl Chain {
                 self.compression = used;
             }
             self.length += end;
-            // In version 5 only the envelopes before the segments stand alone, and what comes after the last of them is a segment.
+            // In version 5 only the envelopes of the handshake are bare; a segment follows the last of them.
             if header.version.uses_segments() && rest.len() > end {
                 return Verdict::No;
             }

@@ -1,4 +1,4 @@
-//! What a header and a body must be to count as an envelope.
+//! What a header and a body must hold to count as an envelope.
 
 use bytes::Bytes;
 use cqlens_proto::{
@@ -7,7 +7,7 @@ use cqlens_proto::{
     message::{BatchQuery, Extensions, Request, Response},
 };
 
-/// Bodies that are believed where nothing else is known of a connection: Cassandra's own limit is 16 MiB by default.
+/// The longest body that is believed: Cassandra's own limit is 16 MiB by default.
 const MAX_BODY: u32 = 64 << 20;
 
 pub(super) fn begins_header(bytes: &[u8], direction: Direction, version: Option<Version>) -> bool {
@@ -18,7 +18,7 @@ pub(super) fn begins_header(bytes: &[u8], direction: Direction, version: Option<
         && version.is_none_or(|version| version == stated)
 }
 
-/// Whether it can be the header of an envelope of that direction.
+/// Whether a header is valid for `direction`.
 pub(super) fn is_plausible(header: &Header, direction: Direction, version: Option<Version>) -> bool {
     header.is_specified()
         && version.is_none_or(|version| version == header.version)
@@ -27,7 +27,7 @@ pub(super) fn is_plausible(header: &Header, direction: Direction, version: Optio
         && (!header.version.uses_segments() || BEFORE_SEGMENTS.contains(&header.opcode))
 }
 
-/// In version 5, what is said before there are segments.
+/// Opcodes of version 5 before segments begin.
 const BEFORE_SEGMENTS: [Opcode; 6] = [
     Opcode::STARTUP,
     Opcode::OPTIONS,
@@ -37,7 +37,7 @@ const BEFORE_SEGMENTS: [Opcode; 6] = [
     Opcode::ERROR,
 ];
 
-/// Whether the body is one of what the header says, and says enough to be nothing else; with its compression. None if it is not.
+/// Whether the body decodes as the header says (`None` if not), whether it is conclusive, and its compression.
 pub(super) fn evidence_of(header: &Header, body: &[u8]) -> Option<(bool, Compression)> {
     let (body, compression) = if header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments() {
         [Compression::Lz4, Compression::Snappy]
@@ -60,7 +60,7 @@ pub(super) fn evidence_of(header: &Header, body: &[u8]) -> Option<(bool, Compres
     Some((is_conclusive, compression))
 }
 
-/// None where it is no request. Bodies that are empty, or have hardly any form, tell nothing.
+/// `None` if it is no request; false for bodies that are empty or nearly unstructured.
 fn request_evidence(envelope: &Envelope) -> Option<bool> {
     let decoded = Request::decode(envelope, Extensions::NONE).ok()?;
     match decoded.message {
@@ -86,7 +86,7 @@ fn request_evidence(envelope: &Envelope) -> Option<bool> {
     }
 }
 
-/// None where it is no response.
+/// `None` if it is no response.
 fn response_evidence(envelope: &Envelope) -> Option<bool> {
     let decoded = Response::decode(envelope, Extensions::NONE).ok()?;
     match decoded.message {
@@ -105,7 +105,7 @@ fn response_evidence(envelope: &Envelope) -> Option<bool> {
     }
 }
 
-/// An MD5 of the statement, in all servers.
+/// Ids are the MD5 of the statement in all servers.
 fn is_id(id: &[u8]) -> bool {
     id.len() == 16
 }

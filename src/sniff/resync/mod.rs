@@ -1,14 +1,13 @@
-//! Finds the place again where bytes are missing, or where a capture begins in mid-connection.
+//! Resynchronisation: finds where an envelope or segment begins after missing bytes, or in the middle of a connection.
 //!
-//! A place counts as found where what follows cannot be anything else: a segment of version 5 whose two checksums hold (56 bits), or
-//! an envelope whose header is one that its direction can have, and whose body decodes to its last byte, with all that follows it: each
-//! the same way, up to where a packet ends that is not full. Nine bytes alone are never enough: a bound `int` of 5 before an empty value looks like
-//! OPTIONS. Nor is one envelope after another: a bound value may hold whole envelopes (somebody keeps requests in a table), and then
-//! something else follows.
+//! A sync point is accepted only where the bytes cannot be anything else: a version 5 segment whose two checksums hold (56
+//! bits), or an envelope whose header is valid for its direction and whose body decodes to its last byte, followed by
+//! nothing but such envelopes up to the end of a packet that is not full. A header alone is not enough: a bound `int` of 5
+//! before an empty value looks like OPTIONS. Nor are several envelopes: a bound value may contain whole envelopes (an
+//! application that stores requests in a table), and then something else follows them.
 //!
-//! What cannot be told: bytes that are joined inside such a value, of which an envelope ends where such a packet does (the value
-//! ends its request, and the client sends neither page size nor time), or that goes on like that for [`ENOUGH_BYTES`]; and the same with
-//! whole segments.
+//! Known limit: a wrong sync point is accepted inside such a value if an envelope in it ends where a packet that is not
+//! full ends, or if its envelopes go on for [`chain::ENOUGH_BYTES`]; the same holds for whole segments.
 
 mod chain;
 mod evidence;
@@ -24,14 +23,14 @@ use cqlens_proto::{
 
 use crate::{capture::Moment, memory::Part};
 
-/// Bytes that are kept while the place is looked for: the largest segment, and most envelopes. A place after a longer envelope is
-/// found when that has passed.
+/// Bytes that a search keeps: enough for the largest segment and most envelopes. The sync point behind a longer envelope
+/// is found once that has passed.
 const MAX_KEPT: usize = 512 << 10;
 
-/// Places that may be right and wait for more bytes.
+/// Candidates that wait for more bytes.
 const MAX_CANDIDATES: usize = 64;
 
-/// What is known of a connection from its other bytes.
+/// What other bytes of the connection have shown.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct KnownFraming {
     /// The version of its envelopes.
@@ -40,51 +39,51 @@ pub(super) struct KnownFraming {
     pub(super) encoding: Option<Encoding>,
 }
 
-/// A place that was found.
+/// Where an envelope or segment begins, and how the connection is encoded from there on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SyncPoint {
-    /// How bytes are framed from there on.
+    /// The framing from there on.
     pub(super) framing: Framing,
-    /// What the connection has agreed on, as far as it shows.
+    /// The negotiated compression, as far as the bytes show it.
     pub(super) compression: Compression,
-    /// The version of its envelopes; none where segments hide it.
+    /// The version of the envelopes; `None` inside segments.
     pub(super) version: Option<Version>,
 }
 
-/// What was found, with the bytes that were kept.
+/// A sync point with the bytes that were kept.
 #[derive(Debug)]
 pub(super) struct Resynced {
-    /// Where it is.
+    /// The sync point.
     pub(super) point: SyncPoint,
-    /// Bytes before it, which nobody can read.
+    /// Bytes before it, which are lost.
     pub(super) lost: usize,
-    /// From there on.
+    /// The bytes from there on, with their times.
     pub(super) pieces: Vec<(Bytes, Moment)>,
 }
 
-/// Looks for a place in contiguous bytes.
+/// Searches contiguous bytes of one direction for a sync point.
 #[derive(Debug)]
 pub(super) struct Resync {
     kept: Vec<u8>,
-    /// What all searches keep.
+    /// The bound of all searches together.
     memory: Part,
-    /// What it has taken of that.
+    /// What this one is charged for.
     taken: usize,
     /// Where pieces begin in `kept`, and when they were captured.
     pieces: Vec<(usize, Moment)>,
-    /// All before it was looked at.
+    /// The offset up to which all bytes were tried.
     searched_until: usize,
     candidates: Vec<Candidate>,
-    /// Bytes of the largest packet.
+    /// The largest packet so far.
     largest: usize,
-    /// Whether the latest packet may be the last one of what its sender has written at once.
+    /// Whether the latest packet may end a write of its sender.
     ends_a_write: bool,
 }
 
-/// A packet of fewer bytes is not full, whatever the network.
+/// A packet of fewer bytes is not full on any network.
 const NOT_FULL: usize = 1_000;
 
-/// A place that may be right, and what follows it.
+/// A possible sync point with the envelopes that follow it.
 #[derive(Debug)]
 struct Candidate {
     start: usize,
@@ -104,7 +103,7 @@ impl Drop for Resync {
 }
 
 impl Resync {
-    /// Looks for a place from now on; what all searches together keep fits into `memory`.
+    /// A search that is charged to `memory`, the bound of all searches.
     pub(super) fn within(memory: Part) -> Self {
         Self {
             kept: Vec::new(),
@@ -118,13 +117,14 @@ impl Resync {
         }
     }
 
-    /// The same with as much memory as one search needs.
+    /// A search with as much memory as one needs.
     #[cfg(test)]
     fn alone() -> Self {
         Self::within(Part::new("test", 4 * MAX_KEPT))
     }
 
-    /// Counts the memory that it holds; gives up all that it keeps where all searches together would hold too much. How many bytes it gave up.
+    /// Charges what this search holds. Where all searches together would exceed their bound, it drops what it keeps
+    /// instead. Returns the number of dropped bytes.
     fn charge(&mut self) -> usize {
         self.memory.give_back(std::mem::take(&mut self.taken));
         let held = self.held_bytes();
@@ -139,19 +139,19 @@ impl Resync {
         kept
     }
 
-    /// What its vectors have grown to.
+    /// Memory of the vectors, unused capacity included.
     fn held_bytes(&self) -> usize {
         let pieces = self.pieces.capacity() * size_of::<(usize, Moment)>();
         let candidates = self.candidates.capacity() * size_of::<Candidate>();
         self.kept.capacity() + pieces + candidates
     }
 
-    /// Bytes that are kept.
+    /// The number of bytes that are kept.
     pub(super) fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Adds bytes; says how many of the oldest were given up, and what was found.
+    /// Adds a packet's bytes. Returns how many kept bytes were dropped, and the sync point if there is one now.
     pub(super) fn add(
         &mut self,
         direction: Direction,
@@ -210,7 +210,7 @@ impl Resync {
                 Verdict::Yes(point) => found = Some((candidate.start, point)),
                 Verdict::Long(point) if self.candidates.is_empty() => found = Some((candidate.start, point)),
                 Verdict::Maybe if self.kept.len() - candidate.start < segment::MAX_HEADER_LEN + 1 => {
-                    // Too few bytes to say anything: they are looked at again.
+                    // Too few bytes to decide: tried again with the next packet.
                     break;
                 }
                 Verdict::Long(_) | Verdict::Maybe => {
@@ -226,7 +226,7 @@ impl Resync {
         found
     }
 
-    /// The end of the chain that has `offset` in it: an envelope of it is no place of its own.
+    /// The end of the chain that contains `offset`: an envelope inside a chain is no candidate of its own.
     fn chained_to(&self, offset: usize) -> Option<usize> {
         let mut chains = self
             .candidates
@@ -247,7 +247,7 @@ impl Resync {
                 }
             }
         }
-        // Once segments were seen there is nothing without them.
+        // A connection that uses segments has no bare envelopes.
         if known.encoding.is_none() {
             best = best.or(candidate.chain.follow(bytes, direction, self.ends_a_write));
         }

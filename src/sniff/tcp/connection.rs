@@ -1,7 +1,7 @@
-//! Connections: which side is the server, both directions in order, and in order with each other.
+//! A TCP connection: each direction in order, and both in order with each other.
 //!
-//! A response must not come to the audit before its request. Each segment says what its sender had received, so what it answers is
-//! known: its bytes wait until the other direction has told that much, or has been found to lack it.
+//! A response must not reach the audit before its request. A segment's acknowledgment says what its sender had received,
+//! so its bytes wait until the other direction has delivered that much, or the capture is found to lack it.
 
 use std::sync::Arc;
 
@@ -24,40 +24,41 @@ use crate::{
     memory,
 };
 
-/// A connection.
+/// A TCP connection between a client and a node.
 #[derive(Debug)]
 pub(super) struct TcpConnection {
     connection: Arc<Connection>,
     client: HalfConnection,
     server: HalfConnection,
     known: KnownFraming,
-    /// When its last segment was captured.
+    /// The time of its last segment.
     pub(super) last: Moment,
     state: State,
-    /// Whether it is open, both sides were heard, and nothing waits, has ended or is unusual: what most segments are asked of it.
+    /// Whether it is open, both directions are captured, and nothing is buffered: then in-order segments need no
+    /// reassembly.
     is_in_order: bool,
 }
 
-/// How long a connection that has ended is remembered, for segments that come late.
+/// How long a closed connection is remembered, for late segments.
 pub(super) const TIME_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Open,
-    /// Its bytes are not looked into.
+    /// Not parsed: not CQL, or encrypted.
     Opaque,
-    /// It has ended; segments that come late belong to it all the same.
+    /// Closed; late segments still belong to it.
     Closed,
 }
 
-/// How long bytes wait that the other side has acknowledged: they have arrived, and are in the capture a little later or not at all.
+/// How long to wait for bytes that the receiver has acknowledged: the capture has them a little later, or not at all.
 const ACKNOWLEDGED: std::time::Duration = std::time::Duration::from_millis(20);
 
-/// How long bytes wait that nobody has acknowledged: they are sent again.
+/// How long to wait for bytes that are not acknowledged: the sender retransmits them.
 const RETRANSMISSION: std::time::Duration = std::time::Duration::from_secs(3);
 
 impl TcpConnection {
-    /// The connection of which `segment` is the first one that was captured.
+    /// A connection whose first captured segment is `segment`.
     pub(super) fn new(
         connection: Arc<Connection>,
         segment: &Segment,
@@ -93,7 +94,7 @@ impl TcpConnection {
         }
     }
 
-    /// Whether `segment` belongs to another connection between the same ports.
+    /// Whether `segment` belongs to a later connection between the same ports.
     pub(super) fn is_replaced_by(&self, segment: &Segment, direction: Direction) -> bool {
         if self.is_closed() && segment.at.since(self.last) >= TIME_WAIT {
             return true;
@@ -103,7 +104,7 @@ impl TcpConnection {
             Direction::Response => &self.server,
         };
         if !segment.syn {
-            // The capture has a hole that is longer than any connection's window, of hours perhaps.
+            // The gap in the capture is larger than any window, perhaps of hours.
             let away = own
                 .reassembler
                 .next()
@@ -115,44 +116,45 @@ impl TcpConnection {
         }
         match (direction, segment.acknowledgment, self.client.syn) {
             (Direction::Response, Some(acknowledgment), Some(syn)) => syn.wrapping_add(1) != acknowledgment,
-            // It may be sent again before anything else was captured.
+            // A SYN may be retransmitted before anything else was captured.
             _ => self.state == State::Closed || own.is_seen,
         }
     }
 
-    /// Whether both sides have said that they have nothing more to say.
+    /// Whether both sides have sent FIN.
     fn is_ending(&self) -> bool {
         self.client.reassembler.end().is_some() && self.server.reassembler.end().is_some()
     }
 
-    /// Whether anything waits for bytes that may still come.
+    /// Whether bytes are buffered, or the end is waited for.
     pub(super) fn is_waiting(&self) -> bool {
         let something_waits =
             self.client.reassembler.since().is_some() || self.server.reassembler.since().is_some();
         something_waits || (self.state == State::Open && self.is_ending())
     }
 
-    /// Its number.
+    /// Its id; ids count up.
     pub(super) fn id(&self) -> ConnectionId {
         self.connection.id
     }
 
-    /// Bytes that wait.
+    /// Buffered bytes of both directions.
     pub(super) fn buffered_bytes(&self) -> usize {
         self.client.reassembler.buffered_bytes() + self.server.reassembler.buffered_bytes()
     }
 
-    /// Says that it is not known when its segments were captured.
+    /// Notes that the capture has no times for it.
     pub(super) fn lack_times(&self) {
         self.connection.lack_times();
     }
 
-    /// Whether it has ended.
+    /// Whether it is closed.
     pub(super) fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Whether a segment is what nearly all are: its bytes, if it has any, are the next ones, what it answers has been told, and nothing waits.
+    /// Whether a plain segment is the next of its direction, has acknowledged only delivered bytes, and finds nothing
+    /// buffered.
     #[inline]
     pub(super) fn continues_with(&self, headers: &Headers, direction: Direction) -> bool {
         let (own, other) = match direction {
@@ -165,7 +167,7 @@ impl TcpConnection {
             && other.reassembler.next().is_some_and(is_answered)
     }
 
-    /// Takes the bytes of a segment with which it [goes on](Flow::goes_on_with): the same as [`TcpConnection::take`], in fewer steps.
+    /// The short cut of [`TcpConnection::take`] for a segment for which [`TcpConnection::continues_with`] holds.
     #[inline]
     pub(super) fn take_in_order(
         &mut self,
@@ -193,18 +195,18 @@ impl TcpConnection {
         }
     }
 
-    /// Takes note of what nearly all segments ask of it.
+    /// Updates whether in-order segments need reassembly.
     fn update_in_order(&mut self) {
         self.is_in_order = self.state == State::Open && self.client.is_quiet() && self.server.is_quiet();
     }
 
-    /// Takes a segment of one of its directions.
+    /// Takes any segment that travels in `direction`.
     pub(super) fn take(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
         self.reassemble(segment, direction, losses);
         self.update_in_order();
     }
 
-    /// The segment goes where it belongs.
+    /// Delivers the bytes of a segment, or buffers them.
     fn reassemble(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
         self.last = self.last.max(segment.at);
         if self.state != State::Open {
@@ -268,8 +270,8 @@ impl TcpConnection {
         }
     }
 
-    /// Whether bytes of `direction` up to the one with that number can have been received. What lies before a number from which it goes on
-    /// unseen is not counted: nobody knows how often numbers have come round since.
+    /// Whether an acknowledgment of `direction` is believed. Where it shows that an uncaptured direction has moved on by
+    /// more than a window, the bytes in between are not counted: sequence numbers may have wrapped around since.
     fn believes(&mut self, direction: Direction, number: u32, losses: &mut Losses) -> bool {
         let (own, _) = self.halves(direction);
         match own.locate(number) {
@@ -293,7 +295,7 @@ impl TcpConnection {
         }
     }
 
-    /// Hands on bytes that are in order, and `cut` that follow them and are not there.
+    /// Hands `bytes`, which are in order, to the parser, and skips `cut` bytes that the snap length cut off behind them.
     fn deliver(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
         let known = &mut self.known;
         if known.encoding.is_none()
@@ -335,7 +337,7 @@ impl TcpConnection {
         }
     }
 
-    /// Hands on what need not wait any longer.
+    /// Delivers buffered bytes that have become the next ones.
     fn deliver_buffered(&mut self, losses: &mut Losses) {
         loop {
             let mut has_delivered = false;
@@ -359,7 +361,7 @@ impl TcpConnection {
         }
     }
 
-    /// Gives up bytes that have been waited for long enough at `now`.
+    /// Gives up missing bytes whose patience has run out at `now`.
     pub(super) fn give_up(&mut self, now: Moment, losses: &mut Losses) {
         self.give_up_due(now, losses);
         self.update_in_order();
@@ -381,7 +383,7 @@ impl TcpConnection {
         }
     }
 
-    /// Gives up the next missing bytes that something in `direction` waits for, if the time has come (at the end it has).
+    /// Gives up the next missing bytes that buffered ones of `direction` wait for, if they are due. Without `now` they are.
     fn give_up_in(&mut self, direction: Direction, now: Option<Moment>, losses: &mut Losses) -> bool {
         let (own, other) = self.halves(direction);
         let (Some(since), Some(first)) = (own.reassembler.since(), own.reassembler.first_buffered()) else {
@@ -409,14 +411,14 @@ impl TcpConnection {
             self.skip_missing(direction, length, at, losses);
             return true;
         }
-        // It waits for the other direction, which its sender has received.
+        // They wait for bytes of the other direction, which their sender has received.
         let Some(acknowledgment) = own.reassembler.first_acknowledgment() else {
             return false;
         };
         if !is_due(ACKNOWLEDGED) {
             return false;
         }
-        // Of what lies before the first bytes that wait there.
+        // Only up to the first buffered bytes there.
         let to = match other.reassembler.first_buffered() {
             Some(first) if distance(first, acknowledgment) > 0 => first,
             _ => acknowledgment,
@@ -430,7 +432,7 @@ impl TcpConnection {
         self.skip_until(opposite(direction), Some(to), since, losses)
     }
 
-    /// Gives up what was not captured of `direction` before the byte with that number; whether there was anything.
+    /// Skips missing bytes of `direction` up to sequence number `to`. False if none are missing.
     fn skip_until(&mut self, direction: Direction, to: Option<u32>, at: Moment, losses: &mut Losses) -> bool {
         let (own, _) = self.halves(direction);
         let Some(length) = to.and_then(|to| own.reassembler.advance_to(to)) else {
@@ -440,7 +442,7 @@ impl TcpConnection {
         true
     }
 
-    /// Gives up what each side is known to have sent last, and that was not captured.
+    /// Skips bytes at the end of each direction that were sent and not captured.
     fn skip_missing_ends(&mut self, losses: &mut Losses) {
         let at = self.last;
         for direction in [Direction::Request, Direction::Response] {
@@ -461,7 +463,7 @@ impl TcpConnection {
         }
     }
 
-    /// Ends it: what waits is told, what is missing before it is given up.
+    /// Closes it: delivers what is buffered and gives up what is missing.
     pub(super) fn close(&mut self, losses: &mut Losses) {
         if self.state == State::Closed {
             return;
@@ -475,7 +477,7 @@ impl TcpConnection {
         self.state = State::Closed;
     }
 
-    /// Tells all that waits.
+    /// Delivers everything that is buffered.
     fn flush(&mut self, losses: &mut Losses) {
         while self.state == State::Open && self.is_waiting() {
             self.deliver_buffered(losses);
@@ -493,7 +495,7 @@ impl TcpConnection {
         let is_understood = parsers.into_iter().flatten().any(DirectionParser::is_understood);
         losses.understood += u64::from(is_understood);
         for half in [&mut self.client, &mut self.server] {
-            // A side says how many requests there were when it ends: before the connection is closed.
+            // A parser reports its number of requests when it is dropped: before the connection is closed.
             if let Some(mut parser) = half.parser.take() {
                 parser.forget(losses);
             }

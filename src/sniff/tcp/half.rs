@@ -1,43 +1,46 @@
-//! One direction of a connection, and what the numbers of both directions say of it.
+//! One direction of a TCP connection: its sequence numbers, its reassembler and its parser.
 
 use super::{
     super::direction::DirectionParser,
     reassembler::{Reassembler, distance},
 };
 
+/// One direction of a connection.
 #[derive(Debug)]
 pub(super) struct HalfConnection {
     pub(super) reassembler: Reassembler,
     pub(super) parser: Option<DirectionParser>,
-    /// Number of its SYN, if that is in the capture.
+    /// Sequence number of the SYN, if the capture has it.
     pub(super) syn: Option<u32>,
-    /// The number after the last byte that it is known to have sent, by whatever shows it: an acknowledgment, or the number of a later
-    /// segment without bytes.
+    /// Sequence number after the last byte that was sent, as shown by an acknowledgment or by a later segment without
+    /// payload.
     pub(super) sent_until: Option<u32>,
-    /// The latest number that somebody has waited for and that is not near what is known of it.
+    /// The latest acknowledgment of this direction that was outside of the window.
     pub(super) out_of_window: Option<u32>,
-    /// Whether anything was captured of it.
+    /// Whether the capture has any segment of it.
     pub(super) is_seen: bool,
-    /// Nothing was captured of it, and it has been waited for: the capture has the other direction alone.
+    /// Whether it was waited for in vain: the capture has only the other direction.
     pub(super) is_absent: bool,
 }
 
-/// Where a number is that somebody waits for.
+/// Where an acknowledgment number lies.
 pub(super) enum Acknowledged {
-    /// Within a window of what is known of the direction.
+    /// Within the window of the next expected byte.
     InWindow,
-    /// Far away, as the one before it was: nothing of the direction is captured, and it has moved on by more than anybody can count.
+    /// Outside, and in line with the acknowledgment before it: the direction is not captured and has moved on by more
+    /// than can be counted.
     Advanced,
-    /// Far away: another connection's, or damage.
+    /// Outside: of another connection, or damaged.
     OutOfWindow,
 }
 
-/// Bytes that a direction may be ahead of what has been told of it. No window is larger in practice (TCP's limit is 1 GiB, systems' own
-/// ones are some MiB): numbers that are further away are those of another connection between the same ports, or damage.
+/// How far sequence numbers may be ahead of the next expected byte. Windows are smaller in practice (TCP allows 1 GiB,
+/// operating systems some MiB): numbers further away belong to another connection between the same ports, or are damaged.
 pub(super) const WINDOW: i32 = 64 << 20;
 
 impl HalfConnection {
-    /// Notes that all bytes before `number` were sent; whether that is so far ahead of what was captured that the rest will not come.
+    /// Notes that all bytes before `number` were sent. True if the next captured byte is so far behind that the bytes in
+    /// between will not come.
     pub(super) fn note_sent_until(&mut self, number: u32) -> bool {
         let Some(next) = self.reassembler.next() else {
             return false;
@@ -52,7 +55,7 @@ impl HalfConnection {
         ahead > WINDOW / 2 && ahead < WINDOW && self.reassembler.first_buffered().is_none()
     }
 
-    /// What `number`, which the other side waits for, says of this direction.
+    /// Classifies an acknowledgment of this direction.
     pub(super) fn locate(&mut self, number: u32) -> Acknowledged {
         let is_near = |next| distance(next, number).unsigned_abs() < WINDOW.unsigned_abs();
         if self.reassembler.next().is_none_or(is_near) {
@@ -68,15 +71,15 @@ impl HalfConnection {
         }
     }
 
-    /// Whether it was heard, nothing waits, nothing has ended, and nobody has waited for what was not captured.
+    /// Whether segments can pass unbuffered: some were captured, none is buffered, no FIN, no acknowledgment out of window.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_seen && self.reassembler.is_quiet() && self.out_of_window.is_none() && !self.is_absent
     }
 
-    /// The number after the last byte that was sent, if that is not the next one to be told.
+    /// The sequence number after the last byte that was sent, if bytes before it are missing.
     pub(super) fn unseen_end(&self) -> Option<u32> {
         let (next, sent_until) = (self.reassembler.next()?, self.sent_until?);
-        // The end takes a number of its own.
+        // The FIN takes a sequence number.
         let sent_until = match self.reassembler.end() {
             Some(end) if distance(end, sent_until) > 0 => end,
             _ => sent_until,
@@ -84,7 +87,7 @@ impl HalfConnection {
         (distance(next, sent_until) > 0).then_some(sent_until)
     }
 
-    /// Whether all that is missing before `to` is the number of the end: no envelope ends with a packet of one byte.
+    /// Whether only the sequence number of the FIN is missing before `to`: no envelope ends with a packet of one byte.
     pub(super) fn lacks_only_its_end(&self, to: u32) -> bool {
         let is_one = self
             .reassembler

@@ -1,4 +1,4 @@
-//! All connections of a capture, as many as there is room for.
+//! The TCP connections of a capture: finds the connection of each segment, and keeps their number and memory bounded.
 
 mod connection;
 mod four_tuple;
@@ -24,35 +24,35 @@ use crate::{
     memory::{Memory, Part, Use},
 };
 
-/// How many connections are followed at once; beyond, the one that was silent for longest is given up.
+/// Connections that are followed at once; beyond, those that were idle for longest are evicted.
 pub const MAX_CONNECTIONS: usize = 65_536;
 
-/// How often connections are looked at in which something waits, or that have ended.
+/// How often waiting connections are checked, in capture time.
 const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
 
-/// Takes segments and hands what they carry to the audit.
+/// Reassembles connections and hands their bytes to the audit.
 #[derive(Debug)]
 pub struct TcpConnections {
     queue: Arc<Queue>,
     ports: Vec<u16>,
     connections: HashMap<FourTuple, TcpConnection>,
     next: u64,
-    /// Connections in which something waits, perhaps.
+    /// Connections that may have buffered bytes.
     waiting: Vec<FourTuple>,
     now: Moment,
-    /// When connections are looked at next: told as a time, since every packet asks.
+    /// When waiting connections are checked next.
     next_check: Moment,
     last_cleanup: Moment,
     losses: Losses,
     probe: Probe,
     segments: u64,
-    /// Whether any segment had bytes.
+    /// Whether any segment had a payload.
     has_carried: bool,
     /// Whether any packet had no time.
     lacks_times: bool,
-    /// Bytes that may wait for others, in all connections together.
+    /// Bytes that may be buffered, in all connections together.
     max_buffered_bytes: usize,
-    /// What is kept where the place is looked for, in all connections together.
+    /// Memory of all resynchronisations together.
     searching: Part,
 }
 
@@ -80,7 +80,7 @@ impl TcpConnections {
         .within(&Memory::default())
     }
 
-    /// Keeps to the part of `memory` that captures have: three quarters for bytes that wait for others, one where the place is looked for.
+    /// Keeps to the queue's part of `memory`: three quarters for buffered segments, one for resynchronisation.
     #[must_use]
     pub fn within(self, memory: &Memory) -> Self {
         let room = memory.part(Use::Queue).limit();
@@ -91,7 +91,7 @@ impl TcpConnections {
         }
     }
 
-    /// Takes the next packet of the capture, which `packets` reads.
+    /// Takes the next packet of the capture; `packets` decodes it where the short cut does not apply.
     #[inline]
     pub fn take_packet(&mut self, packet: &Packet<'_>, packets: &mut PacketReader) {
         let is_taken = Headers::read(packet).is_some_and(|headers| self.take_in_order(&headers, packet));
@@ -100,9 +100,9 @@ impl TcpConnections {
         }
     }
 
-    /// The short cut for a plain packet with which its connection goes on: what it carries goes straight to the audit, and nothing is copied
-    /// or counted that only other segments need. Without it a request costs half as much again. False, and nothing has changed, where the
-    /// segment is any other.
+    /// Short cut: the payload of a plain packet that is the next of an established connection goes straight to the audit.
+    /// Without it, auditing a capture of prepared reads costs half as much again. False, with nothing changed, for all
+    /// other packets.
     #[inline]
     fn take_in_order(&mut self, headers: &Headers, packet: &Packet<'_>) -> bool {
         let (from, to) = (headers.from, headers.to);
@@ -123,7 +123,7 @@ impl TcpConnections {
         true
     }
 
-    /// Counts a segment that has been taken.
+    /// Counts a segment, and checks waiting connections where it is time.
     #[inline]
     fn count_segment(&mut self, at: Moment) {
         self.segments += 1;
@@ -161,7 +161,7 @@ impl TcpConnections {
     }
 
     fn open(&mut self, four_tuple: FourTuple, segment: Segment, direction: Direction) {
-        // Nothing of a connection that ends is of use.
+        // A reset without its connection has nothing to audit.
         if segment.rst {
             return;
         }
@@ -188,7 +188,7 @@ impl TcpConnections {
         self.ports.iter().any(|server| *server == port)
     }
 
-    /// Which side has sent the segment; none where neither is at one of the ports.
+    /// The direction of a segment; `None` where neither port is a server's.
     fn direction(&self, segment: &Segment) -> Option<Direction> {
         let (from, to) = (segment.from, segment.to);
         match (self.is_server(to.port()), self.is_server(from.port())) {
@@ -210,7 +210,7 @@ impl TcpConnections {
         }
     }
 
-    /// Gives up what has been waited for long enough, and forgets what has ended long ago.
+    /// Gives up missing bytes that are overdue, evicts where too much is buffered, and forgets closed connections.
     #[cold]
     fn check_waiting(&mut self) {
         self.next_check = self.now.after(CHECK_INTERVAL);
@@ -225,7 +225,7 @@ impl TcpConnections {
             connection.is_waiting()
         });
         if bytes > self.max_buffered_bytes {
-            // Those that have waited for longest are given up until there is room for half as much again.
+            // Evicts those that have waited for longest until half of the room is free.
             let mut left = bytes;
             waiting.retain(|four_tuple| {
                 let Some(connection) = self
@@ -250,7 +250,7 @@ impl TcpConnections {
         }
     }
 
-    /// Makes room: those that have ended, then those that were silent for longest.
+    /// Makes room: evicts closed connections, then those that were idle for longest.
     fn evict(&mut self) {
         self.connections.retain(|_, connection| !connection.is_closed());
         if self.connections.len() < MAX_CONNECTIONS {
@@ -272,7 +272,7 @@ impl TcpConnections {
         }
     }
 
-    /// Ends all connections, as the capture does.
+    /// Closes all connections at the end of the capture.
     pub fn end(&mut self) {
         // In the order in which they were opened, so that the same captures make the same report.
         let mut connections: Vec<_> = self
@@ -287,8 +287,8 @@ impl TcpConnections {
         self.waiting.clear();
     }
 
-    /// Says that a packet has no time: which connections others belong to that have none is not known before they are read, so from then on
-    /// no latency is told of any.
+    /// Notes that a packet has no time. Other packets without one may belong to any connection, so no latency is reported
+    /// from then on.
     pub fn lack_times(&mut self) {
         if !std::mem::replace(&mut self.lacks_times, true) {
             self.connections.values().for_each(TcpConnection::lack_times);
@@ -300,12 +300,12 @@ impl TcpConnections {
         self.now
     }
 
-    /// Segments of connections to the ports so far.
+    /// Segments of followed connections so far.
     pub fn segments(&self) -> u64 {
         self.segments
     }
 
-    /// Whether any of them had bytes.
+    /// Whether any of them had a payload.
     pub fn has_carried(&self) -> bool {
         self.has_carried
     }
@@ -315,12 +315,12 @@ impl TcpConnections {
         self.next
     }
 
-    /// What is missing or could not be read, since the last call.
+    /// What was missing or could not be parsed, since the last call.
     pub fn take_losses(&mut self) -> Losses {
         std::mem::take(&mut self.losses)
     }
 
-    /// Other ports whose traffic looks like CQL, with how many packets do.
+    /// Other ports whose traffic looks like CQL, with the number of such packets.
     pub fn ports_like_cql(&self) -> BTreeMap<u16, u64> {
         self.probe.ports()
     }

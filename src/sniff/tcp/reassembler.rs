@@ -1,8 +1,8 @@
-//! One direction of a TCP connection: segments in any order, as often as they like, become bytes in order.
+//! Puts one direction of a TCP connection in order: segments out of order, retransmitted and overlapping become a byte
+//! stream.
 //!
-//! Sequence numbers wrap around; they are compared by their distance. What the capture lacks is told as a hole of so many bytes,
-//! once it is certain that it will not come: the receiver has acknowledged it, or too much waits behind it. Of bytes that come twice
-//! the first ones count.
+//! Sequence numbers wrap around and are compared by distance. Missing bytes become a gap once it is certain that they will
+//! not come: the receiver has acknowledged them, or too much is buffered behind them. Of bytes that come twice the first count.
 
 use std::collections::VecDeque;
 
@@ -10,29 +10,29 @@ use bytes::{Buf, Bytes};
 
 use crate::capture::Moment;
 
-/// One direction's bytes, put in order.
+/// Reassembles one direction.
 #[derive(Debug, Default)]
 pub(super) struct Reassembler {
-    /// The number of the next byte; none before the first segment.
+    /// Sequence number of the next byte; `None` before the first segment.
     next: Option<u32>,
-    /// What cannot be told yet, by sequence numbers.
+    /// Segments that cannot be delivered yet, by sequence number.
     waiting: VecDeque<Buffered>,
-    /// Bytes of it.
+    /// Their bytes.
     buffered_bytes: usize,
-    /// Since when something waits.
+    /// Since when anything is buffered.
     since: Option<Moment>,
-    /// The number after the last byte, once the sender has said it.
+    /// Sequence number after the last byte, once the FIN is known.
     end: Option<u32>,
 }
 
-/// A segment's bytes.
+/// A buffered segment.
 #[derive(Debug)]
 struct Buffered {
     sequence: u32,
     bytes: Bytes,
     cut: usize,
     at: Moment,
-    /// What its sender had of the other direction: that comes first.
+    /// The acknowledgment number: the other direction is delivered up to it first.
     acknowledgment: Option<u32>,
 }
 
@@ -49,94 +49,94 @@ impl Buffered {
     }
 }
 
-/// A segment's bytes and where they belong.
+/// The payload of a segment.
 #[derive(Debug)]
 pub(super) struct Payload {
-    /// The number of the first byte.
+    /// Sequence number of the first byte.
     pub(super) sequence: u32,
-    /// The bytes that are there.
+    /// The captured bytes.
     pub(super) bytes: Bytes,
-    /// Bytes after those that are not.
+    /// Bytes behind them that the snap length cut off.
     pub(super) cut: usize,
     /// When they were captured.
     pub(super) at: Moment,
-    /// The number of the byte that the sender waited for.
+    /// The acknowledgment number.
     pub(super) acknowledgment: Option<u32>,
 }
 
-/// What may wait in one direction.
+/// Bytes that one direction may buffer.
 pub(super) const MAX_BUFFERED_BYTES: usize = 1 << 20;
 
-/// In segments: each costs memory beside its bytes.
+/// Segments that one direction may buffer: each costs memory beside its bytes.
 const MAX_BUFFERED: usize = 2_048;
 
-/// Numbers that are further away than any window are another connection's, or damage.
+/// Sequence numbers further away than any window belong to another connection, or are damaged.
 const FAR: i32 = 1 << 30;
 
 impl Reassembler {
-    /// Begins at `next`, if it has not begun yet.
+    /// Sets the first sequence number, if there is none yet.
     pub(super) fn begin(&mut self, next: u32) {
         self.next.get_or_insert(next);
     }
 
-    /// The number of the next byte to come out.
+    /// Sequence number of the next byte.
     pub(super) fn next(&self) -> Option<u32> {
         self.next
     }
 
-    /// Since when something waits.
+    /// Since when anything is buffered.
     pub(super) fn since(&self) -> Option<Moment> {
         self.since
     }
 
-    /// Bytes that wait.
+    /// Buffered bytes.
     pub(super) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
 
-    /// Whether so much waits that the hole before it must be given up.
+    /// Whether so much is buffered that the gap before it must be given up.
     pub(super) fn is_full(&self) -> bool {
         self.buffered_bytes > MAX_BUFFERED_BYTES || self.waiting.len() > MAX_BUFFERED
     }
 
-    /// Notes that the number after the last byte is `end`.
+    /// Notes the sequence number of the FIN.
     pub(super) fn finish(&mut self, end: u32) {
         self.end = Some(end);
     }
 
-    /// The number after the last byte, once the sender has said it.
+    /// Sequence number after the last byte, once the FIN is known.
     pub(super) fn end(&self) -> Option<u32> {
         self.end
     }
 
-    /// Whether everything has come out.
+    /// Whether everything up to the FIN has been delivered.
     pub(super) fn is_finished(&self) -> bool {
         self.end.is_some() && self.end == self.next
     }
 
-    /// Whether nothing waits, and `acknowledgment` is not ahead of what has come out.
+    /// Whether everything before `acknowledgment` has been delivered.
     pub(super) fn has_delivered(&self, acknowledgment: Option<u32>) -> bool {
         match (self.next, acknowledgment) {
             (Some(next), Some(acknowledgment)) => {
                 let ahead = distance(next, acknowledgment);
-                // The end takes a number of its own.
+                // The FIN takes a sequence number.
                 ahead <= 0 || ahead > FAR || (ahead == 1 && self.end == Some(next))
             }
             _ => true,
         }
     }
 
-    /// Whether nothing waits, and the sender has not said where its last byte is.
+    /// Whether nothing is buffered and no FIN is known.
     pub(super) fn is_quiet(&self) -> bool {
         self.waiting.is_empty() && self.end.is_none()
     }
 
-    /// Moves on over `length` bytes that come out as they came in: the next ones, while nothing waits.
+    /// Advances over `length` bytes that are delivered without being buffered.
     pub(super) fn pass(&mut self, length: usize) {
         self.next = self.next.map(|next| next.wrapping_add(low(length)));
     }
 
-    /// The bytes of `part`, if they are the next ones; else they wait, as far as they are new.
+    /// Returns the new bytes of `part` if they are the next ones, and buffers them otherwise.
     pub(super) fn take(&mut self, part: Payload, may_pass: bool) -> Option<Payload> {
         let mut part = part;
         self.begin(part.sequence);
@@ -176,7 +176,7 @@ impl Reassembler {
         self.buffered_bytes += part.bytes.len();
         let waiting = Buffered {
             sequence: part.sequence,
-            // What waits does not keep the memory around it.
+            // Copied, so that buffered bytes do not keep the whole chunk of the file in memory.
             bytes: Bytes::copy_from_slice(&part.bytes),
             cut: part.cut,
             at: part.at,
@@ -185,7 +185,7 @@ impl Reassembler {
         self.waiting.insert(place, waiting);
     }
 
-    /// The next bytes that waited, if they can come out now: `may_pass` says it of what their sender had acknowledged.
+    /// The next buffered bytes, if they are in order and `may_pass` holds for their acknowledgment.
     pub(super) fn pop(&mut self, may_pass: impl Fn(Option<u32>) -> bool) -> Option<Payload> {
         let next = self.next?;
         loop {
@@ -221,14 +221,14 @@ impl Reassembler {
         }
     }
 
-    /// Gives up the bytes before the first that wait; how many, and when those that wait were captured.
+    /// Gives up the gap before the first buffered bytes; its length, and the time of those bytes.
     pub(super) fn give_up(&mut self) -> Option<(usize, Moment)> {
         let first = self.waiting.front()?;
         let (sequence, at) = (first.sequence, first.at);
         self.advance_to(sequence).map(|length| (length, at))
     }
 
-    /// Gives up everything before the byte with that number; how many bytes.
+    /// Gives up everything before `sequence`; returns the number of missing bytes.
     pub(super) fn advance_to(&mut self, sequence: u32) -> Option<usize> {
         let ahead = distance(self.next?, sequence);
         if ahead <= 0 {
@@ -238,12 +238,12 @@ impl Reassembler {
         usize::try_from(ahead).ok()
     }
 
-    /// The number of the first byte that waits.
+    /// Sequence number of the first buffered byte.
     pub(super) fn first_buffered(&self) -> Option<u32> {
         self.waiting.front().map(|first| first.sequence)
     }
 
-    /// What the sender of the first bytes that wait had acknowledged.
+    /// Acknowledgment number of the first buffered segment.
     pub(super) fn first_acknowledgment(&self) -> Option<u32> {
         self.waiting.front()?.acknowledgment
     }
@@ -254,7 +254,7 @@ pub(super) fn distance(from: u32, to: u32) -> i32 {
     to.wrapping_sub(from).cast_signed()
 }
 
-/// Lengths of segments are far below 2^32.
+/// A length as a distance of sequence numbers: lengths of segments are far below 2^32.
 fn low(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
