@@ -72,17 +72,18 @@ impl DirectionParser {
         Sync::Searching(Resync::within(self.memory.clone()))
     }
 
-    /// Whether anything of it was ever understood.
+    /// Whether any envelope or segment has been parsed.
     pub(super) fn is_understood(&self) -> bool {
         self.feed.has_begun()
     }
 
-    /// Whether an envelope or segment has begun and not ended, as far as the place is known.
+    /// Whether it is in sync and within an envelope or segment.
     pub(super) fn is_in_the_middle(&self) -> bool {
         matches!(self.sync, Sync::InSync) && self.feed.is_in_the_middle()
     }
 
-    /// Takes the next bytes if they are one whole envelope. False, and nothing has changed, where they are anything else.
+    /// Takes the next bytes if they are exactly one envelope and the direction is in sync. False, with nothing changed,
+    /// otherwise.
     #[inline]
     pub(super) fn take_whole(&mut self, bytes: &[u8], share: impl FnOnce() -> Bytes, at: Moment) -> bool {
         matches!(self.sync, Sync::InSync) && self.feed.offer_whole(bytes, share, at)
@@ -91,7 +92,7 @@ impl DirectionParser {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// It is of no use to go on.
+    /// The direction is not worth parsing any further.
     pub(super) fn take(
         &mut self,
         bytes: Bytes,
@@ -165,7 +166,7 @@ impl DirectionParser {
         Ok(())
     }
 
-    /// Takes note of bytes that are not there.
+    /// Skips `length` missing bytes.
     pub(super) fn skip(&mut self, length: usize, at: Moment, losses: &mut Losses) {
         let is_lost = match &mut self.sync {
             Sync::InSync => self.feed.skip(length, at) == Skipped::Lost,
@@ -177,7 +178,7 @@ impl DirectionParser {
         }
     }
 
-    /// Gives up what is kept.
+    /// Counts kept bytes as lost.
     pub(super) fn forget(&mut self, losses: &mut Losses) {
         if let Sync::Searching(resync) = &self.sync {
             losses.unplaced_bytes += resync.kept() as u64;
@@ -185,8 +186,8 @@ impl DirectionParser {
     }
 }
 
-/// Whether a piece that begins in the middle of a connection looks like records of TLS: each has five bytes of header, and the first
-/// one is followed by the next, or ends with the piece.
+/// Whether bytes from the middle of a connection look like TLS records: a header of five bytes, with another record or the
+/// end of the bytes behind it.
 pub(super) fn is_tls(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     for _ in 0..2 {

@@ -1,10 +1,11 @@
 //! Packet captures as a source of the audit, with nothing in the path of the traffic.
 //!
 //! ```text
-//! source → file → merge → link → flows (flow: tcp, side: resync) → capture::Feed
-//! bytes    packets  in time  segments  connections                 captures
+//! files → packets → tcp ────────────────────→ direction ──────────→ capture::Feed
+//! pcap,    link      connections, in order,    in sync, or resync
+//! by time  layers    gaps
 //! ```
-//! All of it waits for the audit instead of leaving anything out. What the capture itself lacks is counted.
+//! Reading waits for the audit instead of dropping anything. What the capture itself lacks is counted in [`Losses`].
 
 mod direction;
 mod files;

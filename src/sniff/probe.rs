@@ -1,4 +1,4 @@
-//! Whether traffic at other ports looks like CQL: for those who named the wrong one.
+//! Detects traffic at other ports that looks like CQL, for operators who named the wrong port.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ pub(super) struct Probe {
     ports: BTreeMap<u16, u64>,
 }
 
-/// Packets at a port that are said to be CQL; fewer may be chance.
+/// Packets at a port from which on it is reported; fewer may be chance.
 const ENOUGH: u64 = 2;
 
 impl Probe {
-    /// Looks at a segment of a connection that is not followed.
+    /// Checks a segment of a connection that is not followed.
     pub(super) fn look(&mut self, segment: &Segment) {
         let Some(direction) = envelopes(segment).or_else(|| whole_segment(segment)) else {
             return;

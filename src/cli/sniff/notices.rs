@@ -49,7 +49,7 @@ pub(super) fn of_contact(trouble: &str) -> String {
     )
 }
 
-/// That nobody has looked between two captures.
+/// A gap between two captures.
 pub(super) fn of_gap(from: Moment, to: Moment) -> String {
     let [from_time, to_time] = [from, to].map(|at| at.timestamp().strftime("%F %T UTC").to_string());
     format!(

@@ -28,14 +28,14 @@ use crate::{
     window::Window,
 };
 
-/// How long a stream may say nothing before it is looked at what else there is to do.
+/// How long a stream may be silent before other work is checked.
 const SILENCE: Duration = Duration::from_millis(100);
 
-/// Bytes that may wait for the audit, which reading waits for: some milliseconds of its work, so that it has enough to do while a thread
-/// that waits for room sleeps, and few enough to stay in a cache.
+/// Bytes that may wait for the audit before reading waits: enough work for the auditor while the reading thread sleeps, and
+/// few enough to stay in the processor's cache.
 const AHEAD_OF_THE_AUDIT: usize = 4 << 20;
 
-/// All that is at work.
+/// A running `cqlens sniff`.
 pub(super) struct Running<'a> {
     args: &'a Args,
     captures: Captures,
@@ -53,13 +53,13 @@ pub(super) struct Running<'a> {
     /// The latest time of a packet; before there is one, when reading began.
     now: Moment,
     packets_read: u64,
-    /// How long nothing has come.
+    /// For how long no packet has come.
     silent: Duration,
     /// Notices that were logged.
     said: BTreeSet<String>,
     /// What was found so far.
     content: Content,
-    /// What is said of the captures in every window from then on: a report over all has the notices of its last window.
+    /// Notices about the captures, in every window from then on: a report over all has the notices of its last window.
     lasting: BTreeSet<String>,
 }
 
@@ -125,7 +125,7 @@ impl<'a> Running<'a> {
         })
     }
 
-    /// Reads until the captures end or somebody wants no more; the report over all of it.
+    /// Reads until the captures end or the operator stops it; returns the report over everything.
     pub(super) fn until_end(mut self) -> anyhow::Result<Report> {
         while !self.stop.load(Ordering::Relaxed) {
             match self.captures.next_packet(SILENCE) {
@@ -144,7 +144,7 @@ impl<'a> Running<'a> {
             return;
         };
         if !is_timed {
-            // None of its own: that of the latest one that has one.
+            // The time of the latest packet that has one.
             at = self.now;
             self.connections.lack_times();
             self.lasting.insert(notices::OF_UNTIMED.to_owned());
@@ -186,8 +186,8 @@ impl<'a> Running<'a> {
         }
     }
 
-    /// Between two captures nobody has looked for longer than a window: what is observed ends with the last packet of the one and goes on
-    /// with the first packet of the other.
+    /// Skips a gap between two captures that is longer than a window: observation ends with the last packet of the one and
+    /// resumes with the first packet of the other.
     fn skip_gap(&mut self, at: Moment) {
         self.lasting.insert(notices::of_gap(self.now, at));
         self.end_window(self.now);
@@ -208,7 +208,7 @@ impl<'a> Running<'a> {
         };
     }
 
-    /// What the capture itself lacks belongs to the window, too.
+    /// Adds what the capture itself lacks to a window.
     fn with_losses(&mut self, mut window: Window, end: Moment) -> Window {
         window.start = self.window.start.timestamp();
         window.observed_seconds = end.since(self.window.start).as_secs_f64();
@@ -227,7 +227,7 @@ impl<'a> Running<'a> {
         window
     }
 
-    /// Also to whoever looks on, once.
+    /// Logs each notice once.
     fn say(&mut self, notices: &BTreeSet<String>) {
         for notice in notices {
             if self.said.insert(notice.clone()) {

@@ -1,4 +1,4 @@
-//! Captures that are compressed: gzip and zstd, known by their first bytes.
+//! Compressed captures: gzip and zstd, detected by their first bytes.
 
 use std::{
     fs::File,
@@ -17,7 +17,7 @@ pub(super) enum Compression {
 }
 
 impl Compression {
-    /// By the first bytes.
+    /// Detects it by the first bytes.
     fn of(magic: [u8; 4]) -> Self {
         match magic {
             [0x1f, 0x8b, ..] => Self::Gzip,
@@ -27,7 +27,7 @@ impl Compression {
     }
 }
 
-/// That of a file, which is read from its beginning afterwards.
+/// The compression of a file, which is rewound.
 pub(super) fn compression_of(file: &mut File) -> io::Result<Compression> {
     let (magic, _) = first_bytes(file)?;
     file.rewind()?;
@@ -49,7 +49,7 @@ fn first_bytes(from: &mut impl Read) -> io::Result<([u8; 4], usize)> {
     Ok((magic, length))
 }
 
-/// What a file holds.
+/// Reads the decompressed content.
 pub(super) fn decompressed(mut from: impl Read + Send + 'static) -> io::Result<Box<dyn Read>> {
     let (magic, length) = first_bytes(&mut from)?;
     let first = io::Cursor::new(magic).take(length as u64);
@@ -63,7 +63,7 @@ pub(super) fn decompressed(mut from: impl Read + Send + 'static) -> io::Result<B
 
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// A file of zstd: one frame after another.
+/// A zstd file: one frame after another.
 struct ZstdFrames(Option<Box<dyn Read>>, Option<Box<Frame>>);
 
 type Frame = StreamingDecoder<Box<dyn Read>, ruzstd::decoding::FrameDecoder>;

@@ -8,7 +8,7 @@ use crate::capture::Moment;
 /// The length of the header of a pcap file.
 pub(super) const PCAP_HEADER: usize = 24;
 
-/// What the header of a pcap file says of its records.
+/// What the file header says of the records.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pcap {
     is_big_endian: bool,
@@ -17,7 +17,7 @@ pub(super) struct Pcap {
 }
 
 impl Pcap {
-    /// What the file's header says.
+    /// Takes over the file header.
     pub(super) fn new(header: &PcapHeader) -> Self {
         Self {
             is_big_endian: header.is_bigendian(),
@@ -26,12 +26,13 @@ impl Pcap {
             } else {
                 1_000
             },
-            // The upper bits are about checksums of frames.
+            // The upper bits describe the frame check sequence.
             link: header.network.0 & 0xffff,
         }
     }
 
-    /// The next record: 16 bytes with the time, the bytes that are there and those that there were, and the packet. None where it is damaged.
+    /// The next record: a header of 16 bytes (time, captured length, length on the wire), then the packet. `None` if it is
+    /// damaged.
     #[inline]
     pub(super) fn read(&self, bytes: &[u8]) -> Option<Record> {
         const HEADER: usize = 16;

@@ -9,18 +9,18 @@ use pcap_parser::{
 use super::records::{MAX_RECORD, PacketSpan, Record, range};
 use crate::capture::Moment;
 
-/// The same in both byte orders.
+/// The type of the section header block, the same in both byte orders.
 pub(super) const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// Interfaces of one section that are kept apart; packets of further ones are of no use.
+/// Interfaces of one section; packets of further ones are ignored.
 const MAX_INTERFACES: usize = 4_096;
 
-/// A section of a pcapng file, as far as it has been read.
+/// The current section.
 #[derive(Debug)]
 pub(super) struct Section {
     is_big_endian: bool,
     interfaces: Vec<Interface>,
-    /// Of the latest packet that had a time; 0 before there was one.
+    /// Time of the latest packet that had one; 0 before it.
     latest: Moment,
 }
 
@@ -43,7 +43,7 @@ impl Default for Section {
 }
 
 impl Section {
-    /// The next block; none where it is damaged.
+    /// The next block; `None` if it is damaged.
     pub(super) fn read(&mut self, bytes: &[u8]) -> Option<Record> {
         const BYTE_ORDER: [u8; 4] = [0x1a, 0x2b, 0x3c, 0x4d];
         let Some(head) = bytes.first_chunk::<12>() else {
@@ -120,7 +120,7 @@ impl Section {
         })
     }
 
-    /// A packet that says neither when it was captured nor how much of it, but for the snap length.
+    /// A simple packet block: without a time, and with the snap length as its only hint of the captured length.
     fn untimed(&self, packet: &SimplePacketBlock<'_>, bytes: &[u8]) -> Option<PacketSpan> {
         let interface = self.interfaces.first()?;
         let length = packet.origlen as usize;
@@ -140,8 +140,8 @@ impl Section {
         })
     }
 
-    /// The packet of a block that older programs wrote: an interface's number and a number of drops of 16 bits each, the time, two lengths,
-    /// then the packet.
+    /// The obsolete packet block: interface and drop count (16 bits each), time, captured length, length on the wire, then
+    /// the packet.
     fn obsolete(&mut self, block: &[u8], bytes: &[u8]) -> Option<PacketSpan> {
         let (head, data) = block.split_first_chunk::<20>()?;
         let word = |at: usize| self.number([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -162,7 +162,7 @@ impl Section {
     }
 }
 
-/// The type of the packet block, which the enhanced one has replaced.
+/// The type of the packet block that the enhanced packet block has replaced.
 const OBSOLETE_PACKET: u32 = 2;
 
 impl Interface {

@@ -1,7 +1,7 @@
-//! Packets out of the bytes of a capture file: pcap in both byte orders, with micro- or nanoseconds, and pcapng.
+//! Finds the packets in the bytes of a capture file, pcap or pcapng.
 //!
-//! Bytes come in chunks of any size; packets are looked at where they lie in them. Where a file ends in the middle of a packet,
-//! everything before it has been told, and what is left over is counted.
+//! Bytes come in chunks of any size, and packets are not copied out of them. If a file ends within a packet, all packets
+//! before it are read and the rest is counted.
 
 use std::ops::Range;
 
@@ -17,23 +17,24 @@ use crate::capture::Moment;
 /// A packet as it was captured.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet<'c> {
-    /// When; where the capture does not say, when the packet before it was captured.
+    /// Its time, or that of the packet before it if the capture has none.
     pub at: Moment,
-    /// Whether the capture says when.
+    /// Whether the capture has its time.
     pub is_timed: bool,
-    /// What it begins with, by the number that pcap and pcapng have for it.
+    /// Link-layer type (`LINKTYPE_*`).
     pub link: i32,
-    /// As much of it as is there.
+    /// The captured bytes.
     pub bytes: &'c [u8],
-    /// Bytes that it had on the wire.
+    /// Its length on the wire.
     pub length: usize,
-    /// The bytes around it, and where it begins in them.
+    /// The chunk that contains it, and its offset there.
     chunk: &'c Bytes,
     begin: usize,
 }
 
 impl<'c> Packet<'c> {
-    /// A part of it that outlives it. Only what is kept has a handle: those are counted in memory that other threads count in, too.
+    /// A handle to a part of it that outlives the packet. Only for bytes that are kept: it costs an atomic count that
+    /// threads share.
     #[inline]
     pub fn share(&self, part: Range<usize>) -> Bytes {
         self.chunk.slice(self.begin + part.start..self.begin + part.end)
@@ -54,7 +55,7 @@ impl<'c> Packet<'c> {
     }
 }
 
-/// A packet, and where it lies in the bytes that it was found in.
+/// A packet as a range of the bytes that contain it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PacketSpan {
     pub(super) at: Moment,
@@ -71,10 +72,10 @@ pub enum FileError {
     /// The first bytes are neither pcap's nor pcapng's.
     #[error("it is no capture: neither pcap nor pcapng")]
     NotACapture,
-    /// Nothing.
+    /// It has no bytes.
     #[error("it is empty")]
     Empty,
-    /// A record that cannot be one, at that byte of the (uncompressed) file.
+    /// An invalid record, at that offset of the uncompressed file.
     #[error("it is damaged at byte {0}")]
     Damaged(u64),
 }
@@ -92,7 +93,7 @@ pub struct Records {
     next_chunk: Bytes,
     /// Bytes of the file before the chunk.
     passed: u64,
-    /// The latest packet, which is in the chunk.
+    /// The current packet, in the chunk.
     latest: Option<PacketSpan>,
 }
 
@@ -102,16 +103,16 @@ enum Format {
     Pcapng(Section),
 }
 
-/// What a record was.
+/// The result of reading one record.
 pub(super) enum Record {
-    /// So many bytes, and a packet if it was one.
+    /// Its length, and its packet if it has one.
     Whole(usize, Option<PacketSpan>),
-    /// So many bytes are needed to say more.
+    /// So many bytes are needed to go on.
     Incomplete(usize),
 }
 
 impl Records {
-    /// Adds the next bytes of the file, once [`Records::advance`] has found all that was in those before.
+    /// Adds the next bytes of the file, once [`Records::advance`] has returned false.
     pub fn feed(&mut self, bytes: Bytes) {
         if self.next_chunk.is_empty() {
             self.next_chunk = bytes;
@@ -123,7 +124,7 @@ impl Records {
     /// Moves on to the next packet; false if there is none until more bytes come.
     ///
     /// # Errors
-    /// A file that is none of a capture, or damaged: nothing more comes of it.
+    /// The file is not a capture, or is damaged; there are no more packets.
     #[inline]
     pub fn advance(&mut self) -> Result<bool, FileError> {
         self.latest = None;
@@ -148,7 +149,7 @@ impl Records {
         }
     }
 
-    /// The packet that was found last.
+    /// The current packet.
     #[inline]
     pub fn packet(&self) -> Option<Packet<'_>> {
         let span = self.latest?;
@@ -163,23 +164,23 @@ impl Records {
         })
     }
 
-    /// When the packet that was found last was captured; none where there is none.
+    /// The time of the current packet.
     #[inline]
     pub(super) fn time(&self) -> Option<Moment> {
         self.latest.map(|packet| packet.at)
     }
 
-    /// Bytes at the end that are no whole record, once the file has ended.
+    /// Bytes of an incomplete record at the end of the file.
     pub fn left_over(&self) -> usize {
         self.rest().len() + self.next_chunk.len()
     }
 
-    /// Whether the header of a capture was there.
+    /// Whether the file header has been read.
     pub fn has_begun(&self) -> bool {
         self.format.is_some()
     }
 
-    /// What is wrong with a file that has ended here, if anything is.
+    /// Checks a file that ends here.
     ///
     /// # Errors
     /// It is empty, or too short for any capture.
@@ -197,7 +198,7 @@ impl Records {
         self.chunk.get(self.next..).unwrap_or_default()
     }
 
-    /// Moves on over a record, and the packet in it if it is one.
+    /// Moves past a record.
     #[inline]
     fn pass(&mut self, length: usize, span: Option<PacketSpan>) {
         self.latest = span.map(|span| PacketSpan {
@@ -208,8 +209,8 @@ impl Records {
         self.next += length;
     }
 
-    /// Goes on with the next chunk. What is left of this one and the first bytes of the next one, as many as are `needed` for a record, come
-    /// between the two: nothing else is copied.
+    /// Goes on with the next chunk. Only a record that spans both is copied: the rest of this chunk and the first bytes of
+    /// the next, until `needed` bytes are joined.
     fn join(&mut self, needed: usize) {
         let rest = self.chunk.len().saturating_sub(self.next);
         let chunk = match rest {
@@ -229,7 +230,7 @@ impl Records {
 }
 
 impl Format {
-    /// The first bytes of a file, which tell what it is.
+    /// Detects the format by the first bytes.
     fn read(format: &mut Option<Self>, bytes: &[u8]) -> Result<Record, FileError> {
         let Some(magic) = bytes.first_chunk::<4>() else {
             return Ok(Record::Incomplete(4));
@@ -249,7 +250,7 @@ impl Format {
     }
 }
 
-/// Where `part` lies in the bytes that it is a part of.
+/// The range of `part` within `bytes`, of which it is a subslice.
 pub(in crate::sniff) fn range(part: &[u8], bytes: &[u8]) -> Range<usize> {
     let begin = (part.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
     begin..begin + part.len()

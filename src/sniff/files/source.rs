@@ -1,7 +1,7 @@
-//! One capture: a file, a file that grows, or standard input.
+//! One capture: a file, a growing file, or standard input.
 //!
-//! What has to be unpacked or waited for is read by a thread of its own, which reads ahead a little; other files are read where their
-//! packets are looked at, while their bytes are at hand.
+//! A thread reads ahead what must be decompressed or waited for. Other files are read on the thread that parses their
+//! packets, while the bytes are in the processor's cache.
 
 use std::{
     fs::File,
@@ -32,14 +32,14 @@ pub(super) struct Source {
     name: String,
     input: Input,
     pub(super) records: Records,
-    /// Whether the latest packet of the records has not been taken yet.
+    /// Whether the current packet has not been taken yet.
     pub(super) has_head: bool,
-    /// Whether a packet of it was taken.
+    /// Whether any packet has been taken.
     pub(super) has_given: bool,
     pub(super) has_ended: bool,
-    /// Why it ended before it should have.
+    /// Why it ended early.
     fault: Option<String>,
-    /// Why it is no capture at all.
+    /// Why it is not a capture.
     error: Option<OpenError>,
 }
 
@@ -90,7 +90,7 @@ impl Source {
         })
     }
 
-    /// Whether it has given packets and has more.
+    /// Whether packets have been taken and there is another one.
     pub(super) fn is_under_way(&self) -> bool {
         self.has_given && self.has_head
     }
@@ -105,7 +105,7 @@ impl Source {
         self.error.take().map_or(Ok(()), Err)
     }
 
-    /// Sees to it that there is a next packet, or that it has ended; false if none has come yet.
+    /// Reads until there is a packet or the end. False if none has come within `patience`.
     #[inline]
     pub(super) fn fill(&mut self, patience: Duration) -> bool {
         while !self.has_head && !self.has_ended {
@@ -122,7 +122,7 @@ impl Source {
         true
     }
 
-    /// Reads the next bytes; false if none have come yet.
+    /// Reads more bytes. False if none have come within `patience`.
     fn read(&mut self, patience: Duration) -> bool {
         match self.input.next(patience) {
             Ok(Ok(bytes)) => self.records.feed(bytes),
@@ -133,7 +133,7 @@ impl Source {
         true
     }
 
-    /// Ends it where it is damaged.
+    /// Ends the capture where it is damaged.
     #[cold]
     fn fail(&mut self, reason: FileError) {
         self.has_ended = true;
@@ -173,7 +173,7 @@ impl Source {
         }
     }
 
-    /// What was wrong with it, in a sentence.
+    /// Why it ended early, as a sentence.
     pub(super) fn take_fault(&mut self) -> Option<String> {
         let error = self.error.take().map(|error| format!("{error}."));
         self.fault.take().or(error)
@@ -189,12 +189,12 @@ impl Source {
 enum Input {
     /// A file.
     Direct(CountingReader, Slabs),
-    /// A thread that reads what has to be waited for, or unpacked.
+    /// A thread that reads ahead: for streams, growing and compressed files.
     ReadAhead(Receiver<io::Result<Bytes>>),
 }
 
 impl Input {
-    /// Bytes that a thread reads ahead.
+    /// Starts a thread that reads ahead.
     fn ahead(from: CountingReader) -> io::Result<Self> {
         let (give, bytes) = sync_channel(AHEAD);
         thread::Builder::new()
@@ -203,7 +203,7 @@ impl Input {
         Ok(Self::ReadAhead(bytes))
     }
 
-    /// The next bytes, waiting for them for so long: they are disconnected at the end.
+    /// The next bytes; `Disconnected` at the end.
     fn next(&mut self, patience: Duration) -> Result<io::Result<Bytes>, RecvTimeoutError> {
         match self {
             Self::Direct(from, slabs) => match slabs.read(from) {
@@ -218,12 +218,12 @@ impl Input {
 /// Chunks that a thread reads ahead.
 const AHEAD: usize = 3;
 
-/// Reads until the end, or until nobody wants more.
+/// Reads until the end, or until the receiver is dropped.
 fn read_all(from: CountingReader, give: &SyncSender<io::Result<Bytes>>) {
     let mut from = match decompressed(from) {
         Ok(from) => from,
         Err(error) => {
-            // Whoever is gone needs no answer.
+            // The receiver may be gone.
             let _ = give.send(Err(error));
             return;
         }
@@ -238,7 +238,7 @@ fn read_all(from: CountingReader, give: &SyncSender<io::Result<Bytes>>) {
     }
 }
 
-/// Counts bytes as they are stored.
+/// Counts the bytes that are read, before decompression.
 struct CountingReader {
     from: Box<dyn Read + Send>,
     read: Arc<AtomicU64>,
@@ -252,7 +252,7 @@ impl Read for CountingReader {
     }
 }
 
-/// A file that somebody else writes: its end comes when somebody says so.
+/// A file that another process writes: it ends when `stop` is set.
 struct FollowedFile {
     file: File,
     stop: Arc<AtomicBool>,

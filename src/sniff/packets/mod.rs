@@ -1,6 +1,6 @@
 //! From packets to TCP segments: link layers, IPv4 and IPv6, fragments.
 //!
-//! Nothing is said of packets that are not TCP; what cannot be read is counted.
+//! Packets that are not TCP are ignored; those that cannot be read are counted.
 
 mod plain;
 
@@ -16,49 +16,49 @@ pub(super) use plain::Headers;
 use super::files::{Packet, range};
 use crate::capture::Moment;
 
-/// What a packet says of a TCP connection.
+/// A TCP segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     /// When it was captured.
     pub at: Moment,
-    /// Who sent it.
+    /// The sender.
     pub from: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub to: SocketAddr,
-    /// The number of its first byte.
+    /// The sequence number.
     pub sequence: u32,
-    /// The number of the byte that its sender waits for, if it says so.
+    /// The acknowledgment number, if it has one.
     pub acknowledgment: Option<u32>,
-    /// It opens the connection.
+    /// SYN: opens the connection.
     pub syn: bool,
-    /// Its sender has nothing more to say.
+    /// FIN: ends the direction.
     pub fin: bool,
-    /// It ends the connection.
+    /// RST: aborts the connection.
     pub rst: bool,
-    /// What it carries, as far as it was captured.
+    /// The captured payload.
     pub payload: Bytes,
-    /// Bytes that followed on the wire and were cut off by the capture's snap length.
+    /// Payload bytes that the snap length cut off.
     pub cut: usize,
 }
 
-/// What was passed over.
+/// Packets that were skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SkippedPackets {
-    /// Packets with a link layer that is not known here.
+    /// Packets with an unknown link layer.
     pub unknown_link: u64,
-    /// Packets that are cut off before the end of their TCP header, or damaged.
+    /// Packets that are damaged, or cut off before the end of their TCP header.
     pub unreadable: u64,
-    /// Fragments that were given up: the others of their packet did not come.
+    /// IP fragments whose other fragments did not come.
     pub fragments: u64,
 }
 
-/// Reads packets.
+/// Decodes packets to TCP segments.
 #[derive(Default)]
 pub struct PacketReader {
     fragments: IpDefragPool<Moment, ()>,
-    /// Fragments that wait for the others.
+    /// Fragments that wait for others.
     waiting: usize,
-    /// What was passed over.
+    /// Packets that were skipped.
     pub skipped: SkippedPackets,
 }
 
@@ -66,7 +66,7 @@ pub struct PacketReader {
 const MAX_FRAGMENTS: usize = 256;
 
 impl PacketReader {
-    /// The TCP segment in `packet`; none where there is none, or not all of it yet.
+    /// The TCP segment in `packet`; `None` if it has none, or is a fragment of one that is not complete.
     pub fn read(&mut self, packet: &Packet<'_>) -> Option<Segment> {
         let ip_at = match network(packet.link, packet.bytes) {
             Network::Ip(at) => at,
@@ -97,7 +97,7 @@ impl PacketReader {
             self.skipped.unreadable += 1;
             return None;
         };
-        // Large packets of the sender's own machine have no length: the network card cuts them.
+        // Captured before segmentation offload, large packets have no length.
         let on_wire = match declared_length(&ip) {
             0 => packet.length.saturating_sub(ip_at),
             declared => declared,
@@ -141,13 +141,13 @@ impl PacketReader {
 
 /// What the link layer of a packet holds.
 enum Network {
-    /// IP, whose header begins there.
+    /// IP, whose header begins at that offset.
     Ip(usize),
     /// Something else.
     Other,
     /// The packet is cut off before the end of the link layer's header.
     Damaged,
-    /// The link layer is not known here.
+    /// The link layer is unknown.
     Unknown,
 }
 
@@ -157,14 +157,14 @@ fn network(link: i32, bytes: &[u8]) -> Network {
         LINK_ETHERNET => behind_tags(bytes, 12, 14),
         LINK_COOKED => behind_tags(bytes, 14, 16),
         LINK_COOKED_2 => behind_tags(bytes, 0, 20),
-        // Four bytes that name the family, in the order of the machine that captured; the version of IP says the same.
+        // Four bytes of address family in host order; the IP version says the same.
         LINK_NULL | LINK_LOOP => Network::Ip(4),
         LINK_RAW | LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_IPV4 | LINK_IPV6 => Network::Ip(0),
         _ => Network::Unknown,
     }
 }
 
-/// Behind a header that ends at `end`, with the type of what follows at `type_at`, and behind VLAN tags, each of which has a type at its end.
+/// Skips a link-layer header that ends at `end`, with its EtherType at `type_at`, and the VLAN tags behind it.
 #[inline]
 fn behind_tags(bytes: &[u8], type_at: usize, end: usize) -> Network {
     let (mut type_at, mut end) = (type_at, end);
@@ -186,7 +186,7 @@ fn behind_tags(bytes: &[u8], type_at: usize, end: usize) -> Network {
 /// VLAN tags that a packet may have.
 const MAX_TAGS: usize = 3;
 
-/// The length of the whole IP packet by its header; 0 where that says none.
+/// The length of the IP packet by its header; 0 if the header has none.
 fn declared_length(ip: &LaxIpSlice<'_>) -> usize {
     match ip {
         LaxIpSlice::Ipv4(ip) => ip.header().total_len().into(),
