@@ -1,7 +1,6 @@
-//! Where captures come from: files, some of them compressed, or standard input; packets of all of them in the order of their times.
+//! Reads capture files and standard input, and merges their packets in time order.
 //!
-//! What has to be unpacked or waited for is read by a thread of its own, which reads ahead a little; other files are read where their
-//! packets are looked at, while their bytes are at hand. Of many files only those are open whose time has come.
+//! Of many files, only those whose first packet is due are open.
 
 mod compression;
 mod pcap;
@@ -31,7 +30,7 @@ use crate::capture::Moment;
 pub struct Options {
     /// Wait for more at the end of a file.
     pub follow: bool,
-    /// Set by somebody who wants no more: files that are followed end then.
+    /// Set to end files that are followed.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -46,7 +45,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// It is none.
+    /// It is not a capture.
     #[error("{name}: {reason}")]
     File {
         /// Which one.
@@ -71,7 +70,7 @@ pub enum Next {
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     read: Arc<AtomicU64>,
-    /// All that there is; none where that is not known.
+    /// Bytes in all; `None` for streams and growing files.
     pub total: Option<u64>,
 }
 
@@ -85,15 +84,17 @@ impl Progress {
 /// Captures, read as one.
 pub struct Captures {
     sources: Vec<Source>,
-    /// Which of them the latest packet is from.
+    /// The index of the source of the latest packet.
     latest: usize,
-    /// Files whose time has not come, the last one first.
+    /// Files that are not due yet, latest first.
     pending: Vec<PendingFile>,
     options: Options,
     progress: Progress,
     faults: Vec<String>,
-    /// Whether the latest packet is the first one of its capture, and no other one goes on across that time.
+    /// See [`Captures::begins_anew`].
     begins_anew: bool,
+    /// Whether the latest packet was a later one of the only capture that there is.
+    is_alone: bool,
 }
 
 impl fmt::Debug for Captures {
@@ -104,11 +105,11 @@ impl fmt::Debug for Captures {
 
 struct PendingFile {
     path: PathBuf,
-    /// Of its first packet; none where that has none.
+    /// Time of its first packet, if it has one.
     first: Option<Moment>,
 }
 
-/// Files that are open at once without need.
+/// Up to so many files are all opened at once.
 const MAX_OPEN: usize = 8;
 
 impl Captures {
@@ -128,10 +129,11 @@ impl Captures {
             options,
             faults: Vec::new(),
             begins_anew: false,
+            is_alone: false,
         };
         for path in paths {
             let read = match paths.len() > MAX_OPEN {
-                // What is read to learn the first time is read again.
+                // Progress does not count what is read to learn the time of the first packet.
                 true => Arc::default(),
                 false => Arc::clone(&captures.progress.read),
             };
@@ -153,22 +155,31 @@ impl Captures {
         Ok(captures)
     }
 
-    /// When the first packet was captured; none where there is none, or none of them says so.
+    /// Time of the first packet; `None` if no packet has a time.
     pub fn first_time(&self) -> Option<Moment> {
         let heads = self.sources.iter().filter_map(Source::head);
         let pending = self.pending.iter().filter_map(|pending| pending.first);
         heads.filter_map(|head| time(&head)).chain(pending).min()
     }
 
-    /// The packet that came last, until the next one is asked for.
+    /// The latest packet, until the next call of [`Captures::next_packet`].
     #[inline]
     pub fn packet(&self) -> Option<Packet<'_>> {
         self.sources.get(self.latest)?.records.packet()
     }
 
-    /// Moves on to the next packet in time, waiting for one for so long.
+    /// Moves on to the next packet in time order; waits for it for `patience` at most.
     #[inline]
     pub fn next_packet(&mut self, patience: Duration) -> Next {
+        // Short cut where one capture is left and none is pending: no times to compare. Comparing costs a request 3 % to 6 %
+        // more. Whatever is wrong with the capture is found again below.
+        if self.is_alone
+            && let [only] = &mut self.sources[..]
+            && only.records.advance() == Ok(true)
+        {
+            return Next::Packet;
+        }
+        self.is_alone = false;
         loop {
             self.open_due();
             let mut is_waiting = false;
@@ -205,10 +216,11 @@ impl Captures {
         let is_first = !std::mem::replace(&mut source.has_given, true);
         self.latest = index;
         self.begins_anew = is_first && !self.sources.iter().any(Source::is_under_way);
+        self.is_alone = !is_first && self.sources.len() == 1 && self.pending.is_empty();
     }
 
-    /// Whether the latest packet is the first one of its capture, and no other capture goes on across its time: before it, perhaps nobody
-    /// has looked.
+    /// Whether the latest packet is the first of its capture, and no other capture covers its time: nothing may have been
+    /// captured just before it.
     pub fn begins_anew(&self) -> bool {
         self.begins_anew
     }
@@ -218,12 +230,12 @@ impl Captures {
         self.progress.clone()
     }
 
-    /// What was wrong with captures since the last call, in sentences.
+    /// Captures that ended early since the last call, as sentences.
     pub fn take_faults(&mut self) -> Vec<String> {
         std::mem::take(&mut self.faults)
     }
 
-    /// Opens the files whose time has come.
+    /// Opens the files whose first packet is due.
     #[inline]
     fn open_due(&mut self) {
         while let Some(pending) = self.pending.last() {
@@ -261,12 +273,12 @@ impl Captures {
     }
 }
 
-/// When a packet was captured, if the capture says so.
+/// The time of a packet, if the capture has one.
 fn time(packet: &Packet<'_>) -> Option<Moment> {
     packet.is_timed.then_some(packet.at)
 }
 
-/// All bytes of the files; none where one of them grows or is a stream.
+/// The size of all files; `None` if one of them grows or is a stream.
 fn total(paths: &[PathBuf], options: &Options) -> Option<u64> {
     if options.follow {
         return None;
