@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often it is looked whether it is there.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Begins to follow the node that `args` name, and waits until it has told the schema, or says that it does not.
+/// Begins to follow the node in `args`, and waits until its schema is known, or the node turns out to be out of reach.
 ///
 /// # Errors
 /// Files of TLS that cannot be used.

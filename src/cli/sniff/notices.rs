@@ -42,7 +42,7 @@ pub(super) fn of_tls(losses: &Losses) -> impl Iterator<Item = String> {
 pub(super) const OF_UNTIMED: &str = "PacketReader of these captures have no time (simple packet blocks of pcapng): they are counted at the time \
     of the packet before them, or of reading where none has one; how long answers took is not known, and rates mean nothing.";
 
-/// Why the node that was named tells nothing.
+/// Why nothing is known from the node of `--contact`.
 pub(super) fn of_contact(trouble: &str) -> String {
     format!(
         "The node of --contact was not asked: {trouble}. What is known is what the captures and --schema tell."

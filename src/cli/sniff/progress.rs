@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::sniff::Progress;
 
-/// Shows progress where somebody sees it. A thread of its own draws: the terminal may stand still.
+/// Shows progress on a terminal. A thread of its own draws, because the terminal may block.
 pub(super) struct Bar(Option<Drawing>);
 
 struct Drawing {

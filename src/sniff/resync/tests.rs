@@ -106,7 +106,7 @@ fn a_bound_int_before_an_empty_value_is_no_options() {
     );
 }
 
-/// A write of a value that holds whole requests, as somebody has who keeps them in a table.
+/// A write of a value that contains whole requests, as of an application that stores them in a table.
 fn of_requests(count: i16) -> Vec<u8> {
     let inner: Vec<u8> = (0..count)
         .flat_map(|stream| query(Version::V4, stream, "DROP TABLE kept.requests", Compression::None))

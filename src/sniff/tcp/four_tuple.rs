@@ -33,7 +33,7 @@ impl FourTuple {
     }
 }
 
-/// Hashes the client's end alone, which tells nearly all connections apart: every packet pays for it.
+/// Hashes the client's end only: it is unique to nearly every connection, and each packet pays for the hash.
 impl Hash for FourTuple {
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {

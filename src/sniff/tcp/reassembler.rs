@@ -380,7 +380,7 @@ mod tests {
                     expected[at] = Some(content[at]);
                 }
             }
-            // Nothing tells of what would have followed the last bytes that came.
+            // Bytes behind the last captured ones leave no trace.
             let last = expected.iter().rposition(Option::is_some).unwrap();
             expected.truncate(last + 1);
             prop_assert_eq!(out.end(&mut reassembler), expected);

@@ -80,7 +80,7 @@ fn pcapng(is_big: bool) -> Vec<u8> {
         }
         body.extend(packet);
         out.extend(block(6, is_big, &body));
-        // Something else that nobody needs.
+        // A block of an unknown type.
         out.extend(block(0x0bad, is_big, b"abc"));
     }
     out
