@@ -132,6 +132,7 @@ const MAY_ASK_THE_CLOCK: &[&str] = &[
     "src/proxy",
     "crates/audit/src/capture",
     "crates/node/src",
+    "crates/testing/src",
 ];
 
 /// The roots of crates that touch neither sockets nor files nor processes.

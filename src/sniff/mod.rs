@@ -1,30 +1,23 @@
 //! Packet captures as a source of the audit, with nothing in the path of the traffic.
 //!
 //! ```text
-//! source → file → merge → link → flows (flow: tcp, side: resync) → capture::ReplayTap
-//! bytes    packets  in time  segments  connections                 captures
+//! files → packets → tcp ────────────────────→ direction ──────────→ capture::ReplayTap
+//! pcap,    link      connections, in order,    in sync, or resync
+//! by time  layers    gaps
 //! ```
-//! All of it waits for the audit instead of leaving anything out. What the capture itself lacks is counted.
+//! Reading waits for the audit instead of dropping anything. What the capture itself lacks is counted in [`Losses`].
 
-mod ends;
-mod file;
-mod flow;
-mod flows;
-mod link;
+mod direction;
+mod files;
 mod losses;
-mod plain;
+mod packets;
 mod probe;
 mod resync;
-mod side;
-mod slabs;
-mod source;
-mod table;
 mod tcp;
 #[cfg(test)]
 mod testing;
 
-pub use file::{FileError, Packet, Records};
-pub use flows::{Flows, MAX_CONNECTIONS};
-pub use link::{Packets, Passed, Segment};
+pub use files::{Captures, FileError, Next, OpenError, Options, Packet, Progress, Records};
 pub use losses::Losses;
-pub use source::{Captures, Next, OpenError, Options, Progress};
+pub use packets::{PacketReader, Segment, SkippedPackets};
+pub use tcp::{MAX_CONNECTIONS, TcpConnections};

@@ -1,4 +1,4 @@
-//! Whether traffic at other ports looks like CQL: for those who named the wrong one.
+//! Detects traffic at other ports that looks like CQL, for operators who named the wrong port.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use cqlens_proto::{
     segment::{self, Encoding, SegmentHeader, TRAILER_LEN},
 };
 
-use super::link::Segment;
+use super::packets::Segment;
 
 /// Ports that are kept apart.
 const MAX_PORTS: usize = 256;
@@ -19,11 +19,11 @@ pub(super) struct Probe {
     ports: BTreeMap<u16, u64>,
 }
 
-/// Packets at a port that are said to be CQL; fewer may be chance.
+/// Packets at a port from which on it is reported; fewer may be chance.
 const ENOUGH: u64 = 2;
 
 impl Probe {
-    /// Looks at a segment of a connection that is not followed.
+    /// Checks a segment of a connection that is not followed.
     pub(super) fn look(&mut self, segment: &Segment) {
         let Some(direction) = envelopes(segment).or_else(|| whole_segment(segment)) else {
             return;
@@ -100,17 +100,17 @@ fn whole_segment(segment: &Segment) -> Option<Direction> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::sniff::testing::{Talk, query, void};
+    use crate::sniff::testing::{Conversation, query, void};
     use bytes::BytesMut;
 
     const CQL: &str = "SELECT name FROM users WHERE id = 12345";
 
     fn ports(direction: Direction, payload: &[u8]) -> Vec<u16> {
-        let mut talk = Talk::new((5, 6));
+        let mut talk = Conversation::new((5, 6));
         talk.server.set_port(9043);
         let mut probe = Probe::default();
         for _ in 0..ENOUGH {
-            probe.look(&talk.say(direction, payload, payload.len())[0]);
+            probe.look(&talk.send(direction, payload, payload.len())[0]);
         }
         probe.ports().into_keys().collect()
     }

@@ -15,12 +15,12 @@ use cqlens_proto::{
 };
 use etherparse::{PacketBuilder, TcpHeader};
 
-use super::{Flows, Losses, Packet, Packets, Segment, link::LINK_RAW};
+use super::{Losses, Packet, PacketReader, Segment, TcpConnections, packets::LINK_RAW};
 use cqlens_audit::capture::{Capture, Moment, ReplayQueue};
 
 /// A connection as both sides speak.
 #[derive(Debug)]
-pub(super) struct Talk {
+pub(super) struct Conversation {
     pub(super) client: SocketAddr,
     pub(super) server: SocketAddr,
     /// The next numbers of client and server.
@@ -28,7 +28,7 @@ pub(super) struct Talk {
     pub(super) at: i64,
 }
 
-impl Talk {
+impl Conversation {
     pub(super) fn new(first: (u32, u32)) -> Self {
         Self {
             client: "10.0.0.1:40000".parse().unwrap(),
@@ -50,7 +50,7 @@ impl Talk {
     }
 
     /// One side says `bytes`, having heard all that the other has said.
-    pub(super) fn say(&mut self, direction: Direction, bytes: &[u8], size: usize) -> Vec<Segment> {
+    pub(super) fn send(&mut self, direction: Direction, bytes: &[u8], size: usize) -> Vec<Segment> {
         bytes
             .chunks(size.max(1))
             .map(|bytes| {
@@ -123,7 +123,7 @@ fn encoded(envelope: &Envelope) -> Vec<u8> {
 
 /// What came of segments.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct Followed {
     pub(super) losses: Losses,
     /// Whole envelopes of requests and responses.
     pub(super) requests: Vec<Envelope>,
@@ -134,7 +134,7 @@ pub(super) struct Told {
 }
 
 /// A packet with the segment.
-fn packet(segment: &Segment) -> Bytes {
+pub(super) fn packet(segment: &Segment) -> Bytes {
     let (from, to) = (segment.from, segment.to);
     let octets = |end: SocketAddr| match end.ip() {
         IpAddr::V4(ip) => Some(ip.octets()),
@@ -152,37 +152,35 @@ fn packet(segment: &Segment) -> Bytes {
     out.into()
 }
 
-/// Follows the segments to their end, each in a packet: the same comes of them as of the segments.
-pub(super) fn follow(segments: impl IntoIterator<Item = Segment>) -> Told {
+/// Follows the segments to their end, each in a packet, of which most take the short cut: the same comes of them as without it.
+pub(super) fn follow(segments: impl IntoIterator<Item = Segment>) -> Followed {
     let segments: Vec<_> = segments.into_iter().collect();
-    let mut packets = Packets::default();
-    let (captures, losses) = followed(|flows| {
+    let mut packets = PacketReader::default();
+    let (captures, losses) = follow_with(|connections| {
         for segment in &segments {
             let bytes = packet(segment);
-            flows.take_packet(
-                &Packet::of(LINK_RAW, segment.at, bytes.len(), &bytes),
-                &mut packets,
-            );
+            let packet = Packet::of(LINK_RAW, segment.at, bytes.len(), &bytes);
+            connections.take_packet(&packet, &mut packets);
         }
     });
     let (of_segments, losses_of_segments) =
-        followed(|flows| segments.into_iter().for_each(|segment| flows.take(segment)));
+        follow_with(|connections| segments.into_iter().for_each(|segment| connections.take(segment)));
     assert_eq!(format!("{captures:?}"), format!("{of_segments:?}"));
     assert_eq!(losses, losses_of_segments);
-    tell(captures, losses)
+    parse(captures, losses)
 }
 
-fn followed(take: impl FnOnce(&mut Flows)) -> (Vec<Capture>, Losses) {
+fn follow_with(take: impl FnOnce(&mut TcpConnections)) -> (Vec<Capture>, Losses) {
     let queue = Arc::new(ReplayQueue::new(64 << 20));
-    let mut flows = Flows::new(Arc::clone(&queue), vec![9042]);
-    take(&mut flows);
-    flows.end();
+    let mut connections = TcpConnections::new(Arc::clone(&queue), vec![9042]);
+    take(&mut connections);
+    connections.end();
     let captures = std::iter::from_fn(|| queue.pop()).collect();
-    (captures, flows.take_losses())
+    (captures, connections.take_losses())
 }
 
-fn tell(captures: Vec<Capture>, losses: Losses) -> Told {
-    let mut told = Told {
+fn parse(captures: Vec<Capture>, losses: Losses) -> Followed {
+    let mut followed = Followed {
         losses,
         requests: Vec::new(),
         responses: Vec::new(),
@@ -190,7 +188,7 @@ fn tell(captures: Vec<Capture>, losses: Losses) -> Told {
         captures,
     };
     let mut streams = std::collections::HashMap::new();
-    for capture in told.captures.clone() {
+    for capture in followed.captures.clone() {
         let key = (capture.connection.id, capture.direction);
         let stream = streams
             .entry(key)
@@ -198,13 +196,13 @@ fn tell(captures: Vec<Capture>, losses: Losses) -> Told {
         feed(stream, &capture);
         while let Some(item) = stream.next_item() {
             match (item, capture.direction) {
-                (StreamItem::Envelope(envelope), Direction::Request) => told.requests.push(envelope),
-                (StreamItem::Envelope(envelope), Direction::Response) => told.responses.push(envelope),
-                _ => told.skipped += 1,
+                (StreamItem::Envelope(envelope), Direction::Request) => followed.requests.push(envelope),
+                (StreamItem::Envelope(envelope), Direction::Response) => followed.responses.push(envelope),
+                _ => followed.skipped += 1,
             }
         }
     }
-    told
+    followed
 }
 
 /// As the audit does.

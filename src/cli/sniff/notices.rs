@@ -3,7 +3,7 @@
 use cqlens_proto::cutter::Opaque;
 
 use super::Args;
-use crate::sniff::{Flows, Losses, Packets};
+use crate::sniff::{Losses, PacketReader, TcpConnections};
 use cqlens_audit::{
     capture::{Moment, opaque_name},
     number,
@@ -89,19 +89,19 @@ impl Content {
 pub(super) fn all(
     args: &Args,
     packets_read: u64,
-    packets: &Packets,
-    flows: &Flows,
+    packets: &PacketReader,
+    connections: &TcpConnections,
     content: &Content,
 ) -> Vec<String> {
     let mut notices = Vec::new();
     let ports = join(args.port.iter());
     let packets_in_all = number::plural(packets_read, "packet", "packets");
-    let likely = flows.ports_like_cql();
-    if flows.segments() == 0 {
+    let likely = connections.ports_like_cql();
+    if connections.segments() == 0 {
         notices.push(format!(
             "{packets_in_all} were read, and none is of a connection to port {ports}."
         ));
-    } else if flows.has_carried() {
+    } else if connections.has_carried() {
         notices.extend(content.says(&ports));
     }
     if !likely.is_empty() {
@@ -115,21 +115,21 @@ pub(super) fn all(
                 .join(",")
         ));
     }
-    let passed = packets.passed;
+    let skipped = packets.skipped;
     let mut say = |count: u64, what: &str| {
         if count > 0 {
             notices.push(format!("{} {what}.", number::plural(count, "packet", "packets")));
         }
     };
     say(
-        passed.unknown_link,
+        skipped.unknown_link,
         "could not be read: their link layer is not one of Ethernet, Linux cooked, loopback and raw IP",
     );
     say(
-        passed.unreadable,
+        skipped.unreadable,
         "could not be read: damaged, or cut off before the end of their headers",
     );
-    say(passed.fragments, "were fragments whose other parts are missing");
+    say(skipped.fragments, "were fragments whose other parts are missing");
     notices
 }
 

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     cli::output::Outputs,
-    sniff::{Captures, Flows, Next, Packet, Packets},
+    sniff::{Captures, Next, Packet, PacketReader, TcpConnections},
 };
 use cqlens_audit::{
     audit::Audit,
@@ -41,8 +41,8 @@ const AHEAD_OF_THE_AUDIT: usize = 4 << 20;
 pub(super) struct SniffRun<'a> {
     args: &'a Args,
     captures: Captures,
-    packets: Packets,
-    flows: Flows,
+    packets: PacketReader,
+    connections: TcpConnections,
     queue: Arc<ReplayQueue>,
     audit: Audit,
     live: Arc<Live>,
@@ -55,7 +55,7 @@ pub(super) struct SniffRun<'a> {
     /// The latest time of a packet; before there is one, when reading began.
     now: Moment,
     packets_read: u64,
-    /// How long nothing has come.
+    /// For how long no packet has come.
     silent: Duration,
     /// Notices that were logged.
     said: BTreeSet<String>,
@@ -100,14 +100,14 @@ impl<'a> SniffRun<'a> {
         let now = first.unwrap_or_else(|| moment(start));
         Ok(Self {
             bar: CaptureProgress::begin(captures.progress()),
-            flows: Flows::new(Arc::clone(&queue), args.port.clone()).within(live.memory()),
+            connections: TcpConnections::new(Arc::clone(&queue), args.port.clone()).within(live.memory()),
             window: Bounds {
                 start: now,
                 end: now.after(args.observer.window),
             },
             args,
             captures,
-            packets: Packets::default(),
+            packets: PacketReader::default(),
             queue,
             audit,
             live,
@@ -138,27 +138,13 @@ impl<'a> SniffRun<'a> {
     #[inline]
     fn take(&mut self) {
         self.silent = Duration::ZERO;
-        let Some(packet) = self.captures.packet() else {
-            return;
-        };
-        let is_within = packet.is_timed && packet.at < self.window.end && !self.captures.begins_anew();
-        if !is_within {
-            return self.take_any();
-        }
-        self.now = self.now.max(packet.at);
-        self.packets_read += 1;
-        self.flows.take_packet(&packet, &mut self.packets);
-    }
-
-    /// The same, whenever the packet was captured.
-    fn take_any(&mut self) {
         let Some(Packet { mut at, is_timed, .. }) = self.captures.packet() else {
             return;
         };
         if !is_timed {
-            // None of its own: that of the latest one that has one.
+            // The time of the latest packet that has one.
             at = self.now;
-            self.flows.lack_times();
+            self.connections.lack_times();
             self.lasting.insert(notices::OF_UNTIMED.to_owned());
         }
         if self.captures.begins_anew() && at.since(self.now) > self.args.observer.window {
@@ -170,7 +156,7 @@ impl<'a> SniffRun<'a> {
         self.packets_read += 1;
         if let Some(mut packet) = self.captures.packet() {
             packet.at = at;
-            self.flows.take_any(packet, &mut self.packets);
+            self.connections.take_packet(&packet, &mut self.packets);
         }
     }
 
@@ -214,7 +200,7 @@ impl<'a> SniffRun<'a> {
     fn end_window(&mut self, end: Moment) {
         self.queue.wait_until_empty();
         let window = self.audit.take_window(end.timestamp());
-        let window = self.told(window, end);
+        let window = self.with_losses(window, end);
         self.outputs.window(window, &self.live, None);
         self.window = Bounds {
             start: end,
@@ -222,11 +208,11 @@ impl<'a> SniffRun<'a> {
         };
     }
 
-    /// What the capture itself lacks belongs to the window, too.
-    fn told(&mut self, mut window: Window, end: Moment) -> Window {
+    /// Adds what the capture itself lacks to a window.
+    fn with_losses(&mut self, mut window: Window, end: Moment) -> Window {
         window.start = self.window.start.timestamp();
         window.observed_seconds = end.since(self.window.start).as_secs_f64();
-        let losses = self.flows.take_losses();
+        let losses = self.connections.take_losses();
         self.content.note(&losses);
         notices::count(&mut window.coverage, &losses);
         self.lasting.extend(notices::tls(&losses));
@@ -254,16 +240,16 @@ impl<'a> SniffRun<'a> {
         if self.stop.load(Ordering::Relaxed) {
             tracing::info!("stopping: the report is over what was read so far");
         }
-        self.flows.end();
+        self.connections.end();
         self.bar.end();
         let end = self.now.max(self.window.start);
         let last = self.audit.stop(end.timestamp());
-        let mut last = self.told(last, end);
+        let mut last = self.with_losses(last, end);
         let of_all = notices::all(
             self.args,
             self.packets_read,
             &self.packets,
-            &self.flows,
+            &self.connections,
             &self.content,
         );
         last.coverage.notices.extend(of_all);

@@ -1,112 +1,110 @@
 //! From packets to TCP segments: link layers, IPv4 and IPv6, fragments.
 //!
-//! Nothing is said of packets that are not TCP; what cannot be read is counted.
+//! Packets that are not TCP are ignored; those that cannot be read are counted.
+
+mod plain;
 
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use etherparse::{
-    EtherType, LaxNetSlice, LaxSlicedPacket, SlicedPacket, TcpSlice, TransportSlice, defrag::IpDefragPool,
-    ip_number,
+    EtherType, Ipv6Header, LaxIpSlice, SlicedPacket, TcpSlice, defrag::IpDefragPool, ip_number,
 };
 
-use super::{
-    file::{Packet, range},
-    plain::Headers,
-};
+pub(super) use plain::Headers;
+
+use super::files::{Packet, range};
 use cqlens_audit::capture::Moment;
 
-/// What a packet says of a TCP connection.
+/// A TCP segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
     /// When it was captured.
     pub at: Moment,
-    /// Who sent it.
+    /// The sender.
     pub from: SocketAddr,
-    /// To whom.
+    /// The receiver.
     pub to: SocketAddr,
-    /// The number of its first byte.
+    /// The sequence number.
     pub sequence: u32,
-    /// The number of the byte that its sender waits for, if it says so.
+    /// The acknowledgment number, if it has one.
     pub acknowledgment: Option<u32>,
-    /// It opens the connection.
+    /// SYN: opens the connection.
     pub syn: bool,
-    /// Its sender has nothing more to say.
+    /// FIN: ends the direction.
     pub fin: bool,
-    /// It ends the connection.
+    /// RST: aborts the connection.
     pub rst: bool,
-    /// What it carries, as far as it was captured.
+    /// The captured payload.
     pub payload: Bytes,
-    /// Bytes that followed on the wire and were cut off by the capture's snap length.
+    /// Payload bytes that the snap length cut off.
     pub cut: usize,
 }
 
-/// What was passed over.
+/// Packets that were skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Passed {
-    /// Packets with a link layer that is not known here.
+pub struct SkippedPackets {
+    /// Packets with an unknown link layer.
     pub unknown_link: u64,
-    /// Packets that are cut off before the end of their TCP header, or damaged.
+    /// Packets that are damaged, or cut off before the end of their TCP header.
     pub unreadable: u64,
-    /// Fragments that were given up: the others of their packet did not come.
+    /// IP fragments whose other fragments did not come.
     pub fragments: u64,
 }
 
-/// Reads packets.
+/// Decodes packets to TCP segments.
 #[derive(Default)]
-pub struct Packets {
+pub struct PacketReader {
     fragments: IpDefragPool<Moment, ()>,
-    /// Fragments that wait for the others.
+    /// Fragments that wait for others.
     waiting: usize,
-    /// What was passed over.
-    pub passed: Passed,
+    /// Packets that were skipped.
+    pub skipped: SkippedPackets,
 }
 
 /// Fragments that may wait. Each keeps 64 KiB at most, of packets that are rarely in fragments at all.
 const MAX_FRAGMENTS: usize = 256;
 
-impl Packets {
-    /// The TCP segment in `packet`; none where there is none, or not all of it yet.
+impl PacketReader {
+    /// The TCP segment in `packet`; `None` if it has none, or is a fragment of one that is not complete.
     pub fn read(&mut self, packet: &Packet<'_>) -> Option<Segment> {
-        match Headers::read(packet) {
-            Some(headers) => Some(headers.segment(packet)),
-            None => self.read_any(packet),
-        }
-    }
-
-    /// The same, of a packet of any kind.
-    pub(super) fn read_any(&mut self, packet: &Packet<'_>) -> Option<Segment> {
-        let bytes = packet.bytes;
-        let Some(sliced) = slice(packet.link, bytes) else {
-            self.passed.unknown_link += 1;
+        let ip_at = match network(packet.link, packet.bytes) {
+            Network::Ip(at) => at,
+            Network::Other => return None,
+            Network::Damaged => {
+                self.skipped.unreadable += 1;
+                return None;
+            }
+            Network::Unknown => {
+                self.skipped.unknown_link += 1;
+                return None;
+            }
+        };
+        let bytes = packet.bytes.get(ip_at..).unwrap_or_default();
+        let Ok((ip, _)) = LaxIpSlice::from_slice(bytes) else {
+            self.skipped.unreadable += 1;
             return None;
         };
-        let Some(sliced) = sliced else {
-            self.passed.unreadable += 1;
-            return None;
-        };
-        let (source, destination, ip_at, declared, is_fragment, is_tcp) = addresses(&sliced, bytes)?;
-        if is_fragment {
+        let (source, destination) = (ip.source_addr(), ip.destination_addr());
+        let payload = ip.payload();
+        if payload.fragmented {
             return self.defragment(packet, ip_at, source, destination);
         }
-        let Some(TransportSlice::Tcp(tcp)) = &sliced.transport else {
-            self.passed.unreadable += u64::from(is_tcp);
+        if payload.ip_number != ip_number::TCP {
+            return None;
+        }
+        let Ok(tcp) = TcpSlice::from_slice(payload.payload) else {
+            self.skipped.unreadable += 1;
             return None;
         };
-        let here = bytes.len() - ip_at;
-        // Large packets of the sender's own machine have no length: the network card cuts them.
-        let on_wire = match declared {
+        // Captured before segmentation offload, large packets have no length.
+        let on_wire = match declared_length(&ip) {
             0 => packet.length.saturating_sub(ip_at),
             declared => declared,
         };
-        let payload = packet.share(range(tcp.payload(), bytes));
-        Some(segment(
-            tcp,
-            packet.at,
-            (source, destination),
-            payload,
-            on_wire.saturating_sub(here),
-        ))
+        let payload = packet.share(range(tcp.payload(), packet.bytes));
+        let cut = on_wire.saturating_sub(bytes.len());
+        Some(segment(&tcp, packet.at, (source, destination), payload, cut))
     }
 
     fn defragment(
@@ -117,7 +115,7 @@ impl Packets {
         destination: IpAddr,
     ) -> Option<Segment> {
         if self.waiting >= MAX_FRAGMENTS {
-            self.passed.fragments += self.waiting as u64;
+            self.skipped.fragments += self.waiting as u64;
             self.waiting = 0;
             self.fragments = IpDefragPool::default();
         }
@@ -126,7 +124,7 @@ impl Packets {
             .ok()
             .and_then(|sliced| self.fragments.process_sliced_packet(&sliced, packet.at, ()).ok());
         let Some(whole) = whole else {
-            self.passed.unreadable += 1;
+            self.skipped.unreadable += 1;
             return None;
         };
         let whole = whole?;
@@ -141,65 +139,61 @@ impl Packets {
     }
 }
 
-/// None where the link layer is not known; `Some(None)` where the packet is damaged.
-fn slice(link: i32, bytes: &[u8]) -> Option<Option<LaxSlicedPacket<'_>>> {
-    Some(match link {
-        LINK_ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok(),
-        LINK_COOKED => {
-            let kind = bytes.get(14..16).and_then(|two| two.first_chunk::<2>());
-            kind.zip(bytes.get(16..)).map(of_ether_type)
-        }
-        LINK_COOKED_2 => {
-            let kind = bytes.first_chunk::<2>();
-            kind.zip(bytes.get(20..)).map(of_ether_type)
-        }
-        // Four bytes that name the family, in the order of the machine that captured; the version of IP says the same.
-        LINK_NULL | LINK_LOOP => bytes.get(4..).and_then(|ip| LaxSlicedPacket::from_ip(ip).ok()),
-        LINK_RAW | LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_IPV4 | LINK_IPV6 => {
-            LaxSlicedPacket::from_ip(bytes).ok()
-        }
-        _ => return None,
-    })
+/// What the link layer of a packet holds.
+enum Network {
+    /// IP, whose header begins at that offset.
+    Ip(usize),
+    /// Something else.
+    Other,
+    /// The packet is cut off before the end of the link layer's header.
+    Damaged,
+    /// The link layer is unknown.
+    Unknown,
 }
 
-fn of_ether_type<'p>((kind, rest): (&[u8; 2], &'p [u8])) -> LaxSlicedPacket<'p> {
-    LaxSlicedPacket::from_ether_type(EtherType(u16::from_be_bytes(*kind)), rest)
+#[inline]
+fn network(link: i32, bytes: &[u8]) -> Network {
+    match link {
+        LINK_ETHERNET => behind_tags(bytes, 12, 14),
+        LINK_COOKED => behind_tags(bytes, 14, 16),
+        LINK_COOKED_2 => behind_tags(bytes, 0, 20),
+        // Four bytes of address family in host order; the IP version says the same.
+        LINK_NULL | LINK_LOOP => Network::Ip(4),
+        LINK_RAW | LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_IPV4 | LINK_IPV6 => Network::Ip(0),
+        _ => Network::Unknown,
+    }
 }
 
-/// Source, destination, where the IP header begins, the length that it tells, whether it is a fragment, and whether it holds TCP.
-fn addresses(
-    sliced: &LaxSlicedPacket<'_>,
-    bytes: &[u8],
-) -> Option<(IpAddr, IpAddr, usize, usize, bool, bool)> {
-    let at = |header: &[u8]| range(header, bytes).start;
-    match sliced.net.as_ref()? {
-        LaxNetSlice::Ipv4(ip) => {
-            let header = ip.header();
-            Some((
-                header.source_addr().into(),
-                header.destination_addr().into(),
-                at(header.slice()),
-                usize::from(header.total_len()),
-                ip.payload().fragmented,
-                ip.payload().ip_number == ip_number::TCP,
-            ))
+/// Skips a link-layer header that ends at `end`, with its EtherType at `type_at`, and the VLAN tags behind it.
+#[inline]
+fn behind_tags(bytes: &[u8], type_at: usize, end: usize) -> Network {
+    let (mut type_at, mut end) = (type_at, end);
+    for _ in 0..=MAX_TAGS {
+        let Some(ether_type) = bytes.get(type_at..end).and_then(<[u8]>::first_chunk) else {
+            return Network::Damaged;
+        };
+        match EtherType(u16::from_be_bytes(*ether_type)) {
+            EtherType::IPV4 | EtherType::IPV6 => return Network::Ip(end),
+            EtherType::VLAN_TAGGED_FRAME
+            | EtherType::PROVIDER_BRIDGING
+            | EtherType::VLAN_DOUBLE_TAGGED_FRAME => (type_at, end) = (end + 2, end + 4),
+            _ => return Network::Other,
         }
-        LaxNetSlice::Ipv6(ip) => {
-            let header = ip.header();
-            let length = match header.payload_length() {
-                0 => 0,
-                length => header.slice().len() + usize::from(length),
-            };
-            Some((
-                header.source_addr().into(),
-                header.destination_addr().into(),
-                at(header.slice()),
-                length,
-                ip.payload().fragmented,
-                ip.payload().ip_number == ip_number::TCP,
-            ))
-        }
-        LaxNetSlice::Arp(_) => None,
+    }
+    Network::Other
+}
+
+/// VLAN tags that a packet may have.
+const MAX_TAGS: usize = 3;
+
+/// The length of the IP packet by its header; 0 if the header has none.
+fn declared_length(ip: &LaxIpSlice<'_>) -> usize {
+    match ip {
+        LaxIpSlice::Ipv4(ip) => ip.header().total_len().into(),
+        LaxIpSlice::Ipv6(ip) => match ip.header().payload_length() {
+            0 => 0,
+            length => Ipv6Header::LEN + usize::from(length),
+        },
     }
 }
 
@@ -242,7 +236,7 @@ mod tests {
     use etherparse::{IpFragOffset, IpHeaders, Ipv4Header, PacketBuilder, PacketBuilderStep, TcpHeader};
     use proptest::{collection::vec, prelude::*};
 
-    fn read(packets: &mut Packets, link: i32, bytes: Vec<u8>) -> Option<Segment> {
+    fn read(packets: &mut PacketReader, link: i32, bytes: Vec<u8>) -> Option<Segment> {
         let bytes = Bytes::from(bytes);
         let at = Moment::from_unix_nanoseconds(7);
         packets.read(&Packet::of(link, at, bytes.len(), &bytes))
@@ -266,12 +260,12 @@ mod tests {
     }
 
     fn check(link: i32, bytes: Vec<u8>) {
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         let segment = read(&mut packets, link, bytes).unwrap();
         assert_eq!((segment.from.port(), segment.to.port()), (40_000, 9_042));
         assert_eq!((segment.sequence, segment.acknowledgment), (1_000, Some(2_000)));
         assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
-        assert_eq!(packets.passed, Passed::default());
+        assert_eq!(packets.skipped, SkippedPackets::default());
     }
 
     #[test]
@@ -298,7 +292,7 @@ mod tests {
 
     #[test]
     fn padding_is_no_payload_and_what_was_cut_off_is_told() {
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         let padded = [v4(), vec![0; 20]].concat();
         let segment = read(&mut packets, LINK_RAW, padded).unwrap();
         assert_eq!((&segment.payload[..], segment.cut), (&b"payload"[..], 0));
@@ -307,7 +301,7 @@ mod tests {
             assert_eq!((&segment.payload[..], segment.cut), (&b"pay"[..], 4));
             assert!(read(&mut packets, LINK_RAW, ip[..headers - 1].to_vec()).is_none());
         }
-        assert_eq!(packets.passed.unreadable, 2);
+        assert_eq!(packets.skipped.unreadable, 2);
     }
 
     #[test]
@@ -332,7 +326,7 @@ mod tests {
             header.write(&mut out).unwrap();
             [&out[..], part].concat()
         };
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         assert!(read(&mut packets, LINK_RAW, fragment(1_600, tcp.len())).is_none());
         assert!(read(&mut packets, LINK_RAW, fragment(0, 800)).is_none());
         let segment = read(&mut packets, LINK_RAW, fragment(800, 1_600)).unwrap();
@@ -344,15 +338,15 @@ mod tests {
             (alone[4], alone[5]) = (number[0], number[1]);
             assert!(read(&mut packets, LINK_RAW, alone).is_none());
         }
-        assert!(packets.passed.fragments >= 2 * MAX_FRAGMENTS as u64);
+        assert!(packets.skipped.fragments >= 2 * MAX_FRAGMENTS as u64);
         assert!(packets.waiting <= MAX_FRAGMENTS);
     }
 
     #[test]
     fn an_unknown_link_layer_is_counted() {
-        let mut packets = Packets::default();
+        let mut packets = PacketReader::default();
         assert!(read(&mut packets, 147, v4()).is_none());
-        assert_eq!(packets.passed.unknown_link, 1);
+        assert_eq!(packets.skipped.unknown_link, 1);
     }
 
     proptest! {
@@ -370,7 +364,7 @@ mod tests {
                     bytes[at] = byte;
                 }
             }
-            read(&mut Packets::default(), if begin { LINK_RAW } else { link }, bytes);
+            read(&mut PacketReader::default(), if begin { LINK_RAW } else { link }, bytes);
         }
     }
 }

@@ -1,8 +1,8 @@
-//! One direction of a TCP connection: segments in any order, as often as they like, become bytes in order.
+//! Puts one direction of a TCP connection in order: segments out of order, retransmitted and overlapping become a byte
+//! stream.
 //!
-//! Sequence numbers wrap around; they are compared by their distance. What the capture lacks is told as a hole of so many bytes,
-//! once it is certain that it will not come: the receiver has acknowledged it, or too much waits behind it. Of bytes that come twice
-//! the first ones count.
+//! Sequence numbers wrap around and are compared by distance. Missing bytes become a gap once it is certain that they will
+//! not come: the receiver has acknowledged them, or too much is buffered behind them. Of bytes that come twice the first count.
 
 use std::collections::VecDeque;
 
@@ -10,33 +10,33 @@ use bytes::{Buf, Bytes};
 
 use cqlens_audit::capture::Moment;
 
-/// One direction's bytes, put in order.
+/// Reassembles one direction.
 #[derive(Debug, Default)]
-pub(super) struct Order {
-    /// The number of the next byte; none before the first segment.
+pub(super) struct Reassembler {
+    /// Sequence number of the next byte; `None` before the first segment.
     next: Option<u32>,
-    /// What cannot be told yet, by sequence numbers.
-    waiting: VecDeque<Waiting>,
-    /// Bytes of it.
-    waiting_bytes: usize,
-    /// Since when something waits.
+    /// Segments that cannot be delivered yet, by sequence number.
+    waiting: VecDeque<Buffered>,
+    /// Their bytes.
+    buffered_bytes: usize,
+    /// Since when anything is buffered.
     since: Option<Moment>,
-    /// The number after the last byte, once the sender has said it.
+    /// Sequence number after the last byte, once the FIN is known.
     end: Option<u32>,
 }
 
-/// A segment's bytes.
+/// A buffered segment.
 #[derive(Debug)]
-struct Waiting {
+struct Buffered {
     sequence: u32,
     bytes: Bytes,
     cut: usize,
     at: Moment,
-    /// What its sender had of the other direction: that comes first.
+    /// The acknowledgment number: the other direction is delivered up to it first.
     acknowledgment: Option<u32>,
 }
 
-impl Waiting {
+impl Buffered {
     fn length(&self) -> usize {
         self.bytes.len() + self.cut
     }
@@ -49,95 +49,95 @@ impl Waiting {
     }
 }
 
-/// A segment's bytes and where they belong.
+/// The payload of a segment.
 #[derive(Debug)]
-pub(super) struct Part {
-    /// The number of the first byte.
+pub(super) struct Payload {
+    /// Sequence number of the first byte.
     pub(super) sequence: u32,
-    /// The bytes that are there.
+    /// The captured bytes.
     pub(super) bytes: Bytes,
-    /// Bytes after those that are not.
+    /// Bytes behind them that the snap length cut off.
     pub(super) cut: usize,
     /// When they were captured.
     pub(super) at: Moment,
-    /// The number of the byte that the sender waited for.
+    /// The acknowledgment number.
     pub(super) acknowledgment: Option<u32>,
 }
 
-/// What may wait in one direction.
-pub(super) const MAX_WAITING_BYTES: usize = 1 << 20;
+/// Bytes that one direction may buffer.
+pub(super) const MAX_BUFFERED_BYTES: usize = 1 << 20;
 
-/// In segments: each costs memory beside its bytes.
-const MAX_WAITING: usize = 2_048;
+/// Segments that one direction may buffer: each costs memory beside its bytes.
+const MAX_BUFFERED: usize = 2_048;
 
-/// Numbers that are further away than any window are another connection's, or damage.
+/// Sequence numbers further away than any window belong to another connection, or are damaged.
 const FAR: i32 = 1 << 30;
 
-impl Order {
-    /// Begins at `next`, if it has not begun yet.
+impl Reassembler {
+    /// Sets the first sequence number, if there is none yet.
     pub(super) fn begin(&mut self, next: u32) {
         self.next.get_or_insert(next);
     }
 
-    /// The number of the next byte to come out.
+    /// Sequence number of the next byte.
     pub(super) fn next(&self) -> Option<u32> {
         self.next
     }
 
-    /// Since when something waits.
+    /// Since when anything is buffered.
     pub(super) fn since(&self) -> Option<Moment> {
         self.since
     }
 
-    /// Bytes that wait.
-    pub(super) fn waiting_bytes(&self) -> usize {
-        self.waiting_bytes
+    /// Buffered bytes.
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
     }
 
-    /// Whether so much waits that the hole before it must be given up.
+    /// Whether so much is buffered that the gap before it must be given up.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting_bytes > MAX_WAITING_BYTES || self.waiting.len() > MAX_WAITING
+        self.buffered_bytes > MAX_BUFFERED_BYTES || self.waiting.len() > MAX_BUFFERED
     }
 
-    /// Notes that the number after the last byte is `end`.
+    /// Notes the sequence number of the FIN.
     pub(super) fn finish(&mut self, end: u32) {
         self.end = Some(end);
     }
 
-    /// The number after the last byte, once the sender has said it.
+    /// Sequence number after the last byte, once the FIN is known.
     pub(super) fn end(&self) -> Option<u32> {
         self.end
     }
 
-    /// Whether everything has come out.
+    /// Whether everything up to the FIN has been delivered.
     pub(super) fn is_finished(&self) -> bool {
         self.end.is_some() && self.end == self.next
     }
 
-    /// Whether nothing waits, and `acknowledgment` is not ahead of what has come out.
-    pub(super) fn has_told(&self, acknowledgment: Option<u32>) -> bool {
+    /// Whether everything before `acknowledgment` has been delivered.
+    pub(super) fn has_delivered(&self, acknowledgment: Option<u32>) -> bool {
         match (self.next, acknowledgment) {
             (Some(next), Some(acknowledgment)) => {
                 let ahead = distance(next, acknowledgment);
-                // The end takes a number of its own.
+                // The FIN takes a sequence number.
                 ahead <= 0 || ahead > FAR || (ahead == 1 && self.end == Some(next))
             }
             _ => true,
         }
     }
 
-    /// Whether nothing waits, and the sender has not said where its last byte is.
+    /// Whether nothing is buffered and no FIN is known.
     pub(super) fn is_quiet(&self) -> bool {
         self.waiting.is_empty() && self.end.is_none()
     }
 
-    /// Moves on over `length` bytes that come out as they came in: the next ones, while nothing waits.
+    /// Advances over `length` bytes that are delivered without being buffered.
     pub(super) fn pass(&mut self, length: usize) {
         self.next = self.next.map(|next| next.wrapping_add(low(length)));
     }
 
-    /// The bytes of `part`, if they are the next ones; else they wait, as far as they are new.
-    pub(super) fn take(&mut self, part: Part, may_pass: bool) -> Option<Part> {
+    /// Returns the new bytes of `part` if they are the next ones, and buffers them otherwise.
+    pub(super) fn take(&mut self, part: Payload, may_pass: bool) -> Option<Payload> {
         let mut part = part;
         self.begin(part.sequence);
         let next = self.next.unwrap_or(part.sequence);
@@ -166,17 +166,17 @@ impl Order {
         None
     }
 
-    fn wait(&mut self, part: Part) {
+    fn wait(&mut self, part: Payload) {
         self.since.get_or_insert(part.at);
         let place = self
             .waiting
             .iter()
             .rposition(|other| distance(other.sequence, part.sequence) >= 0)
             .map_or(0, |before| before + 1);
-        self.waiting_bytes += part.bytes.len();
-        let waiting = Waiting {
+        self.buffered_bytes += part.bytes.len();
+        let waiting = Buffered {
             sequence: part.sequence,
-            // What waits does not keep the memory around it.
+            // Copied, so that buffered bytes do not keep the whole chunk of the file in memory.
             bytes: Bytes::copy_from_slice(&part.bytes),
             cut: part.cut,
             at: part.at,
@@ -185,8 +185,8 @@ impl Order {
         self.waiting.insert(place, waiting);
     }
 
-    /// The next bytes that waited, if they can come out now: `may_pass` says it of what their sender had acknowledged.
-    pub(super) fn pop(&mut self, may_pass: impl Fn(Option<u32>) -> bool) -> Option<Part> {
+    /// The next buffered bytes, if they are in order and `may_pass` holds for their acknowledgment.
+    pub(super) fn pop(&mut self, may_pass: impl Fn(Option<u32>) -> bool) -> Option<Payload> {
         let next = self.next?;
         loop {
             let first = self.waiting.front_mut()?;
@@ -199,7 +199,7 @@ impl Order {
                 return None;
             }
             let mut first = self.waiting.pop_front()?;
-            self.waiting_bytes -= first.bytes.len();
+            self.buffered_bytes -= first.bytes.len();
             if self.waiting.is_empty() {
                 self.since = None;
             }
@@ -211,7 +211,7 @@ impl Order {
             if !self.waiting.is_empty() {
                 self.since = Some(first.at);
             }
-            return Some(Part {
+            return Some(Payload {
                 sequence: next,
                 bytes: first.bytes,
                 cut: first.cut,
@@ -221,14 +221,14 @@ impl Order {
         }
     }
 
-    /// Gives up the bytes before the first that wait; how many, and when those that wait were captured.
+    /// Gives up the gap before the first buffered bytes; its length, and the time of those bytes.
     pub(super) fn give_up(&mut self) -> Option<(usize, Moment)> {
         let first = self.waiting.front()?;
         let (sequence, at) = (first.sequence, first.at);
         self.advance_to(sequence).map(|length| (length, at))
     }
 
-    /// Gives up everything before the byte with that number; how many bytes.
+    /// Gives up everything before `sequence`; returns the number of missing bytes.
     pub(super) fn advance_to(&mut self, sequence: u32) -> Option<usize> {
         let ahead = distance(self.next?, sequence);
         if ahead <= 0 {
@@ -238,12 +238,12 @@ impl Order {
         usize::try_from(ahead).ok()
     }
 
-    /// The number of the first byte that waits.
-    pub(super) fn first_waiting(&self) -> Option<u32> {
+    /// Sequence number of the first buffered byte.
+    pub(super) fn first_buffered(&self) -> Option<u32> {
         self.waiting.front().map(|first| first.sequence)
     }
 
-    /// What the sender of the first bytes that wait had acknowledged.
+    /// Acknowledgment number of the first buffered segment.
     pub(super) fn first_acknowledgment(&self) -> Option<u32> {
         self.waiting.front()?.acknowledgment
     }
@@ -254,7 +254,7 @@ pub(super) fn distance(from: u32, to: u32) -> i32 {
     to.wrapping_sub(from).cast_signed()
 }
 
-/// Lengths of segments are far below 2^32.
+/// A length as a distance of sequence numbers: lengths of segments are far below 2^32.
 fn low(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }
@@ -265,8 +265,8 @@ mod tests {
     use super::*;
     use proptest::{collection::vec, prelude::*};
 
-    fn part(sequence: u32, bytes: &[u8]) -> Part {
-        Part {
+    fn part(sequence: u32, bytes: &[u8]) -> Payload {
+        Payload {
             sequence,
             bytes: Bytes::copy_from_slice(bytes),
             cut: 0,
@@ -280,28 +280,28 @@ mod tests {
     struct Out(Vec<Option<u8>>);
 
     impl Out {
-        fn add(&mut self, part: &Part) {
+        fn add(&mut self, part: &Payload) {
             self.0.extend(part.bytes.iter().copied().map(Some));
             self.0.extend(std::iter::repeat_n(None, part.cut));
         }
 
-        fn take(&mut self, order: &mut Order, segment: Part) {
-            if let Some(part) = order.take(segment, true) {
+        fn take(&mut self, reassembler: &mut Reassembler, segment: Payload) {
+            if let Some(part) = reassembler.take(segment, true) {
                 self.add(&part);
             }
-            self.pop(order);
+            self.pop(reassembler);
         }
 
-        fn pop(&mut self, order: &mut Order) {
-            while let Some(part) = order.pop(|_| true) {
+        fn pop(&mut self, reassembler: &mut Reassembler) {
+            while let Some(part) = reassembler.pop(|_| true) {
                 self.add(&part);
             }
         }
 
-        fn end(mut self, order: &mut Order) -> Vec<Option<u8>> {
-            while let Some((missing, _)) = order.give_up() {
+        fn end(mut self, reassembler: &mut Reassembler) -> Vec<Option<u8>> {
+            while let Some((missing, _)) = reassembler.give_up() {
                 self.0.extend(std::iter::repeat_n(None, missing));
-                self.pop(order);
+                self.pop(reassembler);
             }
             self.0
         }
@@ -309,8 +309,8 @@ mod tests {
 
     #[test]
     fn what_comes_twice_in_other_pieces_comes_out_once() {
-        let mut order = Order::default();
-        order.begin(u32::MAX - 2);
+        let mut reassembler = Reassembler::default();
+        reassembler.begin(u32::MAX - 2);
         let mut out = Out::default();
         for (sequence, bytes) in [
             (u32::MAX - 2, &b"abc"[..]),
@@ -318,38 +318,38 @@ mod tests {
             (u32::MAX, b"cdef"),
             (0, b"defg"),
         ] {
-            out.take(&mut order, part(sequence, bytes));
+            out.take(&mut reassembler, part(sequence, bytes));
         }
         let whole: Vec<_> = b"abcdefg".iter().copied().map(Some).collect();
-        assert_eq!(out.end(&mut order), whole);
-        assert_eq!((order.waiting_bytes(), order.since()), (0, None));
+        assert_eq!(out.end(&mut reassembler), whole);
+        assert_eq!((reassembler.buffered_bytes(), reassembler.since()), (0, None));
     }
 
     #[test]
     fn what_a_snap_length_has_cut_off_is_missing_where_it_was() {
-        let mut order = Order::default();
+        let mut reassembler = Reassembler::default();
         let mut out = Out::default();
         out.take(
-            &mut order,
-            Part {
+            &mut reassembler,
+            Payload {
                 cut: 2,
                 ..part(7, b"ab")
             },
         );
-        out.take(&mut order, part(9, b"cdef"));
+        out.take(&mut reassembler, part(9, b"cdef"));
         let expected = [Some(b'a'), Some(b'b'), None, None, Some(b'e'), Some(b'f')];
-        assert_eq!(out.end(&mut order), expected);
+        assert_eq!(out.end(&mut reassembler), expected);
     }
 
     #[test]
     fn too_much_that_waits_is_noticed() {
-        let mut order = Order::default();
-        order.begin(0);
-        for number in 0..=MAX_WAITING as u32 {
-            assert!(!order.is_full());
-            order.take(part(10 + number, b"x"), true);
+        let mut reassembler = Reassembler::default();
+        reassembler.begin(0);
+        for number in 0..=MAX_BUFFERED as u32 {
+            assert!(!reassembler.is_full());
+            reassembler.take(part(10 + number, b"x"), true);
         }
-        assert!(order.is_full());
+        assert!(reassembler.is_full());
     }
 
     proptest! {
@@ -370,21 +370,21 @@ mod tests {
             if whole {
                 segments.extend((0..content.len()).step_by(7).map(|from| (from, content.len().min(from + 7))));
             }
-            let mut order = Order::default();
-            order.begin(start);
+            let mut reassembler = Reassembler::default();
+            reassembler.begin(start);
             let mut out = Out::default();
             let mut expected = vec![None; content.len()];
             for (from, to) in &segments {
-                out.take(&mut order, part(start.wrapping_add(*from as u32), &content[*from..*to]));
+                out.take(&mut reassembler, part(start.wrapping_add(*from as u32), &content[*from..*to]));
                 for at in *from..*to {
                     expected[at] = Some(content[at]);
                 }
             }
-            // Nothing tells of what would have followed the last bytes that came.
+            // Bytes behind the last captured ones leave no trace.
             let last = expected.iter().rposition(Option::is_some).unwrap();
             expected.truncate(last + 1);
-            prop_assert_eq!(out.end(&mut order), expected);
-            prop_assert_eq!(order.waiting_bytes(), 0);
+            prop_assert_eq!(out.end(&mut reassembler), expected);
+            prop_assert_eq!(reassembler.buffered_bytes(), 0);
         }
     }
 }

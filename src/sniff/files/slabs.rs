@@ -1,5 +1,5 @@
-//! What captures are read into: a few slabs, again and again, so that what is read comes into memory that the processor has at hand and
-//! that nobody has to clear.
+//! Read buffers for captures: a few slabs are reused, so that bytes land in memory that is in the processor's cache and is
+//! not cleared again.
 
 use std::{
     collections::VecDeque,
@@ -8,24 +8,24 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 
-/// Bytes of a slab, which are read at once where there are as many: few enough to stay in the processor's cache until they are looked at.
+/// Bytes of a slab: few enough to stay in the processor's cache until they are parsed.
 const SLAB: usize = 128 << 10;
 
-/// Slabs that are kept to be read into again, once nobody has a part of them any more: as much as waits for the audit, and some more.
-const KEPT: usize = 64;
+/// Slabs that are kept for reuse: a little more than waits for the audit.
+const MAX_KEPT: usize = 64;
 
-/// How many of them are looked at for one that is free, the oldest first: a part may be held for long.
-const LOOKED_AT: usize = 4;
+/// How many of the oldest are tried for a free one: the audit may hold parts of some for long.
+const MAX_TRIED: usize = 4;
 
 /// Slabs of one reader.
 #[derive(Debug, Default)]
 pub(super) struct Slabs(VecDeque<Bytes>);
 
 impl Slabs {
-    /// Reads the next bytes; none at the end.
+    /// Reads the next bytes; empty at the end.
     ///
     /// # Errors
-    /// As the reader has them.
+    /// Those of the reader.
     pub(super) fn read(&mut self, from: &mut impl Read) -> io::Result<Bytes> {
         let mut slab = self.take_free();
         let length = loop {
@@ -36,20 +36,20 @@ impl Slabs {
         };
         let slab = slab.freeze();
         let chunk = if length < SLAB / 4 {
-            // What is little does not keep the memory around it.
+            // A short read does not keep a whole slab.
             Bytes::copy_from_slice(slab.get(..length).unwrap_or_default())
         } else {
             slab.slice(..length)
         };
-        if self.0.len() < KEPT {
+        if self.0.len() < MAX_KEPT {
             self.0.push_back(slab);
         }
         Ok(chunk)
     }
 
-    /// A slab of which nobody has a part.
+    /// A slab without handles to it.
     fn take_free(&mut self) -> BytesMut {
-        for _ in 0..self.0.len().min(LOOKED_AT) {
+        for _ in 0..self.0.len().min(MAX_TRIED) {
             match self.0.pop_front().map(Bytes::try_into_mut) {
                 Some(Ok(free)) => return free,
                 Some(Err(held)) => self.0.push_back(held),
@@ -96,7 +96,7 @@ mod tests {
             let held: Vec<_> = (0..200)
                 .map(|number| (number, slabs.read(&mut from).unwrap().slice(10..20)))
                 .collect();
-            assert!(slabs.0.len() <= KEPT);
+            assert!(slabs.0.len() <= MAX_KEPT);
             for (number, part) in held {
                 assert_eq!(part, vec![number; 10]);
             }

@@ -1,0 +1,68 @@
+//! Records of pcap files: in both byte orders, with micro- or nanoseconds.
+
+use pcap_parser::PcapHeader;
+
+use super::records::{MAX_RECORD, PacketSpan, Record};
+use cqlens_audit::capture::Moment;
+
+/// The length of the header of a pcap file.
+pub(super) const PCAP_HEADER: usize = 24;
+
+/// What the file header says of the records.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pcap {
+    is_big_endian: bool,
+    nanoseconds: i64,
+    link: i32,
+}
+
+impl Pcap {
+    /// Takes over the file header.
+    pub(super) fn new(header: &PcapHeader) -> Self {
+        Self {
+            is_big_endian: header.is_bigendian(),
+            nanoseconds: if header.is_nanosecond_precision() {
+                1
+            } else {
+                1_000
+            },
+            // The upper bits describe the frame check sequence.
+            link: header.network.0 & 0xffff,
+        }
+    }
+
+    /// The next record: a header of 16 bytes (time, captured length, length on the wire), then the packet. `None` if it is
+    /// damaged.
+    #[inline]
+    pub(super) fn read(&self, bytes: &[u8]) -> Option<Record> {
+        const HEADER: usize = 16;
+        let Some(header) = bytes.first_chunk::<HEADER>() else {
+            return Some(Record::Incomplete(HEADER));
+        };
+        let word =
+            |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+        let mut words = [word(0), word(4), word(8), word(12)];
+        if self.is_big_endian {
+            words = words.map(u32::swap_bytes);
+        }
+        let [seconds, fraction, captured, length] = words;
+        let captured = captured as usize;
+        if captured > MAX_RECORD {
+            return None;
+        }
+        let end = HEADER + captured;
+        if end > bytes.len() {
+            return Some(Record::Incomplete(end));
+        }
+        let at = i64::from(seconds) * 1_000_000_000 + i64::from(fraction) * self.nanoseconds;
+        let span = PacketSpan {
+            at: Moment::from_unix_nanoseconds(at),
+            is_timed: true,
+            link: self.link,
+            length: length as usize,
+            begin: HEADER,
+            end,
+        };
+        Some(Record::Whole(end, Some(span)))
+    }
+}

@@ -1,0 +1,260 @@
+//! Finds the packets in the bytes of a capture file, pcap or pcapng.
+//!
+//! Bytes come in chunks of any size, and packets are not copied out of them. If a file ends within a packet, all packets
+//! before it are read and the rest is counted.
+
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use pcap_parser::{nom, parse_pcap_header};
+
+use super::{
+    pcap::{PCAP_HEADER, Pcap},
+    pcapng::{SECTION_HEADER, Section},
+};
+use cqlens_audit::capture::Moment;
+
+/// A packet as it was captured.
+#[derive(Debug, Clone, Copy)]
+pub struct Packet<'c> {
+    /// Its time, or that of the packet before it if the capture has none.
+    pub at: Moment,
+    /// Whether the capture has its time.
+    pub is_timed: bool,
+    /// Link-layer type (`LINKTYPE_*`).
+    pub link: i32,
+    /// The captured bytes.
+    pub bytes: &'c [u8],
+    /// Its length on the wire.
+    pub length: usize,
+    /// The chunk that contains it, and its offset there.
+    chunk: &'c Bytes,
+    begin: usize,
+}
+
+impl<'c> Packet<'c> {
+    /// A handle to a part of it that outlives the packet. Only for bytes that are kept: it costs an atomic count that
+    /// threads share.
+    #[inline]
+    pub fn share(&self, part: Range<usize>) -> Bytes {
+        self.chunk.slice(self.begin + part.start..self.begin + part.end)
+    }
+
+    /// A packet that is all of `chunk`.
+    #[cfg(test)]
+    pub(in crate::sniff) fn of(link: i32, at: Moment, length: usize, chunk: &'c Bytes) -> Self {
+        Self {
+            at,
+            is_timed: true,
+            link,
+            bytes: chunk,
+            length,
+            chunk,
+            begin: 0,
+        }
+    }
+}
+
+/// A packet as a range of the bytes that contain it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PacketSpan {
+    pub(super) at: Moment,
+    pub(super) is_timed: bool,
+    pub(super) link: i32,
+    pub(super) length: usize,
+    pub(super) begin: usize,
+    pub(super) end: usize,
+}
+
+/// Why a file cannot be read (on).
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum FileError {
+    /// The first bytes are neither pcap's nor pcapng's.
+    #[error("it is no capture: neither pcap nor pcapng")]
+    NotACapture,
+    /// It has no bytes.
+    #[error("it is empty")]
+    Empty,
+    /// An invalid record, at that offset of the uncompressed file.
+    #[error("it is damaged at byte {0}")]
+    Damaged(u64),
+}
+
+/// Longer records are damage: the largest that tcpdump makes is 256 KiB.
+pub(super) const MAX_RECORD: usize = 16 << 20;
+
+/// Reads one file.
+#[derive(Debug, Default)]
+pub struct Records {
+    format: Option<Format>,
+    chunk: Bytes,
+    /// Where the next record begins in the chunk.
+    next: usize,
+    next_chunk: Bytes,
+    /// Bytes of the file before the chunk.
+    passed: u64,
+    /// The current packet, in the chunk.
+    latest: Option<PacketSpan>,
+}
+
+#[derive(Debug)]
+enum Format {
+    Pcap(Pcap),
+    Pcapng(Section),
+}
+
+/// The result of reading one record.
+pub(super) enum Record {
+    /// Its length, and its packet if it has one.
+    Whole(usize, Option<PacketSpan>),
+    /// So many bytes are needed to go on.
+    Incomplete(usize),
+}
+
+impl Records {
+    /// Adds the next bytes of the file, once [`Records::advance`] has returned false.
+    pub fn feed(&mut self, bytes: Bytes) {
+        if self.next_chunk.is_empty() {
+            self.next_chunk = bytes;
+        } else {
+            self.next_chunk = [&self.next_chunk[..], &bytes[..]].concat().into();
+        }
+    }
+
+    /// Moves on to the next packet; false if there is none until more bytes come.
+    ///
+    /// # Errors
+    /// The file is not a capture, or is damaged; there are no more packets.
+    #[inline]
+    pub fn advance(&mut self) -> Result<bool, FileError> {
+        self.latest = None;
+        loop {
+            let bytes = self.chunk.get(self.next..).unwrap_or_default();
+            let record = match &mut self.format {
+                Some(Format::Pcap(pcap)) => pcap.read(bytes),
+                Some(Format::Pcapng(section)) => section.read(bytes),
+                None => Format::read(&mut self.format, bytes)?.into(),
+            };
+            match record {
+                Some(Record::Whole(length, span)) => {
+                    self.pass(length, span);
+                    if span.is_some() {
+                        return Ok(true);
+                    }
+                }
+                Some(Record::Incomplete(_)) if self.next_chunk.is_empty() => return Ok(false),
+                Some(Record::Incomplete(needed)) => self.join(needed),
+                None => return Err(FileError::Damaged(self.passed + self.next as u64)),
+            }
+        }
+    }
+
+    /// The current packet.
+    #[inline]
+    pub fn packet(&self) -> Option<Packet<'_>> {
+        let span = self.latest?;
+        Some(Packet {
+            at: span.at,
+            is_timed: span.is_timed,
+            link: span.link,
+            bytes: self.chunk.get(span.begin..span.end)?,
+            length: span.length,
+            chunk: &self.chunk,
+            begin: span.begin,
+        })
+    }
+
+    /// The time of the current packet.
+    #[inline]
+    pub(super) fn time(&self) -> Option<Moment> {
+        self.latest.map(|packet| packet.at)
+    }
+
+    /// Bytes of an incomplete record at the end of the file.
+    pub fn left_over(&self) -> usize {
+        self.rest().len() + self.next_chunk.len()
+    }
+
+    /// Whether the file header has been read.
+    pub fn has_begun(&self) -> bool {
+        self.format.is_some()
+    }
+
+    /// Checks a file that ends here.
+    ///
+    /// # Errors
+    /// It is empty, or too short for any capture.
+    pub fn check_end(&self) -> Result<(), FileError> {
+        match (self.has_begun(), self.left_over()) {
+            (true, _) => Ok(()),
+            (false, 0) => Err(FileError::Empty),
+            (false, _) => Err(FileError::NotACapture),
+        }
+    }
+
+    /// The bytes of the chunk from the next record on.
+    #[inline]
+    fn rest(&self) -> &[u8] {
+        self.chunk.get(self.next..).unwrap_or_default()
+    }
+
+    /// Moves past a record.
+    #[inline]
+    fn pass(&mut self, length: usize, span: Option<PacketSpan>) {
+        self.latest = span.map(|span| PacketSpan {
+            begin: self.next + span.begin,
+            end: self.next + span.end,
+            ..span
+        });
+        self.next += length;
+    }
+
+    /// Goes on with the next chunk. Only a record that spans both is copied: the rest of this chunk and the first bytes of
+    /// the next, until `needed` bytes are joined.
+    fn join(&mut self, needed: usize) {
+        let rest = self.chunk.len().saturating_sub(self.next);
+        let chunk = match rest {
+            0 => std::mem::take(&mut self.next_chunk),
+            _ => {
+                let of_coming = needed.saturating_sub(rest).clamp(1, self.next_chunk.len());
+                let mut joint = BytesMut::with_capacity(rest + of_coming);
+                joint.extend_from_slice(self.rest());
+                joint.extend_from_slice(&self.next_chunk.split_to(of_coming));
+                joint.freeze()
+            }
+        };
+        self.passed += self.next as u64;
+        self.next = 0;
+        self.chunk = chunk;
+    }
+}
+
+impl Format {
+    /// Detects the format by the first bytes.
+    fn read(format: &mut Option<Self>, bytes: &[u8]) -> Result<Record, FileError> {
+        let Some(magic) = bytes.first_chunk::<4>() else {
+            return Ok(Record::Incomplete(4));
+        };
+        if *magic == SECTION_HEADER {
+            *format = Some(Self::Pcapng(Section::default()));
+            return Ok(Record::Whole(0, None));
+        }
+        match parse_pcap_header(bytes) {
+            Ok((_, header)) if !header.is_modified_format() => {
+                *format = Some(Self::Pcap(Pcap::new(&header)));
+                Ok(Record::Whole(header.size(), None))
+            }
+            Err(nom::Err::Incomplete(_)) => Ok(Record::Incomplete(PCAP_HEADER)),
+            _ => Err(FileError::NotACapture),
+        }
+    }
+}
+
+/// The range of `part` within `bytes`, of which it is a subslice.
+pub(in crate::sniff) fn range(part: &[u8], bytes: &[u8]) -> Range<usize> {
+    let begin = (part.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
+    begin..begin + part.len()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,513 @@
+//! A TCP connection: each direction in order, and both in order with each other.
+//!
+//! A response must not reach the audit before its request. A segment's acknowledgment says what its sender had received,
+//! so its bytes wait until the other direction has delivered that much, or the capture is found to lack it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cqlens_proto::{cutter::Framing, envelope::Direction};
+
+use super::{
+    super::{
+        direction::{DirectionParser, GiveUp},
+        files::Packet,
+        losses::Losses,
+        packets::{Headers, Segment},
+        resync::KnownFraming,
+    },
+    half::{Acknowledged, HalfConnection, WINDOW},
+    reassembler::{Payload, Reassembler, distance},
+};
+use cqlens_audit::{
+    capture::{Connection, ConnectionId, Moment, ReplayQueue},
+    memory,
+};
+
+/// A TCP connection between a client and a node.
+#[derive(Debug)]
+pub(super) struct TcpConnection {
+    connection: Arc<Connection>,
+    client: HalfConnection,
+    server: HalfConnection,
+    known: KnownFraming,
+    /// The time of its last segment.
+    pub(super) last: Moment,
+    state: State,
+    /// Whether it is open, both directions are captured, and nothing is buffered: then in-order segments need no
+    /// reassembly.
+    is_in_order: bool,
+}
+
+/// How long a closed connection is remembered, for late segments.
+pub(super) const TIME_WAIT: std::time::Duration = std::time::Duration::from_secs(60);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Open,
+    /// Not parsed: not CQL, or encrypted.
+    Opaque,
+    /// Closed; late segments still belong to it.
+    Closed,
+}
+
+/// How long to wait for bytes that the receiver has acknowledged: the capture has them a little later, or not at all.
+const ACKNOWLEDGED: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// How long to wait for bytes that are not acknowledged: the sender retransmits them.
+const RETRANSMISSION: std::time::Duration = std::time::Duration::from_secs(3);
+
+impl TcpConnection {
+    /// A connection whose first captured segment is `segment`.
+    pub(super) fn new(
+        connection: Arc<Connection>,
+        segment: &Segment,
+        queue: &Arc<ReplayQueue>,
+        searching: &memory::Part,
+        losses: &mut Losses,
+    ) -> Self {
+        let from_start = segment.syn;
+        losses.begun_before += u64::from(!from_start);
+        let half = |direction| HalfConnection {
+            reassembler: Reassembler::default(),
+            parser: Some(DirectionParser::new(
+                &connection,
+                direction,
+                queue,
+                searching,
+                from_start,
+            )),
+            syn: None,
+            sent_until: None,
+            out_of_window: None,
+            is_seen: false,
+            is_absent: false,
+        };
+        Self {
+            client: half(Direction::Request),
+            server: half(Direction::Response),
+            connection,
+            known: KnownFraming::default(),
+            last: segment.at,
+            state: State::Open,
+            is_in_order: false,
+        }
+    }
+
+    /// Whether `segment` belongs to a later connection between the same ports.
+    pub(super) fn is_replaced_by(&self, segment: &Segment, direction: Direction) -> bool {
+        if self.is_closed() && segment.at.since(self.last) >= TIME_WAIT {
+            return true;
+        }
+        let own = match direction {
+            Direction::Request => &self.client,
+            Direction::Response => &self.server,
+        };
+        if !segment.syn {
+            // The gap in the capture is larger than any window, perhaps of hours.
+            let away = own
+                .reassembler
+                .next()
+                .map_or(0, |next| distance(next, segment.sequence));
+            return !segment.payload.is_empty() && away.unsigned_abs() > WINDOW.unsigned_abs();
+        }
+        if let Some(syn) = own.syn {
+            return syn != segment.sequence;
+        }
+        match (direction, segment.acknowledgment, self.client.syn) {
+            (Direction::Response, Some(acknowledgment), Some(syn)) => syn.wrapping_add(1) != acknowledgment,
+            // A SYN may be retransmitted before anything else was captured.
+            _ => self.state == State::Closed || own.is_seen,
+        }
+    }
+
+    /// Whether both sides have sent FIN.
+    fn is_ending(&self) -> bool {
+        self.client.reassembler.end().is_some() && self.server.reassembler.end().is_some()
+    }
+
+    /// Whether bytes are buffered, or the end is waited for.
+    pub(super) fn is_waiting(&self) -> bool {
+        let something_waits =
+            self.client.reassembler.since().is_some() || self.server.reassembler.since().is_some();
+        something_waits || (self.state == State::Open && self.is_ending())
+    }
+
+    /// Its id; ids count up.
+    pub(super) fn id(&self) -> ConnectionId {
+        self.connection.id
+    }
+
+    /// Buffered bytes of both directions.
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.client.reassembler.buffered_bytes() + self.server.reassembler.buffered_bytes()
+    }
+
+    /// Notes that the capture has no times for it.
+    pub(super) fn lack_times(&self) {
+        self.connection.lack_times();
+    }
+
+    /// Whether it is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// Whether a plain segment is the next of its direction, has acknowledged only delivered bytes, and finds nothing
+    /// buffered.
+    #[inline]
+    pub(super) fn continues_with(&self, headers: &Headers, direction: Direction) -> bool {
+        let (own, other) = match direction {
+            Direction::Request => (&self.client, &self.server),
+            Direction::Response => (&self.server, &self.client),
+        };
+        let is_answered = |next| (1 - WINDOW..=0).contains(&distance(next, headers.acknowledgment));
+        self.is_in_order
+            && own.reassembler.next() == Some(headers.sequence)
+            && other.reassembler.next().is_some_and(is_answered)
+    }
+
+    /// The short cut of [`TcpConnection::take`] for a segment for which [`TcpConnection::continues_with`] holds.
+    #[inline]
+    pub(super) fn take_in_order(
+        &mut self,
+        headers: &Headers,
+        packet: &Packet<'_>,
+        direction: Direction,
+        losses: &mut Losses,
+    ) {
+        self.last = self.last.max(packet.at);
+        let bytes = packet.bytes.get(headers.payload.clone()).unwrap_or_default();
+        let length = bytes.len() + headers.cut;
+        if length == 0 {
+            return;
+        }
+        let share = || packet.share(headers.payload.clone());
+        let (own, _) = self.halves(direction);
+        own.reassembler.pass(length);
+        if headers.cut == 0
+            && let Some(parser) = &mut own.parser
+            && parser.take_whole(bytes, share, packet.at)
+        {
+            losses.seen_bytes += length as u64;
+        } else {
+            self.deliver(direction, share(), headers.cut, packet.at, losses);
+        }
+    }
+
+    /// Updates whether in-order segments need reassembly.
+    fn update_in_order(&mut self) {
+        self.is_in_order = self.state == State::Open && self.client.is_quiet() && self.server.is_quiet();
+    }
+
+    /// Takes any segment that travels in `direction`.
+    pub(super) fn take(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
+        self.reassemble(segment, direction, losses);
+        self.update_in_order();
+    }
+
+    /// Delivers the bytes of a segment, or buffers them.
+    fn reassemble(&mut self, segment: Segment, direction: Direction, losses: &mut Losses) {
+        self.last = self.last.max(segment.at);
+        if self.state != State::Open {
+            return;
+        }
+        let Segment {
+            at,
+            sequence,
+            acknowledgment,
+            payload,
+            cut,
+            ..
+        } = segment;
+        let mut first = sequence;
+        let length = u32::try_from(payload.len() + cut).unwrap_or(u32::MAX);
+        let acknowledgment =
+            acknowledgment.filter(|number| self.believes(opposite(direction), *number, losses));
+        let (own, other) = self.halves(direction);
+        if segment.syn {
+            own.syn.get_or_insert(sequence);
+            first = sequence.wrapping_add(1);
+        }
+        own.is_seen = true;
+        own.is_absent = false;
+        own.reassembler.begin(first);
+        own.note_sent_until(first);
+        let mut is_far_behind = false;
+        if let Some(acknowledgment) = acknowledgment {
+            other.reassembler.begin(acknowledgment);
+            is_far_behind = other.note_sent_until(acknowledgment);
+        }
+        if segment.fin {
+            let end = first.wrapping_add(length);
+            own.reassembler.finish(end);
+            own.note_sent_until(end);
+        }
+        if other.is_absent || is_far_behind {
+            self.skip_until(opposite(direction), acknowledgment, at, losses);
+        }
+        if length > 0 {
+            let part = Payload {
+                sequence: first,
+                bytes: payload,
+                cut,
+                at,
+                acknowledgment,
+            };
+            let (own, other) = self.halves(direction);
+            let may_pass = other.reassembler.has_delivered(acknowledgment);
+            if let Some(part) = own.reassembler.take(part, may_pass) {
+                self.deliver(direction, part.bytes, part.cut, part.at, losses);
+            }
+        }
+        if self.is_waiting() {
+            self.deliver_buffered(losses);
+            self.give_up_due(at, losses);
+        }
+        let both_have_ended = self.client.reassembler.is_finished() && self.server.reassembler.is_finished();
+        if segment.rst || both_have_ended {
+            self.close(losses);
+        }
+    }
+
+    /// Whether an acknowledgment of `direction` is believed. Where it shows that an uncaptured direction has moved on by
+    /// more than a window, the bytes in between are not counted: sequence numbers may have wrapped around since.
+    fn believes(&mut self, direction: Direction, number: u32, losses: &mut Losses) -> bool {
+        let (own, _) = self.halves(direction);
+        match own.locate(number) {
+            Acknowledged::InWindow => true,
+            Acknowledged::OutOfWindow => false,
+            Acknowledged::Advanced => {
+                self.flush(losses);
+                let (own, _) = self.halves(direction);
+                own.reassembler = Reassembler::default();
+                own.sent_until = None;
+                true
+            }
+        }
+    }
+
+    #[inline]
+    fn halves(&mut self, direction: Direction) -> (&mut HalfConnection, &mut HalfConnection) {
+        match direction {
+            Direction::Request => (&mut self.client, &mut self.server),
+            Direction::Response => (&mut self.server, &mut self.client),
+        }
+    }
+
+    /// Hands `bytes`, which are in order, to the parser, and skips `cut` bytes that the snap length cut off behind them.
+    fn deliver(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
+        let known = &mut self.known;
+        if known.encoding.is_none()
+            && let Framing::Segments(encoding) = self.connection.negotiated.framing()
+        {
+            known.encoding = Some(encoding);
+        }
+        let half = match direction {
+            Direction::Request => &mut self.client,
+            Direction::Response => &mut self.server,
+        };
+        let Some(parser) = &mut half.parser else { return };
+        let mut taken = Ok(());
+        losses.seen_bytes += bytes.len() as u64;
+        if !bytes.is_empty() {
+            taken = parser.take(bytes, at, known, losses);
+        }
+        if cut > 0 {
+            losses.cut_bytes += cut as u64;
+            parser.skip(cut, at, losses);
+        }
+        if let Err(give_up) = taken {
+            self.turn_opaque(give_up, losses);
+        }
+    }
+
+    fn turn_opaque(&mut self, give_up: GiveUp, losses: &mut Losses) {
+        self.state = State::Opaque;
+        self.drop_parsers(losses);
+        let reason = match give_up {
+            GiveUp::Opaque(reason) => cqlens_audit::capture::opaque_name(reason),
+            GiveUp::NoSyncPoint => "no-place",
+        };
+        *losses.opaque.entry(reason).or_default() += 1;
+        if reason == "tls"
+            && let Some(server) = self.connection.upstream()
+        {
+            losses.tls_servers.insert(server);
+        }
+    }
+
+    /// Delivers buffered bytes that have become the next ones.
+    fn deliver_buffered(&mut self, losses: &mut Losses) {
+        loop {
+            let mut has_delivered = false;
+            for direction in [Direction::Request, Direction::Response] {
+                let (own, other) = self.halves(direction);
+                let is_alone = other.is_absent;
+                let popped = own
+                    .reassembler
+                    .pop(|acknowledgment| is_alone || other.reassembler.has_delivered(acknowledgment));
+                if let Some(part) = popped {
+                    if is_alone {
+                        self.skip_until(opposite(direction), part.acknowledgment, part.at, losses);
+                    }
+                    self.deliver(direction, part.bytes, part.cut, part.at, losses);
+                    has_delivered = true;
+                }
+            }
+            if !has_delivered {
+                return;
+            }
+        }
+    }
+
+    /// Gives up missing bytes whose patience has run out at `now`.
+    pub(super) fn give_up(&mut self, now: Moment, losses: &mut Losses) {
+        self.give_up_due(now, losses);
+        self.update_in_order();
+    }
+
+    fn give_up_due(&mut self, now: Moment, losses: &mut Losses) {
+        while self.state == State::Open {
+            let mut progress = false;
+            for direction in [Direction::Request, Direction::Response] {
+                progress |= self.give_up_in(direction, Some(now), losses);
+            }
+            if !progress {
+                break;
+            }
+            self.deliver_buffered(losses);
+        }
+        if self.is_ending() && now.since(self.last) >= RETRANSMISSION {
+            self.close(losses);
+        }
+    }
+
+    /// Gives up the next missing bytes that buffered ones of `direction` wait for, if they are due. Without `now` they are.
+    fn give_up_in(&mut self, direction: Direction, now: Option<Moment>, losses: &mut Losses) -> bool {
+        let (own, other) = self.halves(direction);
+        let (Some(since), Some(first)) = (own.reassembler.since(), own.reassembler.first_buffered()) else {
+            return false;
+        };
+        let waited = now.map_or(RETRANSMISSION, |now| now.since(since));
+        let is_due = |patience| waited >= patience || own.reassembler.is_full();
+        let next = own.reassembler.next().unwrap_or(first);
+        if distance(next, first) > 0 {
+            let is_acknowledged = other
+                .reassembler
+                .first_acknowledgment()
+                .is_some_and(|has| distance(has, first) <= 0);
+            let patience = if is_acknowledged {
+                ACKNOWLEDGED
+            } else {
+                RETRANSMISSION
+            };
+            if !is_due(patience) {
+                return false;
+            }
+            let Some((length, at)) = own.reassembler.give_up() else {
+                return false;
+            };
+            self.skip_missing(direction, length, at, losses);
+            return true;
+        }
+        // They wait for bytes of the other direction, which their sender has received.
+        let Some(acknowledgment) = own.reassembler.first_acknowledgment() else {
+            return false;
+        };
+        if !is_due(ACKNOWLEDGED) {
+            return false;
+        }
+        // Only up to the first buffered bytes there.
+        let to = match other.reassembler.first_buffered() {
+            Some(first) if distance(first, acknowledgment) > 0 => first,
+            _ => acknowledgment,
+        };
+        other.is_absent = !other.is_seen;
+        if other.lacks_only_its_end(to) {
+            let end = to.wrapping_sub(1);
+            other.reassembler.finish(end);
+            return true;
+        }
+        self.skip_until(opposite(direction), Some(to), since, losses)
+    }
+
+    /// Skips missing bytes of `direction` up to sequence number `to`. False if none are missing.
+    fn skip_until(&mut self, direction: Direction, to: Option<u32>, at: Moment, losses: &mut Losses) -> bool {
+        let (own, _) = self.halves(direction);
+        let Some(length) = to.and_then(|to| own.reassembler.advance_to(to)) else {
+            return false;
+        };
+        self.skip_missing(direction, length, at, losses);
+        true
+    }
+
+    /// Skips bytes at the end of each direction that were sent and not captured.
+    fn skip_missing_ends(&mut self, losses: &mut Losses) {
+        let at = self.last;
+        for direction in [Direction::Request, Direction::Response] {
+            let (own, _) = self.halves(direction);
+            if let Some(end) = own.unseen_end()
+                && !own.lacks_only_its_end(end)
+            {
+                self.skip_until(direction, Some(end), at, losses);
+            }
+        }
+    }
+
+    fn skip_missing(&mut self, direction: Direction, length: usize, at: Moment, losses: &mut Losses) {
+        losses.lost_bytes += length as u64;
+        let (own, _) = self.halves(direction);
+        if let Some(parser) = &mut own.parser {
+            parser.skip(length, at, losses);
+        }
+    }
+
+    /// Closes it: delivers what is buffered and gives up what is missing.
+    pub(super) fn close(&mut self, losses: &mut Losses) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.flush(losses);
+        if self.state == State::Open {
+            self.skip_missing_ends(losses);
+        }
+        losses.one_way += u64::from(self.client.is_seen != self.server.is_seen);
+        self.drop_parsers(losses);
+        self.state = State::Closed;
+    }
+
+    /// Delivers everything that is buffered.
+    fn flush(&mut self, losses: &mut Losses) {
+        while self.state == State::Open && self.is_waiting() {
+            self.deliver_buffered(losses);
+            let [requests, responses] = [Direction::Request, Direction::Response]
+                .map(|direction| self.give_up_in(direction, None, losses));
+            if !requests && !responses {
+                return;
+            }
+        }
+    }
+
+    fn drop_parsers(&mut self, losses: &mut Losses) {
+        self.is_in_order = false;
+        let parsers = [&self.client, &self.server].map(|half| half.parser.as_ref());
+        let is_understood = parsers.into_iter().flatten().any(DirectionParser::is_understood);
+        losses.understood += u64::from(is_understood);
+        for half in [&mut self.client, &mut self.server] {
+            // A parser reports its number of requests when it is dropped: before the connection is closed.
+            if let Some(mut parser) = half.parser.take() {
+                parser.forget(losses);
+            }
+            half.reassembler = Reassembler::default();
+        }
+        self.connection.close();
+    }
+}
+
+fn opposite(direction: Direction) -> Direction {
+    match direction {
+        Direction::Request => Direction::Response,
+        Direction::Response => Direction::Request,
+    }
+}

@@ -1,0 +1,334 @@
+//! The TCP connections of a capture: finds the connection of each segment, and keeps their number and memory bounded.
+
+mod connection;
+mod four_tuple;
+mod half;
+mod reassembler;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use cqlens_proto::envelope::Direction;
+use foldhash::{HashMap, HashMapExt};
+
+use connection::{TIME_WAIT, TcpConnection};
+use four_tuple::FourTuple;
+
+use super::{
+    files::Packet,
+    losses::Losses,
+    packets::{Headers, PacketReader, Segment},
+    probe::Probe,
+};
+use cqlens_audit::{
+    capture::{Connection, ConnectionId, Moment, ReplayQueue},
+    memory::{Memory, Part, Use},
+};
+
+/// Connections that are followed at once; beyond, those that were idle for longest are evicted.
+pub const MAX_CONNECTIONS: usize = 65_536;
+
+/// How often waiting connections are checked, in capture time.
+const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_millis(10);
+
+/// Reassembles connections and hands their bytes to the audit.
+#[derive(Debug)]
+pub struct TcpConnections {
+    queue: Arc<ReplayQueue>,
+    ports: Vec<u16>,
+    connections: HashMap<FourTuple, TcpConnection>,
+    next: u64,
+    /// Connections that may have buffered bytes.
+    waiting: Vec<FourTuple>,
+    now: Moment,
+    /// When waiting connections are checked next.
+    next_check: Moment,
+    last_cleanup: Moment,
+    losses: Losses,
+    probe: Probe,
+    segments: u64,
+    /// Whether any segment had a payload.
+    has_carried: bool,
+    /// Whether any packet had no time.
+    lacks_times: bool,
+    /// Bytes that may be buffered, in all connections together.
+    max_buffered_bytes: usize,
+    /// Memory of all resynchronisations together.
+    searching: Part,
+}
+
+impl TcpConnections {
+    /// Follows the connections to servers at any of `ports`.
+    pub fn new(queue: Arc<ReplayQueue>, ports: Vec<u16>) -> Self {
+        let beginning = Moment::from_unix_nanoseconds(0);
+        Self {
+            queue,
+            ports,
+            connections: HashMap::new(),
+            next: 0,
+            waiting: Vec::new(),
+            now: beginning,
+            next_check: beginning,
+            last_cleanup: beginning,
+            losses: Losses::default(),
+            probe: Probe::default(),
+            segments: 0,
+            has_carried: false,
+            lacks_times: false,
+            max_buffered_bytes: 0,
+            searching: Part::new("searching", 0),
+        }
+        .within(&Memory::default())
+    }
+
+    /// Keeps to the queue's part of `memory`: three quarters for buffered segments, one for resynchronisation.
+    #[must_use]
+    pub fn within(self, memory: &Memory) -> Self {
+        let room = memory.part(Use::Queue).limit();
+        Self {
+            max_buffered_bytes: room / 4 * 3,
+            searching: Part::new("searching", room / 4),
+            ..self
+        }
+    }
+
+    /// Takes the next packet of the capture; `packets` decodes it where the short cut does not apply.
+    #[inline]
+    pub fn take_packet(&mut self, packet: &Packet<'_>, packets: &mut PacketReader) {
+        let is_taken = Headers::read(packet).is_some_and(|headers| self.take_in_order(&headers, packet));
+        if !is_taken && let Some(segment) = packets.read(packet) {
+            self.take(segment);
+        }
+    }
+
+    /// Short cut: the payload of a plain packet that is the next of an established connection goes straight to the audit.
+    /// Without it, auditing a capture of prepared reads costs half as much again. False, with nothing changed, for all
+    /// other packets.
+    #[inline]
+    fn take_in_order(&mut self, headers: &Headers, packet: &Packet<'_>) -> bool {
+        let (from, to) = (headers.from, headers.to);
+        let direction = match (self.is_server(to.port()), self.is_server(from.port())) {
+            (true, false) => Direction::Request,
+            (false, true) => Direction::Response,
+            _ => return false,
+        };
+        let Some(connection) = self.connections.get_mut(&FourTuple::new(from, to, direction)) else {
+            return false;
+        };
+        if !connection.continues_with(headers, direction) {
+            return false;
+        }
+        connection.take_in_order(headers, packet, direction, &mut self.losses);
+        self.has_carried |= !headers.payload.is_empty();
+        self.count_segment(packet.at);
+        true
+    }
+
+    /// Counts a segment, and checks waiting connections where it is time.
+    #[inline]
+    fn count_segment(&mut self, at: Moment) {
+        self.segments += 1;
+        self.now = self.now.max(at);
+        if self.now >= self.next_check {
+            self.check_waiting();
+        }
+    }
+
+    /// Takes the next segment of the capture.
+    pub fn take(&mut self, segment: Segment) {
+        let at = segment.at;
+        self.now = self.now.max(at);
+        let Some(direction) = self.direction(&segment) else {
+            self.probe.look(&segment);
+            return;
+        };
+        self.has_carried |= !segment.payload.is_empty();
+        let four_tuple = FourTuple::new(segment.from, segment.to, direction);
+        match self.connections.get_mut(&four_tuple) {
+            Some(connection) if connection.is_replaced_by(&segment, direction) => {
+                connection.close(&mut self.losses);
+                self.open(four_tuple, segment, direction);
+            }
+            Some(connection) => {
+                let waited = connection.is_waiting();
+                connection.take(segment, direction, &mut self.losses);
+                if !waited && connection.is_waiting() {
+                    self.waiting.push(four_tuple);
+                }
+            }
+            None => self.open(four_tuple, segment, direction),
+        }
+        self.count_segment(at);
+    }
+
+    fn open(&mut self, four_tuple: FourTuple, segment: Segment, direction: Direction) {
+        // A reset without its connection has nothing to audit.
+        if segment.rst {
+            return;
+        }
+        if self.connections.len() >= MAX_CONNECTIONS {
+            self.evict();
+        }
+        let shared = Arc::new(Connection::recorded(ConnectionId(self.next), four_tuple.client));
+        shared.reaches(four_tuple.server);
+        if self.lacks_times {
+            shared.lack_times();
+        }
+        self.next += 1;
+        let mut connection =
+            TcpConnection::new(shared, &segment, &self.queue, &self.searching, &mut self.losses);
+        connection.take(segment, direction, &mut self.losses);
+        if connection.is_waiting() {
+            self.waiting.push(four_tuple);
+        }
+        self.connections.insert(four_tuple, connection);
+    }
+
+    #[inline]
+    fn is_server(&self, port: u16) -> bool {
+        // Inlined for the one port that is usual: a call of `contains` for each packet costs a request 1 %.
+        match self.ports[..] {
+            [only] => only == port,
+            _ => self.ports.contains(&port),
+        }
+    }
+
+    /// The direction of a segment; `None` where neither port is a server's.
+    fn direction(&self, segment: &Segment) -> Option<Direction> {
+        let (from, to) = (segment.from, segment.to);
+        match (self.is_server(to.port()), self.is_server(from.port())) {
+            (true, false) => Some(Direction::Request),
+            (false, true) => Some(Direction::Response),
+            (false, false) => None,
+            // Both ports are server ports: the receiver of the SYN is the server, otherwise the side that is not yet known as a client.
+            (true, true) => Some(match (segment.syn, segment.acknowledgment) {
+                (true, None) => Direction::Request,
+                (true, Some(_)) => Direction::Response,
+                _ => {
+                    let four_tuple = FourTuple::new(from, to, Direction::Response);
+                    match self.connections.contains_key(&four_tuple) {
+                        true => Direction::Response,
+                        false => Direction::Request,
+                    }
+                }
+            }),
+        }
+    }
+
+    /// Gives up missing bytes that are overdue, evicts where too much is buffered, and forgets closed connections.
+    #[cold]
+    fn check_waiting(&mut self) {
+        self.next_check = self.now.after(CHECK_INTERVAL);
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut bytes = 0;
+        waiting.retain(|four_tuple| {
+            let Some(connection) = self.connections.get_mut(four_tuple) else {
+                return false;
+            };
+            connection.give_up(self.now, &mut self.losses);
+            bytes += connection.buffered_bytes();
+            connection.is_waiting()
+        });
+        if bytes > self.max_buffered_bytes {
+            // Evicts those that have waited for longest until half of the room is free.
+            let mut left = bytes;
+            waiting.retain(|four_tuple| {
+                let Some(connection) = self
+                    .connections
+                    .get_mut(four_tuple)
+                    .filter(|_| left > self.max_buffered_bytes / 2)
+                else {
+                    return true;
+                };
+                left = left.saturating_sub(connection.buffered_bytes());
+                connection.close(&mut self.losses);
+                self.losses.evicted_connections += 1;
+                false
+            });
+        }
+        self.waiting = waiting;
+        if self.now.since(self.last_cleanup) >= TIME_WAIT {
+            self.last_cleanup = self.now;
+            let now = self.now;
+            self.connections
+                .retain(|_, connection| !(connection.is_closed() && now.since(connection.last) >= TIME_WAIT));
+        }
+    }
+
+    /// Makes room: evicts closed connections, then those that were idle for longest.
+    fn evict(&mut self) {
+        self.connections.retain(|_, connection| !connection.is_closed());
+        if self.connections.len() < MAX_CONNECTIONS {
+            return;
+        }
+        let mut by_time: Vec<_> = self
+            .connections
+            .iter()
+            .map(|(four_tuple, connection)| (connection.last, *four_tuple))
+            .collect();
+        let part = (by_time.len() / 16).max(1);
+        let last = by_time.len().saturating_sub(1);
+        by_time.select_nth_unstable(part.min(last));
+        for (_, four_tuple) in by_time.into_iter().take(part) {
+            if let Some(mut connection) = self.connections.remove(&four_tuple) {
+                connection.close(&mut self.losses);
+                self.losses.evicted_connections += 1;
+            }
+        }
+    }
+
+    /// Closes all connections at the end of the capture.
+    pub fn end(&mut self) {
+        // In the order in which they were opened, so that the same captures make the same report.
+        let mut connections: Vec<_> = self
+            .connections
+            .drain()
+            .map(|(_, connection)| connection)
+            .collect();
+        connections.sort_unstable_by_key(TcpConnection::id);
+        for connection in &mut connections {
+            connection.close(&mut self.losses);
+        }
+        self.waiting.clear();
+    }
+
+    /// Notes that a packet has no time. Other packets without one may belong to any connection, so no latency is reported
+    /// from then on.
+    pub fn lack_times(&mut self) {
+        if !std::mem::replace(&mut self.lacks_times, true) {
+            self.connections.values().for_each(TcpConnection::lack_times);
+        }
+    }
+
+    /// The time of the latest segment.
+    pub fn now(&self) -> Moment {
+        self.now
+    }
+
+    /// Segments of followed connections so far.
+    pub fn segments(&self) -> u64 {
+        self.segments
+    }
+
+    /// Whether any of them had a payload.
+    pub fn has_carried(&self) -> bool {
+        self.has_carried
+    }
+
+    /// Connections so far.
+    pub fn connections(&self) -> u64 {
+        self.next
+    }
+
+    /// What was missing or could not be parsed, since the last call.
+    pub fn take_losses(&mut self) -> Losses {
+        std::mem::take(&mut self.losses)
+    }
+
+    /// Other ports whose traffic looks like CQL, with the number of such packets.
+    pub fn ports_like_cql(&self) -> BTreeMap<u16, u64> {
+        self.probe.ports()
+    }
+}
+
+#[cfg(test)]
+mod tests;
