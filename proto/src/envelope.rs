@@ -381,7 +381,7 @@ impl Header {
 /// A header with its whole body; bodies are shared, not copied.
 ///
 /// As [`EnvelopeStream`](crate::stream::EnvelopeStream) yields it, the body is decompressed, the flag
-/// [`Flags::COMPRESSED`] still tells what the wire had, and `header.body_len` is the length on the wire.
+/// [`Flags::COMPRESSED`] still says what the wire had, and `header.body_len` is the length on the wire.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Envelope {
     /// The header as it was on the wire.

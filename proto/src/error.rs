@@ -32,7 +32,7 @@ pub enum DecodeErrorKind {
     /// A number that the field does not allow: a code or a length, never a user's value.
     #[error("{0} is not allowed here")]
     Invalid(i64),
-    /// A value outside the range of its type; the value itself is not told.
+    /// A value outside the range of its type, which is not repeated here.
     #[error("the value is out of range")]
     OutOfRange,
     /// A value whose length does not fit its type.

@@ -1,6 +1,6 @@
 //! Envelopes on their way out: compressed or in segments, whatever the connection agreed on.
 //!
-//! For those who make envelopes (a client, a test node); the counterpart of [`crate::stream`].
+//! For senders of envelopes (a client, a test node); the counterpart of [`crate::stream`].
 
 use std::sync::Arc;
 

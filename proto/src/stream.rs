@@ -456,7 +456,7 @@ impl EnvelopeStream {
         (self.limits.head > 0 && head.body_len > self.limits.max).then_some(head)
     }
 
-    /// Decompresses a head. Without the STARTUP, the announced length tells LZ4 from Snappy: a long Snappy body read as LZ4 announces
+    /// Decompresses a head. Without the STARTUP, the announced length distinguishes LZ4 from Snappy: a long Snappy body read as LZ4 announces
     /// more than [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN) to LZ4.
     fn decompress_head(&self, header: &Header, begun: &[u8]) -> Result<DecompressedHead, DecodeError> {
         let head =

@@ -254,3 +254,96 @@ impl SegmentWalk {
         self.trailer_left = self.trailer_left.saturating_sub(length - of_payload);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use bytes::{Bytes, BytesMut};
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::envelope::{Envelope, Opcode, StreamId};
+    use crate::segment;
+
+    fn wire(lengths: &[usize]) -> Bytes {
+        let mut wire = BytesMut::new();
+        for (stream, length) in (0_i16..).zip(lengths) {
+            let header = Header::response(Version::V5, StreamId(stream), Opcode::RESULT);
+            let body = vec![stream.to_le_bytes()[0]; *length].into();
+            Envelope { header, body }.encode(&mut wire).unwrap();
+        }
+        wire.freeze()
+    }
+
+    /// Stream ids and body lengths of the envelopes in `chunks`.
+    fn envelopes<'c>(chunks: impl Iterator<Item = &'c [u8]>) -> Vec<(i16, usize)> {
+        let mut walk = EnvelopeWalk::default();
+        let mut envelopes = Vec::new();
+        for mut rest in chunks {
+            while !rest.is_empty() {
+                let step = walk.next(Direction::Response, rest).unwrap();
+                if let EnvelopeStep::Header { header, .. } = step {
+                    envelopes.push((header.stream_id.0, header.body_len as usize));
+                }
+                rest = &rest[step.length()..];
+            }
+        }
+        assert!(walk.is_at_boundary());
+        envelopes
+    }
+
+    proptest! {
+        #[test]
+        fn chunks_do_not_matter(lengths in vec(0_usize..60, 1..8), size in 1_usize..80, payload in 1_usize..200) {
+            let wire = wire(&lengths);
+            let expected: Vec<_> = (0_i16..).zip(lengths).collect();
+            prop_assert_eq!(&envelopes(wire.chunks(size)), &expected);
+
+            let mut segments = BytesMut::new();
+            for part in wire.chunks(payload) {
+                segment::encode(Encoding::Plain, false, part, &mut segments).unwrap();
+            }
+            let mut walk = SegmentWalk::default();
+            let mut payloads = Vec::new();
+            for mut rest in segments.chunks(size) {
+                while !rest.is_empty() {
+                    let step = walk.next(Encoding::Plain, rest).unwrap();
+                    if let SegmentStep::Payload(length) = step {
+                        payloads.push(&rest[..length]);
+                    }
+                    rest = &rest[step.length()..];
+                }
+            }
+            prop_assert!(walk.is_at_boundary());
+            prop_assert_eq!(envelopes(payloads.into_iter()), expected);
+        }
+    }
+
+    #[test]
+    fn a_gap_ends_with_the_body_at_the_latest() {
+        let wire = wire(&[20]);
+        let mut walk = EnvelopeWalk::default();
+        walk.next(Direction::Response, &wire[..14]).unwrap();
+        assert_eq!((walk.skip(10), walk.body_left()), (0, 5));
+        assert_eq!(walk.skip(10), 5);
+        assert!(walk.is_at_boundary());
+    }
+
+    #[test]
+    fn bytes_that_are_no_envelope_do_not_pass() {
+        for (bytes, opaque) in [
+            (&b"\x16\x03\x01\0\0\0\0\0\0"[..], Opaque::Tls),
+            (b"GET / HTTP/1.1", Opaque::Text),
+            (b"\x81\0\0\x08\0\0\0\0\0", Opaque::Version(1)),
+            (b"\x04\0\0\0\x07\0\0\0\0", Opaque::Direction),
+            (b"\x84\0\0\0\x08\x7f\xff\xff\xff", Opaque::Length(0x7fff_ffff)),
+        ] {
+            let mut walk = EnvelopeWalk::default();
+            for _ in 0..2 {
+                assert_eq!(walk.next(Direction::Response, bytes), Err(opaque));
+                assert!(walk.is_at_boundary());
+            }
+        }
+    }
+}

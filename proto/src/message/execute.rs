@@ -19,7 +19,7 @@ pub struct ResultMetadataId<'a>(pub &'a [u8]);
 pub struct Execute<'a> {
     /// What PREPARED answered.
     pub id: PreparedId<'a>,
-    /// What PREPARED answered, or ROWS told since: version 5, DSE v2 and Scylla's extension.
+    /// As in PREPARED, or in ROWS since then: version 5, DSE v2 and Scylla's extension.
     pub result_metadata_id: Option<ResultMetadataId<'a>>,
     /// Values and how to run the statement.
     pub parameters: QueryParameters<'a>,

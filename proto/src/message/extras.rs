@@ -68,7 +68,7 @@ impl<'a> Extras<'a> {
         })
     }
 
-    /// Appends what is there and gives the flags that announce it.
+    /// Appends the extras and returns the flags that announce them.
     ///
     /// # Errors
     /// Lengths that the wire cannot say; a tracing id or warnings on a request.
@@ -111,7 +111,7 @@ impl<'a> Extras<'a> {
 pub struct Extensions {
     /// `SCYLLA_USE_METADATA_ID`: PREPARED and EXECUTE carry a result metadata id in version 4 too.
     pub result_metadata_id: bool,
-    /// `SCYLLA_RATE_LIMIT_ERROR`: the code of the error whose body tells what was limited.
+    /// `SCYLLA_RATE_LIMIT_ERROR`: the code of the error whose body says what was limited.
     pub rate_limit_error: Option<i32>,
     /// `SCYLLA_LWT_ADD_METADATA_MARK`: the bits of the bind metadata flags that mark a lightweight transaction.
     pub lwt_mask: u32,

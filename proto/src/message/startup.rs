@@ -1,4 +1,4 @@
-//! STARTUP (v5 §4.1.1): the first message of a connection, and what tells who the client is.
+//! STARTUP (v5 §4.1.1): the first message of a connection, which describes the client.
 
 use crate::compress::Compression;
 use crate::cursor::{Cursor, Writer};

@@ -49,7 +49,7 @@ pub struct Values<'a> {
     count: u16,
     form: Form,
     raw: &'a [u8],
-    /// Where each value begins, in their order or by name, if somebody has looked: see [`Values::with_index`].
+    /// Where each value begins, in their order or by name, where it was computed: see [`Values::with_index`].
     index: &'a [u32],
 }
 

@@ -1,4 +1,4 @@
-//! Puts together what was split: envelopes over chunks or payloads, segments over chunks.
+//! Joins what was split: envelopes over chunks or payloads, segments over chunks.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -10,7 +10,7 @@ use crate::error::{DecodeError, DecodeErrorKind};
 use crate::segment::{Encoding, SegmentHeader, TRAILER_LEN};
 use crate::walk::{EnvelopeStep, EnvelopeWalk, Opaque, SegmentStep, SegmentWalk, is_possible};
 
-/// The envelope that is being put together.
+/// The envelope that is being joined.
 #[derive(Debug, Default)]
 pub(super) struct EnvelopeJoin {
     walk: EnvelopeWalk,
@@ -173,7 +173,7 @@ pub(super) fn is_one_envelope(chunk: &[u8]) -> bool {
     Header::decode_from(chunk).is_some_and(|header| chunk.len() - HEADER_LEN == header.body_len as usize)
 }
 
-/// The envelope at the beginning of `source`, where all of it is there and its body is taken as it is; none where more has to be looked at.
+/// The envelope at the beginning of `source`, if it is whole, uncompressed and no longer than what is kept.
 #[inline]
 pub(super) fn take_whole(source: &mut Bytes, direction: Direction, limits: BodyLimits) -> Option<Envelope> {
     let header = Header::decode_from(source)?;
@@ -232,10 +232,10 @@ impl BodyLimits {
     }
 }
 
-/// What speaks for a header, beside its own bytes.
+/// What vouches for a header, beside its own bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// All that its version has: the checksum of its segment, or where it stands.
+    /// All that its version has: the checksum of its segment, or its position.
     Usual,
     /// Its segment has a gap, so nothing was checked.
     Missing,
@@ -289,7 +289,7 @@ pub(super) fn begins_envelope(part: &[u8], direction: Direction) -> bool {
     })
 }
 
-/// The segment that is being put together.
+/// The segment that is being joined.
 #[derive(Debug, Default)]
 pub(super) struct SegmentJoin {
     walk: SegmentWalk,
@@ -316,7 +316,7 @@ impl SegmentJoin {
         self.segment.is_none() && self.walk.is_at_boundary()
     }
 
-    /// How far what it gives can be trusted.
+    /// How far its payloads can be trusted.
     pub(super) fn proof(&self) -> Proof {
         match self.segment {
             Some(Segment::Partial(_)) => Proof::Missing,

@@ -1,6 +1,6 @@
 //! Values in readable form: as cqlsh shows them, or with `{:#}` as CQL literals.
 //!
-//! Unlike cqlsh, floating point numbers keep all the digits that tell them apart from their neighbours.
+//! Unlike cqlsh, floating point numbers keep all the digits that distinguish them from their neighbours.
 
 use std::fmt::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Which listener stands for which node: the one thing that discovery and the connections share.
+//! Which listener stands for which node: what discovery and the connections share.
 //!
 //! Discovery [publishes](Addresses::publish) a whole new view whenever the cluster or a listener changes; connections take the
 //! [view](Addresses::known) of the moment. A connection that meets a node that is not in it says so, which wakes discovery
@@ -16,10 +16,10 @@ use tokio::sync::{Notify, watch};
 
 use super::{
     counts::{Counters, Counts},
-    missing::Missing,
-    node::Identity,
+    hold_budget::HoldBudget,
+    missing::MissingNodes,
+    node::NodeIdentity,
     prepared::PreparedStatements,
-    room::Room,
 };
 use crate::timers;
 
@@ -29,7 +29,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// A node, and the listener that stands for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeAddress {
-    /// The node's identity, which outlives its addresses; none where the node was not asked yet.
+    /// The node's identity, which outlives its addresses; none until cqlens has read it from the node.
     pub host_id: Option<Uuid>,
     /// Where the other nodes reach it: `peer` of `system.peers`, `broadcast_address` of `system.local`.
     pub broadcast: IpAddr,
@@ -38,7 +38,7 @@ pub struct NodeAddress {
     pub native: SocketAddr,
     /// Where cqlens says that clients shall connect to.
     pub listen: SocketAddr,
-    /// Whether somebody listens there. Clients do not hear of nodes that are not ready.
+    /// Whether cqlens listens there. Clients do not learn of nodes that are not ready.
     pub ready: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct NodeAddress {
 #[derive(Debug, Default)]
 pub struct Known {
     nodes: Vec<NodeAddress>,
-    /// Nodes that are no longer there, the last ones first: clients may still have to hear that they have gone.
+    /// Nodes that have left, the last ones first: clients may still have to learn that they are gone.
     former: Vec<NodeAddress>,
     by_host_id: HashMap<Uuid, usize>,
     by_native: HashMap<SocketAddr, usize>,
@@ -131,10 +131,10 @@ struct Shared {
     known: watch::Sender<Arc<Known>>,
     wanted: Notify,
     patience: Duration,
-    missing: Missing,
+    missing: MissingNodes,
     prepared: PreparedStatements,
     counters: Counters,
-    room: Room,
+    hold_budget: HoldBudget,
 }
 
 /// Nodes that have left and are remembered.
@@ -148,15 +148,15 @@ impl Addresses {
                 known: watch::Sender::default(),
                 wanted: Notify::new(),
                 patience,
-                missing: Missing::default(),
+                missing: MissingNodes::default(),
                 prepared: PreparedStatements::default(),
                 counters: Counters::default(),
-                room: Room::default(),
+                hold_budget: HoldBudget::default(),
             }),
         }
     }
 
-    /// Replaces everything that was known, and wakes who waits for a node.
+    /// Replaces everything that was known, and wakes the connections that wait for a node.
     ///
     /// Where two entries have one host id, or one native address and port, the later one counts.
     pub fn publish(&self, nodes: Vec<NodeAddress>) {
@@ -196,10 +196,11 @@ impl Addresses {
 
     /// Waits until all of `nodes` are known and ready, but for those that were waited for in vain a short while ago. Which have not
     /// come, the log says. `port` is assumed where a node has none.
-    pub(super) async fn wait_for(&self, nodes: &[Identity], port: u16) {
-        let is_ready = |known: &Known, node: &Identity| node.find(known, port).is_some_and(|node| node.ready);
-        let worth = |node: &&Identity| self.shared.missing.is_worth_waiting(node);
-        let nodes: Vec<Identity> = nodes.iter().filter(worth).copied().collect();
+    pub(super) async fn wait_for(&self, nodes: &[NodeIdentity], port: u16) {
+        let is_ready =
+            |known: &Known, node: &NodeIdentity| node.find(known, port).is_some_and(|node| node.ready);
+        let worth = |node: &&NodeIdentity| self.shared.missing.is_worth_waiting(node);
+        let nodes: Vec<NodeIdentity> = nodes.iter().filter(worth).copied().collect();
         if nodes.is_empty() {
             return;
         }
@@ -226,9 +227,9 @@ impl Addresses {
         self.shared.counters.read()
     }
 
-    /// For answers that are held.
-    pub(super) fn room(&self) -> &Room {
-        &self.shared.room
+    /// Memory for responses that are held.
+    pub(super) fn hold_budget(&self) -> &HoldBudget {
+        &self.shared.hold_budget
     }
 
     pub(super) fn counters(&self) -> &Counters {
@@ -245,7 +246,7 @@ impl Addresses {
     }
 }
 
-/// What the connections of one listener have to know: all nodes, and which of them is theirs.
+/// What the connections of one listener need: all nodes, and which of them is theirs.
 #[derive(Debug, Clone)]
 pub struct Pairing {
     /// All nodes.
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_a_node_gets_it_when_it_is_ready() {
+    async fn a_connection_that_waits_for_a_node_gets_it_when_it_is_ready() {
         let addresses = Addresses::new(PATIENCE);
         addresses.publish(vec![node(1, true)]);
         let discovery = addresses.clone();
@@ -312,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_longer_than_the_patience() {
+    async fn a_wait_ends_with_the_patience() {
         let patience = Duration::from_millis(50);
         let addresses = Addresses::new(patience);
         addresses.publish(vec![node(1, false)]);

@@ -1,47 +1,47 @@
-//! One cell: what it says of a node, and what it says once the node is reached by way of its listener.
+//! One cell: what it says of a node, and what replaces it where the node is reached through its listener.
 
 use std::net::{IpAddr, SocketAddr};
 
 use cqlens_proto::types::Uuid;
 
 use super::{
-    node::Identity,
-    reading::{Form, Role},
+    node::NodeIdentity,
+    select_shape::{AddressEncoding, ColumnRole},
 };
 
 /// Adds what a cell says to what is known of the row's node.
-pub(super) fn identify(identity: &mut Identity, role: Role, cell: &[u8]) {
+pub(super) fn identify(identity: &mut NodeIdentity, role: ColumnRole, cell: &[u8]) {
     match role {
-        Role::HostId => identity.host_id = identity.host_id.or_else(|| cell.try_into().ok().map(Uuid)),
-        Role::Broadcast => identity.broadcast = identity.broadcast.or_else(|| inet(cell)),
-        Role::Address(form) => {
+        ColumnRole::HostId => identity.host_id = identity.host_id.or_else(|| cell.try_into().ok().map(Uuid)),
+        ColumnRole::Broadcast => identity.broadcast = identity.broadcast.or_else(|| inet(cell)),
+        ColumnRole::Address(encoding) => {
             let is_of_a_node = |address: &IpAddr| !address.is_unspecified();
             identity.native = identity
                 .native
-                .or_else(|| address(form, cell).filter(is_of_a_node));
+                .or_else(|| address(encoding, cell).filter(is_of_a_node));
         }
-        Role::Port => identity.port = identity.port.or_else(|| port(cell)),
-        Role::Other | Role::Unclear => {}
+        ColumnRole::Port => identity.port = identity.port.or_else(|| port(cell)),
+        ColumnRole::Other | ColumnRole::Undetermined => {}
     }
 }
 
 /// What replaces a cell that is not null; `None` where it stays as it is.
-pub(super) fn replaced(role: Role, cell: &[u8], listen: SocketAddr) -> Option<Vec<u8>> {
+pub(super) fn replaced(role: ColumnRole, cell: &[u8], listen: SocketAddr) -> Option<Vec<u8>> {
     // Values of no bytes are neither null nor an address or a port.
     if cell.is_empty() {
         return None;
     }
     match role {
-        Role::Port => Some(u32::from(listen.port()).to_be_bytes().to_vec()),
+        ColumnRole::Port => Some(u32::from(listen.port()).to_be_bytes().to_vec()),
         role => filled(role, listen),
     }
 }
 
 /// What replaces an address that is null.
-pub(super) fn filled(role: Role, listen: SocketAddr) -> Option<Vec<u8>> {
+pub(super) fn filled(role: ColumnRole, listen: SocketAddr) -> Option<Vec<u8>> {
     match role {
-        Role::Address(Form::Inet) => Some(octets(listen.ip())),
-        Role::Address(Form::Text) => Some(listen.ip().to_string().into_bytes()),
+        ColumnRole::Address(AddressEncoding::Inet) => Some(octets(listen.ip())),
+        ColumnRole::Address(AddressEncoding::Text) => Some(listen.ip().to_string().into_bytes()),
         _ => None,
     }
 }
@@ -62,10 +62,10 @@ pub(super) fn inet(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(bytes).ok().map(IpAddr::from)
 }
 
-fn address(form: Form, cell: &[u8]) -> Option<IpAddr> {
-    match form {
-        Form::Inet => inet(cell),
-        Form::Text => std::str::from_utf8(cell).ok()?.parse().ok(),
+fn address(encoding: AddressEncoding, cell: &[u8]) -> Option<IpAddr> {
+    match encoding {
+        AddressEncoding::Inet => inet(cell),
+        AddressEncoding::Text => std::str::from_utf8(cell).ok()?.parse().ok(),
     }
 }
 
@@ -84,26 +84,38 @@ mod tests {
     #[test]
     fn every_form_is_replaced_by_the_same_form() {
         for (role, before, after) in [
-            (Role::Address(Form::Inet), &[10, 0, 0, 1][..], &[127, 0, 1, 2][..]),
-            (Role::Address(Form::Text), b"10.0.0.1", b"127.0.1.2"),
-            (Role::Port, &[0, 0, 0x23, 0x52], &[0, 0, 0x23, 0x53]),
+            (
+                ColumnRole::Address(AddressEncoding::Inet),
+                &[10, 0, 0, 1][..],
+                &[127, 0, 1, 2][..],
+            ),
+            (
+                ColumnRole::Address(AddressEncoding::Text),
+                b"10.0.0.1",
+                b"127.0.1.2",
+            ),
+            (ColumnRole::Port, &[0, 0, 0x23, 0x52], &[0, 0, 0x23, 0x53]),
         ] {
             assert_eq!(replaced(role, before, LISTEN).as_deref(), Some(after), "{role:?}");
             assert_eq!(replaced(role, b"", LISTEN), None);
         }
-        for role in [Role::Other, Role::Unclear] {
+        for role in [ColumnRole::Other, ColumnRole::Undetermined] {
             assert_eq!(replaced(role, b"10.0.0.1", LISTEN), None);
         }
     }
 
     #[test]
     fn every_form_identifies_a_node() {
-        let mut identity = Identity::default();
-        identify(&mut identity, Role::HostId, &[7; 16]);
-        identify(&mut identity, Role::Address(Form::Text), b"10.0.0.1");
-        identify(&mut identity, Role::Broadcast, &[10, 0, 0, 2]);
-        identify(&mut identity, Role::Port, &[0, 0, 0x23, 0x52]);
-        let expected = Identity {
+        let mut identity = NodeIdentity::default();
+        identify(&mut identity, ColumnRole::HostId, &[7; 16]);
+        identify(
+            &mut identity,
+            ColumnRole::Address(AddressEncoding::Text),
+            b"10.0.0.1",
+        );
+        identify(&mut identity, ColumnRole::Broadcast, &[10, 0, 0, 2]);
+        identify(&mut identity, ColumnRole::Port, &[0, 0, 0x23, 0x52]);
+        let expected = NodeIdentity {
             host_id: Some(Uuid([7; 16])),
             native: Some([10, 0, 0, 1].into()),
             port: Some(9042),
@@ -114,8 +126,12 @@ mod tests {
 
     #[test]
     fn an_unspecified_address_identifies_no_node() {
-        let mut identity = Identity::default();
-        identify(&mut identity, Role::Address(Form::Inet), &[0, 0, 0, 0]);
-        assert_eq!(identity, Identity::default());
+        let mut identity = NodeIdentity::default();
+        identify(
+            &mut identity,
+            ColumnRole::Address(AddressEncoding::Inet),
+            &[0, 0, 0, 0],
+        );
+        assert_eq!(identity, NodeIdentity::default());
     }
 }

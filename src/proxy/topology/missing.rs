@@ -1,7 +1,7 @@
-//! Nodes that were waited for in vain: nobody waits for them again for a while, and the log names each once in that time.
+//! Nodes that did not become ready in time: connections do not wait for them again for a while, and the log names each once in that time.
 //!
-//! A driver asks for all nodes again and again; each time it would wait for as long as the operator allows, which is more than some of
-//! them wait for an answer.
+//! A driver reads the tables of nodes again and again. Each time it would wait for as long as the operator allows, which is longer than
+//! some drivers wait for a response.
 
 use std::{
     collections::HashMap,
@@ -11,29 +11,29 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::node::Identity;
+use super::node::NodeIdentity;
 
-/// How long nobody waits again.
+/// How long connections do not wait again.
 const REMEMBERED: Duration = Duration::from_secs(30);
 
 /// Nodes that are remembered; with more of them, all are forgotten.
 const MAX_NODES: usize = 1_024;
 
 #[derive(Debug, Default)]
-pub(super) struct Missing {
-    since: Mutex<HashMap<Identity, Instant>>,
+pub(super) struct MissingNodes {
+    since: Mutex<HashMap<NodeIdentity, Instant>>,
 }
 
-impl Missing {
-    /// Whether it may still come.
-    pub(super) fn is_worth_waiting(&self, node: &Identity) -> bool {
+impl MissingNodes {
+    /// Whether it may still become ready.
+    pub(super) fn is_worth_waiting(&self, node: &NodeIdentity) -> bool {
         // Nothing that holds the lock can panic.
         let since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         since.get(node).is_none_or(|since| since.elapsed() > REMEMBERED)
     }
 
-    /// Notes that it has not come.
-    pub(super) fn note(&self, node: Identity) {
+    /// Notes that it has not become ready.
+    pub(super) fn note(&self, node: NodeIdentity) {
         let mut since = self.since.lock().unwrap_or_else(PoisonError::into_inner);
         if since.len() >= MAX_NODES {
             since.clear();

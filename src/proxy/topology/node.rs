@@ -9,9 +9,9 @@ use cqlens_proto::types::Uuid;
 
 use super::addresses::{Known, NodeAddress};
 
-/// What tells one node from the others, as far as it was there to be read.
+/// What identifies a node, as far as a row or an event says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub(super) struct Identity {
+pub(super) struct NodeIdentity {
     pub(super) host_id: Option<Uuid>,
     pub(super) native: Option<IpAddr>,
     /// The port beside `native`.
@@ -19,10 +19,10 @@ pub(super) struct Identity {
     pub(super) broadcast: Option<IpAddr>,
 }
 
-impl Identity {
+impl NodeIdentity {
     /// The node, whether it is ready or not. `port` is assumed where none was there.
     ///
-    /// A host id decides alone, unless nobody has asked the node for its own yet.
+    /// A host id decides alone, unless the one of the node has not been read yet.
     pub(super) fn find<'a>(&self, known: &'a Known, port: u16) -> Option<&'a NodeAddress> {
         let Some(host_id) = self.host_id else {
             return self.by_address(known, port);
@@ -32,7 +32,7 @@ impl Identity {
             .or_else(|| self.by_address(known, port).filter(|node| node.host_id.is_none()))
     }
 
-    /// Whether it is that of `node`, as far as both tell.
+    /// Whether it is that of `node`, as far as both are known.
     pub(super) fn is(&self, node: &NodeAddress, port: u16) -> bool {
         if let (Some(host_id), Some(known)) = (self.host_id, node.host_id) {
             return host_id == known;
@@ -55,7 +55,7 @@ impl Identity {
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for NodeIdentity {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let address = self.native.or(self.broadcast);
         match (self.host_id, address) {

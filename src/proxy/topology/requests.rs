@@ -1,19 +1,19 @@
-//! Follows the requests of a connection as they pass, and remembers whose answers name nodes. Requests are never changed.
+//! Reads the requests of a connection as they pass, and remembers which responses may name nodes. Requests are never changed.
 
 use bytes::Bytes;
 use cqlens_proto::{
     envelope::{Direction, Envelope, Header, Opcode},
-    message::{Decoded, Execute, Extensions, Prepare, Query, Request, Startup},
+    message::{Execute, Extensions, Prepare, Query, Request, Startup},
     stream::{EnvelopeStream, StreamItem},
 };
 
 use super::{
     prepared::Remembered,
-    reading::Text,
-    shared::{Expected, Shared},
+    select_shape::StatementKind,
+    shared::{PendingResponse, Shared},
 };
 
-/// The longest request that is read, in bytes: what is written passes without being kept. The answer to a longer one is looked at.
+/// The longest request that is read, in bytes: longer ones are mostly writes. Responses to them are examined.
 const MAX_READ: usize = 256 << 10;
 
 /// The requests of one connection.
@@ -42,7 +42,7 @@ impl<'a> Requests<'a> {
                 StreamItem::Head(head) => self.unread(&head.envelope.header),
                 StreamItem::Long(_) => {}
                 StreamItem::Damaged(error) | StreamItem::Lost(error) => {
-                    // The node will most likely refuse them: answers are looked at all the same.
+                    // The node will most likely refuse them. Responses are examined all the same.
                     tracing::debug!(%error, "requests cannot be followed");
                     self.shared.turn_blind();
                 }
@@ -52,14 +52,14 @@ impl<'a> Requests<'a> {
 
     fn request(&self, envelope: &Envelope) {
         let header = &envelope.header;
-        let Ok(Decoded { message, .. }) = Request::decode(envelope, self.shared.extensions()) else {
+        let Ok(message) = Request::decode_message(envelope, self.shared.extensions()) else {
             return self.unread(header);
         };
-        let expected = match message {
+        let pending = match message {
             Request::Query(query) => query_answer(&query),
             Request::Prepare(prepare) => Some(prepare_answer(&prepare)),
             Request::Execute(execute) => self.execute_answer(&execute),
-            Request::Options => Some(Expected::Supported),
+            Request::Options => Some(PendingResponse::Supported),
             Request::Register(_) => return self.shared.expect_events(),
             Request::Startup(startup) => {
                 return self
@@ -68,48 +68,48 @@ impl<'a> Requests<'a> {
             }
             _ => None,
         };
-        match expected {
-            Some(expected) => self.shared.expect(header.stream_id, expected),
+        match pending {
+            Some(pending) => self.shared.expect(header.stream_id, pending),
             None => self.shared.expect_nothing(header.stream_id),
         }
     }
 
-    /// A request of which only the header can be told.
+    /// A request of which only the header is known.
     fn unread(&self, header: &Header) {
-        let expected = match header.opcode {
-            Opcode::PREPARE => Expected::PreparedUnclear,
-            _ => Expected::Unclear { id: None },
+        let pending = match header.opcode {
+            Opcode::PREPARE => PendingResponse::PreparedUndetermined,
+            _ => PendingResponse::Undetermined { id: None },
         };
-        self.shared.expect(header.stream_id, expected);
+        self.shared.expect(header.stream_id, pending);
     }
 
-    fn execute_answer(&self, execute: &Execute<'_>) -> Option<Expected> {
+    fn execute_answer(&self, execute: &Execute<'_>) -> Option<PendingResponse> {
         let id = execute.id.0;
         match self.shared.pairing.addresses.prepared().recall(id) {
-            Remembered::Harmless => None,
-            Remembered::Reads(reading) => Some(Expected::Rows(reading)),
-            Remembered::Unknown => Some(Expected::Unclear { id: Some(id.into()) }),
+            Remembered::NotAboutNodes => None,
+            Remembered::Reads(shape) => Some(PendingResponse::Rows(shape)),
+            Remembered::Unknown => Some(PendingResponse::Undetermined { id: Some(id.into()) }),
         }
     }
 }
 
-fn query_answer(query: &Query<'_>) -> Option<Expected> {
-    match Text::of(query.query, query.parameters.keyspace) {
-        Text::Harmless => None,
-        Text::Reads(reading) => Some(Expected::Rows(reading)),
-        Text::Unclear => Some(Expected::Unclear { id: None }),
+fn query_answer(query: &Query<'_>) -> Option<PendingResponse> {
+    match StatementKind::of(query.query, query.parameters.keyspace) {
+        StatementKind::NotAboutNodes => None,
+        StatementKind::Reads(shape) => Some(PendingResponse::Rows(shape)),
+        StatementKind::Undetermined => Some(PendingResponse::Undetermined { id: None }),
     }
 }
 
-fn prepare_answer(prepare: &Prepare<'_>) -> Expected {
-    match Text::of(prepare.query, prepare.keyspace) {
-        Text::Harmless => Expected::PreparedHarmless,
-        Text::Reads(reading) => Expected::PreparedReader(reading),
-        Text::Unclear => Expected::PreparedUnclear,
+fn prepare_answer(prepare: &Prepare<'_>) -> PendingResponse {
+    match StatementKind::of(prepare.query, prepare.keyspace) {
+        StatementKind::NotAboutNodes => PendingResponse::PreparedNotAboutNodes,
+        StatementKind::Reads(shape) => PendingResponse::PreparedReader(shape),
+        StatementKind::Undetermined => PendingResponse::PreparedUndetermined,
     }
 }
 
-/// What a client opts in to; it does so only where the node has announced it.
+/// The extensions that a client opts in to, which the node has announced.
 fn extensions(startup: &Startup<'_>) -> Extensions {
     Extensions {
         result_metadata_id: startup.get("SCYLLA_USE_METADATA_ID").is_some(),

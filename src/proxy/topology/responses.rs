@@ -1,12 +1,12 @@
 //! The responses of one connection on their way to the client.
 //!
-//! What names no nodes passes as it comes, in the pieces in which it came. An envelope that may name some is held until it is whole
-//! (at most [`MAX_HELD`] bytes: in place of a longer answer about nodes the client gets an error), and whatever follows it waits behind
-//! it, also while a node is waited for. In segments, those are encoded anew that have an envelope that changed; the others pass as they
-//! are, unopened if nothing is expected.
+//! An envelope that names no nodes passes in the pieces in which it came. One that may name nodes is held until it is whole, up to
+//! [`MAX_HELD`] bytes (the client gets an error in place of a longer response about nodes), and until the nodes that it names are ready;
+//! the bytes behind it wait. Only segments with a changed envelope are encoded anew; the others pass as they are, unopened if no response
+//! is pending.
 //!
-//! What cannot be read ends the connection: it might name nodes. The exception are errors of versions that are not known, since drivers
-//! find the version that both speak by them.
+//! Bytes that cannot be read end the connection, since they might name nodes. The exception are errors of unknown versions: with them
+//! drivers find the version that both sides speak.
 
 use std::collections::VecDeque;
 
@@ -20,24 +20,24 @@ use cqlens_proto::{
 
 use super::{
     addresses::Pairing,
-    answer::{Judge, Outcome},
-    room::Taken,
-    rows::Sight,
+    hold_budget::HeldBytes,
+    response_rewriter::{Disposition, ResponseRewriter},
+    rows::AddressView,
     segments::{Opened, Segments},
     shared::Shared,
-    walk::{Held, MAX_HELD, Piece, Unreadable, Walk},
+    walk::{Held, MAX_HELD, Piece, ResponseWalk, Unreadable},
 };
 
 /// The responses of one connection.
 #[derive(Debug)]
 pub(in crate::proxy) struct Responses<'a> {
     shared: &'a Shared,
-    /// What has come and is not passed on yet.
+    /// Bytes from the node that have not been passed on.
     input: Bytes,
-    /// What is ready to be written.
+    /// Bytes that are ready to be written.
     ready: VecDeque<Bytes>,
     framing: Framing,
-    walk: Walk,
+    walk: ResponseWalk,
     segments: Segments,
 }
 
@@ -48,7 +48,7 @@ impl<'a> Responses<'a> {
             input: Bytes::new(),
             ready: VecDeque::new(),
             framing: Framing::Envelopes,
-            walk: Walk::default(),
+            walk: ResponseWalk::default(),
             segments: Segments::default(),
         }
     }
@@ -58,10 +58,10 @@ impl<'a> Responses<'a> {
         self.input = joined(std::mem::take(&mut self.input), chunk);
     }
 
-    /// What to write to the client next; none when more has to come from the node.
+    /// The next bytes to write to the client; `None` when more has to come from the node.
     ///
     /// # Errors
-    /// What cannot be read: nothing more may pass.
+    /// Bytes that cannot be read: nothing more may pass.
     pub(in crate::proxy) async fn next(&mut self) -> Result<Option<Bytes>, Unreadable> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
@@ -87,15 +87,15 @@ impl<'a> Responses<'a> {
         let shared = self.shared;
         match self
             .walk
-            .next(&mut self.input, |header| shared.attention(header))?
+            .next(&mut self.input, |header| shared.hold_request(header))?
         {
             None => return Ok(false),
             Some(Piece::Same(bytes)) => self.ready.push_back(bytes),
             Some(Piece::Held(held)) => {
                 let out = match settle(shared, &held).await {
-                    Outcome::Same | Outcome::Waits(_) => Some(held.wire()),
-                    Outcome::Dropped => None,
-                    Outcome::New(envelope) => on_the_wire(shared, &held, &envelope).ok(),
+                    Disposition::Same | Disposition::Waits(_) => Some(held.wire()),
+                    Disposition::Dropped => None,
+                    Disposition::New(envelope) => on_the_wire(shared, &held, &envelope).ok(),
                 };
                 self.ready.extend(out);
             }
@@ -121,13 +121,16 @@ impl<'a> Responses<'a> {
             Some(Opened::Segment(segment)) => segment,
         };
         let mut payload = self.segments.begin(opened);
-        while let Some(piece) = self.walk.next(&mut payload, |header| shared.attention(header))? {
+        while let Some(piece) = self
+            .walk
+            .next(&mut payload, |header| shared.hold_request(header))?
+        {
             match piece {
                 Piece::Same(bytes) => self.segments.same(bytes),
                 Piece::Held(held) => match settle(shared, &held).await {
-                    Outcome::Same | Outcome::Waits(_) => self.segments.whole(held.wire()),
-                    Outcome::Dropped => self.segments.changed(None),
-                    Outcome::New(envelope) => self.segments.changed(plain(&envelope).ok()),
+                    Disposition::Same | Disposition::Waits(_) => self.segments.whole(held.wire()),
+                    Disposition::Dropped => self.segments.changed(None),
+                    Disposition::New(envelope) => self.segments.changed(plain(&envelope).ok()),
                 },
             }
         }
@@ -144,16 +147,16 @@ pub(super) fn joined(rest: Bytes, more: Bytes) -> Bytes {
     [&rest[..], &more[..]].concat().into()
 }
 
-/// Says what becomes of an envelope, once the nodes that it depends on are ready or were waited for.
-async fn settle(shared: &Shared, held: &Held) -> Outcome {
+/// Decides what becomes of an envelope, once the nodes that it names are ready or the wait for them is over.
+async fn settle(shared: &Shared, held: &Held) -> Disposition {
     let Pairing { addresses, own } = &shared.pairing;
     let opened = opened(shared, held);
-    let envelope = opened.as_ref().map(|(envelope, _room)| envelope);
+    let envelope = opened.as_ref().map(|(envelope, _budget)| envelope);
     for may_wait in [true, false] {
         let known = addresses.known();
-        let judge = Judge {
+        let rewriter = ResponseRewriter {
             addresses,
-            sight: Sight {
+            view: AddressView {
                 known: &known,
                 own,
                 names_by_peer: shared.names_by_peer() && known.listen_addresses_differ(),
@@ -162,20 +165,20 @@ async fn settle(shared: &Shared, held: &Held) -> Outcome {
             may_wait,
         };
         let outcome = match envelope {
-            Some(envelope) => judge.outcome(envelope, &held.expected),
-            None => unopened(judge, held),
+            Some(envelope) => rewriter.rewrite(envelope, &held.pending),
+            None => unopened(rewriter, held),
         };
-        let Outcome::Waits(nodes) = outcome else {
+        let Disposition::Waits(nodes) = outcome else {
             return outcome;
         };
         addresses.wait_for(&nodes, own.native.port()).await;
     }
     // Nothing waits when it may not.
-    Outcome::Dropped
+    Disposition::Dropped
 }
 
-/// The envelope with its body uncompressed, and the room that this takes; none if there is too little, or it is damaged.
-fn opened(shared: &Shared, held: &Held) -> Option<(Envelope, Option<Taken>)> {
+/// The envelope with its body uncompressed, and its part of the budget; none if that is used up, or the body is damaged.
+fn opened(shared: &Shared, held: &Held) -> Option<(Envelope, Option<HeldBytes>)> {
     if !held.is_kept() {
         return None;
     }
@@ -187,14 +190,14 @@ fn opened(shared: &Shared, held: &Held) -> Option<(Envelope, Option<Taken>)> {
         return Some((Envelope { header, body }, None));
     }
     let body = compress::decompress_body(shared.negotiated.compression(), &body, MAX_HELD).ok()?;
-    let room = shared.pairing.addresses.room().take(body.len())?;
-    Some((Envelope { header, body }, Some(room)))
+    let budget = shared.pairing.addresses.hold_budget().take(body.len())?;
+    Some((Envelope { header, body }, Some(budget)))
 }
 
-fn unopened(judge: Judge<'_>, held: &Held) -> Outcome {
+fn unopened(rewriter: ResponseRewriter<'_>, held: &Held) -> Disposition {
     let header = held.header;
     let body = Bytes::new();
-    judge.unreadable(&Envelope { header, body }, &held.expected)
+    rewriter.unreadable(&Envelope { header, body }, &held.pending)
 }
 
 fn plain(envelope: &Envelope) -> Result<Bytes, EncodeError> {

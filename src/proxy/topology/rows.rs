@@ -1,8 +1,7 @@
 //! Rows of nodes with the addresses of their listeners. All bytes but those of the changed cells stay as they are.
 //!
-//! A null address is filled in where the row has a host id: drivers that find no address for clients would take the one for other
-//! nodes, and so lead around the proxy. Rows without a host id are of nodes that have not joined; drivers pass over them, and they stay
-//! as they are.
+//! A null address is filled in where the row has a host id: a driver without an address for clients would take the one for other nodes,
+//! and bypass the proxy. Rows without a host id are of nodes that have not joined; drivers ignore them, and they stay as they are.
 
 use std::{net::SocketAddr, ops::Range};
 
@@ -12,13 +11,13 @@ use cqlens_proto::message::{Row, Rows};
 use super::{
     addresses::{Known, NodeAddress},
     cell,
-    node::Identity,
-    reading::{Columns, Reading, Role, Table},
+    node::NodeIdentity,
+    select_shape::{ColumnRole, Columns, SelectShape, Table},
 };
 
-/// What may be told about nodes at one moment.
+/// The addresses of the nodes at one moment, as one connection shows them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sight<'a> {
+pub(super) struct AddressView<'a> {
     pub(super) known: &'a Known,
     /// The node of the connection.
     pub(super) own: &'a NodeAddress,
@@ -26,23 +25,23 @@ pub(super) struct Sight<'a> {
     pub(super) names_by_peer: bool,
 }
 
-impl<'a> Sight<'a> {
-    /// The node with an identity; that of the connection is known also where the view lacks it.
-    pub(super) fn find(self, identity: &Identity) -> Option<&'a NodeAddress> {
+impl<'a> AddressView<'a> {
+    /// The node with an identity; the node of the connection is known even where `known` lacks it.
+    pub(super) fn find(self, identity: &NodeIdentity) -> Option<&'a NodeAddress> {
         let port = self.own.native.port();
         let own = || identity.is(self.own, port).then_some(self.own);
         identity.find(self.known, port).or_else(own)
     }
 }
 
-/// What becomes of rows.
+/// The changes to make to rows.
 #[derive(Debug, Default)]
 pub(super) struct Rewritten {
     /// Replacements of ranges of the body, in order.
     edits: Vec<(Range<usize>, Vec<u8>)>,
     /// Nodes of rows that were left out, since they are not known or not ready.
-    pub(super) missing: Vec<Identity>,
-    /// Something was computed of an address that is shown as it is.
+    pub(super) missing: Vec<NodeIdentity>,
+    /// A column is computed from an address and passes as it is.
     pub(super) may_leak: bool,
 }
 
@@ -65,13 +64,13 @@ impl Rewritten {
 }
 
 /// The roles of a result's columns; none if they cannot be told, because neither the result nor PREPARED names them.
-pub(super) fn roles(reading: &Reading, rows: &Rows<'_>) -> Option<Vec<Role>> {
-    let table = reading.table;
-    let roles = match (&reading.columns, &rows.metadata.columns) {
+pub(super) fn roles(shape: &SelectShape, rows: &Rows<'_>) -> Option<Vec<ColumnRole>> {
+    let table = shape.table;
+    let roles = match (&shape.columns, &rows.metadata.columns) {
         (Columns::Listed(roles), _) => roles.clone(),
         (Columns::All { .. }, Some(columns)) => columns
             .iter()
-            .map(|column| Role::of_column(table, column.name))
+            .map(|column| ColumnRole::of_column(table, column.name))
             .collect(),
         (Columns::All { known }, None) => known.clone()?,
     };
@@ -84,12 +83,12 @@ pub(super) fn roles(reading: &Reading, rows: &Rows<'_>) -> Option<Vec<Role>> {
 pub(super) fn rewrite(
     body: &Bytes,
     rows: &Rows<'_>,
-    reading: &Reading,
-    roles: &[Role],
-    sight: Sight<'_>,
+    shape: &SelectShape,
+    roles: &[ColumnRole],
+    view: AddressView<'_>,
 ) -> Option<Rewritten> {
     let mut rewritten = Rewritten {
-        may_leak: roles.contains(&Role::Unclear),
+        may_leak: roles.contains(&ColumnRole::Undetermined),
         ..Rewritten::default()
     };
     if !roles.iter().any(|role| role.shows_address()) {
@@ -102,8 +101,8 @@ pub(super) fn rewrite(
         let place = at..at + row.byte_len();
         at = place.end;
         let row = RowOfNode::read(row, roles);
-        match row.listen(reading.table, sight) {
-            Ok(Some(listen)) => row.edit(place.start, listen, sight, &mut rewritten.edits),
+        match row.listen(shape.table, view) {
+            Ok(Some(listen)) => row.edit(place.start, listen, view, &mut rewritten.edits),
             Ok(None) => {}
             Err(identity) => {
                 rewritten.missing.push(identity);
@@ -123,8 +122,8 @@ pub(super) fn rewrite(
 /// A row, and what it says of its node.
 struct RowOfNode<'a> {
     row: Row<'a>,
-    roles: &'a [Role],
-    identity: Identity,
+    roles: &'a [ColumnRole],
+    identity: NodeIdentity,
     /// An address or port has a value.
     tells: bool,
     /// An address has none.
@@ -132,11 +131,11 @@ struct RowOfNode<'a> {
 }
 
 impl<'a> RowOfNode<'a> {
-    fn read(row: Row<'a>, roles: &'a [Role]) -> Self {
+    fn read(row: Row<'a>, roles: &'a [ColumnRole]) -> Self {
         let mut read = Self {
             row,
             roles,
-            identity: Identity::default(),
+            identity: NodeIdentity::default(),
             tells: false,
             lacks: false,
         };
@@ -146,10 +145,10 @@ impl<'a> RowOfNode<'a> {
         read
     }
 
-    fn see(&mut self, role: Role, value: Option<&[u8]>) {
+    fn see(&mut self, role: ColumnRole, value: Option<&[u8]>) {
         match (role, value) {
-            (Role::Address(_), None) => self.lacks = true,
-            (Role::Address(_) | Role::Port, Some(_)) => self.tells = true,
+            (ColumnRole::Address(_), None) => self.lacks = true,
+            (ColumnRole::Address(_) | ColumnRole::Port, Some(_)) => self.tells = true,
             _ => {}
         }
         if let Some(value) = value {
@@ -161,23 +160,23 @@ impl<'a> RowOfNode<'a> {
     ///
     /// # Errors
     /// Who the node is, if it has none.
-    fn listen(&self, table: Table, sight: Sight<'_>) -> Result<Option<SocketAddr>, Identity> {
+    fn listen(&self, table: Table, view: AddressView<'_>) -> Result<Option<SocketAddr>, NodeIdentity> {
         let fills = self.lacks && self.identity.host_id.is_some();
         if !self.tells && !fills {
             return Ok(None);
         }
         if table == Table::Local {
-            return Ok(Some(sight.own.listen));
+            return Ok(Some(view.own.listen));
         }
         let identity = match table {
             // The address of a client route is not one that the node knows of.
-            Table::ClientRoutes => Identity {
+            Table::ClientRoutes => NodeIdentity {
                 native: None,
                 ..self.identity
             },
             Table::Local | Table::Peers => self.identity,
         };
-        match sight.find(&identity).filter(|node| node.ready) {
+        match view.find(&identity).filter(|node| node.ready) {
             Some(node) => Ok(Some(node.listen)),
             None => Err(identity),
         }
@@ -188,7 +187,7 @@ impl<'a> RowOfNode<'a> {
         &self,
         start: usize,
         listen: SocketAddr,
-        sight: Sight<'_>,
+        view: AddressView<'_>,
         edits: &mut Vec<(Range<usize>, Vec<u8>)>,
     ) {
         let mut at = start;
@@ -196,7 +195,7 @@ impl<'a> RowOfNode<'a> {
             let place = at..at + CELL_LENGTH + cell.map_or(0, <[u8]>::len);
             at = place.end;
             let new = match (role, cell) {
-                (Role::Broadcast, Some(_)) if sight.names_by_peer => Some(cell::octets(listen.ip())),
+                (ColumnRole::Broadcast, Some(_)) if view.names_by_peer => Some(cell::octets(listen.ip())),
                 _ => self.new_value(*role, cell, listen),
             };
             let Some(new) = new else { continue };
@@ -207,7 +206,7 @@ impl<'a> RowOfNode<'a> {
     }
 
     /// What stands in place of a value; none where it stays as it is.
-    fn new_value(&self, role: Role, value: Option<&[u8]>, listen: SocketAddr) -> Option<Vec<u8>> {
+    fn new_value(&self, role: ColumnRole, value: Option<&[u8]>, listen: SocketAddr) -> Option<Vec<u8>> {
         match value {
             Some(value) => cell::replaced(role, value, listen).filter(|new| new[..] != *value),
             None if self.identity.host_id.is_some() => cell::filled(role, listen),

@@ -12,7 +12,7 @@ use cqlens_proto::{
 
 use super::{
     responses::joined,
-    walk::{Unreadable, Walk},
+    walk::{ResponseWalk, Unreadable},
 };
 
 /// The position in a sequence of segments, and what is held of them.
@@ -72,7 +72,7 @@ impl Segments {
         &mut self,
         encoding: Encoding,
         input: &mut Bytes,
-        walk: &mut Walk,
+        walk: &mut ResponseWalk,
         is_quiet: impl Fn() -> bool,
     ) -> Result<Option<Opened>, Unreadable> {
         let mut passed = 0;
@@ -140,7 +140,13 @@ impl Segments {
     }
 
     /// Ends with a payload of which `rest` is left; adds to `ready` what goes on, unless an envelope is not whole yet.
-    pub(super) fn end(&mut self, encoding: Encoding, rest: Bytes, walk: &Walk, ready: &mut VecDeque<Bytes>) {
+    pub(super) fn end(
+        &mut self,
+        encoding: Encoding,
+        rest: Bytes,
+        walk: &ResponseWalk,
+        ready: &mut VecDeque<Bytes>,
+    ) {
         if walk.is_skipping() {
             // What it will be is known: nothing of it.
             self.pending.raw.clear();
@@ -165,7 +171,7 @@ impl Segments {
 }
 
 /// Whether a segment passes unopened; the walk moves on over what is in it.
-fn passes(header: &SegmentHeader, walk: &mut Walk, is_quiet: impl Fn() -> bool) -> bool {
+fn passes(header: &SegmentHeader, walk: &mut ResponseWalk, is_quiet: impl Fn() -> bool) -> bool {
     walk.enter(header);
     if header.is_self_contained {
         return is_quiet();

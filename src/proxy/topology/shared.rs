@@ -1,6 +1,6 @@
-//! What the two directions of one connection know together: which answers are waited for that name nodes.
+//! What the two directions of one connection share: the pending responses that may name nodes.
 //!
-//! Both directions are one task, so the lock is never waited for; it is there because tasks must be able to move to their thread.
+//! Both directions are one task, so the lock is never contended; it is there because a task must be `Send`.
 
 use std::{
     collections::hash_map::Entry,
@@ -14,68 +14,71 @@ use cqlens_proto::{
 };
 use rustc_hash::FxHashMap;
 
-use super::{addresses::Pairing, counts::Counters, reading::Reading, room::Taken, walk::MAX_HELD};
+use super::{
+    addresses::Pairing, counts::Counters, hold_budget::HeldBytes, select_shape::SelectShape, walk::MAX_HELD,
+};
 
-/// What an answer is looked at for.
+/// A response that has not come yet, and what it may say about nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Expected {
+pub(super) enum PendingResponse {
     /// Rows of nodes.
-    Rows(Arc<Reading>),
-    /// It may have rows of nodes: of a statement that was prepared elsewhere, or a text that was not understood.
-    Unclear {
-        /// What an EXECUTE named.
+    Rows(Arc<SelectShape>),
+    /// It may have rows of nodes: its statement was prepared on another connection, or its text was not understood.
+    Undetermined {
+        /// The prepared id, for an EXECUTE.
         id: Option<Box<[u8]>>,
     },
     /// PREPARED of a statement that reads nodes.
-    PreparedReader(Arc<Reading>),
+    PreparedReader(Arc<SelectShape>),
     /// PREPARED of a statement that reads none.
-    PreparedHarmless,
+    PreparedNotAboutNodes,
     /// PREPARED of a text that was not understood.
-    PreparedUnclear,
+    PreparedUndetermined,
     /// SUPPORTED.
     Supported,
     /// EVENT.
     Event,
 }
 
-impl Expected {
-    /// Whether nodes are named for sure.
+impl PendingResponse {
+    /// Whether it surely names nodes.
     fn is_about_nodes(&self) -> bool {
         match self {
             Self::Rows(_) | Self::Supported | Self::Event => true,
-            Self::Unclear { .. }
+            Self::Undetermined { .. }
             | Self::PreparedReader(_)
-            | Self::PreparedHarmless
-            | Self::PreparedUnclear => false,
+            | Self::PreparedNotAboutNodes
+            | Self::PreparedUndetermined => false,
         }
     }
 }
 
-/// An answer that is looked at.
+/// Holds a response until it is whole.
 #[derive(Debug)]
-pub(super) struct Attention {
-    pub(super) expected: Expected,
-    /// Room to hold it; none where it is too long, or there is too little: then it is only known that something came.
-    pub(super) room: Option<Taken>,
+pub(super) struct HoldRequest {
+    pub(super) pending: PendingResponse,
+    /// Its share of the budget; none where the response is too long, or the budget is used up: then its body is dropped.
+    pub(super) budget: Option<HeldBytes>,
 }
 
-/// Answers that are to be looked at on one connection; from the next one on, all are. Drivers send 1,024 to 2,048 requests at a time.
-const MAX_EXPECTED: usize = 4_096;
+/// Pending responses that are remembered on one connection; with more, all responses are examined. Drivers send 1,024 to 2,048 requests at
+/// a time.
+const MAX_PENDING: usize = 4_096;
 
 /// One connection, as both of its directions see it.
 #[derive(Debug)]
 pub(in crate::proxy) struct Shared {
     pub(super) pairing: Pairing,
     pub(super) negotiated: Arc<Negotiated>,
-    expectations: Mutex<Expectations>,
+    pending_responses: Mutex<PendingResponses>,
 }
 
 #[derive(Debug, Default)]
-struct Expectations {
-    streams: FxHashMap<StreamId, Expected>,
+struct PendingResponses {
+    streams: FxHashMap<StreamId, PendingResponse>,
     /// Events may come.
     registered: bool,
-    /// Some requests were not seen, or too many to remember: any answer may have rows of nodes.
+    /// Some requests could not be read, or were too many to remember: any response may have rows of nodes.
     blind: bool,
     extensions: Extensions,
     names_by_peer: bool,
@@ -86,109 +89,111 @@ impl Shared {
         Self {
             pairing,
             negotiated: Arc::new(Negotiated::new()),
-            expectations: Mutex::default(),
+            pending_responses: Mutex::default(),
         }
     }
 
-    /// The answer on a stream is to be looked at.
-    pub(super) fn expect(&self, stream: StreamId, expected: Expected) {
-        let mut expectations = self.expectations();
-        if expectations.streams.len() >= MAX_EXPECTED {
-            expectations.blind = true;
+    /// Examines the response on a stream.
+    pub(super) fn expect(&self, stream: StreamId, pending: PendingResponse) {
+        let mut state = self.pending_responses();
+        if state.streams.len() >= MAX_PENDING {
+            state.blind = true;
         }
-        let is_full = expectations.blind;
-        match expectations.streams.entry(stream) {
-            Entry::Occupied(mut entry) => drop(entry.insert(expected)),
-            Entry::Vacant(entry) if !is_full => drop(entry.insert(expected)),
+        let is_full = state.blind;
+        match state.streams.entry(stream) {
+            Entry::Occupied(mut entry) => drop(entry.insert(pending)),
+            Entry::Vacant(entry) if !is_full => drop(entry.insert(pending)),
             Entry::Vacant(_) => {}
         }
     }
 
-    /// The answer on a stream names no nodes.
+    /// The response on a stream names no nodes.
     pub(super) fn expect_nothing(&self, stream: StreamId) {
-        let mut expectations = self.expectations();
-        if !expectations.streams.is_empty() {
-            expectations.streams.remove(&stream);
+        let mut state = self.pending_responses();
+        if !state.streams.is_empty() {
+            state.streams.remove(&stream);
         }
     }
 
     pub(super) fn expect_events(&self) {
-        self.expectations().registered = true;
+        self.pending_responses().registered = true;
     }
 
     /// Requests can no longer be followed.
     pub(super) fn turn_blind(&self) {
-        self.expectations().blind = true;
+        self.pending_responses().blind = true;
     }
 
-    /// `names_by_peer`: see [`Sight`](super::rows::Sight).
+    /// `names_by_peer`: see [`AddressView`](super::rows::AddressView).
     pub(super) fn agree_on(&self, extensions: Extensions, names_by_peer: bool) {
-        let mut expectations = self.expectations();
-        expectations.extensions = extensions;
-        expectations.names_by_peer = names_by_peer;
+        let mut state = self.pending_responses();
+        state.extensions = extensions;
+        state.names_by_peer = names_by_peer;
     }
 
     pub(super) fn names_by_peer(&self) -> bool {
-        self.expectations().names_by_peer
+        self.pending_responses().names_by_peer
     }
 
     pub(super) fn extensions(&self) -> Extensions {
-        self.expectations().extensions
+        self.pending_responses().extensions
     }
 
-    /// Whether no answer that is under way is of interest.
+    /// Whether no pending response may name nodes.
     pub(super) fn is_quiet(&self) -> bool {
-        let expectations = self.expectations();
-        expectations.streams.is_empty() && !expectations.registered && !expectations.blind
+        let state = self.pending_responses();
+        state.streams.is_empty() && !state.registered && !state.blind
     }
 
-    /// What a response is to be looked at for; none if it may pass.
-    pub(super) fn attention(&self, header: &Header) -> Option<Attention> {
-        let expected = self.expected(header)?;
+    /// How a response is to be held; none if it may pass.
+    pub(super) fn hold_request(&self, header: &Header) -> Option<HoldRequest> {
+        let pending = self.pending(header)?;
         let length = header.body_len as usize;
         let addresses = &self.pairing.addresses;
-        let room = match length > MAX_HELD {
+        let budget = match length > MAX_HELD {
             true => None,
-            false => addresses.room().take(length),
+            false => addresses.hold_budget().take(length),
         };
-        if room.is_some() || expected.is_about_nodes() {
-            return Some(Attention { expected, room });
+        if budget.is_some() || pending.is_about_nodes() {
+            return Some(HoldRequest { pending, budget });
         }
-        // What is too long is more likely the application's than about nodes. What there is no room for may be either.
-        if length <= MAX_HELD && matches!(expected, Expected::Unclear { .. }) {
+        // A response that is too long is more likely the application's than about nodes. One beyond the budget may be either.
+        if length <= MAX_HELD && matches!(pending, PendingResponse::Undetermined { .. }) {
             Counters::add(&addresses.counters().may_have_leaked, 1);
         }
         None
     }
 
-    fn expected(&self, header: &Header) -> Option<Expected> {
+    fn pending(&self, header: &Header) -> Option<PendingResponse> {
         match header.opcode {
-            Opcode::EVENT => return Some(Expected::Event),
+            Opcode::EVENT => return Some(PendingResponse::Event),
             Opcode::SUPPORTED => {
                 self.expect_nothing(header.stream_id);
-                return Some(Expected::Supported);
+                return Some(PendingResponse::Supported);
             }
             Opcode::READY | Opcode::AUTHENTICATE if header.version.uses_segments() => {
                 self.negotiated.start_segments();
             }
             _ => {}
         }
-        let mut expectations = self.expectations();
+        let mut state = self.pending_responses();
         // DSE may answer one request with many pages.
-        let expected = if header.version.is_dse() {
-            expectations.streams.get(&header.stream_id).cloned()
+        let pending = if header.version.is_dse() {
+            state.streams.get(&header.stream_id).cloned()
         } else {
-            expectations.streams.remove(&header.stream_id)
+            state.streams.remove(&header.stream_id)
         };
         if header.opcode != Opcode::RESULT {
             return None;
         }
-        let unseen = expectations.blind.then_some(Expected::Unclear { id: None });
-        expected.or(unseen)
+        let unseen = state.blind.then_some(PendingResponse::Undetermined { id: None });
+        pending.or(unseen)
     }
 
-    fn expectations(&self) -> MutexGuard<'_, Expectations> {
+    fn pending_responses(&self) -> MutexGuard<'_, PendingResponses> {
         // Nothing that holds the lock can panic.
-        self.expectations.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pending_responses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! Tells the envelopes apart that may pass as they are from those that are held until they are whole.
+//! Separates the envelopes that pass as they are from those that are held until they are whole.
 
 use bytes::{Buf, Bytes, BytesMut};
 use cqlens_proto::{
@@ -9,8 +9,8 @@ use cqlens_proto::{
 use thiserror::Error;
 
 use super::{
-    room::Taken,
-    shared::{Attention, Expected},
+    hold_budget::HeldBytes,
+    shared::{HoldRequest, PendingResponse},
 };
 
 /// The longest body that is held, in bytes, as on the wire and decompressed: what ten thousand nodes have in `system.peers`.
@@ -19,7 +19,7 @@ pub(super) const MAX_HELD: usize = 16 << 20;
 /// The longest error of an unknown version that passes, in bytes.
 const MAX_ERROR: u32 = 64 << 10;
 
-/// What a node sent that cannot be told to be free of addresses.
+/// Why bytes of a node cannot be forwarded: they might hide addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(in crate::proxy) enum Unreadable {
     #[error("the node speaks TLS, which has to end at cqlens")]
@@ -34,30 +34,30 @@ pub(in crate::proxy) enum Unreadable {
     Segment,
 }
 
-/// An envelope that is not passed on as it comes.
+/// An envelope that is held until it is whole.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) header: Header,
-    pub(super) expected: Expected,
-    /// As on the wire; empty if there is no room for it.
+    pub(super) pending: PendingResponse,
+    /// As on the wire; empty beyond the budget.
     pub(super) body: BytesMut,
-    pub(super) room: Option<Taken>,
+    pub(super) budget: Option<HeldBytes>,
 }
 
 impl Held {
-    fn new(header: Header, Attention { expected, room }: Attention) -> Self {
+    fn new(header: Header, HoldRequest { pending, budget }: HoldRequest) -> Self {
         Self {
             header,
-            expected,
-            room,
+            pending,
+            budget,
             // Grows with the bytes that come.
             body: BytesMut::new(),
         }
     }
 
-    /// Whether the body is kept: it is not too long, and there is room for it.
+    /// Whether the body is kept: it is not too long, and within the budget.
     pub(super) fn is_kept(&self) -> bool {
-        self.room.is_some()
+        self.budget.is_some()
     }
 
     /// As it was on the wire.
@@ -77,24 +77,24 @@ pub(super) enum Piece {
 
 /// The position in a sequence of envelopes, and the one that is held.
 #[derive(Debug, Default)]
-pub(super) struct Walk {
+pub(super) struct ResponseWalk {
     envelopes: EnvelopeWalk,
     held: Option<Box<Held>>,
-    /// What follows the envelope that is passing may be framed otherwise.
+    /// The bytes behind the current envelope may be framed differently.
     stops: bool,
 }
 
-impl Walk {
-    /// Takes bytes from the front of `input`; none when it is used up but for a part of a header, which the next bytes must follow.
+impl ResponseWalk {
+    /// Takes bytes from the front of `input`; `None` when it is used up but for a part of a header, which the next bytes must follow.
     ///
-    /// `attention` says what an envelope is held for.
+    /// `hold_request` decides whether an envelope is held.
     ///
     /// # Errors
-    /// What can be no envelope of a node, or of which nothing is known.
+    /// Bytes that are no envelope of a node, or of an unknown version.
     pub(super) fn next(
         &mut self,
         input: &mut Bytes,
-        mut attention: impl FnMut(&Header) -> Option<Attention>,
+        mut hold_request: impl FnMut(&Header) -> Option<HoldRequest>,
     ) -> Result<Option<Piece>, Unreadable> {
         let mut passed = 0;
         loop {
@@ -111,14 +111,14 @@ impl Walk {
             }
             match self.envelopes.next(Direction::Response, rest) {
                 Ok(EnvelopeStep::Header { header, length, .. }) => {
-                    let Some(attention) = attention(&header) else {
+                    let Some(hold_request) = hold_request(&header) else {
                         self.stops = starts_segments(&header);
                         passed += length;
                         continue;
                     };
                     let before = input.split_to(passed);
                     input.advance(HEADER_LEN);
-                    self.held = Some(Box::new(Held::new(header, attention)));
+                    self.held = Some(Box::new(Held::new(header, hold_request)));
                     self.hold(input.split_to(length - HEADER_LEN));
                     if !before.is_empty() {
                         return Ok(Some(Piece::Same(before)));
@@ -127,7 +127,7 @@ impl Walk {
                 }
                 Ok(step) if self.held.is_some() => self.hold(input.split_to(step.length())),
                 Ok(step) => passed += step.length(),
-                // What came before it has not been passed on yet.
+                // The bytes before it have not been passed on yet.
                 Err(_) if passed > 0 => break,
                 Err(opaque) => self.envelopes.expect_foreign(foreign_len(opaque, rest)?),
             }
@@ -172,7 +172,7 @@ impl Walk {
         self.held.is_none() && self.envelopes.is_at_boundary()
     }
 
-    /// Whether the envelope that is coming will be answered for without having been kept.
+    /// Whether an envelope is held whose body is dropped.
     pub(super) fn is_skipping(&self) -> bool {
         self.held.as_ref().is_some_and(|held| !held.is_kept())
     }
@@ -189,8 +189,8 @@ fn foreign_len(opaque: Opaque, bytes: &[u8]) -> Result<usize, Unreadable> {
     })
 }
 
-/// The length of an error of a version that is not known, header included: a node that speaks none of the versions that are known
-/// says so in its own, and drivers take another one then. Nothing else of such a version may pass.
+/// The length of an error of an unknown version, header included: a node that speaks no known version says so in its own, and drivers
+/// then try another one. Nothing else of such a version may pass.
 ///
 /// Versions 1 and 2 have one byte of stream id, and so a header of eight bytes.
 fn error_len(bytes: &[u8]) -> Result<usize, Unreadable> {

@@ -33,13 +33,13 @@ pub struct Connection {
     certificate: OnceLock<Box<str>>,
     /// Compression and framing, as both directions negotiate them.
     pub negotiated: Arc<Negotiated>,
-    /// Requests whose responses have not come whole yet, as far as envelopes can be told apart.
+    /// Requests whose responses have not come whole yet, outside compressed segments.
     in_flight: AtomicI64,
     /// The last bytes came from the client.
     client_sent_last: AtomicBool,
     /// Bytes in both directions.
     bytes: AtomicU64,
-    /// Requests that have begun, as far as envelopes can be told apart.
+    /// Requests that have begun, outside compressed segments.
     requests: AtomicU64,
     /// Chunks of requests that were left out.
     requests_gaps: AtomicU64,
@@ -50,7 +50,7 @@ pub struct Connection {
     /// All requests by opcode, once no more come; only where some were left out.
     ended: OnceLock<Box<OpcodeCounts>>,
     opaque: AtomicBool,
-    /// The node has let the client in, as far as that can be told.
+    /// The client is logged in, as far as that is visible.
     logged_in: AtomicBool,
     closed: AtomicBool,
     is_recorded: bool,
@@ -111,7 +111,7 @@ impl Connection {
         self.upstream.get().copied()
     }
 
-    /// Sets where its requests go, for good.
+    /// Sets where its requests go, once.
     pub fn reaches(&self, upstream: SocketAddr) {
         // A connection is made once, so a second call has the same address.
         let _ = self.upstream.set(upstream);
@@ -122,7 +122,7 @@ impl Connection {
         self.certificate.get().map(AsRef::as_ref)
     }
 
-    /// Sets the name in the client's certificate, for good, cut off where it is too long for a report.
+    /// Sets the name in the client's certificate, once, cut off where it is too long for a report.
     pub fn certified(&self, name: &str) {
         let printable = name.chars().filter(|c| !c.is_control());
         let name: String = printable.take(MAX_CERTIFICATE_NAME).collect();
@@ -201,8 +201,8 @@ impl Connection {
         self.opaque.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the node has let the client in: it sent READY or AUTH_SUCCESS, or a first compressed segment, whose opcode cannot be
-    /// told. On opaque connections, whether it sent anything.
+    /// Whether the client is logged in: the node sent READY or AUTH_SUCCESS, or a first compressed segment, which hides its opcode.
+    /// On opaque connections, whether the node sent anything.
     pub fn is_logged_in(&self) -> bool {
         self.logged_in.load(Ordering::Relaxed)
     }

@@ -128,7 +128,7 @@ impl ReplayTap {
         self.core.restart();
     }
 
-    /// Envelopes that have begun so far, as far as they can be told apart.
+    /// Envelopes that have begun so far, outside compressed segments.
     pub fn begun(&self) -> u64 {
         self.core.begun()
     }

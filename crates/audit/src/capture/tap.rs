@@ -19,7 +19,7 @@ pub struct Tap {
     clock: Clock,
     /// An envelope has begun and not ended.
     in_the_middle: bool,
-    /// The node has not let the client in yet, as far as this direction can tell.
+    /// The client is not logged in yet, as far as this direction shows it.
     awaits_login: bool,
 }
 
@@ -49,7 +49,7 @@ impl Tap {
         let core = &mut self.core;
         core.connection.count(core.direction, in_flight, chunk.len());
         if let Some(reason) = cut.opaque {
-            // What can be told apart before that place is still audited.
+            // Envelopes before that position are still audited.
             core.connection.turn_opaque();
             self.queue.count_opaque(reason);
             tracing::debug!(client = %core.connection.client, ?reason, "connection cannot be audited, only forwarded");
@@ -103,7 +103,7 @@ impl Tap {
     }
 }
 
-/// Whether the node lets its client in with what it sends. What is not the protocol is as good: the client has its answer.
+/// Whether the node accepts the login with this chunk. Bytes of another protocol count as that: the client has its answer.
 fn lets_in(cut: &Cut) -> bool {
     let of = |opcode| cut.envelopes.of(opcode) > 0;
     let is_hidden = cut.segments > 0 && matches!(cut.framing, Some(Framing::Segments(Encoding::Lz4)));

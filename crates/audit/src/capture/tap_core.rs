@@ -37,7 +37,7 @@ impl TapCore {
         }
     }
 
-    /// Envelopes that have begun, as far as they can be told apart.
+    /// Envelopes that have begun, outside compressed segments.
     pub(super) fn begun(&self) -> u64 {
         self.begun
     }

@@ -62,7 +62,7 @@ impl<'a> Prepared<'a> {
 impl<'a> BindMetadata<'a> {
     const GLOBAL_TABLE: u32 = 0x01;
 
-    /// True if ScyllaDB marked the statement as a lightweight transaction (its extension tells the mask).
+    /// True if ScyllaDB marked the statement as a lightweight transaction (its extension announces the mask).
     pub fn is_lightweight_transaction(&self, dialect: Dialect) -> bool {
         self.other_flags & dialect.extensions.lwt_mask != 0
     }

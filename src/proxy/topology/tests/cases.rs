@@ -1,6 +1,6 @@
 //! One case each.
 
-use super::{super::room::Taken, *};
+use super::{super::hold_budget::HeldBytes, *};
 
 #[test]
 fn the_own_node_is_shown_at_its_listener() {
@@ -318,12 +318,12 @@ fn an_answer_that_is_too_long_becomes_an_error_in_bounded_memory() {
 }
 
 /// Takes so much of the room of all connections that nothing is left of it.
-fn crowd(addresses: &Addresses) -> Vec<Taken> {
+fn crowd(addresses: &Addresses) -> Vec<HeldBytes> {
     let mut lengths = [16 << 20, 1 << 20, 1 << 10, 1].into_iter();
     let mut length = lengths.next().unwrap();
     let mut taken = Vec::new();
     loop {
-        match addresses.room().take(length) {
+        match addresses.hold_budget().take(length) {
             Some(room) => taken.push(room),
             None => match lengths.next() {
                 Some(less) => length = less,

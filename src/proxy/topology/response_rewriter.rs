@@ -1,4 +1,4 @@
-//! What becomes of a whole envelope that may name nodes.
+//! Rewrites whole envelopes that may name nodes.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -15,15 +15,15 @@ use super::{
     addresses::Addresses,
     cell,
     counts::Counters,
-    node::Identity,
-    reading::{Columns, Form, Reading, Role, SYSTEM, Table},
-    rows::{self, Sight},
-    shared::Expected,
+    node::NodeIdentity,
+    rows::{self, AddressView},
+    select_shape::{AddressEncoding, ColumnRole, Columns, SYSTEM, SelectShape, Table},
+    shared::PendingResponse,
 };
 
 /// What becomes of an envelope.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum Disposition {
     /// It passes as it came.
     Same,
     /// This goes to the client in its place, uncompressed.
@@ -31,48 +31,48 @@ pub(super) enum Outcome {
     /// The client gets nothing.
     Dropped,
     /// It depends on these nodes, which may be known and ready in a moment.
-    Waits(Vec<Identity>),
+    Waits(Vec<NodeIdentity>),
 }
 
-/// What is known while an envelope is looked at.
+/// Rewrites one envelope with what is known of the nodes at that moment.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Judge<'a> {
+pub(super) struct ResponseRewriter<'a> {
     pub(super) addresses: &'a Addresses,
-    pub(super) sight: Sight<'a>,
+    pub(super) view: AddressView<'a>,
     pub(super) extensions: Extensions,
     /// Nodes may be waited for; else they are left out.
     pub(super) may_wait: bool,
 }
 
-impl Judge<'_> {
-    /// Looks at an envelope, whose body is uncompressed.
-    pub(super) fn outcome(self, envelope: &Envelope, expected: &Expected) -> Outcome {
+impl ResponseRewriter<'_> {
+    /// Decides what becomes of an envelope, whose body is uncompressed.
+    pub(super) fn rewrite(self, envelope: &Envelope, pending: &PendingResponse) -> Disposition {
         let Ok(decoded) = Response::decode(envelope, self.extensions) else {
-            return self.unreadable(envelope, expected);
+            return self.unreadable(envelope, pending);
         };
-        match (expected, decoded.message) {
-            (Expected::Event, Response::Event(event)) => self.event(envelope, event, &decoded.extras),
-            (Expected::Supported, Response::Supported(mut supported)) => {
+        match (pending, decoded.message) {
+            (PendingResponse::Event, Response::Event(event)) => self.event(envelope, event, &decoded.extras),
+            (PendingResponse::Supported, Response::Supported(mut supported)) => {
                 let before = supported.options.len();
                 supported.options.retain(|(key, _)| !SHARD_PORTS.contains(key));
                 if supported.options.len() == before {
-                    return Outcome::Same;
+                    return Disposition::Same;
                 }
                 self.count_rewritten();
                 self.encoded(envelope, &Response::Supported(supported), &decoded.extras)
             }
-            (Expected::Event | Expected::Supported, _) => Outcome::Same,
-            (expected, Response::Result(result)) => self.result(envelope, expected, &result),
-            _ => Outcome::Same,
+            (PendingResponse::Event | PendingResponse::Supported, _) => Disposition::Same,
+            (pending, Response::Result(result)) => self.result(envelope, pending, &result),
+            _ => Disposition::Same,
         }
     }
 
-    /// The error that stands in place of an answer.
-    fn refused(self, envelope: &Envelope, expected: &Expected) -> Outcome {
+    /// The error that the client gets in place of a response.
+    fn refused(self, envelope: &Envelope, pending: &PendingResponse) -> Disposition {
         let counters = self.addresses.counters();
-        if *expected == Expected::Event {
+        if *pending == PendingResponse::Event {
             Counters::add(&counters.events_left_out, 1);
-            return Outcome::Dropped;
+            return Disposition::Dropped;
         }
         if Counters::add(&counters.refused, 1) {
             tracing::warn!("an answer about nodes cannot be rewritten: clients get an error in its place");
@@ -85,19 +85,21 @@ impl Judge<'_> {
         self.encoded(envelope, &Response::Error(error), &Extras::default())
     }
 
-    /// What cannot be read, or is too long to be held.
-    pub(super) fn unreadable(self, envelope: &Envelope, expected: &Expected) -> Outcome {
-        match expected {
-            // Nothing says that it names nodes.
-            Expected::Unclear { .. } | Expected::PreparedHarmless | Expected::PreparedUnclear => {
+    /// An envelope that cannot be read, or is too long to be held.
+    pub(super) fn unreadable(self, envelope: &Envelope, pending: &PendingResponse) -> Disposition {
+        match pending {
+            // The request did not say that it names nodes.
+            PendingResponse::Undetermined { .. }
+            | PendingResponse::PreparedNotAboutNodes
+            | PendingResponse::PreparedUndetermined => {
                 self.may_leak();
-                Outcome::Same
+                Disposition::Same
             }
-            _ => self.refused(envelope, expected),
+            _ => self.refused(envelope, pending),
         }
     }
 
-    fn encoded(self, envelope: &Envelope, response: &Response<'_>, extras: &Extras<'_>) -> Outcome {
+    fn encoded(self, envelope: &Envelope, response: &Response<'_>, extras: &Extras<'_>) -> Disposition {
         const OF_EXTRAS: Flags = Flags::TRACING.with(Flags::WARNING).with(Flags::CUSTOM_PAYLOAD);
         let Header {
             version,
@@ -109,10 +111,10 @@ impl Judge<'_> {
         match encoded {
             Ok(mut encoded) => {
                 encoded.header.flags = encoded.header.flags.with(flags.without(OF_EXTRAS));
-                Outcome::New(encoded)
+                Disposition::New(encoded)
             }
             // What was decoded can be encoded.
-            Err(_) => Outcome::Dropped,
+            Err(_) => Disposition::Dropped,
         }
     }
 
@@ -120,23 +122,23 @@ impl Judge<'_> {
         Counters::add(&self.addresses.counters().rewritten, 1);
     }
 
-    fn event<'e>(self, envelope: &Envelope, event: Event<'e>, extras: &Extras<'_>) -> Outcome {
+    fn event<'e>(self, envelope: &Envelope, event: Event<'e>, extras: &Extras<'_>) -> Disposition {
         let (change, of): (_, fn(NodeChange<'e>) -> Event<'e>) = match event {
             Event::TopologyChange(change) => (change, Event::TopologyChange),
             Event::StatusChange(change) => (change, Event::StatusChange),
-            _ => return Outcome::Same,
+            _ => return Disposition::Same,
         };
-        let identity = Identity {
+        let identity = NodeIdentity {
             native: Some(change.address),
             port: u16::try_from(change.port).ok().filter(|port| *port != 0),
-            ..Identity::default()
+            ..NodeIdentity::default()
         };
         let is_gone = GONE.contains(&change.change);
-        let found = self.sight.find(&identity);
+        let found = self.view.find(&identity);
         let listen = match found.filter(|node| node.ready || is_gone) {
             Some(node) => Some(node.listen),
             None if is_gone => self.former(&identity),
-            None if self.may_wait => return Outcome::Waits(vec![identity]),
+            None if self.may_wait => return Disposition::Waits(vec![identity]),
             None => None,
         };
         let Some(listen) = listen else {
@@ -151,10 +153,10 @@ impl Judge<'_> {
             if counters.event_left_out.is_new(later) {
                 tracing::warn!(node = %identity, change = change.change, "an event about a node without a listener is left out");
             }
-            return Outcome::Dropped;
+            return Disposition::Dropped;
         };
         if (listen.ip(), i32::from(listen.port())) == (change.address, change.port) {
-            return Outcome::Same;
+            return Disposition::Same;
         }
         let change = NodeChange {
             address: listen.ip(),
@@ -166,66 +168,66 @@ impl Judge<'_> {
     }
 
     /// The listener of a node that has left.
-    fn former(self, identity: &Identity) -> Option<SocketAddr> {
-        let port = identity.port.unwrap_or(self.sight.own.native.port());
+    fn former(self, identity: &NodeIdentity) -> Option<SocketAddr> {
+        let port = identity.port.unwrap_or(self.view.own.native.port());
         let native = SocketAddr::new(identity.native?, port);
-        self.sight.known.former(native).map(|node| node.listen)
+        self.view.known.former(native).map(|node| node.listen)
     }
 
-    fn result(self, envelope: &Envelope, expected: &Expected, result: &QueryResult<'_>) -> Outcome {
-        match (expected, result) {
-            (Expected::Rows(reading), QueryResult::Rows(rows)) => self.rows(envelope, rows, reading),
-            (Expected::Unclear { id }, QueryResult::Rows(rows)) => {
-                self.unclear_rows(envelope, rows, id.as_deref())
+    fn result(self, envelope: &Envelope, pending: &PendingResponse, result: &QueryResult<'_>) -> Disposition {
+        match (pending, result) {
+            (PendingResponse::Rows(shape), QueryResult::Rows(rows)) => self.rows(envelope, rows, shape),
+            (PendingResponse::Undetermined { id }, QueryResult::Rows(rows)) => {
+                self.undetermined_rows(envelope, rows, id.as_deref())
             }
-            // Whatever it is, it has no rows.
-            (Expected::Unclear { id: Some(id) }, _) => {
+            // The statement returns no rows.
+            (PendingResponse::Undetermined { id: Some(id) }, _) => {
                 self.addresses.prepared().remember(id, None);
-                Outcome::Same
+                Disposition::Same
             }
             (_, QueryResult::Prepared(prepared)) => {
-                self.prepared(prepared, expected);
-                Outcome::Same
+                self.prepared(prepared, pending);
+                Disposition::Same
             }
-            _ => Outcome::Same,
+            _ => Disposition::Same,
         }
     }
 
-    /// Remembers what a statement reads. It passes: it names columns, and no nodes.
-    fn prepared(self, prepared: &Prepared<'_>, expected: &Expected) {
+    /// Remembers what a statement reads. The response itself passes: it names columns, and no nodes.
+    fn prepared(self, prepared: &Prepared<'_>, pending: &PendingResponse) {
         let columns = prepared.result.columns;
         let table = columns.map(|columns| table_of(&columns));
-        let reading = match (expected, table) {
-            (Expected::PreparedHarmless, _) | (_, Some(None)) => None,
-            (Expected::PreparedReader(reading), _) => Some(match columns {
-                Some(columns) => with_columns(reading, &columns),
-                None => Arc::clone(reading),
+        let shape = match (pending, table) {
+            (PendingResponse::PreparedNotAboutNodes, _) | (_, Some(None)) => None,
+            (PendingResponse::PreparedReader(shape), _) => Some(match columns {
+                Some(columns) => with_columns(shape, &columns),
+                None => Arc::clone(shape),
             }),
             (_, Some(Some(table))) => columns.map(|columns| Arc::new(by_names(table, &columns))),
-            // Nothing tells: its executions will.
+            // Responses to its executions will say it.
             (_, None) => return,
         };
-        self.addresses.prepared().remember(prepared.id.0, reading);
+        self.addresses.prepared().remember(prepared.id.0, shape);
     }
 
-    fn rows(self, envelope: &Envelope, rows: &Rows<'_>, reading: &Reading) -> Outcome {
+    fn rows(self, envelope: &Envelope, rows: &Rows<'_>, shape: &SelectShape) -> Disposition {
         if rows
             .metadata
             .columns
             .is_some_and(|columns| table_of(&columns).is_none())
         {
-            return Outcome::Same;
+            return Disposition::Same;
         }
-        let Some(roles) = rows::roles(reading, rows) else {
-            return self.unclear_rows(envelope, rows, None);
+        let Some(roles) = rows::roles(shape, rows) else {
+            return self.undetermined_rows(envelope, rows, None);
         };
         let body = &envelope.body;
-        let Some(rewritten) = rows::rewrite(body, rows, reading, &roles, self.sight) else {
-            return self.refused(envelope, &Expected::Supported);
+        let Some(rewritten) = rows::rewrite(body, rows, shape, &roles, self.view) else {
+            return self.refused(envelope, &PendingResponse::Supported);
         };
         if !rewritten.missing.is_empty() {
             if self.may_wait {
-                return Outcome::Waits(rewritten.missing);
+                return Disposition::Waits(rewritten.missing);
             }
             let counters = self.addresses.counters();
             Counters::add(&counters.rows_left_out, rewritten.missing.len());
@@ -234,17 +236,17 @@ impl Judge<'_> {
             self.may_leak();
         }
         match rewritten.body(body) {
-            None => Outcome::Same,
+            None => Disposition::Same,
             Some(body) => {
                 self.count_rewritten();
                 let header = envelope.header;
-                Outcome::New(Envelope { header, body })
+                Disposition::New(Envelope { header, body })
             }
         }
     }
 
-    /// Rows of a statement of which nothing is known but what the rows say.
-    fn unclear_rows(self, envelope: &Envelope, rows: &Rows<'_>, id: Option<&[u8]>) -> Outcome {
+    /// Rows whose statement is unknown: only they themselves say what they are.
+    fn undetermined_rows(self, envelope: &Envelope, rows: &Rows<'_>, id: Option<&[u8]>) -> Disposition {
         let remember_harmless = || {
             if let Some(id) = id {
                 self.addresses.prepared().remember(id, None);
@@ -253,7 +255,7 @@ impl Judge<'_> {
         if let Some(columns) = rows.metadata.columns {
             let Some(table) = table_of(&columns) else {
                 remember_harmless();
-                return Outcome::Same;
+                return Disposition::Same;
             };
             return self.rows(envelope, rows, &by_names(table, &columns));
         }
@@ -262,15 +264,15 @@ impl Judge<'_> {
             (Content::Nodes | Content::Address, _) => self.may_leak(),
             (Content::Nothing, _) if !rows.is_empty() => {
                 remember_harmless();
-                Outcome::Same
+                Disposition::Same
             }
-            (Content::Nothing, _) => Outcome::Same,
+            (Content::Nothing, _) => Disposition::Same,
         }
     }
 
-    /// Looks for nodes in rows whose columns have no names. A row with a node's host id, which is random, and its address is about it.
+    /// Searches rows whose columns have no names for nodes. A row with the host id of a node, which is random, and an address is about it.
     fn content(self, rows: &Rows<'_>) -> Content {
-        let known = self.sight.known;
+        let known = self.view.known;
         let mut found = Content::Nothing;
         for row in rows.iter().map_while(Result::ok) {
             let is_about_node = row.iter().flatten().any(|value| {
@@ -287,9 +289,9 @@ impl Judge<'_> {
         found
     }
 
-    /// The answer to an execution whose rows name nodes, but not which columns do: the client prepares the statement again, which reads
-    /// and changes nothing, and all is known then.
-    fn unprepared(self, envelope: &Envelope, id: &[u8]) -> Outcome {
+    /// The error in place of rows that name nodes in unknown columns: the client prepares the statement again, which changes nothing, and
+    /// PREPARED names the columns.
+    fn unprepared(self, envelope: &Envelope, id: &[u8]) -> Disposition {
         let error = ErrorMessage {
             code: ErrorCode::UNPREPARED,
             message: "cqlens has not seen this statement being prepared",
@@ -298,26 +300,26 @@ impl Judge<'_> {
         self.encoded(envelope, &Response::Error(error), &Extras::default())
     }
 
-    fn may_leak(self) -> Outcome {
+    fn may_leak(self) -> Disposition {
         if Counters::add(&self.addresses.counters().may_have_leaked, 1) {
             tracing::warn!(
                 "an answer may show a node's own address in a form that is not rewritten: a client that used it would go around cqlens"
             );
         }
-        Outcome::Same
+        Disposition::Same
     }
 }
 
-/// What rows without named columns have in them.
+/// The content of rows without named columns.
 #[derive(Clone, Copy)]
 enum Content {
     Nothing,
-    /// The bytes of some node's address, which may as well be a number.
+    /// The bytes of a node's address, which may be a number by chance.
     Address,
     Nodes,
 }
 
-/// Changes after which a node is not connected to.
+/// Changes after which clients do not connect to a node.
 const GONE: [&str; 2] = ["REMOVED_NODE", "DOWN"];
 
 /// ScyllaDB's: behind these ports the client's source port selects the shard, which is not the one that the node sees. Without them
@@ -334,36 +336,36 @@ fn table_of(columns: &ColumnSpecs<'_>) -> Option<Table> {
     }
 }
 
-fn with_columns(reading: &Arc<Reading>, columns: &ColumnSpecs<'_>) -> Arc<Reading> {
-    let Columns::All { .. } = reading.columns else {
-        return Arc::clone(reading);
+fn with_columns(shape: &Arc<SelectShape>, columns: &ColumnSpecs<'_>) -> Arc<SelectShape> {
+    let Columns::All { .. } = shape.columns else {
+        return Arc::clone(shape);
     };
     let roles = columns
         .iter()
-        .map(|column| Role::of_column(reading.table, column.name));
-    Arc::new(Reading {
-        table: reading.table,
+        .map(|column| ColumnRole::of_column(shape.table, column.name));
+    Arc::new(SelectShape {
+        table: shape.table,
         columns: Columns::All {
             known: Some(roles.collect()),
         },
     })
 }
 
-/// A reading of which only the result's own names are known, which may be aliases: every address is taken for one of clients unless its
-/// name says otherwise.
-fn by_names(table: Table, columns: &ColumnSpecs<'_>) -> Reading {
-    let role = |column: ColumnSpec<'_>| match Role::of_column(table, column.name) {
-        Role::Other if column.column_type == CqlType::Inet && !AMONG_NODES.contains(&column.name) => {
-            Role::Address(Form::Inet)
+/// The shape by the names of the result alone, which may be aliases: every `inet` is taken for an address for clients unless its name says
+/// otherwise.
+fn by_names(table: Table, columns: &ColumnSpecs<'_>) -> SelectShape {
+    let role = |column: ColumnSpec<'_>| match ColumnRole::of_column(table, column.name) {
+        ColumnRole::Other if column.column_type == CqlType::Inet && !AMONG_NODES.contains(&column.name) => {
+            ColumnRole::Address(AddressEncoding::Inet)
         }
-        _ if column.name == "[json]" => Role::Unclear,
+        _ if column.name == "[json]" => ColumnRole::Undetermined,
         role => role,
     };
-    Reading {
+    SelectShape {
         table,
         columns: Columns::Listed(columns.iter().map(role).collect()),
     }
 }
 
-/// Where nodes meet each other.
+/// Columns with the addresses that nodes have for each other.
 const AMONG_NODES: [&str; 4] = ["peer", "preferred_ip", "broadcast_address", "listen_address"];

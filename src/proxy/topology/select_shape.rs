@@ -1,7 +1,7 @@
-//! What the columns of a `SELECT` from a table of nodes say about them.
+//! Which columns of a `SELECT` from a table of nodes show addresses.
 //!
-//! Of a text that cannot concern nodes only its bytes are searched; only others are parsed. Which columns are rewritten, and why no
-//! others are: [`Role`].
+//! A text is parsed only if a search of its bytes finds the name of such a table. [`ColumnRole`] says which columns are rewritten, and why no
+//! others are.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Table {
 
 /// How a cell encodes an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum AddressEncoding {
     /// The bytes of an `inet`.
     Inet,
     /// A column of type text.
@@ -58,9 +58,9 @@ pub(super) enum Form {
 ///
 /// So a null is [filled in](super::rows) in rows of whole nodes, and what a node says of all its interfaces is replaced like any
 /// address. gocql also finds the nodes of events by `peer`, and so gets the listeners' addresses there too (see
-/// [`Sight`](super::rows::Sight)).
+/// [`AddressView`](super::rows::AddressView)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ColumnRole {
     /// Nothing that is rewritten or identifies the node.
     Other,
     /// The node's identity.
@@ -68,26 +68,28 @@ pub(super) enum Role {
     /// The node's address for other nodes.
     Broadcast,
     /// The node's address for clients.
-    Address(Form),
+    Address(AddressEncoding),
     /// The node's port for clients.
     Port,
     /// Computed from an address or a port: `SELECT JSON`, `CAST`, functions, arithmetic. No driver sends such statements, so their results
     /// pass as they are, and are counted.
-    Unclear,
+    Undetermined,
 }
 
-impl Role {
+impl ColumnRole {
     /// What a column of a table says.
     ///
     /// Names: Cassandra 3.0 to 5.0 (`org.apache.cassandra.db.SystemKeyspace`), DSE (`native_transport_…`), ScyllaDB.
     pub(super) fn of_column(table: Table, name: &str) -> Self {
         match (table, name) {
             (_, "host_id") => Self::HostId,
-            (Table::ClientRoutes, "address") => Self::Address(Form::Text),
+            (Table::ClientRoutes, "address") => Self::Address(AddressEncoding::Text),
             (Table::ClientRoutes, "port" | "tls_port") => Self::Port,
             (Table::ClientRoutes, _) => Self::Other,
             (_, "peer" | "broadcast_address") => Self::Broadcast,
-            (_, "rpc_address" | "native_address" | "native_transport_address") => Self::Address(Form::Inet),
+            (_, "rpc_address" | "native_address" | "native_transport_address") => {
+                Self::Address(AddressEncoding::Inet)
+            }
             (_, "rpc_port" | "native_port" | "native_transport_port" | "native_transport_port_ssl") => {
                 Self::Port
             }
@@ -97,13 +99,13 @@ impl Role {
 
     /// Whether cells of it show where clients connect to.
     pub(super) fn shows_address(self) -> bool {
-        matches!(self, Self::Address(_) | Self::Port | Self::Unclear)
+        matches!(self, Self::Address(_) | Self::Port | Self::Undetermined)
     }
 }
 
 /// What a statement reads of a table of nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Reading {
+pub(super) struct SelectShape {
     pub(super) table: Table,
     pub(super) columns: Columns,
 }
@@ -112,9 +114,9 @@ pub(super) struct Reading {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Columns {
     /// All of the table: the result's metadata names them; `known` is what PREPARED named.
-    All { known: Option<Vec<Role>> },
+    All { known: Option<Vec<ColumnRole>> },
     /// One by one.
-    Listed(Vec<Role>),
+    Listed(Vec<ColumnRole>),
 }
 
 impl Columns {
@@ -129,40 +131,42 @@ impl Columns {
 
 /// What a text turns out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Text {
+pub(super) enum StatementKind {
     /// No rows of nodes answer it, or none with addresses.
-    Harmless,
+    NotAboutNodes,
     /// It reads a table of nodes, if its keyspace is `system`: it is qualified so, or nothing says otherwise.
-    Reads(Arc<Reading>),
-    /// It may do so, but is not understood.
-    Unclear,
+    Reads(Arc<SelectShape>),
+    /// It may do so, but cannot be parsed.
+    Undetermined,
 }
 
-impl Text {
+impl StatementKind {
     /// Reads a statement. `keyspace` is what the request says about unqualified names.
     pub(super) fn of(text: &str, keyspace: Option<&str>) -> Self {
         if !may_select(text.as_bytes()) || !may_name_a_table(text.as_bytes()) {
-            return Self::Harmless;
+            return Self::NotAboutNodes;
         }
         if text.len() > MAX_PARSED {
-            return Self::Unclear;
+            return Self::Undetermined;
         }
         let Ok(statement) = syntax::parse(text) else {
-            return Self::Unclear;
+            return Self::Undetermined;
         };
         let Body::Select(select) = &statement.body else {
-            return Self::Harmless;
+            return Self::NotAboutNodes;
         };
         // A name without keyspace may be one of the connection's keyspace: the result's metadata will tell.
         let keyspace = select.table.keyspace_or(keyspace);
         let table = Table::named(select.table.name.as_str());
         let (Some(table), None | Some(SYSTEM)) = (table, keyspace) else {
-            return Self::Harmless;
+            return Self::NotAboutNodes;
         };
         match columns(table, select) {
-            Some(columns) if columns.show_addresses() => Self::Reads(Arc::new(Reading { table, columns })),
-            Some(_) => Self::Harmless,
-            None => Self::Unclear,
+            Some(columns) if columns.show_addresses() => {
+                Self::Reads(Arc::new(SelectShape { table, columns }))
+            }
+            Some(_) => Self::NotAboutNodes,
+            None => Self::Undetermined,
         }
     }
 }
@@ -201,7 +205,7 @@ fn may_name_a_table(text: &[u8]) -> bool {
 
 fn columns(table: Table, select: &Select<'_>) -> Option<Columns> {
     let selectors = match &select.selection {
-        Selection::All if select.json => return Some(Columns::Listed(vec![Role::Unclear])),
+        Selection::All if select.json => return Some(Columns::Listed(vec![ColumnRole::Undetermined])),
         Selection::All => return Some(Columns::All { known: None }),
         Selection::Selectors(selectors) => selectors,
     };
@@ -211,20 +215,20 @@ fn columns(table: Table, select: &Select<'_>) -> Option<Columns> {
     let roles = selectors.iter().map(|selector| role(table, &selector.term));
     Some(Columns::Listed(match select.json {
         // The result has one column.
-        true => vec![unclear_if(roles.into_iter().any(Role::shows_address))],
+        true => vec![undetermined_if(roles.into_iter().any(ColumnRole::shows_address))],
         false => roles.collect(),
     }))
 }
 
-fn role(table: Table, term: &Term<'_>) -> Role {
+fn role(table: Table, term: &Term<'_>) -> ColumnRole {
     match term {
-        Term::Column(name) => Role::of_column(table, name.as_str()),
+        Term::Column(name) => ColumnRole::of_column(table, name.as_str()),
         // Brackets around one term are only brackets.
         Term::Tuple { items, .. } if items.len() == 1 => {
-            items.first().map_or(Role::Other, |item| role(table, item))
+            items.first().map_or(ColumnRole::Other, |item| role(table, item))
         }
         Term::TypeHint { term, .. } => role(table, term),
-        computed => unclear_if(is_of_address(table, computed)),
+        computed => undetermined_if(is_of_address(table, computed)),
     }
 }
 
@@ -260,8 +264,12 @@ fn hides_arguments(call: &FunctionCall<'_>) -> bool {
     keyspace.is_none_or(|keyspace| keyspace == SYSTEM) && matches!(&name[..], "count" | "token" | "masknull")
 }
 
-fn unclear_if(unclear: bool) -> Role {
-    if unclear { Role::Unclear } else { Role::Other }
+fn undetermined_if(shows_address: bool) -> ColumnRole {
+    if shows_address {
+        ColumnRole::Undetermined
+    } else {
+        ColumnRole::Other
+    }
 }
 
 #[cfg(test)]
@@ -269,11 +277,11 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
     use super::*;
 
-    const ADDRESS: Role = Role::Address(Form::Inet);
+    const ADDRESS: ColumnRole = ColumnRole::Address(AddressEncoding::Inet);
 
-    fn listed(text: &str) -> Vec<Role> {
-        match Text::of(text, None) {
-            Text::Reads(reading) => match &reading.columns {
+    fn listed(text: &str) -> Vec<ColumnRole> {
+        match StatementKind::of(text, None) {
+            StatementKind::Reads(shape) => match &shape.columns {
                 Columns::Listed(roles) => roles.clone(),
                 other => panic!("{text}: {other:?}"),
             },
@@ -291,11 +299,14 @@ mod tests {
             "SELECT * FROM peers",
             "SELECT * FROM system.client_routes WHERE connection_id IN ('a')",
         ] {
-            assert!(matches!(Text::of(text, None), Text::Reads(_)), "{text}");
+            assert!(
+                matches!(StatementKind::of(text, None), StatementKind::Reads(_)),
+                "{text}"
+            );
         }
         assert!(matches!(
-            Text::of("SELECT * FROM peers_v2", Some("system")),
-            Text::Reads(_)
+            StatementKind::of("SELECT * FROM peers_v2", Some("system")),
+            StatementKind::Reads(_)
         ));
     }
 
@@ -310,15 +321,28 @@ mod tests {
             "SELECT count(*) FROM system.peers",
             "SELECT * FROM users",
         ] {
-            assert_eq!(Text::of(text, None), Text::Harmless, "{text}");
+            assert_eq!(
+                StatementKind::of(text, None),
+                StatementKind::NotAboutNodes,
+                "{text}"
+            );
         }
-        assert_eq!(Text::of("SELECT * FROM peers", Some("ks")), Text::Harmless);
+        assert_eq!(
+            StatementKind::of("SELECT * FROM peers", Some("ks")),
+            StatementKind::NotAboutNodes
+        );
     }
 
     #[test]
     fn a_text_that_cannot_be_parsed_and_names_a_table_is_unclear() {
-        assert_eq!(Text::of("SELECT * FRM system.peers", None), Text::Unclear);
-        assert_eq!(Text::of("SELECT * FRM system.users", None), Text::Harmless);
+        assert_eq!(
+            StatementKind::of("SELECT * FRM system.peers", None),
+            StatementKind::Undetermined
+        );
+        assert_eq!(
+            StatementKind::of("SELECT * FRM system.users", None),
+            StatementKind::NotAboutNodes
+        );
     }
 
     #[test]
@@ -328,10 +352,16 @@ mod tests {
             text.push_str(&" ".repeat(len - text.len()));
             text
         };
-        assert!(matches!(Text::of(&padded(MAX_PARSED), None), Text::Reads(_)));
-        assert_eq!(Text::of(&padded(MAX_PARSED + 1), None), Text::Unclear);
+        assert!(matches!(
+            StatementKind::of(&padded(MAX_PARSED), None),
+            StatementKind::Reads(_)
+        ));
+        assert_eq!(
+            StatementKind::of(&padded(MAX_PARSED + 1), None),
+            StatementKind::Undetermined
+        );
         let users = format!("SELECT a FROM users WHERE k IN ({})", "1, ".repeat(10_000));
-        assert_eq!(Text::of(&users, None), Text::Harmless);
+        assert_eq!(StatementKind::of(&users, None), StatementKind::NotAboutNodes);
     }
 
     #[test]
@@ -340,11 +370,11 @@ mod tests {
             "SELECT tokens, rpc_address AS a, host_id AS h, peer, native_port AS p, \"rpc_address\", (rpc_address) FROM system.peers",
         );
         let expected = [
-            Role::Other,
+            ColumnRole::Other,
             ADDRESS,
-            Role::HostId,
-            Role::Broadcast,
-            Role::Port,
+            ColumnRole::HostId,
+            ColumnRole::Broadcast,
+            ColumnRole::Port,
             ADDRESS,
             ADDRESS,
         ];
@@ -359,18 +389,18 @@ mod tests {
              CAST(peer AS text), count(rpc_address), toJson(CAST(rpc_address AS text)), rpc_address FROM system.peers_v2",
         );
         let expected = [
-            Role::Unclear,
-            Role::Unclear,
-            Role::Unclear,
-            Role::Unclear,
-            Role::Unclear,
-            Role::Unclear,
-            Role::Unclear,
-            Role::Other,
-            Role::Other,
-            Role::Other,
-            Role::Other,
-            Role::Unclear,
+            ColumnRole::Undetermined,
+            ColumnRole::Undetermined,
+            ColumnRole::Undetermined,
+            ColumnRole::Undetermined,
+            ColumnRole::Undetermined,
+            ColumnRole::Undetermined,
+            ColumnRole::Undetermined,
+            ColumnRole::Other,
+            ColumnRole::Other,
+            ColumnRole::Other,
+            ColumnRole::Other,
+            ColumnRole::Undetermined,
             ADDRESS,
         ];
         assert_eq!(roles, expected);
@@ -383,9 +413,9 @@ mod tests {
             "SELECT JSON rpc_address AS \"A\", host_id FROM system.local",
             "SELECT JSON host_id, CAST(native_port AS text) FROM system.peers_v2",
         ] {
-            assert_eq!(listed(text), [Role::Unclear], "{text}");
+            assert_eq!(listed(text), [ColumnRole::Undetermined], "{text}");
         }
         let tokens = "SELECT JSON host_id, tokens FROM system.peers";
-        assert_eq!(Text::of(tokens, None), Text::Harmless);
+        assert_eq!(StatementKind::of(tokens, None), StatementKind::NotAboutNodes);
     }
 }
