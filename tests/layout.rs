@@ -30,6 +30,7 @@ const ARROWS: &[Arrows] = &[
                     "sniff",
                     "tls",
                     "control",
+                    "in_process",
                     "sink",
                     "files",
                     "cqlens_proto",
@@ -71,6 +72,10 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_cql::schema",
                     "cqlens_proto",
                 ],
+            ),
+            (
+                "in_process",
+                &["proxy", "control", "cqlens_audit", "cqlens_client", "cqlens_cql"],
             ),
             (
                 "sink",
@@ -130,6 +135,7 @@ const ARROWS: &[Arrows] = &[
 const MAY_ASK_THE_CLOCK: &[&str] = &[
     "src/cli",
     "src/proxy",
+    "src/in_process",
     "crates/audit/src/capture",
     "crates/node/src",
     "crates/testing/src",

@@ -7,34 +7,20 @@ mod summary;
 use std::{
     fs,
     io::{self, Write},
-    net::{Ipv4Addr, SocketAddr},
+    net::SocketAddr,
     path::PathBuf,
     process::ExitCode,
-    sync::Arc,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use anyhow::{Context, bail};
-use cqlens_proto::{compress::Compression, envelope::Version};
-use jiff::Timestamp;
-use tokio::{net::TcpListener, time::sleep};
-
-use self::summary::{Chapter, RunSummary};
-use crate::{
-    control,
-    proxy::{Backlog, Drain, Proxy, Route, Workers},
-    sink::replace,
-};
-use cqlens_audit::{
-    audit::{Audit, HashKey},
-    capture::{Clock, Limits, Queue},
-    catalog::Live,
-    report::{Format, Report},
-    rules,
-    window::Cluster,
-};
+use cqlens_audit::report::Format;
 use cqlens_client::ClientOptions;
 use cqlens_node::{Node, Options, scenario::Totals};
+use cqlens_proto::{compress::Compression, envelope::Version};
+
+use self::summary::{Chapter, RunSummary};
+use crate::{in_process, sink::replace};
 
 /// Send the scenarios through a proxy to an in-memory stand-in for Cassandra, and report what they do.
 #[derive(Debug, clap::Args)]
@@ -65,10 +51,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .await
             .context("cannot start the embedded node")?;
         let began = Instant::now();
-        let (chapters, report) =
-            through_proxy(node.address(), async |proxy| tell(proxy, &mut out).await).await?;
+        let traffic = async |proxy| tell(proxy, &mut out).await;
+        let (chapters, mut audited) = in_process::audit(node.address(), "demo", traffic)
+            .await
+            .context("the proxy does not run")?;
         node.shutdown().await;
-        anyhow::Ok((chapters, began.elapsed(), report))
+        audited.window.coverage.notices.insert(STAND_IN.to_owned());
+        anyhow::Ok((chapters?, began.elapsed(), audited.report()))
     })?;
     replace(&args.output, |to| report.render(format, to))
         .with_context(|| format!("cannot write {}", args.output.display()))?;
@@ -127,81 +116,6 @@ async fn tell(proxy: SocketAddr, out: &mut summary::TourOutput) -> anyhow::Resul
     Ok(chapters)
 }
 
-/// Runs `traffic` through a proxy of its own before the node at `upstream`, and reports
-/// what the audit saw of it.
-///
-/// # Errors
-/// The traffic's, and threads or ports that cannot be had.
-async fn through_proxy<T>(
-    upstream: SocketAddr,
-    traffic: impl AsyncFnOnce(SocketAddr) -> anyhow::Result<T>,
-) -> anyhow::Result<(T, Report)> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .await
-        .context("no port for the proxy")?;
-    let proxy = listener.local_addr().context("no port for the proxy")?;
-    let live = Arc::new(Live::default());
-    let queue = Arc::new(Queue::new(Limits::default()));
-    let audit = Audit::start(
-        Arc::clone(&queue),
-        &live,
-        HashKey::random(),
-        "demo",
-        Timestamp::now(),
-    )
-    .context("no auditor")?;
-    let control = control::follow(Arc::clone(&live), upstream.to_string(), ClientOptions::default());
-    let control = tokio::spawn(control);
-    let (begin_drain, drain) = Drain::new();
-    let route = Route {
-        upstream: upstream.to_string(),
-        connect_timeout: GRACE,
-        client_tls: None,
-        upstream_tls: None,
-        topology: None,
-        drain: None,
-    };
-    let workers = Workers::start(1).context("no thread for the proxy")?;
-    let proxy_itself = Proxy::new(route, queue, Clock::start());
-    let serving = tokio::spawn(proxy_itself.serve(listener, Backlog::Serve, drain, workers));
-    wait_for_schema(&live).await?;
-
-    let told = traffic(proxy).await;
-
-    begin_drain.begin(GRACE);
-    serving.await.context("the data path has failed")?;
-    let mut window = audit.stop(Timestamp::now());
-    control.abort();
-    window.coverage.notices.insert(STAND_IN.to_owned());
-    let schema = live.schema();
-    let judgement = rules::check(&window, &schema, &rules::Settings::default());
-    let found = live.cluster();
-    let cluster = Cluster {
-        name: found.name.clone(),
-        release_version: found.release_version.clone(),
-        partitioner: found.partitioner.clone(),
-        nodes: Some(found.nodes.len()),
-    };
-    Ok((
-        told?,
-        Report::new(&window, &cluster, &schema, judgement, Timestamp::now()),
-    ))
-}
-
-/// For connections to end, and for the node to answer: both are in this process.
-const GRACE: Duration = Duration::from_secs(5);
-
 /// What stands at the top of the report.
 const STAND_IN: &str = "This is a demonstration: an in-memory stand-in answered instead of Cassandra, so latencies and sizes \
      say nothing about a cluster. Statements, partitions and tombstones are counted as they would be.";
-
-async fn wait_for_schema(live: &Live) -> anyhow::Result<()> {
-    let began = Instant::now();
-    while !live.is_known() {
-        if began.elapsed() > GRACE {
-            bail!("the embedded node does not tell its schema");
-        }
-        sleep(Duration::from_millis(5)).await;
-    }
-    Ok(())
-}
