@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     cli::output::Outputs,
-    sniff::{Captures, Next, Packet, PacketReader, TcpConnections},
+    sniff::{Captures, Next, PacketReader, TcpConnections},
 };
 use cqlens_audit::{
     audit::Audit,
@@ -138,15 +138,7 @@ impl<'a> SniffRun<'a> {
     #[inline]
     fn take(&mut self) {
         self.silent = Duration::ZERO;
-        let Some(Packet { mut at, is_timed, .. }) = self.captures.packet() else {
-            return;
-        };
-        if !is_timed {
-            // The time of the latest packet that has one.
-            at = self.now;
-            self.connections.lack_times();
-            self.lasting.insert(notices::OF_UNTIMED.to_owned());
-        }
+        let at = self.captures.time().unwrap_or_else(|| self.time_of_untimed());
         if self.captures.begins_anew() && at.since(self.now) > self.args.observer.window {
             self.pass_gap(at);
         } else if at >= self.window.end {
@@ -158,6 +150,14 @@ impl<'a> SniffRun<'a> {
             packet.at = at;
             self.connections.take_packet(&packet, &mut self.packets);
         }
+    }
+
+    /// The time at which a packet counts that has none: that of the latest packet that has one.
+    #[cold]
+    fn time_of_untimed(&mut self) -> Moment {
+        self.connections.lack_times();
+        self.lasting.insert(notices::OF_UNTIMED.to_owned());
+        self.now
     }
 
     /// Nothing has come for a while: a window ends all the same, or its report would
