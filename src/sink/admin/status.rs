@@ -87,7 +87,7 @@ pub struct Status {
 /// Whether a thread makes progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ThreadStatus {
-    /// Its name: `audit-0`, `writer`, `wire-0`, `control`.
+    /// Its name: `audit`, `writer`, `wire-0`, `control`.
     pub thread: String,
     /// How long it has made none, though it had something to do.
     pub silent_seconds: u64,

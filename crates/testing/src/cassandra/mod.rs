@@ -26,7 +26,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(30);
 /// How a cluster differs from the plain one.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// 1 to 3; each has a heap of [`Options::heap_mib`].
+    /// 1 to 3; each has a heap of `heap_mib`.
     pub nodes: usize,
     /// Settings of `cassandra.yaml` by name, as YAML text.
     pub yaml: Vec<(String, String)>,
