@@ -112,13 +112,13 @@ impl Auditor {
         {
             self.connections.insert(id, state.afresh());
         }
-        self.counter.begin_anew();
         let states = self.connections.values();
         let (known, waiting) = states.fold((self.ended, 0), |(known, waiting), state| {
             (known + state.known(), waiting + state.waiting())
         });
         let waiting = waiting + self.counter.deferred.len();
         let mut filling = lock(&self.window);
+        self.counter.begin_anew(&mut filling);
         // What is known of and neither waits nor is counted was lost with the panic.
         let lost = known.saturating_sub(filling.counted() + waiting as u64);
         let coverage = &mut filling.window.coverage;

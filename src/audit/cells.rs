@@ -174,7 +174,7 @@ mod tests {
             plan.note_cells(&values.values(), &mut cells);
             cells.count(&mut window, &mut tables);
         }
-        tables.pour(&mut window);
+        tables.flush_into(&mut window);
         window
     }
 

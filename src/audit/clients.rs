@@ -1,8 +1,6 @@
-//! Who asks for what, and how, while a window is filled.
+//! Which clients execute which statements, and how, while a window is filled.
 //!
-//! A name is compared with others when it is counted in a window, which would be among the dearest things that are done for a request.
-//! Here it is known by its address, which belongs to a connection, and gets its name when the window is taken. What else is looked
-//! up by a small key, or converted, when it is counted in a window waits for that, too.
+//! What a window looks up by name or converts is counted by ids here, and gets its names when the window is taken.
 
 use std::{
     hash::{Hash, Hasher},
@@ -12,117 +10,88 @@ use std::{
 use cqlens_proto::message::Consistency;
 use rustc_hash::FxHashMap;
 
-use super::exchange::Exchange;
+use super::{
+    exchange::Exchange,
+    ids::{ClientId, StatementId},
+};
 use crate::{
     capture::Moment,
     window::{PartitionClass, PatternId, Window},
 };
 
-/// Exchanges by client, pattern, consistency level and class, in the order in which they came first.
+/// Exchanges by client, statement, consistency level and class.
 #[derive(Debug, Default)]
 pub(super) struct ClientCounts {
-    counts: Vec<Counted>,
-    places: FxHashMap<Asked, u16>,
-    /// Where those are probably that came lately: most are found here.
-    lately: Lately,
+    places: FxHashMap<Kind, usize>,
+    /// In the order in which they came first.
+    counts: Vec<KindCount>,
 }
 
-/// Places of counts, by what little of an address and a pattern tells them apart.
-#[derive(Debug)]
-struct Lately(Box<[u16; 256]>);
-
-impl Default for Lately {
-    fn default() -> Self {
-        Self(Box::new([0; 256]))
-    }
-}
-
-impl Lately {
-    fn place(&mut self, asked: &Asked) -> &mut u16 {
-        // Names that were allocated one after the other lie a few dozen bytes apart.
-        let mixed =
-            (asked.address >> 5).to_le_bytes()[0] ^ asked.pattern.map_or(0, |id| id.0.to_le_bytes()[0]);
-        &mut self.0[usize::from(mixed)]
-    }
-}
-
+/// What is counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Asked {
-    /// Of the client's name, which is kept with the count.
-    address: usize,
+struct Kind {
+    client: ClientId,
     /// None for what is no execution.
-    pattern: Option<PatternId>,
+    statement: Option<StatementId>,
     consistency: Option<Consistency>,
     /// None for what touches no partitions.
     class: Option<PartitionClass>,
 }
 
-impl Hash for Asked {
+impl Hash for Kind {
     /// Of the parts that make the difference: one client executes a statement at few levels.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_usize(self.address);
-        state.write_u64(self.pattern.map_or(0, |id| id.0));
+        state.write_u64(self.client.with(self.statement));
     }
 }
 
 #[derive(Debug)]
-struct Counted {
+struct KindCount {
     client: Arc<str>,
-    asked: Asked,
+    pattern: Option<PatternId>,
+    kind: Kind,
     exchanges: u64,
     first: Moment,
     last: Moment,
 }
 
-impl Counted {
-    fn add(&mut self, at: Moment) {
-        self.exchanges += 1;
-        self.first = self.first.min(at);
-        self.last = self.last.max(at);
-    }
-}
-
 impl ClientCounts {
-    /// More are poured at once: the names of connections that have ended are not kept for long.
+    /// More are flushed at once: the names of connections that have ended are not kept for long.
     const MOST: usize = 4_096;
 
     /// Counts an exchange of what `window` is filled with.
     pub(super) fn count(&mut self, window: &mut Window, exchange: &Exchange<'_>) {
         let execution = exchange.execution.as_ref();
         let touching = exchange.touching();
-        let asked = Asked {
-            address: Arc::as_ptr(exchange.client).addr(),
-            pattern: execution.map(|execution| execution.analysis.id),
+        let kind = Kind {
+            client: exchange.client,
+            statement: execution.map(|execution| execution.analysis.statement),
             consistency: execution.and_then(|execution| execution.consistency),
             class: touching.map(|execution| execution.footprint.class()),
         };
-        let lately = self.lately.place(&asked);
-        let counted = self.counts.get_mut(usize::from(*lately));
-        if let Some(counted) = counted.filter(|counted| counted.asked == asked) {
-            counted.add(exchange.at);
-            return;
+        match self.places.get(&kind) {
+            Some(&place) => {
+                let count = &mut self.counts[place];
+                count.exchanges += 1;
+                count.first = count.first.min(exchange.at);
+                count.last = count.last.max(exchange.at);
+            }
+            None => self.begin(window, exchange, kind),
         }
-        if let Some(place) = self.places.get(&asked)
-            && let Some(counted) = self.counts.get_mut(usize::from(*place))
-        {
-            *lately = *place;
-            counted.add(exchange.at);
-            return;
-        }
-        self.begin(window, exchange, asked);
     }
 
     /// Counts the first exchange of its kind.
     #[cold]
-    fn begin(&mut self, window: &mut Window, exchange: &Exchange<'_>, asked: Asked) {
+    fn begin(&mut self, window: &mut Window, exchange: &Exchange<'_>, kind: Kind) {
         if self.counts.len() >= Self::MOST {
-            self.pour(window);
+            self.flush_into(window);
         }
-        self.places
-            .insert(asked, u16::try_from(self.counts.len()).unwrap_or(u16::MAX));
-        self.counts.push(Counted {
-            client: Arc::clone(exchange.client),
-            asked,
+        self.places.insert(kind, self.counts.len());
+        let execution = exchange.execution.as_ref();
+        self.counts.push(KindCount {
+            client: Arc::clone(exchange.client_name),
+            pattern: execution.map(|execution| execution.analysis.id),
+            kind,
             exchanges: 1,
             first: exchange.at,
             last: exchange.at,
@@ -130,20 +99,20 @@ impl ClientCounts {
     }
 
     /// Adds everything to `window`, by name, and begins anew.
-    pub(super) fn pour(&mut self, window: &mut Window) {
+    pub(super) fn flush_into(&mut self, window: &mut Window) {
         self.places.clear();
-        for counted in self.counts.drain(..) {
-            window.count_client(&counted.client, counted.exchanges);
-            let pattern = counted.asked.pattern.and_then(|id| window.counted_pattern(id));
+        for count in self.counts.drain(..) {
+            window.count_client(&count.client, count.exchanges);
+            let pattern = count.pattern.and_then(|id| window.counted_pattern(id));
             let Some(pattern) = pattern else { continue };
-            pattern.see(counted.first.timestamp());
-            pattern.see(counted.last.timestamp());
-            pattern.count_client(&counted.client, counted.exchanges);
-            if let Some(level) = counted.asked.consistency {
-                pattern.count_consistency(level.name(), counted.exchanges);
+            pattern.see(count.first.timestamp());
+            pattern.see(count.last.timestamp());
+            pattern.count_client(&count.client, count.exchanges);
+            if let Some(level) = count.kind.consistency {
+                pattern.count_consistency(level.name(), count.exchanges);
             }
-            if let Some(class) = counted.asked.class {
-                *pattern.classes.entry(class).or_default() += counted.exchanges;
+            if let Some(class) = count.kind.class {
+                *pattern.classes.entry(class).or_default() += count.exchanges;
             }
         }
     }

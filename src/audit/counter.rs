@@ -1,15 +1,22 @@
-//! Adds what is found on connections to windows.
+//! The way of an exchange through the audit: decoded, planned, answered, followed, counted.
 
 use std::{collections::VecDeque, sync::Arc};
 
-use cqlens_proto::{envelope::Opcode, message::Request};
+use cqlens_proto::{
+    envelope::Opcode,
+    message::{Request, Response, Rows},
+};
 
 use super::{
     HashKey, Watch,
-    deferred::{self, Deferred, Waiting},
-    exchange::{Effects, Exchange, Interpreter},
+    answer::{self, Answer},
+    builder::ExchangeBuilder,
+    deferred::{self, Deferred, DeferredExchange},
+    effects,
+    exchange::Exchange,
     filling::Filling,
-    pair::{Found, Missing, Pair},
+    ids::ClientIds,
+    pair::{Found, Missing, Pair, Received},
     record::Recorder,
     session::Session,
 };
@@ -20,22 +27,32 @@ use crate::{
     window::Coverage,
 };
 
-/// Interprets what is found, and records it.
+/// All that the auditor keeps beside connections and the window.
 pub(super) struct Counter {
     live: Arc<Live>,
     watch: Watch,
     /// For what waits; exchanges have the data path's times.
     pub(super) clock: Clock,
-    interpreter: Interpreter,
+    clients: ClientIds,
+    builder: ExchangeBuilder,
     recorder: Recorder,
     pub(super) deferred: Deferred,
+}
+
+/// Whether an exchange is interpreted for the first time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pass {
+    First,
+    /// It was not clear before. What it changes for others was applied then.
+    Again,
 }
 
 impl Counter {
     pub(super) fn new(live: Arc<Live>, key: HashKey, watch: Watch) -> Self {
         Self {
             clock: Clock::start(),
-            interpreter: Interpreter::new(&live, key),
+            clients: ClientIds::default(),
+            builder: ExchangeBuilder::new(&live, key),
             recorder: Recorder::new(key),
             deferred: Deferred::within(live.memory().part(Use::Deferred)),
             live,
@@ -43,13 +60,15 @@ impl Counter {
         }
     }
 
-    /// Forgets everything but the exchanges that wait.
-    pub(super) fn begin_anew(&mut self) {
-        let fresh = Self::new(Arc::clone(&self.live), self.interpreter.key, self.watch.clone());
+    /// Forgets everything but the exchanges that wait, and the ids that connections have.
+    pub(super) fn begin_anew(&mut self, filling: &mut Filling) {
+        let fresh = Self::new(Arc::clone(&self.live), self.builder.key, self.watch.clone());
         let before = std::mem::replace(self, fresh);
         self.deferred = before.deferred;
+        self.clients = before.clients;
         // They wait since a moment of that clock.
         self.clock = before.clock;
+        filling.forget_ids();
     }
 
     /// Counts what was found, but for what [`Counter::settle`] counts.
@@ -68,7 +87,7 @@ impl Counter {
         }
     }
 
-    /// Counts what is left of what was found so far, before the window is anybody else's.
+    /// Counts what is left of what was found so far, before the window is taken.
     pub(super) fn settle(&mut self, filling: &mut Filling) {
         self.recorder.settle(&mut filling.window);
         filling.publish();
@@ -83,25 +102,25 @@ impl Counter {
     fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: &Pair) -> bool {
         self.watch.see(&pair.request);
         let has_room = self.live.is_followed() && self.deferred.has_room_for(pair);
-        self.count_if(filling, session, pair, Effects::Apply, |exchange| {
+        self.count_if(filling, session, pair, Pass::First, |exchange| {
             !(has_room && deferred::may_become_clear(exchange))
         })
     }
 
     /// What was put off and may be clear by now.
-    pub(super) fn take_deferred(&mut self, now: Moment) -> VecDeque<Waiting> {
+    pub(super) fn take_deferred(&mut self, now: Moment) -> VecDeque<DeferredExchange> {
         self.deferred.take(now, self.live.learned())
     }
 
-    pub(super) fn count_again(&mut self, filling: &mut Filling, mut waiting: Waiting, now: Moment) {
-        let due = waiting.is_due(now);
-        let Waiting { session, pair, .. } = &mut waiting;
-        let unclear = self.count_if(filling, session, pair, Effects::Applied, |exchange| {
+    pub(super) fn count_again(&mut self, filling: &mut Filling, mut deferred: DeferredExchange, now: Moment) {
+        let due = deferred.is_due(now);
+        let DeferredExchange { session, pair, .. } = &mut deferred;
+        let unclear = self.count_if(filling, session, pair, Pass::Again, |exchange| {
             due || !deferred::may_become_clear(exchange)
         });
         self.settle(filling);
         if unclear {
-            self.deferred.keep(waiting);
+            self.deferred.keep(deferred);
         }
     }
 
@@ -111,7 +130,7 @@ impl Counter {
         filling: &mut Filling,
         session: &mut Session,
         pair: &Pair,
-        effects: Effects,
+        pass: Pass,
         is_clear: impl FnOnce(&Exchange<'_>) -> bool,
     ) -> bool {
         let decoded = match pair.is_request_cut() {
@@ -130,12 +149,46 @@ impl Counter {
             count_before_startup(filling, session, pair);
             return false;
         }
-        let is_only_claimed = session.is_only_claimed();
-        let interpreter = &mut self.interpreter;
-        let mut exchange = interpreter.interpret(session, pair, request, effects);
+        if self.builder.refresh() {
+            filling.forget_ids();
+            self.recorder.forget_ids();
+        }
+        let execution = self.builder.execution(request, pair, session);
+        let plain = plain_rows(pair);
+        let (readable, decoded);
+        let answer = match (&plain, &pair.response) {
+            (_, None) => Answer::NONE,
+            (Some(rows), Some((response, at))) => {
+                Answer::of_rows(rows, answer::size(response.body_len()), *at)
+            }
+            (None, Some((response, at))) => {
+                let are_rows_read = execution.as_ref().is_some_and(|execution| {
+                    effects::may_show_schema(session, execution) || execution.is_scan()
+                });
+                readable = answer::readable(response, session.extensions, are_rows_read);
+                decoded = answer::decode(response, &readable, session.extensions);
+                Answer::of(&decoded, response, *at)
+            }
+        };
+        if pass == Pass::First {
+            let (live, builder) = (&self.live, &mut self.builder);
+            effects::apply(live, builder, session, pair, request, execution.as_ref(), &answer);
+        }
+        let sender = session.sender(&mut self.clients, &self.builder.replicas);
+        let session = &*session;
+        let exchange = self
+            .builder
+            .exchange(session, sender, pair, request, execution, &answer);
         if !is_clear(&exchange) {
             return true;
         }
+        self.record(filling, &exchange, pair, session);
+        false
+    }
+
+    /// Counts an exchange in the window.
+    #[inline]
+    fn record(&mut self, filling: &mut Filling, exchange: &Exchange<'_>, pair: &Pair, session: &Session) {
         filling.keep_room();
         let Filling {
             window,
@@ -146,30 +199,43 @@ impl Counter {
             sampler,
             ..
         } = filling;
-        let (keys, holders) = (&interpreter.keys, &mut interpreter.holders);
-        exchange.routed = nodes.count(&mut window.load, &exchange, keys, holders);
-        let seen = interpreter.row_keys.hashes();
-        self.recorder.record(window, tables, &exchange, keys, seen);
+        let builder = &mut self.builder;
+        nodes.count(
+            &mut window.load,
+            exchange,
+            builder.keys.named(),
+            &mut builder.replicas,
+        );
+        let seen = builder.row_keys.hashes();
+        self.recorder
+            .record(window, tables, exchange, builder.keys.named(), seen);
         // A name that the server has not accepted yet is not a client's.
-        if !is_only_claimed {
-            clients.count(window, &exchange);
+        if !session.is_only_claimed() {
+            clients.count(window, exchange);
         }
         if exchange.outcome.is_refused() {
-            refusals.refuse(exchange.client, exchange.at);
+            refusals.refuse(exchange.client_name, exchange.at);
         } else if !refusals.is_empty() && exchange.is_granted() {
-            refusals.grant(exchange.client);
+            refusals.grant(exchange.client_name);
         }
         if !exchange.refused {
-            interpreter.cells.count(window, tables);
+            builder.cells.count(window, tables);
         }
         if let (Some(sampler), false) = (sampler, pair.is_request_cut()) {
-            let now = exchange.at;
-            if let Some(analysis) = sampler.prefers(&exchange) {
+            if let Some(analysis) = sampler.prefers(exchange) {
                 sampler.take(analysis, pair, session, &self.live);
             }
-            sampler.hand_over(now);
+            sampler.hand_over(exchange.at);
         }
-        false
+    }
+}
+
+/// The answer, if it is nothing but rows, as most are: decoded without what others may have beside them.
+#[inline]
+fn plain_rows(pair: &Pair) -> Option<Rows<'_>> {
+    match &pair.response {
+        Some((Received::Whole(response), _)) => Response::plain_rows(response),
+        _ => None,
     }
 }
 
@@ -200,5 +266,73 @@ fn count_missing(coverage: &mut Coverage, missing: &Missing) {
     for (opcode, count) in missing.opcodes.iter().filter(|(_, count)| *count > 0) {
         let name = opcode.name().unwrap_or("other").to_owned();
         *coverage.dropped_by_opcode.entry(name).or_default() += u64::from(count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use bytes::Bytes;
+    use cqlens_proto::{
+        envelope::{Envelope, HEADER_LEN, Header},
+        message::Consistency,
+    };
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::{
+        audit::{
+            ClientAddresses,
+            testing::{query_on, result, set_keyspace},
+        },
+        capture::{Connection, ConnectionId},
+        memory::Part,
+        window::Limits,
+    };
+
+    #[test]
+    fn effects_come_once_however_often_an_exchange_is_interpreted() {
+        let live = Arc::new(Live::default());
+        let mut counter = Counter::new(Arc::clone(&live), HashKey::random(), Watch::default());
+        let memory = Part::new("test", 1 << 20);
+        let mut filling = Filling::new(Timestamp::UNIX_EPOCH, "test", Limits::default(), memory);
+        let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
+        let mut session = Session::new(&connection, ClientAddresses::default());
+        session.is_started = true;
+        let envelope = |bytes: Bytes| Envelope {
+            header: Header::decode_from(&bytes).unwrap(),
+            body: bytes.slice(HEADER_LEN..),
+        };
+        let query = |cql| envelope(query_on(1, cql, Consistency::One));
+        let answer = |answer| Some((Received::Whole(envelope(answer)), None));
+        let change = "\0\0\0\x05\0\x07CREATED\0\x08KEYSPACE\0\x03one";
+        for (cql, answered) in [
+            ("USE one", set_keyspace(1, "one")),
+            (
+                "CREATE KEYSPACE one WITH replication = {'class': 'LocalStrategy'}",
+                result(1, change.as_bytes()),
+            ),
+        ] {
+            let request = query(cql);
+            let pair = Pair {
+                request_len: request.body.len(),
+                request,
+                requested_at: Moment::from_unix_nanoseconds(0),
+                response: answer(answered),
+                keyspace_changes: 0,
+                cut_off: false,
+            };
+            let before = (live.version(), session.keyspace_changes());
+            let mut interpret = |pass| {
+                assert!(
+                    counter.count_if(&mut filling, &mut session, &pair, pass, |_| false),
+                    "not clear"
+                );
+                (live.version() - before.0, session.keyspace_changes() - before.1)
+            };
+            let first = interpret(Pass::First);
+            assert_ne!(first, (0, 0), "{cql}");
+            assert_eq!(interpret(Pass::Again), first, "{cql}");
+        }
     }
 }

@@ -7,12 +7,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{
-    Count,
-    exchange::{Exchange, Outcome},
-    pair::Pair,
-    session::Session,
-};
+use super::{Count, exchange::Exchange, outcome::Outcome, pair::Pair, session::Session};
 use crate::{capture::Moment, memory::Part, window::Reason};
 
 /// How long an exchange waits: a control connection that is at work has read the schema by then.
@@ -27,7 +22,7 @@ const MAX_EXCHANGES: usize = 4_096;
 /// One auditor's exchanges that wait.
 #[derive(Debug)]
 pub(super) struct Deferred {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<DeferredExchange>,
     /// Bytes of their requests and responses.
     memory: Part,
     looked: Option<Look>,
@@ -43,7 +38,7 @@ struct Look {
 
 /// An exchange that waits.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct DeferredExchange {
     /// What its connection had set when it came.
     pub(super) session: Session,
     /// The request and its response.
@@ -52,7 +47,7 @@ pub(super) struct Waiting {
     since: Moment,
 }
 
-impl Waiting {
+impl DeferredExchange {
     /// Whether its time is over.
     pub(super) fn is_due(&self, now: Moment) -> bool {
         now.since(self.since) >= PATIENCE
@@ -65,7 +60,9 @@ impl Waiting {
 
 fn bytes(pair: &Pair) -> usize {
     let response = pair.response.as_ref();
-    size_of::<Waiting>() + pair.request.body.len() + response.map_or(0, |(response, _)| response.kept())
+    size_of::<DeferredExchange>()
+        + pair.request.body.len()
+        + response.map_or(0, |(response, _)| response.kept())
 }
 
 /// Whether a later look may find out more of an exchange than this one did.
@@ -113,7 +110,7 @@ impl Deferred {
     /// Keeps an exchange for later, for which there is room.
     pub(super) fn push(&mut self, session: &Session, mut pair: Pair, now: Moment) {
         pair.detach();
-        self.keep(Waiting {
+        self.keep(DeferredExchange {
             session: session.clone(),
             pair,
             since: now,
@@ -132,7 +129,7 @@ impl Deferred {
 
     /// What is to be looked at again, a few times a second: all that waits where the catalog has `learned` something since it was looked
     /// at last, else what is due. What is still not clear goes back with [`Deferred::keep`].
-    pub(super) fn take(&mut self, now: Moment, learned: u64) -> VecDeque<Waiting> {
+    pub(super) fn take(&mut self, now: Moment, learned: u64) -> VecDeque<DeferredExchange> {
         let before = self.looked;
         if before.is_some_and(|look| now.since(look.at) < EVERY) {
             return VecDeque::new();
@@ -146,12 +143,13 @@ impl Deferred {
         } else {
             std::mem::take(&mut self.waiting)
         };
-        self.memory.give_back(taken.iter().map(Waiting::bytes).sum());
+        self.memory
+            .give_back(taken.iter().map(DeferredExchange::bytes).sum());
         taken
     }
 
     /// Keeps an exchange that has been looked at again.
-    pub(super) fn keep(&mut self, waiting: Waiting) {
+    pub(super) fn keep(&mut self, waiting: DeferredExchange) {
         self.memory.take(waiting.bytes());
         self.waiting.push_back(waiting);
     }
@@ -199,7 +197,8 @@ mod tests {
 
     const ROOM: usize = 8 << 20;
 
-    static HALF: [u8; ROOM / 2 - size_of::<Waiting>()] = [0; ROOM / 2 - size_of::<Waiting>()];
+    static HALF: [u8; ROOM / 2 - size_of::<DeferredExchange>()] =
+        [0; ROOM / 2 - size_of::<DeferredExchange>()];
 
     fn deferred() -> Deferred {
         Deferred::within(Part::new("test", ROOM))
@@ -221,7 +220,7 @@ mod tests {
         assert!(!large.has_room_for(&pair(1, b"1")));
     }
 
-    fn streams(taken: &VecDeque<Waiting>) -> Vec<i16> {
+    fn streams(taken: &VecDeque<DeferredExchange>) -> Vec<i16> {
         taken
             .iter()
             .map(|waiting| waiting.pair.request.header.stream_id.0)
@@ -243,7 +242,7 @@ mod tests {
         learned.into_iter().for_each(|waiting| deferred.keep(waiting));
         push(&mut deferred, 3, after(4_000));
         assert_eq!(streams(&deferred.take(after(5_000), 8)), [1], "its time is over");
-        let two = 2 * (size_of::<Waiting>() + 10);
+        let two = 2 * (size_of::<DeferredExchange>() + 10);
         assert_eq!((deferred.len(), deferred.memory.used()), (2, two));
         assert_eq!(streams(&deferred.take(after(9_000), 8)), [2, 3]);
         assert_eq!((deferred.is_empty(), deferred.memory.used()), (true, 0));

@@ -61,11 +61,18 @@ impl Filling {
         }
     }
 
+    /// Ids of statements and tables mean others from now on.
+    #[cold]
+    pub(super) fn forget_ids(&mut self) {
+        self.clients.flush_into(&mut self.window);
+        self.tables.forget_ids();
+    }
+
     /// What waits to be named belongs to patterns that are still there.
     #[cold]
     fn make_room(&mut self) {
-        self.clients.pour(&mut self.window);
-        self.tables.pour(&mut self.window);
+        self.clients.flush_into(&mut self.window);
+        self.tables.flush_into(&mut self.window);
         self.window.make_room();
     }
 
@@ -82,9 +89,9 @@ impl Filling {
 
     /// The window so far; the next one begins at `now`.
     pub(super) fn take(&mut self, now: Timestamp, source: &str) -> Window {
-        self.nodes.pour(&mut self.window.load);
-        self.clients.pour(&mut self.window);
-        self.tables.pour(&mut self.window);
+        self.nodes.flush_into(&mut self.window.load);
+        self.clients.flush_into(&mut self.window);
+        self.tables.flush_into(&mut self.window);
         self.window.make_room();
         self.refusals.tell(&mut self.window.coverage);
         // Of tables that nobody reads here there is nothing to say.

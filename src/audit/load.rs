@@ -1,145 +1,18 @@
-//! Which nodes an execution goes to: the one that coordinates it, and those that hold its partitions.
+//! What the nodes of the cluster had to do: the node that coordinates an execution, and those that hold its partitions.
 //!
-//! Nodes are small numbers here, their places in the cluster that an auditor last saw; they get their names when a window is
-//! taken. So counting an execution allocates nothing and looks up no names but those of keyspaces.
+//! Nodes are small numbers here, their places in the cluster that the auditor last saw; they get their names when a window is taken.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use super::{
-    Count, Footprint, Keys,
-    by_table::ByTable,
-    exchange::{Exchange, Execution},
+    Count, Footprint,
+    exchange::{Exchange, NamedKeys},
+    replicas::ReplicaLookup,
 };
 use crate::{
-    catalog::{Cluster, Live, Node, Placement},
-    window::{Load, NodeLoad, Routed, TableName, Unplaced},
+    catalog::{Cluster, Node},
+    window::{Load, NodeLoad, Unplaced},
 };
-
-/// Which nodes hold partitions, as one auditor last saw it.
-#[derive(Debug)]
-pub(super) struct Holders {
-    ring: Ring,
-    by_table: ByTable<Placed>,
-    /// By name, in its order. Bounded by [`MAX_KEYSPACES`]: all are dropped when there are more.
-    keyspaces: Vec<(Box<str>, Placed)>,
-}
-
-/// The ring under which everything here was worked out.
-#[derive(Debug)]
-struct Ring {
-    live: Arc<Live>,
-    /// Of the schema and the ring.
-    version: u64,
-    cluster: Arc<Cluster>,
-    has_tokens: bool,
-}
-
-type Placed = Result<Arc<Placement>, Unplaced>;
-
-/// More than a cluster has; names in PREPARED results are the server's word.
-const MAX_KEYSPACES: usize = 4_096;
-
-impl Holders {
-    /// The ring as it is now.
-    pub(super) fn new(live: Arc<Live>) -> Self {
-        let (version, cluster) = (live.version(), live.cluster());
-        Self {
-            ring: Ring {
-                version,
-                has_tokens: cluster.has_murmur3_tokens(),
-                cluster,
-                live,
-            },
-            by_table: ByTable::default(),
-            keyspaces: Vec::new(),
-        }
-    }
-
-    /// Looks again, if the schema or the ring has changed.
-    pub(super) fn refresh(&mut self) {
-        if self.ring.live.version() != self.ring.version {
-            *self = Self::new(Arc::clone(&self.ring.live));
-        }
-    }
-
-    /// Of the partitions of `table`.
-    fn of(&mut self, table: &Arc<TableName>) -> &Placed {
-        let Self {
-            ring,
-            by_table,
-            keyspaces,
-        } = self;
-        by_table.of(table, || ring.of_keyspace(&table.keyspace, keyspaces))
-    }
-}
-
-impl Ring {
-    /// As `known`, or worked out and known from now on.
-    fn of_keyspace(&self, keyspace: &str, known: &mut Vec<(Box<str>, Placed)>) -> Placed {
-        let at = match known.binary_search_by(|(name, _)| (**name).cmp(keyspace)) {
-            Ok(at) => return known[at].1.clone(),
-            Err(at) => at,
-        };
-        let is_full = known.len() >= MAX_KEYSPACES;
-        if is_full {
-            known.clear();
-        }
-        let placed = self.place(keyspace);
-        known.insert(if is_full { 0 } else { at }, (keyspace.into(), placed.clone()));
-        placed
-    }
-
-    fn place(&self, keyspace: &str) -> Placed {
-        let placement = self.live.placement(keyspace);
-        // Another ring may have come meanwhile, whose nodes have other numbers: the next look finds a new version.
-        if !Arc::ptr_eq(&self.live.cluster(), &self.cluster) {
-            return Err(Unplaced::RingUnknown);
-        }
-        placement.ok_or_else(|| self.why_not(keyspace))
-    }
-
-    fn why_not(&self, keyspace: &str) -> Unplaced {
-        let tablets = |keyspace: &crate::catalog::schema::Keyspace| keyspace.tablets;
-        if self.cluster.partitioner.is_none() {
-            Unplaced::RingUnknown
-        } else if !self.has_tokens {
-            Unplaced::OtherPartitioner
-        } else if self.live.schema().keyspaces.get(keyspace).is_some_and(tablets) {
-            Unplaced::Tablets
-        } else if self.cluster.nodes.iter().all(|node| node.tokens.is_empty()) {
-            Unplaced::RingUnknown
-        } else {
-            Unplaced::ReplicationUnknown
-        }
-    }
-}
-
-/// The node at the other end of a connection.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Coordinator {
-    address: Option<SocketAddr>,
-    /// What was found, under which version of the ring.
-    found: Option<(u64, Option<u16>)>,
-}
-
-impl Coordinator {
-    /// Whoever listens at `address`.
-    pub(super) fn at(address: Option<SocketAddr>) -> Self {
-        Self { address, found: None }
-    }
-
-    /// Its place in the cluster; none where the address is no node's.
-    pub(super) fn node(&mut self, Holders { ring, .. }: &Holders) -> Option<u16> {
-        match self.found {
-            Some((version, node)) if version == ring.version => node,
-            _ => {
-                let node = self.address.and_then(|address| ring.cluster.node_at(address));
-                self.found = Some((ring.version, node));
-                node
-            }
-        }
-    }
-}
 
 /// What the nodes of a cluster had to do since a window began.
 #[derive(Debug, Default)]
@@ -159,17 +32,19 @@ struct Counts {
 }
 
 impl NodeCounts {
-    /// Counts an execution that names `keys`; where it went, if it touches a single partition.
+    /// Counts an execution that names `keys`.
     pub(super) fn count(
         &mut self,
         load: &mut Load,
         exchange: &Exchange<'_>,
-        keys: &Keys,
-        holders: &mut Holders,
-    ) -> Option<Routed> {
+        keys: NamedKeys<'_>,
+        replicas: &mut ReplicaLookup,
+    ) {
         let touching = exchange.touching();
-        let execution = touching.filter(|execution| !execution.analysis.head.system)?;
-        self.follow(&holders.ring.cluster, load);
+        let Some(execution) = touching.filter(|execution| !execution.analysis.head.system) else {
+            return;
+        };
+        self.follow(replicas.cluster(), load);
         let coordinator = exchange.coordinator;
         match coordinator.and_then(|node| self.nodes.get_mut(usize::from(node))) {
             Some(node) => node.coordinated += 1,
@@ -177,26 +52,16 @@ impl NodeCounts {
         }
         load.without_keys += u64::from(!has_all_keys(&execution.footprint));
         let read = execution.analysis.head.kind.is_read();
-        let mut holds = None;
-        for key in keys.iter() {
-            if holders.ring.has_tokens {
+        for (table, key) in keys.iter() {
+            if replicas.has_tokens() {
                 load.ring.count(read, key.token);
             }
-            match holders.of(key.table) {
-                Ok(placement) => {
-                    let replicas = placement.replicas(key.token);
-                    self.count_replicas(replicas, read);
-                    holds = coordinator.map(|node| replicas.contains(&node));
-                }
+            match replicas.replicas(table, &key) {
+                Ok(replicas) => self.count_replicas(replicas, read),
                 // In the order of the list, which is that of the enum.
-                Err(why) => self.unplaced[*why as usize] += 1,
+                Err(why) => self.unplaced[why as usize] += 1,
             }
         }
-        touches_one(execution, keys).then_some(match holds {
-            Some(true) => Routed::ToReplica,
-            Some(false) => Routed::ToOther,
-            None => Routed::Unknown,
-        })
     }
 
     fn count_replicas(&mut self, replicas: &[u16], read: bool) {
@@ -216,13 +81,13 @@ impl NodeCounts {
 
     #[cold]
     fn begin(&mut self, cluster: &Arc<Cluster>, load: &mut Load) {
-        self.pour(load);
+        self.flush_into(load);
         self.cluster = Arc::clone(cluster);
         self.nodes.resize(cluster.nodes.len(), Counts::default());
     }
 
     /// Adds everything to `load` and begins anew. Where anything was counted, all nodes are there, idle ones too.
-    pub(super) fn pour(&mut self, load: &mut Load) {
+    pub(super) fn flush_into(&mut self, load: &mut Load) {
         for (node, counts) in self.cluster.nodes.iter().zip(self.nodes.drain(..)) {
             if let Some(id) = node.host_id.as_ref().or(node.address.as_ref()) {
                 add(load.nodes.entry(id.clone()).or_default(), node, counts);
@@ -260,11 +125,6 @@ fn has_all_keys(footprint: &Footprint) -> bool {
     footprint.keys_missing.is_none() && matches!(footprint.count, Count::Exact(_) | Count::AtLeast(..))
 }
 
-/// A batch that writes one partition of two tables touches two.
-fn touches_one(execution: &Execution, keys: &Keys) -> bool {
-    execution.footprint.count == Count::Exact(1) && keys.len() <= 1
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, clippy::panic)]
@@ -275,7 +135,7 @@ mod tests {
             testing::{query, void},
         },
         capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
-        catalog::Schema,
+        catalog::{Live, Schema},
         window::{Routing, Window},
     };
     use cqlens_proto::{envelope::Direction, message::Consistency};

@@ -6,24 +6,29 @@
 //! queue leaves out and counts.
 
 mod analysis;
+mod answer;
 mod auditor;
+mod batch;
 mod bounded;
 mod budget;
-mod by_table;
+mod builder;
 mod cells;
 mod clients;
 mod connection;
 mod counter;
 mod deferred;
+mod effects;
 mod exchange;
 pub(crate) mod failure;
 mod filling;
 mod footprint;
 mod identity;
+mod ids;
 mod in_flight;
 mod key_hash;
 mod load;
 mod once;
+mod outcome;
 mod pair;
 pub mod plan;
 #[cfg(test)]
@@ -32,9 +37,11 @@ mod reads;
 mod record;
 mod refusals;
 mod repeats;
+mod replicas;
 mod row_keys;
 mod sample;
 mod session;
+mod statements;
 mod sweeps;
 mod tables;
 #[cfg(test)]

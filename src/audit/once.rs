@@ -9,7 +9,9 @@ use jiff::Timestamp;
 
 use super::{
     Count, Footprint,
-    analysis::{Analysis, batch_analysis},
+    analysis::Analysis,
+    batch::{Children, batch_analysis},
+    ids::Ids,
     plan::Plan,
 };
 use crate::{
@@ -33,7 +35,7 @@ impl Once {
         let touched = touched(footprint, Some(&plan));
         let facts = plan.facts();
         let (keyspace, table) = (facts.keyspace.clone(), facts.table.clone());
-        let mut analysis = Analysis::of_plan(template, plan);
+        let mut analysis = Analysis::of_plan(template, plan, &mut Ids::default());
         if analysis.tables.is_empty() {
             // Without a schema the text alone says what is read.
             analysis.head.system = keyspace.as_deref().is_some_and(is_system);
@@ -48,15 +50,16 @@ impl Once {
         statements: impl IntoIterator<Item = (Template, Plan)>,
         footprint: &Footprint,
     ) -> Self {
-        let statements = statements.into_iter();
-        let children: Vec<_> = statements
-            .map(|(template, plan)| Arc::new(Analysis::of_plan(template, plan)))
-            .collect();
-        Self::window(batch_analysis(kind, &children), touched(footprint, None))
+        let (mut ids, mut children) = (Ids::default(), Children::default());
+        for (template, plan) in statements {
+            children.add(Arc::new(Analysis::of_plan(template, plan, &mut ids)));
+        }
+        let analysis = batch_analysis(kind, &children, &mut ids);
+        Self::window(analysis, touched(footprint, None))
     }
 
     fn window(analysis: Analysis, (class, partitions): (PartitionClass, Option<u64>)) -> Self {
-        let touches = analysis.touches_partitions();
+        let touches = analysis.touches_partitions;
         let Analysis { id, head, flags, .. } = analysis;
         let mut pattern = Pattern::new(head, flags);
         pattern.count = 1;

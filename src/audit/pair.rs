@@ -7,7 +7,6 @@ use cqlens_proto::{
     stream::{EnvelopeHead, LongEnvelope},
 };
 
-use super::session::Session;
 use crate::capture::Moment;
 
 /// What has been found on a connection.
@@ -71,11 +70,6 @@ pub(super) enum Received {
 }
 
 impl Pair {
-    /// The keyspace of the request's unqualified names, on a connection with `session`.
-    pub(super) fn keyspace<'k>(&'k self, session: &'k Session) -> Option<&'k str> {
-        session.keyspace_after(self.keyspace_changes)
-    }
-
     /// Whether there is only the head of the request.
     #[inline]
     pub(super) fn is_request_cut(&self) -> bool {

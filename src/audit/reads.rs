@@ -7,10 +7,10 @@
 
 use std::time::Duration;
 
-use super::bounded::BoundedMap;
+use super::{bounded::BoundedMap, row_keys::PageKeys};
 use crate::{
     capture::Moment,
-    window::{Paging, PartitionClass, Pattern, PatternId, Window},
+    window::{Paging, Pattern, PatternId, Window},
 };
 
 /// A read, as far as its pages have come.
@@ -35,19 +35,6 @@ pub(super) struct Page {
     pub(super) rows: u64,
     /// What its rows say of partitions; none where the read names its partitions, or the rows do not show them.
     pub(super) keys: Option<PageKeys>,
-}
-
-/// The partitions in the rows of one answer.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PageKeys {
-    /// How many different ones.
-    pub(super) distinct: u64,
-    /// That of the first row.
-    pub(super) first: u64,
-    /// That of the last row that was looked at.
-    pub(super) last: u64,
-    /// Partitions come one after the other, as the ring has them; else a later page may come back to an earlier one.
-    pub(super) in_ring_order: bool,
 }
 
 /// Reads that wait for their next page, and those that have got it.
@@ -187,14 +174,6 @@ impl Progress {
             pattern.scanned.partitions.record(partitions);
         }
     }
-}
-
-/// Whether the rows of a read tell more about its partitions than its statement does.
-pub(super) fn is_scan(class: PartitionClass) -> bool {
-    matches!(
-        class,
-        PartitionClass::Scan | PartitionClass::TokenRange | PartitionClass::Index
-    )
 }
 
 #[cfg(test)]

@@ -5,11 +5,12 @@ use std::time::Duration;
 use cqlens_proto::message::ErrorCode;
 
 use super::{
-    Count, Ending, HashKey, Identity, Key, Keys, Repeat, Repeats,
+    Count, Ending, HashKey, Identity, Key, Repeat, Repeats,
     analysis::Analysis,
-    by_table::ByTable,
-    exchange::{Exchange, Execution, Outcome, is_all_or_nothing},
+    exchange::{Exchange, Execution, NamedKeys},
+    ids::{ByTable, TableId},
     key_hash::TableHash,
+    outcome::{Outcome, is_all_or_nothing},
     reads::{OpenReads, Page, Progress},
     repeats::Request,
     sweeps::Sweeps,
@@ -57,7 +58,7 @@ impl Recorder {
         window: &mut Window,
         tables: &mut Tables,
         exchange: &Exchange<'_>,
-        keys: &Keys,
+        keys: NamedKeys<'_>,
         seen: &[u64],
     ) {
         window.coverage.audited += 1;
@@ -126,6 +127,12 @@ impl Recorder {
         uncompared.clear();
         self.uncompared = uncompared;
         window.coverage.retries_forgotten += self.repeats.take_forgotten();
+    }
+
+    /// Ids of tables mean others from now on.
+    #[cold]
+    pub(super) fn forget_ids(&mut self) {
+        self.hashing.begun.clear();
     }
 
     /// Nothing more comes: reads that wait for their next page are abandoned.
@@ -268,8 +275,7 @@ fn retry_cause(code: u32) -> Option<RetryCause> {
 
 /// Only of patterns that are there already: what they are is decided by what is known of the schema at their first execution.
 fn count_prepared(window: &mut Window, exchange: &Exchange<'_>) {
-    let id = exchange.prepared.as_ref().map(|analysis| analysis.id);
-    if let Some(pattern) = id.and_then(|id| window.patterns.get_mut(&id)) {
+    if let Some(pattern) = exchange.prepared.and_then(|id| window.patterns.get_mut(&id)) {
         pattern.prepared_again += 1;
     }
 }
@@ -281,7 +287,7 @@ fn cover(coverage: &mut Coverage, exchange: &Exchange<'_>, execution: &Execution
         coverage.system_requests += 1;
         return;
     }
-    if !analysis.touches_partitions() {
+    if !analysis.touches_partitions {
         return;
     }
     coverage.markers_disagreed += u64::from(analysis.disagrees);
@@ -419,28 +425,18 @@ fn record_tables(
     tables: &mut Tables,
     exchange: &Exchange<'_>,
     execution: &Execution,
-    keys: &Keys,
+    keys: NamedKeys<'_>,
     hashing: &mut Hashing,
 ) {
     let read = execution.analysis.head.kind.is_read();
-    let named = execution.analysis.tables.as_slice();
-    // The table of most statements is the only one: it is looked up once for them and their keys.
-    if let [(name, statements)] = named {
-        tables.count(name, |table| {
-            record_statements(table, *statements, exchange, execution);
-            for key in keys.iter() {
-                record_key(table, hashing.hash(key), read);
-            }
-        });
-        return;
-    }
-    for (name, statements) in named {
-        tables.count(name, |table| {
-            record_statements(table, *statements, exchange, execution)
+    for (table, statements) in execution.tables() {
+        tables.count_in(table.id, &table.name, |table| {
+            record_statements(table, statements, exchange, execution);
         });
     }
-    for key in keys.iter() {
-        tables.count(key.table, |table| record_key(table, hashing.hash(key), read));
+    for (id, key) in keys.iter() {
+        let hash = hashing.hash(id, key);
+        tables.count_in(id, key.table, |table| record_key(table, hash, read));
     }
 }
 
@@ -483,8 +479,8 @@ struct Hashing {
 }
 
 impl Hashing {
-    fn hash(&mut self, key: Key<'_>) -> u64 {
-        let begun = self.begun.of(key.table, || self.key.of_table(key.table));
+    fn hash(&mut self, table: TableId, key: Key<'_>) -> u64 {
+        let begun = self.begun.of(table, || self.key.of_table(key.table));
         begun.of(key.bytes)
     }
 }

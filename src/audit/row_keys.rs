@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use cqlens_proto::message::{ColumnSpecs, Prepared, PreparedId, Rows};
 
-use super::{HashKey, reads::PageKeys};
+use super::HashKey;
 use crate::{catalog::Live, window::TableName};
 
 /// How many rows of an answer are looked at.
@@ -42,6 +42,19 @@ pub(super) struct Looked {
     pub(super) left_out: u64,
     /// There are rows, but their columns are not known or not the key's.
     pub(super) without_keys: bool,
+}
+
+/// The partitions in the rows of one answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PageKeys {
+    /// How many different ones.
+    pub(super) distinct: u64,
+    /// That of the first row.
+    pub(super) first: u64,
+    /// That of the last row that was looked at.
+    pub(super) last: u64,
+    /// Partitions come one after the other, as the ring has them; else a later page may come back to an earlier one.
+    pub(super) in_ring_order: bool,
 }
 
 const MAX_PREPARED: usize = 4_096;

@@ -13,12 +13,7 @@ use cqlens_proto::{
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
 
-use super::{
-    analysis::Analysis,
-    exchange::{Exchange, Outcome},
-    pair::Pair,
-    session::Session,
-};
+use super::{analysis::Analysis, exchange::Exchange, outcome::Outcome, pair::Pair, session::Session};
 use crate::{
     capture::Moment,
     catalog::Live,
@@ -123,7 +118,10 @@ impl Sampler {
         };
         let (text, keyspace) = match &decoded.message {
             Request::Query(query) => {
-                let keyspace = query.parameters.keyspace.or_else(|| pair.keyspace(session));
+                let keyspace = query
+                    .parameters
+                    .keyspace
+                    .or_else(|| session.keyspace_after(pair.keyspace_changes));
                 (None, keyspace.map(Arc::from))
             }
             Request::Execute(execute) => {

@@ -13,7 +13,10 @@ use cqlens_proto::{
     message::{Extensions, Request, Response, Startup},
 };
 
-use super::load::Coordinator;
+use super::{
+    ids::{ClientId, ClientIds},
+    replicas::{Coordinator, ReplicaLookup},
+};
 use crate::capture::Connection;
 
 /// What the connection's own requests have set.
@@ -29,10 +32,12 @@ pub(super) struct Session {
     shown: ClientAddresses,
     /// What the client calls itself, its address, and the name in its certificate if it has shown one.
     pub(super) client: Arc<str>,
+    /// The id of that name, once an exchange was counted under it.
+    client_id: Option<ClientId>,
     /// Stands for the client's host: connections from one address have the same one.
     pub(super) host: u64,
     /// The node that its requests go to.
-    pub(super) coordinator: Coordinator,
+    coordinator: Coordinator,
     /// What was agreed beyond the version.
     pub(super) extensions: Extensions,
     announced: Extensions,
@@ -53,6 +58,7 @@ impl Session {
             earlier: VecDeque::new(),
             shown,
             client: client_name(&Startup { options: Vec::new() }, connection, shown).into(),
+            client_id: None,
             host: host(connection.client.ip()),
             coordinator: Coordinator::at(connection.upstream()),
             extensions: Extensions::NONE,
@@ -71,7 +77,17 @@ impl Session {
         if let Request::Startup(startup) = decoded.message {
             self.extensions = self.announced.agreed(&startup);
             self.client = client_name(&startup, connection, self.shown).into();
+            self.client_id = None;
             self.is_named = true;
+        }
+    }
+
+    /// The two ends of its requests.
+    #[inline]
+    pub(super) fn sender(&mut self, clients: &mut ClientIds, replicas: &ReplicaLookup) -> Sender {
+        Sender {
+            client: *self.client_id.get_or_insert_with(|| clients.of(&self.client)),
+            coordinator: self.coordinator.node(replicas),
         }
     }
 
@@ -120,6 +136,14 @@ impl Session {
             self.announced = Extensions::announced(&supported);
         }
     }
+}
+
+/// The ends of a request, as ids.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sender {
+    pub(super) client: ClientId,
+    /// The node that it was sent to, by its place in the cluster; none where it is not known.
+    pub(super) coordinator: Option<u16>,
 }
 
 /// How much of clients' addresses is shown: they are personal data in some places, and the whole story in others.

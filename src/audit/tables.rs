@@ -1,10 +1,10 @@
 //! What is done to tables, while a window is filled.
-//!
-//! A table is looked up by its name when it comes first; from then on it is known by where its name is.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc};
 
-use super::by_table::ByTable;
+use foldhash::fast::RandomState;
+
+use super::ids::{ByTable, TableId};
 use crate::window::{MAX_TABLES, TableName, TableTraffic, Window};
 
 /// The traffic of the tables of a window.
@@ -12,27 +12,41 @@ use crate::window::{MAX_TABLES, TableName, TableTraffic, Window};
 pub struct Tables {
     /// In the order in which they came first.
     traffic: Vec<TableTraffic>,
-    places: BTreeMap<Arc<TableName>, usize>,
-    /// None for tables for which there is no room.
-    known: ByTable<Option<usize>>,
+    /// Places in `traffic`.
+    places: HashMap<Arc<TableName>, usize, RandomState>,
+    /// The same; none for tables for which there is no room.
+    by_id: ByTable<Option<usize>>,
     /// What was not counted for want of room.
     overflowed: u64,
 }
 
 impl Tables {
-    /// Counts something in the traffic of a table.
+    /// Counts something in the traffic of the table `name`, whose id is `id`.
     #[inline]
-    pub(super) fn count(&mut self, name: &Arc<TableName>, count: impl FnOnce(&mut TableTraffic)) {
+    pub(super) fn count_in(
+        &mut self,
+        id: TableId,
+        name: &Arc<TableName>,
+        count: impl FnOnce(&mut TableTraffic),
+    ) {
         let Self {
             traffic,
             places,
-            known,
+            by_id,
             overflowed,
         } = self;
-        let place = known.of(name, || place_of(name, places, traffic));
+        let place = by_id.of(id, || place_of(name, places, traffic));
         match place.and_then(|place| traffic.get_mut(place)) {
             Some(table) => count(table),
             None => *overflowed += 1,
+        }
+    }
+
+    /// Counts something in the traffic of the table `name`.
+    pub(super) fn count(&mut self, name: &Arc<TableName>, count: impl FnOnce(&mut TableTraffic)) {
+        match place_of(name, &mut self.places, &mut self.traffic) {
+            Some(place) => count(&mut self.traffic[place]),
+            None => self.overflowed += 1,
         }
     }
 
@@ -42,25 +56,26 @@ impl Tables {
         self.traffic.len() >= MAX_TABLES
     }
 
+    /// Ids stand for other tables from now on.
+    pub(super) fn forget_ids(&mut self) {
+        self.by_id.clear();
+    }
+
     /// Adds everything to `window`, by name, and begins anew.
-    pub(super) fn pour(&mut self, window: &mut Window) {
-        let Self {
-            mut traffic,
-            places,
-            overflowed,
-            ..
-        } = std::mem::take(self);
-        for (name, place) in places {
-            window.add_table(&name, std::mem::take(&mut traffic[place]));
+    pub(super) fn flush_into(&mut self, window: &mut Window) {
+        for (name, place) in self.places.drain() {
+            window.add_table(&name, std::mem::take(&mut self.traffic[place]));
         }
-        window.coverage.tables_overflowed += overflowed;
+        self.traffic.clear();
+        self.by_id.clear();
+        window.coverage.tables_overflowed += std::mem::take(&mut self.overflowed);
     }
 }
 
 /// The place of a table in `traffic`, which it gets if it is new and there is room.
 fn place_of(
     name: &Arc<TableName>,
-    places: &mut BTreeMap<Arc<TableName>, usize>,
+    places: &mut HashMap<Arc<TableName>, usize, RandomState>,
     traffic: &mut Vec<TableTraffic>,
 ) -> Option<usize> {
     if let Some(&place) = places.get(name) {
@@ -80,6 +95,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::audit::ids::Ids;
 
     #[test]
     fn a_table_is_one_wherever_its_name_is_and_those_beyond_the_limit_are_not_told_apart() {
@@ -89,20 +105,26 @@ mod tests {
                 table: format!("t{number}"),
             })
         };
-        let mut tables = Tables::default();
-        for _ in 0..2 {
-            (0..MAX_TABLES + 3).for_each(|number| tables.count(&name(number), |table| table.reads += 1));
-        }
+        let (mut tables, mut ids) = (Tables::default(), Ids::default());
+        (0..MAX_TABLES + 3).for_each(|number| tables.count(&name(number), |table| table.reads += 1));
+        (0..MAX_TABLES + 3).for_each(|number| {
+            let name = name(number);
+            tables.count_in(ids.table(&name), &name, |table| table.reads += 1);
+        });
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "test");
-        tables.pour(&mut window);
+        tables.flush_into(&mut window);
         assert_eq!(
             (window.tables.len(), window.coverage.tables_overflowed),
             (MAX_TABLES, 6)
         );
         assert!(window.tables.values().all(|table| table.reads == 2));
-        tables.count(&name(7), |table| table.writes += 1);
+        ids.clear();
+        tables.count_in(ids.table(&name(9)), &name(9), |table| table.writes += 1);
+        ids.clear();
+        tables.forget_ids();
+        tables.count_in(ids.table(&name(7)), &name(7), |table| table.writes += 1);
         let mut next = Window::new(Timestamp::UNIX_EPOCH, "test");
-        tables.pour(&mut next);
-        assert_eq!((next.tables.len(), next.tables[&*name(7)].writes), (1, 1));
+        tables.flush_into(&mut next);
+        assert_eq!((next.tables.len(), next.tables[&*name(7)].writes), (2, 1));
     }
 }

@@ -36,8 +36,8 @@ impl Told {
         add(&mut window
             .pattern_mut(analysis.id, &analysis.head.cql, head)
             .tombstones);
-        for (table, _) in &analysis.tables {
-            tables.count(table, |table| add(&mut table.tombstones));
+        for table in &analysis.tables {
+            tables.count(&table.name, |table| add(&mut table.tombstones));
         }
         true
     }
