@@ -1,29 +1,24 @@
 //! One connection, as the audit follows it: chunks become envelopes, requests find their responses.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use cqlens_proto::{
-    cutter::{Framing, Negotiated, OpcodeCounts},
+    cutter::Negotiated,
     envelope::{Direction, Envelope, Header, Opcode, StreamId},
     message::{Extensions, QueryResult, Response},
-    stream::{EnvelopeHead, EnvelopeStream, Gap, StreamItem},
+    stream::{EnvelopeHead, StreamItem},
 };
 
 use super::{
-    budget::{Budget, Share},
-    in_flight::{InFlight, Waiting},
+    budget::Budget,
+    gaps::{EarlyResponses, RequestCounts},
+    in_flight::{InFlight, PendingRequest},
     pair::{Found, Missing, Pair, Received, detach},
     session::{ClientAddresses, Session},
+    side::Side,
 };
 use crate::capture::{Capture, Connection, Moment};
-
-/// Results that are longer than this, and in parts, are put together only where their rows are looked at.
-const LONG: usize = 16 << 10;
-
-/// How much is kept of bodies that are too long to be kept as a whole: metadata and warnings of a result are rarely longer, nor is what
-/// stands before the values of a request.
-const HEAD: usize = 64 << 10;
 
 /// What is known of a connection.
 ///
@@ -35,52 +30,21 @@ pub(super) struct ConnectionState {
     requests: Side,
     responses: Side,
     waiting: InFlight,
-    /// Requests that came or are known to be missing: what began before a gap and is not among them was left out.
-    accounted: u64,
-    /// The same by opcode, as far as it is known.
-    opcodes: OpcodeCounts,
-    /// Requests of `accounted` that are not in `opcodes`, though they would be if more were known of them.
-    unnamed: u64,
-    /// Compressed segments that are known to be missing.
-    hidden_segments: u64,
-    /// Chunks of requests that were left out before what came last.
+    counts: RequestCounts,
+    /// Chunks of requests that were left out before the last chunk.
     request_gaps: u64,
-    /// Requests that were not understood, or are counted as missing, and whose answers may still come.
-    unheard: u64,
-    /// Answers to requests that have not come, of a record that has gaps: the request is missing, or is being looked for.
-    foretold: VecDeque<Foretold>,
-    /// Since nothing waited, requests were left out, or answers.
-    doubts: Doubts,
+    early: EarlyResponses,
+    /// What was left out since nothing was in flight.
+    ambiguity: Ambiguity,
     session: Session,
 }
 
-/// An answer whose request has not come.
-#[derive(Debug)]
-struct Foretold {
-    stream_id: StreamId,
-    answered_at: Moment,
-}
-
-/// Answers beyond are taken for those of missing requests at once.
-const MAX_FORETOLD: usize = 4_096;
-
-/// What speaks against taking an answer for that of the request that waits with its stream id.
+/// What speaks against taking an answer for that of the request in flight with its stream id: with both, the id may belong to a request
+/// that was left out.
 #[derive(Debug, Default)]
-struct Doubts {
+struct Ambiguity {
     requests_missing: bool,
     answers_missing: bool,
-}
-
-/// One direction.
-#[derive(Debug)]
-struct Side {
-    stream: EnvelopeStream,
-    /// What the envelope that is being joined takes up.
-    kept: Share,
-    /// When the first byte of the envelope that is being joined came.
-    begun: Option<Moment>,
-    /// Something before the next chunk is missing: the place is found again at its boundary, or at that of a later one.
-    lost: bool,
 }
 
 impl ConnectionState {
@@ -88,26 +52,15 @@ impl ConnectionState {
     pub(super) fn new(connection: Arc<Connection>, budget: Budget, shown: ClientAddresses) -> Self {
         // Not the data path's: it is ahead of the audit.
         let negotiated = Arc::new(Negotiated::new());
-        let side = |direction| Side {
-            stream: EnvelopeStream::new(direction, Arc::clone(&negotiated))
-                .with_long_results(LONG)
-                .with_heads(HEAD),
-            kept: Share::of(budget.clone()),
-            begun: None,
-            lost: false,
-        };
+        let side = |direction| Side::new(direction, &negotiated, &budget);
         Self {
             requests: side(Direction::Request),
             responses: side(Direction::Response),
             waiting: InFlight::new(budget),
-            accounted: 0,
-            opcodes: OpcodeCounts::default(),
-            unnamed: 0,
-            hidden_segments: 0,
+            counts: RequestCounts::default(),
             request_gaps: 0,
-            unheard: 0,
-            foretold: VecDeque::new(),
-            doubts: Doubts::default(),
+            early: EarlyResponses::default(),
+            ambiguity: Ambiguity::default(),
             session: Session::new(&connection, shown),
             connection,
         }
@@ -117,10 +70,7 @@ impl ConnectionState {
     /// Requests that waited for their responses are forgotten; the caller knows how many.
     pub(super) fn afresh(self) -> Self {
         let mut fresh = Self {
-            accounted: self.accounted,
-            opcodes: self.opcodes,
-            unnamed: self.unnamed,
-            hidden_segments: self.hidden_segments,
+            counts: self.counts,
             request_gaps: self.request_gaps,
             session: self.session,
             ..Self::new(self.connection, self.waiting.budget(), ClientAddresses::default())
@@ -131,9 +81,9 @@ impl ConnectionState {
         fresh
     }
 
-    /// Requests that have been handed on, wait, or are known to be missing.
+    /// Requests that have been handed on, are in flight, or are known to be missing.
     pub(super) fn known(&self) -> u64 {
-        self.accounted + self.hidden_segments
+        self.counts.known()
     }
 
     /// Requests that wait for their responses.
@@ -157,7 +107,7 @@ impl ConnectionState {
     /// Takes the next chunk and says what became whole with it.
     #[inline]
     pub(super) fn take(&mut self, mut capture: Capture, mut each: impl FnMut(&mut Session, Found)) {
-        self.doubt(&capture, &mut each);
+        self.give_up_ambiguous(&capture, &mut each);
         match self.side(capture.direction).take_envelope(&mut capture) {
             Some(envelope) => self.envelope(capture.direction, envelope, capture.at, capture.at, &mut each),
             None => self.take_any(capture, &mut each),
@@ -173,8 +123,11 @@ impl ConnectionState {
         if side.lost {
             side.begun = None;
             if direction == Direction::Request {
-                let missing = self.miss(capture.begun, capture.after_gap.as_deref());
-                self.tell_missing(missing, each);
+                let hidden = self.connection.hidden_segments();
+                let missing = self
+                    .counts
+                    .miss(capture.begun, capture.after_gap.as_deref(), hidden);
+                self.hand_on_missing(missing, each);
             }
         }
         self.side(direction).feed(capture);
@@ -196,15 +149,14 @@ impl ConnectionState {
                 // The data path has counted the connection as opaque.
                 (_, StreamItem::Lost(_)) => {}
                 (Direction::Request, StreamItem::Skipped { header, .. }) => {
-                    self.arrived(header.opcode);
-                    self.unheard += 1;
+                    self.counts.arrived(header.opcode);
+                    self.early.expect(1);
                     each(&mut self.session, Found::UndecodedRequest);
                 }
                 // Only results are long.
                 (Direction::Request, StreamItem::Damaged(_) | StreamItem::Long(_)) => {
-                    self.accounted += 1;
-                    self.unnamed += 1;
-                    self.unheard += 1;
+                    self.counts.arrived_without_opcode();
+                    self.early.expect(1);
                     each(&mut self.session, Found::UndecodedRequest);
                 }
                 (
@@ -248,27 +200,27 @@ impl ConnectionState {
     }
 
     /// Where an answer was left out its stream id may be in use again, by a request that was left out too: its answer must
-    /// not be taken for the other's.
-    fn doubt(&mut self, capture: &Capture, each: &mut impl FnMut(&mut Session, Found)) {
+    /// not be taken for the other's. So requests in flight are given up where both were left out.
+    fn give_up_ambiguous(&mut self, capture: &Capture, each: &mut impl FnMut(&mut Session, Found)) {
         let is_answer_missing = capture.direction == Direction::Response && capture.after_gap.is_some();
         if capture.request_gaps == self.request_gaps && !is_answer_missing {
             return;
         }
-        self.doubts.requests_missing |= capture.request_gaps != self.request_gaps;
-        self.doubts.answers_missing |= is_answer_missing;
+        self.ambiguity.requests_missing |= capture.request_gaps != self.request_gaps;
+        self.ambiguity.answers_missing |= is_answer_missing;
         self.request_gaps = capture.request_gaps;
         if self.waiting.is_empty() {
-            self.doubts = Doubts::default();
+            self.ambiguity = Ambiguity::default();
         }
-        if !(self.doubts.requests_missing && self.doubts.answers_missing) {
+        if !(self.ambiguity.requests_missing && self.ambiguity.answers_missing) {
             return;
         }
-        self.doubts = Doubts::default();
+        self.ambiguity = Ambiguity::default();
         // Answers to PREPARE are kept when others are not.
         let keeps_prepares = !self.connection.misses_prepares();
-        let is_doubtful = |request: &Envelope| !(keeps_prepares && request.header.opcode == Opcode::PREPARE);
-        for waiting in self.waiting.take(is_doubtful) {
-            self.unheard += 1;
+        let is_ambiguous = |request: &Envelope| !(keeps_prepares && request.header.opcode == Opcode::PREPARE);
+        for waiting in self.waiting.take(is_ambiguous) {
+            self.early.expect(1);
             self.unanswered(Some(waiting), false, each);
         }
     }
@@ -280,62 +232,29 @@ impl ConnectionState {
         if is_whole || self.connection.is_opaque() {
             return Missing::default();
         }
-        let connection = Arc::clone(&self.connection);
-        self.miss(connection.requests(), connection.requests_by_opcode())
+        let connection = &self.connection;
+        let hidden = connection.hidden_segments();
+        self.counts
+            .miss(connection.requests(), connection.requests_by_opcode(), hidden)
     }
 
     /// Gives up the requests that never got a response; `missing` were left out at the end.
     pub(super) fn end(mut self, missing: Missing, mut each: impl FnMut(&mut Session, Found)) {
-        self.tell_missing(missing, &mut each);
-        let foretold = self.foretold.len() as u64;
-        if foretold > 0 {
-            each(&mut self.session, Found::Dropped(Missing::requests(foretold)));
+        self.hand_on_missing(missing, &mut each);
+        let missing = self.early.len();
+        if missing > 0 {
+            each(&mut self.session, Found::Dropped(Missing::requests(missing)));
         }
         for waiting in self.waiting.take(|_| true) {
             self.unanswered(Some(waiting), true, &mut each);
         }
     }
 
-    /// Of the requests that have begun, those that have not come are missing.
-    fn miss(&mut self, begun: u64, opcodes: Option<&OpcodeCounts>) -> Missing {
-        let hidden = self.connection.hidden_segments();
-        let hidden_here = hidden - self.hidden_segments;
-        self.hidden_segments = hidden;
-        let Some(opcodes) = opcodes else {
-            let requests = begun.saturating_sub(self.accounted);
-            self.accounted += requests;
-            self.unnamed += requests;
-            return Missing {
-                requests: requests + hidden_here,
-                opcodes: OpcodeCounts::default(),
-            };
-        };
-        let opcodes = opcodes.beyond(&self.opcodes);
-        self.opcodes.merge(&opcodes);
-        let named = u64::from(opcodes.total());
-        let known_before = named.min(self.unnamed);
-        self.unnamed = 0;
-        self.accounted += named - known_before;
-        Missing {
-            requests: named - known_before + hidden_here,
-            opcodes,
-        }
-    }
-
-    fn tell_missing(&mut self, missing: Missing, each: &mut impl FnMut(&mut Session, Found)) {
-        // Of some the answers have come already.
-        let requests = usize::try_from(missing.requests).unwrap_or(usize::MAX);
-        let foretold = self.foretold.len().min(requests);
-        self.foretold.drain(..foretold);
-        self.unheard += missing.requests - foretold as u64;
+    fn hand_on_missing(&mut self, missing: Missing, each: &mut impl FnMut(&mut Session, Found)) {
+        self.early.are_missing(missing.requests);
         if missing.requests > 0 || missing.opcodes.total() > 0 {
             each(&mut self.session, Found::Dropped(missing));
         }
-    }
-
-    fn arrived(&mut self, opcode: Opcode) {
-        self.accounted += 1;
-        self.opcodes.add(opcode);
     }
 
     /// Takes a request, or the head of one, whose body has `body_len` bytes.
@@ -346,12 +265,12 @@ impl ConnectionState {
         at: Moment,
         each: &mut impl FnMut(&mut Session, Found),
     ) {
-        self.arrived(envelope.header.opcode);
+        self.counts.arrived(envelope.header.opcode);
         if envelope.header.opcode == Opcode::STARTUP {
             self.session.start(&envelope, &self.connection);
         }
         let stream_id = envelope.header.stream_id;
-        let waiting = Waiting {
+        let waiting = PendingRequest {
             request: envelope,
             request_len: body_len,
             at,
@@ -394,7 +313,7 @@ impl ConnectionState {
             Some(waiting) => self.answered(waiting, response, begun, each),
             None if is_later_page(&response, self.session.extensions) => {}
             None => {
-                self.unasked(header.stream_id, begun, each);
+                self.without_request(header.stream_id, begun, each);
                 each(&mut self.session, Found::LostResponse);
             }
         }
@@ -412,7 +331,7 @@ impl ConnectionState {
         self.session.is_started = self.session.is_started || shows_started(&header, &body);
         let waiting = self.waiting.remove(header.stream_id);
         if waiting.is_none() && header.opcode != Opcode::EVENT {
-            self.unasked(header.stream_id, begun, each);
+            self.without_request(header.stream_id, begun, each);
         }
         match waiting {
             Some(waiting) if header.opcode == Opcode::ERROR => {
@@ -427,55 +346,35 @@ impl ConnectionState {
         each(&mut self.session, Found::LostResponse);
     }
 
-    /// An answer shows that there was a request: where a record has gaps nothing else may.
-    fn unasked(
+    /// Takes a response without a request in flight. It shows that there was one: where a record has gaps nothing else may.
+    fn without_request(
         &mut self,
         stream_id: StreamId,
         answered_at: Moment,
         each: &mut impl FnMut(&mut Session, Found),
     ) {
-        if self.unheard > 0 {
-            self.unheard -= 1;
-        } else if self.connection.is_recorded() && self.connection.has_gaps() {
-            if self.foretold.len() >= MAX_FORETOLD {
-                self.foretold.pop_front();
-                each(&mut self.session, Found::Dropped(Missing::requests(1)));
-            }
-            self.foretold.push_back(Foretold {
-                stream_id,
-                answered_at,
-            });
+        let may_be_early = self.connection.is_recorded() && self.connection.has_gaps();
+        if self.early.came(stream_id, answered_at, may_be_early) {
+            each(&mut self.session, Found::Dropped(Missing::requests(1)));
         }
     }
 
-    /// Whether the answer to a request of `at` has come before it: after a gap, requests are held back until their place is sure. What
-    /// was answered before `at` and has not come by now never comes.
+    /// Whether the response to a request of `at` has come before it.
     fn has_been_answered(
         &mut self,
         stream_id: StreamId,
         at: Moment,
         each: &mut impl FnMut(&mut Session, Found),
     ) -> bool {
-        if self.foretold.is_empty() {
-            return false;
-        }
-        while self
-            .foretold
-            .pop_front_if(|foretold| foretold.answered_at <= at)
-            .is_some()
-        {
+        for _ in 0..self.early.give_up_before(at) {
             each(&mut self.session, Found::Dropped(Missing::requests(1)));
         }
-        let place = self
-            .foretold
-            .iter()
-            .position(|foretold| foretold.stream_id == stream_id);
-        place.is_some_and(|place| self.foretold.remove(place).is_some())
+        self.early.take(stream_id)
     }
 
     fn answered(
         &mut self,
-        waiting: Waiting,
+        waiting: PendingRequest,
         response: Received,
         begun: Moment,
         each: &mut impl FnMut(&mut Session, Found),
@@ -494,7 +393,7 @@ impl ConnectionState {
 
     fn unanswered(
         &mut self,
-        waiting: Option<Waiting>,
+        waiting: Option<PendingRequest>,
         cut_off: bool,
         each: &mut impl FnMut(&mut Session, Found),
     ) {
@@ -514,7 +413,7 @@ impl ConnectionState {
     }
 }
 
-/// Whether this is one of DSE's continuous pages, which come without being asked for once the first one has answered the request.
+/// Whether this is one of DSE's continuous pages, which come without a request of their own once the first one has answered it.
 #[cold]
 fn is_later_page(response: &Received, extensions: Extensions) -> bool {
     let begun;
@@ -539,63 +438,6 @@ fn shows_started(header: &Header, body: &[u8]) -> bool {
         // Before, there are protocol errors, server errors and bad credentials; nothing is compressed, and there are no warnings.
         Opcode::ERROR => header.flags.0 != 0 || !matches!(body.first_chunk(), Some([0, 0, 0..0x10, _])),
         _ => false,
-    }
-}
-
-impl Side {
-    /// The envelope that a chunk is, where it is just one: what most are, and what needs no feeding.
-    #[inline]
-    fn take_envelope(&mut self, capture: &mut Capture) -> Option<Envelope> {
-        let goes_on = !self.lost && capture.after_gap.is_none() && capture.hole == 0;
-        if !goes_on || capture.boundary != Some((0, Framing::Envelopes)) {
-            return None;
-        }
-        let taken = self.stream.take_envelope(std::mem::take(&mut capture.bytes));
-        taken.map_err(|chunk| capture.bytes = chunk).ok()
-    }
-
-    fn feed(&mut self, capture: Capture) {
-        let compression = capture.connection.negotiated.compression();
-        if self.lost {
-            self.lost = capture.boundary.is_none();
-            let (boundary, framing) = match capture.boundary {
-                Some((offset, framing)) => (Some(offset), framing),
-                None => (None, Framing::Envelopes),
-            };
-            self.stream.feed_after_gap(
-                capture.bytes,
-                Gap {
-                    boundary,
-                    framing,
-                    compression,
-                },
-            );
-            return;
-        }
-        if capture.hole > 0 {
-            self.stream.pass_over(capture.hole);
-        }
-        if let Some((_, framing @ Framing::Segments(_))) = capture.boundary {
-            // The other direction's chunk that said so may have been left out.
-            self.stream.learn(framing, compression);
-        }
-        self.stream.feed(capture.bytes);
-    }
-
-    /// The next item of the chunk that came at `at`, with the time at which its first byte came.
-    fn next(&mut self, at: Moment) -> Option<(StreamItem, Moment)> {
-        match self.stream.next_item() {
-            Some(item) => Some((item, self.begun.take().unwrap_or(at))),
-            None => {
-                if self.begun.is_none() && self.stream.is_joining() {
-                    self.begun = Some(at);
-                }
-                if !self.kept.change_to(self.stream.kept()) {
-                    self.stream.skip();
-                }
-                None
-            }
-        }
     }
 }
 

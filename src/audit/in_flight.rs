@@ -9,12 +9,9 @@ use crate::capture::Moment;
 /// What a request takes up beside its body.
 const EACH: usize = 128;
 
-/// Requests with stream ids below are found by their place: drivers take the lowest that is free, or begin with those.
-const NEAR: usize = 64;
-
 /// A request without a response so far.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct PendingRequest {
     pub(super) request: Envelope,
     /// Length of its body: see [`Pair::request_len`](super::pair::Pair::request_len).
     pub(super) request_len: usize,
@@ -29,11 +26,7 @@ pub(super) struct Waiting {
 /// The requests of one connection that wait, by stream id.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    near: Vec<Option<Waiting>>,
-    /// Those that are not near.
-    far: FxHashMap<StreamId, Waiting>,
-    /// How many there are.
-    len: usize,
+    pending: FxHashMap<StreamId, PendingRequest>,
     /// What they take up of `budget`.
     bytes: usize,
     budget: Budget,
@@ -43,20 +36,18 @@ impl InFlight {
     /// None yet.
     pub(super) fn new(budget: Budget) -> Self {
         Self {
-            near: Vec::new(),
-            far: FxHashMap::default(),
-            len: 0,
+            pending: FxHashMap::default(),
             bytes: 0,
             budget,
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.pending.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.pending.is_empty()
     }
 
     /// The budget of all connections.
@@ -64,74 +55,49 @@ impl InFlight {
         self.budget.clone()
     }
 
-    /// Whether there is room for a request; without, it is not waited for its response. A server that reads far ahead of its answers
-    /// gets there.
-    pub(super) fn has_room_for(&self, waiting: &Waiting) -> bool {
-        self.budget.has_room_for(weight(&waiting.request))
+    /// Whether there is room for a request; without, it is counted as unanswered at once. A server that reads far ahead of its
+    /// answers gets there.
+    pub(super) fn has_room_for(&self, pending: &PendingRequest) -> bool {
+        self.budget.has_room_for(weight(&pending.request))
     }
 
     /// Keeps a request; the one that had its stream id before.
-    pub(super) fn insert(&mut self, waiting: Waiting) -> Option<Waiting> {
-        let bytes = weight(&waiting.request);
+    pub(super) fn insert(&mut self, pending: PendingRequest) -> Option<PendingRequest> {
+        let bytes = weight(&pending.request);
         self.bytes += bytes;
         self.budget.take(bytes);
-        self.len += 1;
-        let stream = waiting.request.header.stream_id;
-        let before = match near(stream) {
-            Some(at) => {
-                if at >= self.near.len() {
-                    self.near.resize_with(at + 1, || None);
-                }
-                self.near.get_mut(at).and_then(|place| place.replace(waiting))
-            }
-            None => self.far.insert(stream, waiting),
-        };
+        let before = self.pending.insert(pending.request.header.stream_id, pending);
         self.free(before.as_ref());
         before
     }
 
     /// Takes the request with the stream id.
-    pub(super) fn remove(&mut self, stream: StreamId) -> Option<Waiting> {
-        let removed = match near(stream) {
-            Some(at) => self.near.get_mut(at).and_then(Option::take),
-            None => self.far.remove(&stream),
-        };
+    pub(super) fn remove(&mut self, stream: StreamId) -> Option<PendingRequest> {
+        let removed = self.pending.remove(&stream);
         self.free(removed.as_ref());
         removed
     }
 
     /// Takes all requests that `is_wanted` says.
-    pub(super) fn take(&mut self, is_wanted: impl Fn(&Envelope) -> bool) -> Vec<Waiting> {
-        let near = self
-            .near
-            .iter_mut()
-            .filter_map(|place| place.take_if(|waiting| is_wanted(&waiting.request)));
-        let far = self.far.extract_if(|_, waiting| is_wanted(&waiting.request));
-        let taken: Vec<_> = near.chain(far.map(|(_, waiting)| waiting)).collect();
-        taken.iter().for_each(|waiting| self.free(Some(waiting)));
+    pub(super) fn take(&mut self, is_wanted: impl Fn(&Envelope) -> bool) -> Vec<PendingRequest> {
+        let taken = self.pending.extract_if(|_, pending| is_wanted(&pending.request));
+        let taken: Vec<_> = taken.map(|(_, pending)| pending).collect();
+        taken.iter().for_each(|pending| self.free(Some(pending)));
         taken
     }
 
     /// Those that still keep a buffer of the data path.
-    pub(super) fn not_detached(&mut self) -> impl Iterator<Item = &mut Waiting> {
-        let all = self.near.iter_mut().flatten().chain(self.far.values_mut());
-        all.filter(|waiting| !waiting.is_detached)
+    pub(super) fn not_detached(&mut self) -> impl Iterator<Item = &mut PendingRequest> {
+        self.pending.values_mut().filter(|pending| !pending.is_detached)
     }
 
-    fn free(&mut self, waiting: Option<&Waiting>) {
-        if let Some(waiting) = waiting {
-            let bytes = weight(&waiting.request);
-            self.len -= 1;
+    fn free(&mut self, pending: Option<&PendingRequest>) {
+        if let Some(pending) = pending {
+            let bytes = weight(&pending.request);
             self.bytes -= bytes;
             self.budget.give_back(bytes);
         }
     }
-}
-
-/// The place of a stream id that is near; ids below 0 are none that a client takes.
-#[inline]
-fn near(stream: StreamId) -> Option<usize> {
-    usize::try_from(stream.0).ok().filter(|&at| at < NEAR)
 }
 
 impl Drop for InFlight {
@@ -151,8 +117,8 @@ mod tests {
 
     use super::*;
 
-    fn request(stream: i16, length: usize) -> Waiting {
-        Waiting {
+    fn request(stream: i16, length: usize) -> PendingRequest {
+        PendingRequest {
             request: Envelope {
                 header: Header::request(Version::V4, StreamId(stream), Opcode::QUERY),
                 body: Bytes::from(vec![0; length]),
@@ -169,7 +135,7 @@ mod tests {
         const LIMIT: usize = 1 << 20;
         let budget = Budget::of(crate::memory::Part::new("test", LIMIT));
         let (mut one, mut other) = (InFlight::new(budget.clone()), InFlight::new(budget.clone()));
-        // Of those near, of those far, and one that no client takes.
+        // One of them is none that a client takes.
         for stream in [0, 1, 2, 3, 4, 5, 63, 64, i16::MAX, -1] {
             assert!(one.insert(request(stream, 1_000)).is_none());
         }
