@@ -15,7 +15,7 @@ use super::{
     analysis::Analysis,
     answer::{Answer, size},
     batch::{Children, batch_kind},
-    exchange::{Exchange, Execution, KeyBuffer, PageSize},
+    exchange::{DecodedExchange, Exchange, Execution, KeyBuffer, PageSize},
     outcome::{Outcome, says_not_how_far},
     pair::{Pair, Received},
     plan::BatchSum,
@@ -72,7 +72,7 @@ impl ExchangeBuilder {
     }
 
     /// What is executed by a request, before its answer is known.
-    #[inline]
+    #[inline(always)]
     pub(super) fn execution(
         &mut self,
         request: &Request<'_>,
@@ -90,7 +90,7 @@ impl ExchangeBuilder {
         Some(execution)
     }
 
-    #[inline]
+    #[inline(always)]
     fn execution_of_whole(
         &mut self,
         request: &Request<'_>,
@@ -153,7 +153,7 @@ impl ExchangeBuilder {
         Some(execution)
     }
 
-    #[inline]
+    #[inline(always)]
     fn bind(
         &mut self,
         analysis: Arc<Analysis>,
@@ -224,16 +224,19 @@ impl ExchangeBuilder {
     }
 
     /// What a request means with its answer.
-    #[inline]
+    #[inline(always)]
     pub(super) fn exchange<'s>(
         &mut self,
         session: &'s Session,
         sender: Sender,
-        pair: &Pair,
-        request: &Request<'_>,
+        decoded: DecodedExchange<'_>,
         mut execution: Option<Execution>,
-        answer: &Answer<'_>,
     ) -> Exchange<'s> {
+        let DecodedExchange {
+            pair,
+            request,
+            answer,
+        } = decoded;
         let is_of_one = execution.as_ref().is_some_and(Execution::is_of_one);
         let outcome = answer.outcome;
         let refused = is_refused(execution.as_ref(), outcome);
@@ -268,7 +271,7 @@ impl ExchangeBuilder {
             looked: execution
                 .as_ref()
                 .filter(|_| !is_of_one)
-                .and_then(|execution| self.look_at_rows(pair, request, execution, answer)),
+                .and_then(|execution| self.scan_rows(decoded, execution)),
             execution,
             outcome,
             refused,
@@ -348,13 +351,12 @@ impl ExchangeBuilder {
     }
 
     /// The partitions in the rows of a scan of one table.
-    fn look_at_rows(
-        &mut self,
-        pair: &Pair,
-        request: &Request<'_>,
-        execution: &Execution,
-        answer: &Answer<'_>,
-    ) -> Option<Looked> {
+    fn scan_rows(&mut self, decoded: DecodedExchange<'_>, execution: &Execution) -> Option<Looked> {
+        let DecodedExchange {
+            pair,
+            request,
+            answer,
+        } = decoded;
         let rows = answer.rows?;
         // Of the rows of a head some are missing.
         if matches!(pair.response, Some((Received::Head(_), _))) || !execution.is_scan() {

@@ -13,7 +13,7 @@ use super::{
     builder::ExchangeBuilder,
     deferred::{self, Deferred, DeferredExchange},
     effects,
-    exchange::Exchange,
+    exchange::{DecodedExchange, Exchange},
     filling::Filling,
     ids::ClientIds,
     pair::{Found, Missing, Pair, Received},
@@ -102,9 +102,7 @@ impl Counter {
     fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: &Pair) -> bool {
         self.watch.see(&pair.request);
         let has_room = self.live.is_followed() && self.deferred.has_room_for(pair);
-        self.count_if(filling, session, pair, Pass::First, |exchange| {
-            !(has_room && deferred::may_become_clear(exchange))
-        })
+        self.count_exchange(filling, session, pair, Pass::First, has_room)
     }
 
     /// What was put off and may be clear by now.
@@ -113,31 +111,29 @@ impl Counter {
     }
 
     pub(super) fn count_again(&mut self, filling: &mut Filling, mut deferred: DeferredExchange, now: Moment) {
-        let due = deferred.is_due(now);
+        let may_wait = !deferred.is_due(now);
         let DeferredExchange { session, pair, .. } = &mut deferred;
-        let unclear = self.count_if(filling, session, pair, Pass::Again, |exchange| {
-            due || !deferred::may_become_clear(exchange)
-        });
+        let unclear = self.count_exchange(filling, session, pair, Pass::Again, may_wait);
         self.settle(filling);
         if unclear {
             self.deferred.keep(deferred);
         }
     }
 
-    /// Counts the exchange if `is_clear` says so, and whether it was not.
-    fn count_if(
+    /// Counts an exchange, unless it `may_wait` and the catalog may say more of it later; whether it waits.
+    fn count_exchange(
         &mut self,
         filling: &mut Filling,
         session: &mut Session,
         pair: &Pair,
         pass: Pass,
-        is_clear: impl FnOnce(&Exchange<'_>) -> bool,
+        may_wait: bool,
     ) -> bool {
-        let decoded = match pair.is_request_cut() {
+        let request = match pair.is_request_cut() {
             false => Request::decode_message(&pair.request, session.extensions),
             true => Request::decode_head(&pair.request, session.extensions).map(|head| head.message),
         };
-        let request = match &decoded {
+        let request = match &request {
             Ok(request) => request,
             Err(error) => {
                 tracing::debug!(%error, "a request could not be decoded");
@@ -155,7 +151,7 @@ impl Counter {
         }
         let execution = self.builder.execution(request, pair, session);
         let plain = plain_rows(pair);
-        let (readable, decoded);
+        let (readable, response_decoded);
         let answer = match (&plain, &pair.response) {
             (_, None) => Answer::NONE,
             (Some(rows), Some((response, at))) => {
@@ -166,20 +162,28 @@ impl Counter {
                     effects::may_show_schema(session, execution) || execution.is_scan()
                 });
                 readable = answer::readable(response, session.extensions, are_rows_read);
-                decoded = answer::decode(response, &readable, session.extensions);
-                Answer::of(&decoded, response, *at)
+                response_decoded = answer::decode(response, &readable, session.extensions);
+                Answer::of(&response_decoded, response, *at)
             }
         };
+        let decoded = DecodedExchange {
+            pair,
+            request,
+            answer: &answer,
+        };
         if pass == Pass::First {
-            let (live, builder) = (&self.live, &mut self.builder);
-            effects::apply(live, builder, session, pair, request, execution.as_ref(), &answer);
+            effects::apply(
+                &self.live,
+                &mut self.builder,
+                session,
+                decoded,
+                execution.as_ref(),
+            );
         }
         let sender = session.sender(&mut self.clients, &self.builder.replicas);
         let session = &*session;
-        let exchange = self
-            .builder
-            .exchange(session, sender, pair, request, execution, &answer);
-        if !is_clear(&exchange) {
+        let exchange = self.builder.exchange(session, sender, decoded, execution);
+        if may_wait && deferred::may_become_clear(&exchange) {
             return true;
         }
         self.record(filling, &exchange, pair, session);
@@ -231,7 +235,7 @@ impl Counter {
 }
 
 /// The answer, if it is nothing but rows, as most are: decoded without what others may have beside them.
-#[inline]
+#[inline(always)]
 fn plain_rows(pair: &Pair) -> Option<Rows<'_>> {
     match &pair.response {
         Some((Received::Whole(response), _)) => Response::plain_rows(response),
@@ -324,10 +328,7 @@ mod tests {
             };
             let before = (live.version(), session.keyspace_changes());
             let mut interpret = |pass| {
-                assert!(
-                    counter.count_if(&mut filling, &mut session, &pair, pass, |_| false),
-                    "not clear"
-                );
+                counter.count_exchange(&mut filling, &mut session, &pair, pass, true);
                 (live.version() - before.0, session.keyspace_changes() - before.1)
             };
             let first = interpret(Pass::First);

@@ -8,10 +8,9 @@
 use cqlens_proto::message::{BatchQuery, Prepare, Prepared, QueryResult, Request, Response};
 
 use super::{
-    answer::Answer,
     builder::{ExchangeBuilder, keyspace_of},
-    exchange::Execution,
-    pair::{Pair, Received},
+    exchange::{DecodedExchange, Execution},
+    pair::Received,
     session::Session,
 };
 use crate::{
@@ -19,17 +18,20 @@ use crate::{
     window::Reason,
 };
 
-/// Applies what `pair` changes, whose request has been answered with `answer`.
+/// Applies what an exchange changes.
 #[inline]
 pub(super) fn apply(
     live: &Live,
     builder: &mut ExchangeBuilder,
     session: &mut Session,
-    pair: &Pair,
-    request: &Request<'_>,
+    decoded: DecodedExchange<'_>,
     execution: Option<&Execution>,
-    answer: &Answer<'_>,
 ) {
+    let DecodedExchange {
+        pair,
+        request,
+        answer,
+    } = decoded;
     if let Some(execution) = execution
         && !execution.is_of_one()
         && answer.outcome.is_answer()
@@ -46,7 +48,7 @@ pub(super) fn apply(
     if let Some(response) = answer.message
         && (!pair.is_request_cut() || is_keyspace(response))
     {
-        follow(live, builder, session, pair, request, response);
+        follow(live, builder, session, decoded, response);
     }
 }
 
@@ -77,10 +79,10 @@ fn follow(
     live: &Live,
     builder: &mut ExchangeBuilder,
     session: &mut Session,
-    pair: &Pair,
-    request: &Request<'_>,
+    decoded: DecodedExchange<'_>,
     response: &Response<'_>,
 ) {
+    let DecodedExchange { pair, request, .. } = decoded;
     match (request, response) {
         (_, Response::Result(QueryResult::SetKeyspace { keyspace })) => session.use_keyspace(keyspace),
         (Request::Prepare(prepare), Response::Result(QueryResult::Prepared(prepared))) => {

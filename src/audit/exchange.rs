@@ -3,13 +3,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use cqlens_proto::message::Consistency;
+use cqlens_proto::message::{Consistency, Request};
 
 use super::{
     Count, Footprint, Identity, Key, Keys,
     analysis::{Analysis, NamedTable},
+    answer::Answer,
     ids::{ClientId, Ids, TableId},
     outcome::{Outcome, could_not_run, is_all_or_nothing},
+    pair::Pair,
     row_keys::Looked,
     warning::TombstoneText,
 };
@@ -18,7 +20,15 @@ use crate::{
     window::{Flag, PartitionClass, PatternId, Routed},
 };
 
-/// A request with its response.
+/// A request with its response, both decoded.
+#[derive(Clone, Copy)]
+pub(super) struct DecodedExchange<'a> {
+    pub(super) pair: &'a Pair,
+    pub(super) request: &'a Request<'a>,
+    pub(super) answer: &'a Answer<'a>,
+}
+
+/// What a request with its response means.
 #[derive(Debug)]
 pub(super) struct Exchange<'a> {
     /// When the request's last byte came.

@@ -16,6 +16,7 @@ mod cells;
 mod clients;
 mod connection;
 mod counter;
+mod coverage;
 mod deferred;
 mod effects;
 mod exchange;
@@ -31,6 +32,7 @@ mod load;
 mod once;
 mod outcome;
 mod pair;
+mod pattern;
 pub mod plan;
 #[cfg(test)]
 mod random_traffic;
@@ -51,6 +53,7 @@ mod testing;
 mod told;
 #[cfg(test)]
 mod too_long;
+mod traffic;
 mod warning;
 
 use std::{

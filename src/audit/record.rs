@@ -1,23 +1,20 @@
 //! Folds exchanges into a window.
 
-use std::time::Duration;
-
 use cqlens_proto::message::ErrorCode;
 
 use super::{
-    Count, Ending, HashKey, Identity, Key, Repeat, Repeats,
-    analysis::Analysis,
+    Ending, HashKey, Identity, Repeat, Repeats,
+    coverage::cover,
     exchange::{Exchange, Execution, NamedKeys},
-    ids::{ByTable, TableId},
-    key_hash::TableHash,
     outcome::{Outcome, is_all_or_nothing},
+    pattern::record_pattern,
     reads::{OpenReads, Page, Progress},
     repeats::Request,
     sweeps::Sweeps,
     tables::Tables,
-    warning::TombstoneText,
+    traffic::{Hashing, has_tables, record_tables},
 };
-use crate::window::{Coverage, Pattern, PatternId, RetryCause, TableTraffic, Tombstones, Window};
+use crate::window::{Pattern, PatternId, RetryCause, Window};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///
@@ -37,10 +34,7 @@ impl Recorder {
     /// Nothing recorded yet.
     pub(super) fn new(key: HashKey) -> Self {
         Self {
-            hashing: Hashing {
-                key,
-                begun: ByTable::default(),
-            },
+            hashing: Hashing::new(key),
             repeats: Repeats::default(),
             uncompared: Vec::with_capacity(Self::TOGETHER),
             reads: OpenReads::default(),
@@ -130,9 +124,8 @@ impl Recorder {
     }
 
     /// Ids of tables mean others from now on.
-    #[cold]
     pub(super) fn forget_ids(&mut self) {
-        self.hashing.begun.clear();
+        self.hashing.forget_ids();
     }
 
     /// Nothing more comes: reads that wait for their next page are abandoned.
@@ -242,6 +235,13 @@ fn is_logical_read(exchange: &Exchange<'_>, execution: &Execution) -> bool {
     execution.analysis.head.kind.is_read() && execution.first_page && !exchange.refused
 }
 
+/// Only of patterns that are there already: what they are is decided by what is known of the schema at their first execution.
+fn count_prepared(window: &mut Window, exchange: &Exchange<'_>) {
+    if let Some(pattern) = exchange.prepared.and_then(|id| window.patterns.get_mut(&id)) {
+        pattern.prepared_again += 1;
+    }
+}
+
 /// How an exchange ended, for those who may try again.
 fn ending(exchange: &Exchange<'_>) -> Ending {
     let answered_at = exchange.latency.map(|latency| exchange.at.after(latency));
@@ -271,220 +271,4 @@ fn retry_cause(code: u32) -> Option<RetryCause> {
         .iter()
         .find(|(known, _)| u32::try_from(known.0) == Ok(code));
     known.map(|&(_, cause)| cause)
-}
-
-/// Only of patterns that are there already: what they are is decided by what is known of the schema at their first execution.
-fn count_prepared(window: &mut Window, exchange: &Exchange<'_>) {
-    if let Some(pattern) = exchange.prepared.and_then(|id| window.patterns.get_mut(&id)) {
-        pattern.prepared_again += 1;
-    }
-}
-
-fn cover(coverage: &mut Coverage, exchange: &Exchange<'_>, execution: &Execution) {
-    let analysis = &execution.analysis;
-    coverage.unparsed += u64::from(analysis.unparsed);
-    if analysis.head.system {
-        coverage.system_requests += 1;
-        return;
-    }
-    if !analysis.touches_partitions {
-        return;
-    }
-    coverage.markers_disagreed += u64::from(analysis.disagrees);
-    if exchange.refused {
-        coverage.refused += 1;
-        return;
-    }
-    match execution.footprint.count {
-        Count::Exact(_) => coverage.partitions_exact += 1,
-        Count::AtLeast(..) | Count::Page { .. } => coverage.partitions_bounded += 1,
-        Count::Scan | Count::TokenRange { .. } | Count::Index => coverage.partitions_scan += 1,
-        Count::Unknown(_) => coverage.partitions_unknown += 1,
-    }
-    if let (Count::AtLeast(..) | Count::Page { .. } | Count::Unknown(_), Some(reason)) =
-        (execution.footprint.count, execution.footprint.reason())
-    {
-        *coverage
-            .unknown_reasons
-            .entry(reason.name().to_owned())
-            .or_default() += 1;
-    }
-}
-
-fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
-    pattern.count += 1;
-    pattern.unconfirmed += u64::from(!exchange.is_confirmed());
-    pattern.on_known_table |= execution.analysis.is_known;
-    pattern.warnings += exchange.warnings;
-    pattern.request_bytes.record(exchange.request_bytes);
-    if let Some(bytes) = exchange.response_bytes {
-        pattern.response_bytes.record(bytes);
-    }
-    if let Some(latency) = exchange.latency {
-        pattern.latency_us.record(microseconds(latency));
-    }
-    if execution.prepared {
-        pattern.prepared += 1;
-    } else {
-        pattern.unprepared += 1;
-    }
-    if let Some(routed) = exchange.routed {
-        pattern.routing.count(routed);
-    }
-    if execution.nulls != 0 && !exchange.refused {
-        count_nulls(pattern, execution);
-    }
-    record_outcome(pattern, exchange, execution);
-    record_tombstones(&mut pattern.tombstones, exchange);
-}
-
-fn count_nulls(pattern: &mut Pattern, execution: &Execution) {
-    pattern.nulls.executions += 1;
-    let columns = &execution.analysis.marker_columns;
-    for at in (0..64).filter(|at| execution.nulls >> at & 1 == 1) {
-        pattern.nulls.count(columns.get(at).map(AsRef::as_ref), 1);
-    }
-}
-
-fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
-    match exchange.outcome {
-        Outcome::Error { code, .. } => pattern.count_error(code),
-        Outcome::Rows { count, more } => {
-            pattern.rows.record(count);
-            pattern.pages += u64::from(more || !execution.first_page);
-        }
-        Outcome::Failed => pattern.errors += 1,
-        Outcome::Done | Outcome::Unread | Outcome::Unanswered => {}
-    }
-    if exchange.touching().is_none() {
-        return;
-    }
-    if execution.analysis.head.kind.is_read() {
-        if let (None, Outcome::Rows { count, .. }) = (execution.page_size, exchange.outcome) {
-            pattern.unpaged += 1;
-            pattern.unpaged_rows.record(count);
-        }
-        if let Outcome::Rows { count, more: true } = exchange.outcome
-            && execution.ends_short(count, exchange.response_bytes.unwrap_or(0))
-        {
-            pattern.tombstones.short_pages += 1;
-            pattern.tombstones.empty_pages += u64::from(count == 0);
-        }
-        pattern.logical_reads += u64::from(execution.first_page);
-    }
-    if let Some(count) = execution.footprint.number() {
-        pattern.partitions.record(count);
-    }
-}
-
-/// Most answers say nothing of them.
-#[inline]
-fn record_tombstones(tombstones: &mut Tombstones, exchange: &Exchange<'_>) {
-    let is_aborted = matches!(
-        exchange.outcome,
-        Outcome::Error {
-            too_many_tombstones: true,
-            ..
-        }
-    );
-    tombstones.aborted += u64::from(is_aborted);
-    if !exchange.tombstones.is_empty() {
-        record_texts(tombstones, &exchange.tombstones);
-    }
-}
-
-fn record_texts(tombstones: &mut Tombstones, texts: &[TombstoneText]) {
-    for text in texts {
-        match *text {
-            TombstoneText::Read {
-                live_rows,
-                tombstones: scanned,
-            } => {
-                tombstones.warned += 1;
-                tombstones.live_rows.record(live_rows);
-                tombstones.scanned.record(scanned);
-            }
-            TombstoneText::ScannedUpTo { tombstones: scanned } => {
-                tombstones.warned += 1;
-                tombstones.scanned.record(scanned);
-            }
-            TombstoneText::Aborted { tombstones: scanned } => {
-                tombstones.scanned.record(scanned);
-            }
-        }
-    }
-}
-
-/// Names that no schema has are believed once the server has run a statement with them.
-fn has_tables(exchange: &Exchange<'_>, analysis: &Analysis) -> bool {
-    !exchange.refused && (analysis.is_known || exchange.is_confirmed())
-}
-
-/// A read counts on its table; a write (and each write of a batch) on every table that it names.
-fn record_tables(
-    tables: &mut Tables,
-    exchange: &Exchange<'_>,
-    execution: &Execution,
-    keys: NamedKeys<'_>,
-    hashing: &mut Hashing,
-) {
-    let read = execution.analysis.head.kind.is_read();
-    for (table, statements) in execution.tables() {
-        tables.count_in(table.id, &table.name, |table| {
-            record_statements(table, statements, exchange, execution);
-        });
-    }
-    for (id, key) in keys.iter() {
-        let hash = hashing.hash(id, key);
-        tables.count_in(id, key.table, |table| record_key(table, hash, read));
-    }
-}
-
-fn record_statements(
-    table: &mut TableTraffic,
-    statements: u32,
-    exchange: &Exchange<'_>,
-    execution: &Execution,
-) {
-    table.known |= execution.analysis.is_known;
-    if execution.analysis.head.kind.is_read() {
-        record_read(table, exchange, execution);
-    } else {
-        table.writes += u64::from(statements);
-    }
-}
-
-fn record_read(table: &mut TableTraffic, exchange: &Exchange<'_>, execution: &Execution) {
-    table.reads += 1;
-    if let Some(count) = execution.footprint.number() {
-        table.partitions_per_read.record(count);
-    }
-    record_tombstones(&mut table.tombstones, exchange);
-}
-
-fn record_key(table: &mut TableTraffic, hash: u64, read: bool) {
-    table.distinct_partitions.insert(hash);
-    if read {
-        table.top_partitions.read(hash);
-    } else {
-        table.top_partitions.write(hash);
-    }
-}
-
-/// Hashes partition keys, with the beginning that all of a table have in common at hand.
-#[derive(Debug)]
-struct Hashing {
-    key: HashKey,
-    begun: ByTable<TableHash>,
-}
-
-impl Hashing {
-    fn hash(&mut self, table: TableId, key: Key<'_>) -> u64 {
-        let begun = self.begun.of(table, || self.key.of_table(key.table));
-        begun.of(key.bytes)
-    }
-}
-
-fn microseconds(duration: Duration) -> u64 {
-    duration.as_secs() * 1_000_000 + u64::from(duration.subsec_micros())
 }
