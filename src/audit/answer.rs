@@ -12,7 +12,7 @@ use cqlens_proto::{
 
 use super::{
     outcome::Outcome,
-    pair::Received,
+    pair::ReceivedResponse,
     warning::{self, TombstoneText},
 };
 use crate::capture::Moment;
@@ -57,7 +57,11 @@ impl<'a> Answer<'a> {
     }
 
     /// What `response` says, whose first byte came `at` then, decoded as far as it could be.
-    pub(super) fn of(decoded: &'a DecodedResponse<'a>, response: &Received, at: Option<Moment>) -> Self {
+    pub(super) fn of(
+        decoded: &'a DecodedResponse<'a>,
+        response: &ReceivedResponse,
+        at: Option<Moment>,
+    ) -> Self {
         let bytes = size(response.body_len());
         match decoded {
             Ok(Decoded { extras, message }) => {
@@ -120,13 +124,15 @@ fn outcome(answer: &Response<'_>) -> Outcome {
 
 /// How an exchange ended whose answer could not be decoded.
 #[cold]
-fn undecoded(response: &Received, error: &DecodeError) -> Outcome {
+fn undecoded(response: &ReceivedResponse, error: &DecodeError) -> Outcome {
     tracing::debug!(%error, "a response could not be decoded");
     match response {
         // The head of a result: an answer, whatever else it may not say.
-        Received::Head(head) if head.envelope.header.opcode == Opcode::RESULT => Outcome::Unread,
-        Received::Whole(envelope) if envelope.header.opcode == Opcode::ERROR => failure(envelope),
-        Received::Head(head) if head.envelope.header.opcode == Opcode::ERROR => failure(&head.envelope),
+        ReceivedResponse::Head(head) if head.envelope.header.opcode == Opcode::RESULT => Outcome::Unread,
+        ReceivedResponse::Whole(envelope) if envelope.header.opcode == Opcode::ERROR => failure(envelope),
+        ReceivedResponse::Head(head) if head.envelope.header.opcode == Opcode::ERROR => {
+            failure(&head.envelope)
+        }
         _ => Outcome::Unanswered,
     }
 }
@@ -165,26 +171,26 @@ pub(super) type DecodedResponse<'a> = Result<Decoded<'a, Response<'a>>, DecodeEr
 
 /// Decodes a response, of which `readable` is as much as is needed.
 pub(super) fn decode<'a>(
-    response: &Received,
+    response: &ReceivedResponse,
     readable: &'a Envelope,
     extensions: Extensions,
 ) -> DecodedResponse<'a> {
     match response {
-        Received::Head(head) => Response::decode_head(readable, head.body_len, extensions),
-        Received::Whole(_) | Received::Long(_) => Response::decode(readable, extensions),
+        ReceivedResponse::Head(head) => Response::decode_head(readable, head.body_len, extensions),
+        ReceivedResponse::Whole(_) | ReceivedResponse::Long(_) => Response::decode(readable, extensions),
     }
 }
 
 /// As much of a response as is needed: all of it if its rows are read.
 pub(super) fn readable(
-    response: &Received,
+    response: &ReceivedResponse,
     extensions: Extensions,
     rows_are_read: bool,
 ) -> Cow<'_, Envelope> {
     match response {
-        Received::Whole(envelope) => Cow::Borrowed(envelope),
-        Received::Head(head) => Cow::Borrowed(&head.envelope),
-        Received::Long(long) => {
+        ReceivedResponse::Whole(envelope) => Cow::Borrowed(envelope),
+        ReceivedResponse::Head(head) => Cow::Borrowed(&head.envelope),
+        ReceivedResponse::Long(long) => {
             let head = long.head();
             // The head may end before the metadata does.
             let is_enough = !rows_are_read && Response::decode(&head, extensions).is_ok();

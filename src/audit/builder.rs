@@ -11,16 +11,16 @@ use cqlens_proto::{
 };
 
 use super::{
-    Cells, Count, Footprint, HashKey, Identity,
+    Cells, Count, Footprint, HashKey, RequestKey,
     analysis::Analysis,
     answer::{Answer, size},
     batch::{Children, batch_kind},
     exchange::{DecodedExchange, Exchange, Execution, KeyBuffer, PageSize},
     outcome::{Outcome, says_not_how_far},
-    pair::{Pair, Received},
+    pair::{RawExchange, ReceivedResponse},
     plan::BatchSum,
     replicas::ReplicaLookup,
-    row_keys::{Looked, RowKeys},
+    row_keys::{ScannedKeys, ScannedRows},
     session::{Sender, Session},
     statements::StatementCache,
 };
@@ -42,7 +42,7 @@ pub(super) struct ExchangeBuilder {
     /// Filled with what the execution says of rows and of columns that have an index.
     pub(super) cells: Cells,
     /// Filled with the partitions that the rows of a scan show.
-    pub(super) row_keys: RowKeys,
+    pub(super) scanned_keys: ScannedKeys,
     /// The statements of a batch.
     children: Children,
 }
@@ -56,7 +56,7 @@ impl ExchangeBuilder {
             replicas: ReplicaLookup::new(Arc::clone(live)),
             keys: KeyBuffer::default(),
             cells: Cells::new(key),
-            row_keys: RowKeys::new(Arc::clone(live), key),
+            scanned_keys: ScannedKeys::new(Arc::clone(live), key),
             children: Children::default(),
         }
     }
@@ -76,14 +76,14 @@ impl ExchangeBuilder {
     pub(super) fn execution(
         &mut self,
         request: &Request<'_>,
-        pair: &Pair,
+        raw: &RawExchange,
         session: &Session,
     ) -> Option<Execution> {
         self.keys.clear();
         self.cells.clear();
-        let execution = match pair.is_request_cut() {
-            false => self.execution_of_whole(request, pair, session),
-            true => self.execution_of_head(pair, session),
+        let execution = match raw.is_request_cut() {
+            false => self.execution_of_whole(request, raw, session),
+            true => self.execution_of_head(raw, session),
         }?;
         self.keys
             .name_tables(&execution.analysis.tables, &mut self.statements.ids);
@@ -94,7 +94,7 @@ impl ExchangeBuilder {
     fn execution_of_whole(
         &mut self,
         request: &Request<'_>,
-        pair: &Pair,
+        raw: &RawExchange,
         session: &Session,
     ) -> Option<Execution> {
         let (analysis, parameters, prepared) = match request {
@@ -103,12 +103,12 @@ impl ExchangeBuilder {
                 (analysis, &execute.parameters, true)
             }
             Request::Query(query) => {
-                let keyspace = keyspace_of(query.parameters.keyspace, pair, session);
+                let keyspace = keyspace_of(query.parameters.keyspace, raw, session);
                 let analysis = self.statements.of_text(query.query, keyspace.as_deref());
                 (analysis, &query.parameters, false)
             }
             Request::Batch(batch) => {
-                let keyspace = keyspace_of(batch.keyspace, pair, session);
+                let keyspace = keyspace_of(batch.keyspace, raw, session);
                 return Some(self.batch(batch, keyspace.as_deref()));
             }
             _ => return None,
@@ -118,11 +118,11 @@ impl ExchangeBuilder {
 
     /// What is executed by a request of which only the head is there. Values that are missing may be those of the partition key.
     #[cold]
-    fn execution_of_head(&mut self, pair: &Pair, session: &Session) -> Option<Execution> {
-        let head = Request::decode_head(&pair.request, session.extensions).ok()?;
+    fn execution_of_head(&mut self, raw: &RawExchange, session: &Session) -> Option<Execution> {
+        let head = Request::decode_head(&raw.request, session.extensions).ok()?;
         let keyspace = match head.may_name_keyspace {
             true => None,
-            false => keyspace_of(None, pair, session),
+            false => keyspace_of(None, raw, session),
         };
         let keyspace = keyspace.as_deref();
         let mut execution = match &head.message {
@@ -134,7 +134,7 @@ impl ExchangeBuilder {
                 self.bind(analysis, &query.parameters, false)
             }
             Request::Batch(batch) => self.batch(batch, keyspace),
-            message => self.execution_of_whole(message, pair, session)?,
+            message => self.execution_of_whole(message, raw, session)?,
         };
         self.cells.clear();
         // Behind a text, and behind the statements of a batch.
@@ -232,11 +232,7 @@ impl ExchangeBuilder {
         decoded: DecodedExchange<'_>,
         mut execution: Option<Execution>,
     ) -> Exchange<'s> {
-        let DecodedExchange {
-            pair,
-            request,
-            answer,
-        } = decoded;
+        let DecodedExchange { raw, request, answer } = decoded;
         let is_of_one = execution.as_ref().is_some_and(Execution::is_of_one);
         let outcome = answer.outcome;
         let refused = is_refused(execution.as_ref(), outcome);
@@ -247,28 +243,28 @@ impl ExchangeBuilder {
         {
             self.narrow(execution, outcome);
         }
-        let identity = self.identity(pair, request, execution.as_ref());
+        let request_key = self.request_key(raw, request, execution.as_ref());
         let next_page = answer
             .rows
             .and_then(|rows| rows.metadata.paging_state)
-            .zip(identity);
+            .zip(request_key);
         Exchange {
-            at: pair.requested_at,
-            latency: answer.at.map(|at| at.since(pair.requested_at)),
+            at: raw.requested_at,
+            latency: answer.at.map(|at| at.since(raw.requested_at)),
             client: sender.client,
             client_name: &session.client,
             host: session.host,
             coordinator: sender.coordinator,
             routed: self.routed(sender.coordinator, execution.as_ref(), refused),
-            cut_off: pair.cut_off,
+            cut_off: raw.cut_off,
             prepared: self.prepared(request, answer),
-            identity,
-            next_page: next_page.map(|(state, identity)| identity.following(self.key, state)),
+            request_key,
+            next_page: next_page.map(|(state, request_key)| request_key.following(self.key, state)),
             token_range: execution
                 .as_ref()
                 .filter(|_| !is_of_one)
                 .and_then(|execution| token_range(request, execution)),
-            looked: execution
+            scanned_rows: execution
                 .as_ref()
                 .filter(|_| !is_of_one)
                 .and_then(|execution| self.scan_rows(decoded, execution)),
@@ -277,22 +273,22 @@ impl ExchangeBuilder {
             refused,
             warnings: answer.warnings.len() as u64,
             tombstones: answer.tombstones(),
-            request_bytes: size(pair.request_len),
+            request_bytes: size(raw.request_len),
             response_bytes: answer.bytes,
         }
     }
 
-    /// Tells what was executed from everything else; none of what drivers and tools read for themselves, which they repeat all the time.
+    /// The key of what was executed; none of what drivers and tools read for themselves, which they repeat all the time.
     #[inline]
-    fn identity(
+    fn request_key(
         &self,
-        pair: &Pair,
+        raw: &RawExchange,
         request: &Request<'_>,
         execution: Option<&Execution>,
-    ) -> Option<Identity> {
+    ) -> Option<RequestKey> {
         let analysis = &execution?.analysis;
-        match !analysis.head.system && !pair.is_request_cut() {
-            true => Identity::of(self.key, analysis.id, request),
+        match !analysis.head.system && !raw.is_request_cut() {
+            true => RequestKey::of(self.key, analysis.id, request),
             false => None,
         }
     }
@@ -351,15 +347,11 @@ impl ExchangeBuilder {
     }
 
     /// The partitions in the rows of a scan of one table.
-    fn scan_rows(&mut self, decoded: DecodedExchange<'_>, execution: &Execution) -> Option<Looked> {
-        let DecodedExchange {
-            pair,
-            request,
-            answer,
-        } = decoded;
+    fn scan_rows(&mut self, decoded: DecodedExchange<'_>, execution: &Execution) -> Option<ScannedRows> {
+        let DecodedExchange { raw, request, answer } = decoded;
         let rows = answer.rows?;
         // Of the rows of a head some are missing.
-        if matches!(pair.response, Some((Received::Head(_), _))) || !execution.is_scan() {
+        if matches!(raw.response, Some((ReceivedResponse::Head(_), _))) || !execution.is_scan() {
             return None;
         }
         let analysis = &execution.analysis;
@@ -371,8 +363,8 @@ impl ExchangeBuilder {
         // An index may order by something else, such as the distance to a vector.
         let in_ring_order = execution.footprint.class() != PartitionClass::Index;
         Some(
-            self.row_keys
-                .look(table, &analysis.head.cql, id, rows, in_ring_order),
+            self.scanned_keys
+                .scan(table, &analysis.head.cql, id, rows, in_ring_order),
         )
     }
 }
@@ -424,10 +416,10 @@ fn page_size(parameters: &QueryParameters<'_>) -> Option<PageSize> {
 /// since every statement of a batch is looked up by it, and no keyspace has one as long.
 pub(super) fn keyspace_of<'k>(
     requested: Option<&'k str>,
-    pair: &'k Pair,
+    raw: &'k RawExchange,
     session: &'k Session,
 ) -> Option<Cow<'k, str>> {
     requested
-        .or_else(|| session.keyspace_after(pair.keyspace_changes))
+        .or_else(|| session.keyspace_after(raw.keyspace_changes))
         .map(cut_name)
 }

@@ -1,4 +1,4 @@
-//! One connection, as the audit follows it: chunks become envelopes, requests find their responses.
+//! One connection, as the audit follows it: requests find their responses.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::{
     budget::Budget,
     gaps::{EarlyResponses, RequestCounts},
     in_flight::{InFlight, PendingRequest},
-    pair::{Found, Missing, Pair, Received, detach},
+    pair::{ConnectionEvent, MissingRequests, RawExchange, ReceivedResponse, detach},
     session::{ClientAddresses, Session},
     side::Side,
 };
@@ -106,7 +106,7 @@ impl ConnectionState {
 
     /// Takes the next chunk and says what became whole with it.
     #[inline]
-    pub(super) fn take(&mut self, mut capture: Capture, mut each: impl FnMut(&mut Session, Found)) {
+    pub(super) fn take(&mut self, mut capture: Capture, mut each: impl FnMut(&mut Session, ConnectionEvent)) {
         self.give_up_ambiguous(&capture, &mut each);
         match self.side(capture.direction).take_envelope(&mut capture) {
             Some(envelope) => self.envelope(capture.direction, envelope, capture.at, capture.at, &mut each),
@@ -115,7 +115,7 @@ impl ConnectionState {
     }
 
     /// Takes a chunk of any kind.
-    fn take_any(&mut self, capture: Capture, each: &mut impl FnMut(&mut Session, Found)) {
+    fn take_any(&mut self, capture: Capture, each: &mut impl FnMut(&mut Session, ConnectionEvent)) {
         let (direction, at) = (capture.direction, capture.at);
         self.session.is_started |= capture.after_gap.is_some() || capture.hole > 0;
         let side = self.side(direction);
@@ -137,27 +137,27 @@ impl ConnectionState {
                     self.envelope(direction, envelope, at, begun, each);
                 }
                 (Direction::Response, StreamItem::Long(long)) => {
-                    self.response(Received::Long(long), begun, each);
+                    self.response(ReceivedResponse::Long(long), begun, each);
                 }
                 (Direction::Request, StreamItem::Head(head)) => {
                     let EnvelopeHead { envelope, body_len } = *head;
                     self.request(envelope, body_len, at, each);
                 }
                 (Direction::Response, StreamItem::Head(head)) => {
-                    self.response(Received::Head(head), begun, each);
+                    self.response(ReceivedResponse::Head(head), begun, each);
                 }
                 // The data path has counted the connection as opaque.
                 (_, StreamItem::Lost(_)) => {}
                 (Direction::Request, StreamItem::Skipped { header, .. }) => {
                     self.counts.arrived(header.opcode);
                     self.early.expect(1);
-                    each(&mut self.session, Found::UndecodedRequest);
+                    each(&mut self.session, ConnectionEvent::UndecodedRequest);
                 }
                 // Only results are long.
                 (Direction::Request, StreamItem::Damaged(_) | StreamItem::Long(_)) => {
                     self.counts.arrived_without_opcode();
                     self.early.expect(1);
-                    each(&mut self.session, Found::UndecodedRequest);
+                    each(&mut self.session, ConnectionEvent::UndecodedRequest);
                 }
                 (
                     Direction::Response,
@@ -167,7 +167,9 @@ impl ConnectionState {
                 ) => {
                     self.cut_response(header, body, begun, each);
                 }
-                (Direction::Response, StreamItem::Damaged(_)) => each(&mut self.session, Found::LostResponse),
+                (Direction::Response, StreamItem::Damaged(_)) => {
+                    each(&mut self.session, ConnectionEvent::LostResponse)
+                }
             }
         }
     }
@@ -188,20 +190,20 @@ impl ConnectionState {
         envelope: Envelope,
         at: Moment,
         begun: Moment,
-        each: &mut impl FnMut(&mut Session, Found),
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) {
         match direction {
             Direction::Request => {
                 let body_len = envelope.body.len();
                 self.request(envelope, body_len, at, each);
             }
-            Direction::Response => self.response(Received::Whole(envelope), begun, each),
+            Direction::Response => self.response(ReceivedResponse::Whole(envelope), begun, each),
         }
     }
 
     /// Where an answer was left out its stream id may be in use again, by a request that was left out too: its answer must
     /// not be taken for the other's. So requests in flight are given up where both were left out.
-    fn give_up_ambiguous(&mut self, capture: &Capture, each: &mut impl FnMut(&mut Session, Found)) {
+    fn give_up_ambiguous(&mut self, capture: &Capture, each: &mut impl FnMut(&mut Session, ConnectionEvent)) {
         let is_answer_missing = capture.direction == Direction::Response && capture.after_gap.is_some();
         if capture.request_gaps == self.request_gaps && !is_answer_missing {
             return;
@@ -226,11 +228,11 @@ impl ConnectionState {
     }
 
     /// What was left out at the end of the connection.
-    pub(super) fn missing_at_end(&mut self) -> Missing {
+    pub(super) fn missing_at_end(&mut self) -> MissingRequests {
         let is_whole = !self.connection.has_gaps() && !self.requests.lost;
         // Without gaps, what is missing is a request that the client never finished.
         if is_whole || self.connection.is_opaque() {
-            return Missing::default();
+            return MissingRequests::default();
         }
         let connection = &self.connection;
         let hidden = connection.hidden_segments();
@@ -239,21 +241,32 @@ impl ConnectionState {
     }
 
     /// Gives up the requests that never got a response; `missing` were left out at the end.
-    pub(super) fn end(mut self, missing: Missing, mut each: impl FnMut(&mut Session, Found)) {
+    pub(super) fn end(
+        mut self,
+        missing: MissingRequests,
+        mut each: impl FnMut(&mut Session, ConnectionEvent),
+    ) {
         self.hand_on_missing(missing, &mut each);
         let missing = self.early.len();
         if missing > 0 {
-            each(&mut self.session, Found::Dropped(Missing::requests(missing)));
+            each(
+                &mut self.session,
+                ConnectionEvent::MissingRequests(MissingRequests::requests(missing)),
+            );
         }
         for waiting in self.waiting.take(|_| true) {
             self.unanswered(Some(waiting), true, &mut each);
         }
     }
 
-    fn hand_on_missing(&mut self, missing: Missing, each: &mut impl FnMut(&mut Session, Found)) {
+    fn hand_on_missing(
+        &mut self,
+        missing: MissingRequests,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
         self.early.are_missing(missing.requests);
         if missing.requests > 0 || missing.opcodes.total() > 0 {
-            each(&mut self.session, Found::Dropped(missing));
+            each(&mut self.session, ConnectionEvent::MissingRequests(missing));
         }
     }
 
@@ -263,7 +276,7 @@ impl ConnectionState {
         envelope: Envelope,
         body_len: usize,
         at: Moment,
-        each: &mut impl FnMut(&mut Session, Found),
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) {
         self.counts.arrived(envelope.header.opcode);
         if envelope.header.opcode == Opcode::STARTUP {
@@ -291,20 +304,25 @@ impl ConnectionState {
         self.unanswered(before, false, each);
     }
 
-    fn response(&mut self, response: Received, begun: Moment, each: &mut impl FnMut(&mut Session, Found)) {
+    fn response(
+        &mut self,
+        response: ReceivedResponse,
+        begun: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
         let header = response.header();
         if header.opcode == Opcode::EVENT {
             return;
         }
         if !self.session.is_started {
             self.session.is_started = match &response {
-                Received::Whole(envelope) => shows_started(header, &envelope.body),
-                Received::Head(head) => shows_started(header, &head.envelope.body),
-                Received::Long(_) => true,
+                ReceivedResponse::Whole(envelope) => shows_started(header, &envelope.body),
+                ReceivedResponse::Head(head) => shows_started(header, &head.envelope.body),
+                ReceivedResponse::Long(_) => true,
             };
         }
         let waiting = self.waiting.remove(header.stream_id);
-        if let Received::Whole(envelope) = &response
+        if let ReceivedResponse::Whole(envelope) = &response
             && envelope.header.opcode == Opcode::SUPPORTED
         {
             self.session.supported(envelope);
@@ -314,7 +332,7 @@ impl ConnectionState {
             None if is_later_page(&response, self.session.extensions) => {}
             None => {
                 self.without_request(header.stream_id, begun, each);
-                each(&mut self.session, Found::LostResponse);
+                each(&mut self.session, ConnectionEvent::LostResponse);
             }
         }
     }
@@ -326,7 +344,7 @@ impl ConnectionState {
         header: Header,
         body: Bytes,
         begun: Moment,
-        each: &mut impl FnMut(&mut Session, Found),
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) {
         self.session.is_started = self.session.is_started || shows_started(&header, &body);
         let waiting = self.waiting.remove(header.stream_id);
@@ -335,7 +353,7 @@ impl ConnectionState {
         }
         match waiting {
             Some(waiting) if header.opcode == Opcode::ERROR => {
-                let response = Received::Head(Box::new(EnvelopeHead {
+                let response = ReceivedResponse::Head(Box::new(EnvelopeHead {
                     envelope: Envelope { header, body },
                     body_len: header.body_len as usize,
                 }));
@@ -343,7 +361,7 @@ impl ConnectionState {
             }
             waiting => self.unanswered(waiting, false, each),
         }
-        each(&mut self.session, Found::LostResponse);
+        each(&mut self.session, ConnectionEvent::LostResponse);
     }
 
     /// Takes a response without a request in flight. It shows that there was one: where a record has gaps nothing else may.
@@ -351,11 +369,14 @@ impl ConnectionState {
         &mut self,
         stream_id: StreamId,
         answered_at: Moment,
-        each: &mut impl FnMut(&mut Session, Found),
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) {
         let may_be_early = self.connection.is_recorded() && self.connection.has_gaps();
         if self.early.came(stream_id, answered_at, may_be_early) {
-            each(&mut self.session, Found::Dropped(Missing::requests(1)));
+            each(
+                &mut self.session,
+                ConnectionEvent::MissingRequests(MissingRequests::requests(1)),
+            );
         }
     }
 
@@ -364,10 +385,13 @@ impl ConnectionState {
         &mut self,
         stream_id: StreamId,
         at: Moment,
-        each: &mut impl FnMut(&mut Session, Found),
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) -> bool {
         for _ in 0..self.early.give_up_before(at) {
-            each(&mut self.session, Found::Dropped(Missing::requests(1)));
+            each(
+                &mut self.session,
+                ConnectionEvent::MissingRequests(MissingRequests::requests(1)),
+            );
         }
         self.early.take(stream_id)
     }
@@ -375,12 +399,12 @@ impl ConnectionState {
     fn answered(
         &mut self,
         waiting: PendingRequest,
-        response: Received,
+        response: ReceivedResponse,
         begun: Moment,
-        each: &mut impl FnMut(&mut Session, Found),
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) {
         let begun = self.connection.is_timed().then_some(begun);
-        let pair = Pair {
+        let raw = RawExchange {
             request: waiting.request,
             request_len: waiting.request_len,
             requested_at: waiting.at,
@@ -388,19 +412,19 @@ impl ConnectionState {
             keyspace_changes: waiting.keyspace_changes,
             cut_off: false,
         };
-        each(&mut self.session, Found::Pair(pair));
+        each(&mut self.session, ConnectionEvent::Exchange(raw));
     }
 
     fn unanswered(
         &mut self,
         waiting: Option<PendingRequest>,
         cut_off: bool,
-        each: &mut impl FnMut(&mut Session, Found),
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
     ) {
         if let Some(waiting) = waiting {
             each(
                 &mut self.session,
-                Found::Pair(Pair {
+                ConnectionEvent::Exchange(RawExchange {
                     request: waiting.request,
                     request_len: waiting.request_len,
                     requested_at: waiting.at,
@@ -415,12 +439,12 @@ impl ConnectionState {
 
 /// Whether this is one of DSE's continuous pages, which come without a request of their own once the first one has answered it.
 #[cold]
-fn is_later_page(response: &Received, extensions: Extensions) -> bool {
+fn is_later_page(response: &ReceivedResponse, extensions: Extensions) -> bool {
     let begun;
     let decoded = match response {
-        Received::Whole(envelope) => Response::decode(envelope, extensions),
-        Received::Head(head) => Response::decode_head(&head.envelope, head.body_len, extensions),
-        Received::Long(long) => {
+        ReceivedResponse::Whole(envelope) => Response::decode(envelope, extensions),
+        ReceivedResponse::Head(head) => Response::decode_head(&head.envelope, head.body_len, extensions),
+        ReceivedResponse::Long(long) => {
             begun = long.head();
             Response::decode(&begun, extensions)
         }

@@ -14,10 +14,10 @@ use super::{
     deferred::{self, Deferred, DeferredExchange},
     effects,
     exchange::{DecodedExchange, Exchange},
-    filling::Filling,
+    filling::OpenWindow,
     ids::ClientIds,
-    pair::{Found, Missing, Pair, Received},
-    record::Recorder,
+    pair::{ConnectionEvent, MissingRequests, RawExchange, ReceivedResponse},
+    record::WindowRecorder,
     session::Session,
 };
 use crate::{
@@ -28,14 +28,14 @@ use crate::{
 };
 
 /// All that the auditor keeps beside connections and the window.
-pub(super) struct Counter {
+pub(super) struct Pipeline {
     live: Arc<Live>,
     watch: Watch,
     /// For what waits; exchanges have the data path's times.
     pub(super) clock: Clock,
     clients: ClientIds,
     builder: ExchangeBuilder,
-    recorder: Recorder,
+    recorder: WindowRecorder,
     pub(super) deferred: Deferred,
 }
 
@@ -47,13 +47,13 @@ enum Pass {
     Again,
 }
 
-impl Counter {
+impl Pipeline {
     pub(super) fn new(live: Arc<Live>, key: HashKey, watch: Watch) -> Self {
         Self {
             clock: Clock::start(),
             clients: ClientIds::default(),
             builder: ExchangeBuilder::new(&live, key),
-            recorder: Recorder::new(key),
+            recorder: WindowRecorder::new(key),
             deferred: Deferred::within(live.memory().part(Use::Deferred)),
             live,
             watch,
@@ -61,48 +61,48 @@ impl Counter {
     }
 
     /// Forgets everything but the exchanges that wait, and the ids that connections have.
-    pub(super) fn begin_anew(&mut self, filling: &mut Filling) {
+    pub(super) fn begin_anew(&mut self, open: &mut OpenWindow) {
         let fresh = Self::new(Arc::clone(&self.live), self.builder.key, self.watch.clone());
         let before = std::mem::replace(self, fresh);
         self.deferred = before.deferred;
         self.clients = before.clients;
         // They wait since a moment of that clock.
         self.clock = before.clock;
-        filling.forget_ids();
+        open.forget_ids();
     }
 
-    /// Counts what was found, but for what [`Counter::settle`] counts.
-    pub(super) fn count(&mut self, filling: &mut Filling, session: &mut Session, found: Found) {
-        let coverage = &mut filling.window.coverage;
+    /// Counts what was found, but for what [`Pipeline::settle`] counts.
+    pub(super) fn count(&mut self, open: &mut OpenWindow, session: &mut Session, found: ConnectionEvent) {
+        let coverage = &mut open.window.coverage;
         match &found {
-            Found::Pair(pair) => {
-                let waits = self.count_pair(filling, session, pair);
-                if waits && let Found::Pair(pair) = found {
-                    self.deferred.push(session, pair, self.clock.now());
+            ConnectionEvent::Exchange(raw) => {
+                let waits = self.count_pair(open, session, raw);
+                if waits && let ConnectionEvent::Exchange(raw) = found {
+                    self.deferred.push(session, raw, self.clock.now());
                 }
             }
-            Found::UndecodedRequest => coverage.undecoded += 1,
-            Found::Dropped(missing) => count_missing(coverage, missing),
-            Found::LostResponse => coverage.responses_lost += 1,
+            ConnectionEvent::UndecodedRequest => coverage.undecoded += 1,
+            ConnectionEvent::MissingRequests(missing) => count_missing(coverage, missing),
+            ConnectionEvent::LostResponse => coverage.responses_lost += 1,
         }
     }
 
     /// Counts what is left of what was found so far, before the window is taken.
-    pub(super) fn settle(&mut self, filling: &mut Filling) {
-        self.recorder.settle(&mut filling.window);
-        filling.publish();
+    pub(super) fn settle(&mut self, open: &mut OpenWindow) {
+        self.recorder.settle(&mut open.window);
+        open.publish();
     }
 
     /// Nothing more comes.
-    pub(super) fn end(&mut self, filling: &mut Filling) {
-        self.recorder.end(&mut filling.window);
+    pub(super) fn end(&mut self, open: &mut OpenWindow) {
+        self.recorder.end(&mut open.window);
     }
 
-    /// Counts a pair; not if the catalog will know more in a moment, and it may wait for that.
-    fn count_pair(&mut self, filling: &mut Filling, session: &mut Session, pair: &Pair) -> bool {
-        self.watch.see(&pair.request);
-        let has_room = self.live.is_followed() && self.deferred.has_room_for(pair);
-        self.count_exchange(filling, session, pair, Pass::First, has_room)
+    /// Counts a raw; not if the catalog will know more in a moment, and it may wait for that.
+    fn count_pair(&mut self, open: &mut OpenWindow, session: &mut Session, raw: &RawExchange) -> bool {
+        self.watch.see(&raw.request);
+        let has_room = self.live.is_followed() && self.deferred.has_room_for(raw);
+        self.count_exchange(open, session, raw, Pass::First, has_room)
     }
 
     /// What was put off and may be clear by now.
@@ -110,11 +110,11 @@ impl Counter {
         self.deferred.take(now, self.live.learned())
     }
 
-    pub(super) fn count_again(&mut self, filling: &mut Filling, mut deferred: DeferredExchange, now: Moment) {
+    pub(super) fn count_again(&mut self, open: &mut OpenWindow, mut deferred: DeferredExchange, now: Moment) {
         let may_wait = !deferred.is_due(now);
-        let DeferredExchange { session, pair, .. } = &mut deferred;
-        let unclear = self.count_exchange(filling, session, pair, Pass::Again, may_wait);
-        self.settle(filling);
+        let DeferredExchange { session, raw, .. } = &mut deferred;
+        let unclear = self.count_exchange(open, session, raw, Pass::Again, may_wait);
+        self.settle(open);
         if unclear {
             self.deferred.keep(deferred);
         }
@@ -123,36 +123,36 @@ impl Counter {
     /// Counts an exchange, unless it `may_wait` and the catalog may say more of it later; whether it waits.
     fn count_exchange(
         &mut self,
-        filling: &mut Filling,
+        open: &mut OpenWindow,
         session: &mut Session,
-        pair: &Pair,
+        raw: &RawExchange,
         pass: Pass,
         may_wait: bool,
     ) -> bool {
-        let request = match pair.is_request_cut() {
-            false => Request::decode_message(&pair.request, session.extensions),
-            true => Request::decode_head(&pair.request, session.extensions).map(|head| head.message),
+        let request = match raw.is_request_cut() {
+            false => Request::decode_message(&raw.request, session.extensions),
+            true => Request::decode_head(&raw.request, session.extensions).map(|head| head.message),
         };
         let request = match &request {
             Ok(request) => request,
             Err(error) => {
                 tracing::debug!(%error, "a request could not be decoded");
-                filling.window.coverage.undecoded += 1;
+                open.window.coverage.undecoded += 1;
                 return false;
             }
         };
-        if is_before_startup(session, pair) {
-            count_before_startup(filling, session, pair);
+        if is_before_startup(session, raw) {
+            count_before_startup(open, session, raw);
             return false;
         }
         if self.builder.refresh() {
-            filling.forget_ids();
+            open.forget_ids();
             self.recorder.forget_ids();
         }
-        let execution = self.builder.execution(request, pair, session);
-        let plain = plain_rows(pair);
+        let execution = self.builder.execution(request, raw, session);
+        let plain = plain_rows(raw);
         let (readable, response_decoded);
-        let answer = match (&plain, &pair.response) {
+        let answer = match (&plain, &raw.response) {
             (_, None) => Answer::NONE,
             (Some(rows), Some((response, at))) => {
                 Answer::of_rows(rows, answer::size(response.body_len()), *at)
@@ -167,7 +167,7 @@ impl Counter {
             }
         };
         let decoded = DecodedExchange {
-            pair,
+            raw,
             request,
             answer: &answer,
         };
@@ -186,15 +186,21 @@ impl Counter {
         if may_wait && deferred::may_become_clear(&exchange) {
             return true;
         }
-        self.record(filling, &exchange, pair, session);
+        self.record(open, &exchange, raw, session);
         false
     }
 
     /// Counts an exchange in the window.
     #[inline]
-    fn record(&mut self, filling: &mut Filling, exchange: &Exchange<'_>, pair: &Pair, session: &Session) {
-        filling.keep_room();
-        let Filling {
+    fn record(
+        &mut self,
+        open: &mut OpenWindow,
+        exchange: &Exchange<'_>,
+        raw: &RawExchange,
+        session: &Session,
+    ) {
+        open.keep_room();
+        let OpenWindow {
             window,
             nodes,
             clients,
@@ -202,7 +208,7 @@ impl Counter {
             refusals,
             sampler,
             ..
-        } = filling;
+        } = open;
         let builder = &mut self.builder;
         nodes.count(
             &mut window.load,
@@ -210,7 +216,7 @@ impl Counter {
             builder.keys.named(),
             &mut builder.replicas,
         );
-        let seen = builder.row_keys.hashes();
+        let seen = builder.scanned_keys.hashes();
         self.recorder
             .record(window, tables, exchange, builder.keys.named(), seen);
         // A name that the server has not accepted yet is not a client's.
@@ -225,9 +231,9 @@ impl Counter {
         if !exchange.refused {
             builder.cells.count(window, tables);
         }
-        if let (Some(sampler), false) = (sampler, pair.is_request_cut()) {
+        if let (Some(sampler), false) = (sampler, raw.is_request_cut()) {
             if let Some(analysis) = sampler.prefers(exchange) {
-                sampler.take(analysis, pair, session, &self.live);
+                sampler.take(analysis, raw, session, &self.live);
             }
             sampler.hand_over(exchange.at);
         }
@@ -236,36 +242,36 @@ impl Counter {
 
 /// The answer, if it is nothing but rows, as most are: decoded without what others may have beside them.
 #[inline(always)]
-fn plain_rows(pair: &Pair) -> Option<Rows<'_>> {
-    match &pair.response {
-        Some((Received::Whole(response), _)) => Response::plain_rows(response),
+fn plain_rows(raw: &RawExchange) -> Option<Rows<'_>> {
+    match &raw.response {
+        Some((ReceivedResponse::Whole(response), _)) => Response::plain_rows(response),
         _ => None,
     }
 }
 
-/// Whether this is a statement that comes too early for any server. Where answers may be missing only an error tells that.
-fn is_before_startup(session: &Session, pair: &Pair) -> bool {
+/// Whether this is a statement that comes too early for any server. Where answers may be missing only an error shows that.
+fn is_before_startup(session: &Session, raw: &RawExchange) -> bool {
     if session.is_started {
         return false;
     }
     let is_statement = matches!(
-        pair.request.header.opcode,
+        raw.request.header.opcode,
         Opcode::QUERY | Opcode::PREPARE | Opcode::EXECUTE | Opcode::BATCH
     );
-    is_statement && (pair.response.is_some() || !session.is_recorded)
+    is_statement && (raw.response.is_some() || !session.is_recorded)
 }
 
-fn count_before_startup(filling: &mut Filling, session: &Session, pair: &Pair) {
-    let coverage = &mut filling.window.coverage;
+fn count_before_startup(open: &mut OpenWindow, session: &Session, raw: &RawExchange) {
+    let coverage = &mut open.window.coverage;
     coverage.audited += 1;
     coverage.before_startup += 1;
-    match pair.response {
-        Some(_) => filling.refusals.refuse(&session.client, pair.requested_at),
+    match raw.response {
+        Some(_) => open.refusals.refuse(&session.client, raw.requested_at),
         None => coverage.unanswered += 1,
     }
 }
 
-fn count_missing(coverage: &mut Coverage, missing: &Missing) {
+fn count_missing(coverage: &mut Coverage, missing: &MissingRequests) {
     coverage.dropped += missing.requests;
     for (opcode, count) in missing.opcodes.iter().filter(|(_, count)| *count > 0) {
         let name = opcode.name().unwrap_or("other").to_owned();
@@ -297,9 +303,9 @@ mod tests {
     #[test]
     fn effects_come_once_however_often_an_exchange_is_interpreted() {
         let live = Arc::new(Live::default());
-        let mut counter = Counter::new(Arc::clone(&live), HashKey::random(), Watch::default());
+        let mut pipeline = Pipeline::new(Arc::clone(&live), HashKey::random(), Watch::default());
         let memory = Part::new("test", 1 << 20);
-        let mut filling = Filling::new(Timestamp::UNIX_EPOCH, "test", Limits::default(), memory);
+        let mut open = OpenWindow::new(Timestamp::UNIX_EPOCH, "test", Limits::default(), memory);
         let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
         let mut session = Session::new(&connection, ClientAddresses::default());
         session.is_started = true;
@@ -308,7 +314,7 @@ mod tests {
             body: bytes.slice(HEADER_LEN..),
         };
         let query = |cql| envelope(query_on(1, cql, Consistency::One));
-        let answer = |answer| Some((Received::Whole(envelope(answer)), None));
+        let answer = |answer| Some((ReceivedResponse::Whole(envelope(answer)), None));
         let change = "\0\0\0\x05\0\x07CREATED\0\x08KEYSPACE\0\x03one";
         for (cql, answered) in [
             ("USE one", set_keyspace(1, "one")),
@@ -318,7 +324,7 @@ mod tests {
             ),
         ] {
             let request = query(cql);
-            let pair = Pair {
+            let raw = RawExchange {
                 request_len: request.body.len(),
                 request,
                 requested_at: Moment::from_unix_nanoseconds(0),
@@ -328,7 +334,7 @@ mod tests {
             };
             let before = (live.version(), session.keyspace_changes());
             let mut interpret = |pass| {
-                counter.count_exchange(&mut filling, &mut session, &pair, pass, true);
+                pipeline.count_exchange(&mut open, &mut session, &raw, pass, true);
                 (live.version() - before.0, session.keyspace_changes() - before.1)
             };
             let first = interpret(Pass::First);

@@ -7,13 +7,13 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use super::{Count, exchange::Exchange, outcome::Outcome, pair::Pair, session::Session};
+use super::{Count, exchange::Exchange, outcome::Outcome, pair::RawExchange, session::Session};
 use crate::{capture::Moment, memory::Part, window::Reason};
 
 /// How long an exchange waits: a control connection that is at work has read the schema by then.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How often what waits is looked at again.
+/// How often what waits is tried again.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// Exchanges that may wait; one more is counted as unknown.
@@ -25,12 +25,12 @@ pub(super) struct Deferred {
     waiting: VecDeque<DeferredExchange>,
     /// Bytes of their requests and responses.
     memory: Part,
-    looked: Option<Look>,
+    tried: Option<Attempt>,
 }
 
-/// A look at all that waits.
+/// An attempt at all that waits.
 #[derive(Debug, Clone, Copy)]
-struct Look {
+struct Attempt {
     at: Moment,
     /// What the catalog had learned by then: see [`Live::learned`](crate::catalog::Live::learned).
     learned: u64,
@@ -42,7 +42,7 @@ pub(super) struct DeferredExchange {
     /// What its connection had set when it came.
     pub(super) session: Session,
     /// The request and its response.
-    pub(super) pair: Pair,
+    pub(super) raw: RawExchange,
     /// Since when it waits.
     since: Moment,
 }
@@ -54,18 +54,18 @@ impl DeferredExchange {
     }
 
     fn bytes(&self) -> usize {
-        bytes(&self.pair)
+        bytes(&self.raw)
     }
 }
 
-fn bytes(pair: &Pair) -> usize {
-    let response = pair.response.as_ref();
+fn bytes(raw: &RawExchange) -> usize {
+    let response = raw.response.as_ref();
     size_of::<DeferredExchange>()
-        + pair.request.body.len()
+        + raw.request.body.len()
         + response.map_or(0, |(response, _)| response.kept())
 }
 
-/// Whether a later look may find out more of an exchange than this one did.
+/// Whether a later attempt may find out more of an exchange than this one did.
 pub(super) fn may_become_clear(exchange: &Exchange<'_>) -> bool {
     // Its partitions are known, and nothing of what a schema says of the table.
     let without_schema = exchange.execution.as_ref().is_some_and(|execution| {
@@ -98,21 +98,21 @@ impl Deferred {
         Self {
             waiting: VecDeque::new(),
             memory,
-            looked: None,
+            tried: None,
         }
     }
 
     /// Whether an exchange may wait, too.
-    pub(super) fn has_room_for(&self, pair: &Pair) -> bool {
-        self.waiting.len() < MAX_EXCHANGES && self.memory.has_room_for(bytes(pair))
+    pub(super) fn has_room_for(&self, raw: &RawExchange) -> bool {
+        self.waiting.len() < MAX_EXCHANGES && self.memory.has_room_for(bytes(raw))
     }
 
     /// Keeps an exchange for later, for which there is room.
-    pub(super) fn push(&mut self, session: &Session, mut pair: Pair, now: Moment) {
-        pair.detach();
+    pub(super) fn push(&mut self, session: &Session, mut raw: RawExchange, now: Moment) {
+        raw.detach();
         self.keep(DeferredExchange {
             session: session.clone(),
-            pair,
+            raw,
             since: now,
         });
     }
@@ -127,15 +127,15 @@ impl Deferred {
         self.waiting.len()
     }
 
-    /// What is to be looked at again, a few times a second: all that waits where the catalog has `learned` something since it was looked
-    /// at last, else what is due. What is still not clear goes back with [`Deferred::keep`].
+    /// What is to be tried again, a few times a second: all that waits where the catalog has `learned` something since the last
+    /// attempt, else what is due. What is still not clear goes back with [`Deferred::keep`].
     pub(super) fn take(&mut self, now: Moment, learned: u64) -> VecDeque<DeferredExchange> {
-        let before = self.looked;
-        if before.is_some_and(|look| now.since(look.at) < EVERY) {
+        let before = self.tried;
+        if before.is_some_and(|last| now.since(last.at) < EVERY) {
             return VecDeque::new();
         }
-        self.looked = Some(Look { at: now, learned });
-        let taken = if before.is_some_and(|look| look.learned == learned) {
+        self.tried = Some(Attempt { at: now, learned });
+        let taken = if before.is_some_and(|last| last.learned == learned) {
             // The first ones have waited longest.
             let due = self.waiting.iter().take_while(|waiting| waiting.is_due(now));
             let due = due.count();
@@ -148,7 +148,7 @@ impl Deferred {
         taken
     }
 
-    /// Keeps an exchange that has been looked at again.
+    /// Keeps an exchange that is still not clear.
     pub(super) fn keep(&mut self, waiting: DeferredExchange) {
         self.memory.take(waiting.bytes());
         self.waiting.push_back(waiting);
@@ -172,8 +172,8 @@ mod tests {
         Moment::from_unix_nanoseconds(milliseconds * 1_000_000)
     }
 
-    fn pair(stream: i16, body: &'static [u8]) -> Pair {
-        Pair {
+    fn raw(stream: i16, body: &'static [u8]) -> RawExchange {
+        RawExchange {
             request: Envelope {
                 header: Header::request(Version::V4, StreamId(stream), Opcode::QUERY),
                 body: Bytes::from_static(body),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     fn push(deferred: &mut Deferred, stream: i16, now: Moment) {
-        deferred.push(&session(), pair(stream, b"0123456789"), now);
+        deferred.push(&session(), raw(stream, b"0123456789"), now);
     }
 
     const ROOM: usize = 8 << 20;
@@ -208,22 +208,22 @@ mod tests {
     fn only_so_many_wait_and_so_many_bytes() {
         let mut many = deferred();
         for _ in 0..MAX_EXCHANGES {
-            assert!(many.has_room_for(&pair(1, b"")));
+            assert!(many.has_room_for(&raw(1, b"")));
             push(&mut many, 1, after(0));
         }
-        assert!(!many.has_room_for(&pair(1, b"")));
+        assert!(!many.has_room_for(&raw(1, b"")));
         let mut large = deferred();
         for _ in 0..2 {
-            assert!(large.has_room_for(&pair(1, &HALF)));
-            large.push(&session(), pair(1, &HALF), after(0));
+            assert!(large.has_room_for(&raw(1, &HALF)));
+            large.push(&session(), raw(1, &HALF), after(0));
         }
-        assert!(!large.has_room_for(&pair(1, b"1")));
+        assert!(!large.has_room_for(&raw(1, b"1")));
     }
 
     fn streams(taken: &VecDeque<DeferredExchange>) -> Vec<i16> {
         taken
             .iter()
-            .map(|waiting| waiting.pair.request.header.stream_id.0)
+            .map(|waiting| waiting.raw.request.header.stream_id.0)
             .collect()
     }
 

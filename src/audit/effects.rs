@@ -10,7 +10,7 @@ use cqlens_proto::message::{BatchQuery, Prepare, Prepared, QueryResult, Request,
 use super::{
     builder::{ExchangeBuilder, keyspace_of},
     exchange::{DecodedExchange, Execution},
-    pair::Received,
+    pair::ReceivedResponse,
     session::Session,
 };
 use crate::{
@@ -27,11 +27,7 @@ pub(super) fn apply(
     decoded: DecodedExchange<'_>,
     execution: Option<&Execution>,
 ) {
-    let DecodedExchange {
-        pair,
-        request,
-        answer,
-    } = decoded;
+    let DecodedExchange { raw, request, answer } = decoded;
     if let Some(execution) = execution
         && !execution.is_of_one()
         && answer.outcome.is_answer()
@@ -40,13 +36,13 @@ pub(super) fn apply(
             want_unknown(live, request);
         }
         // Of the rows of a head some are missing.
-        let is_whole = !matches!(pair.response, Some((Received::Head(_), _)));
+        let is_whole = !matches!(raw.response, Some((ReceivedResponse::Head(_), _)));
         if let (Some(rows), true) = (answer.rows, is_whole && may_show_schema(session, execution)) {
             live.see_rows(rows);
         }
     }
     if let Some(response) = answer.message
-        && (!pair.is_request_cut() || is_keyspace(response))
+        && (!raw.is_request_cut() || is_keyspace(response))
     {
         follow(live, builder, session, decoded, response);
     }
@@ -82,15 +78,15 @@ fn follow(
     decoded: DecodedExchange<'_>,
     response: &Response<'_>,
 ) {
-    let DecodedExchange { pair, request, .. } = decoded;
+    let DecodedExchange { raw, request, .. } = decoded;
     match (request, response) {
         (_, Response::Result(QueryResult::SetKeyspace { keyspace })) => session.use_keyspace(keyspace),
         (Request::Prepare(prepare), Response::Result(QueryResult::Prepared(prepared))) => {
-            let keyspace = keyspace_of(prepare.keyspace, pair, session);
+            let keyspace = keyspace_of(prepare.keyspace, raw, session);
             learn(live, builder, prepare, prepared, keyspace.as_deref());
         }
         (Request::Query(query), Response::Result(QueryResult::SchemaChange(_))) => {
-            let keyspace = keyspace_of(query.parameters.keyspace, pair, session);
+            let keyspace = keyspace_of(query.parameters.keyspace, raw, session);
             live.apply(query.query, keyspace.as_deref());
         }
         (Request::Execute(execute), Response::Result(QueryResult::SchemaChange(_))) => {
@@ -116,7 +112,7 @@ fn learn(
         keyspace: keyspace.map(Into::into),
         markers: Some(Markers::of(&prepared.bind)),
     };
-    builder.row_keys.prepared(prepare.query, prepared);
+    builder.scanned_keys.prepared(prepare.query, prepared);
     builder.statements.forget_prepared(id);
     live.prepared.insert(id, statement);
 }

@@ -6,13 +6,13 @@ use std::{sync::Arc, time::Duration};
 use cqlens_proto::message::{Consistency, Request};
 
 use super::{
-    Count, Footprint, Identity, Key, Keys,
+    Count, Footprint, Key, Keys, RequestKey,
     analysis::{Analysis, NamedTable},
     answer::Answer,
     ids::{ClientId, Ids, TableId},
     outcome::{Outcome, could_not_run, is_all_or_nothing},
-    pair::Pair,
-    row_keys::Looked,
+    pair::RawExchange,
+    row_keys::ScannedRows,
     warning::TombstoneText,
 };
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
 /// A request with its response, both decoded.
 #[derive(Clone, Copy)]
 pub(super) struct DecodedExchange<'a> {
-    pub(super) pair: &'a Pair,
+    pub(super) raw: &'a RawExchange,
     pub(super) request: &'a Request<'a>,
     pub(super) answer: &'a Answer<'a>,
 }
@@ -51,14 +51,14 @@ pub(super) struct Exchange<'a> {
     pub(super) prepared: Option<PatternId>,
     /// What was executed; none for requests that execute nothing (OPTIONS, PREPARE, …).
     pub(super) execution: Option<Execution>,
-    /// Tells the same request from others; none where nothing was executed.
-    pub(super) identity: Option<Identity>,
-    /// The page that the answer offers, as the identity of the request for it has it.
+    /// The same for requests of the same thing; none where nothing was executed.
+    pub(super) request_key: Option<RequestKey>,
+    /// The page that the answer offers, as the key of the request for it has it.
     pub(super) next_page: Option<u64>,
     /// The tokens that a read covers, where it says so: above the first one, up to and with the second one.
     pub(super) token_range: Option<(i64, i64)>,
     /// What the rows of a scan show of its partitions.
-    pub(super) looked: Option<Looked>,
+    pub(super) scanned_rows: Option<ScannedRows>,
     /// How it ended.
     pub(super) outcome: Outcome,
     /// The server refused it before it touched any partition.

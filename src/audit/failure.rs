@@ -42,7 +42,7 @@ pub(super) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 }
 
 impl Failure {
-    /// Says it, once for each place in the program: who can cause it once can cause it a thousand times a second.
+    /// Logs it, once for each place in the program: a client that can cause it once can cause it a thousand times a second.
     pub(super) fn say(&self, said: &mut BTreeSet<String>) {
         if said.insert(self.place.clone()) {
             tracing::error!(place = %self.place, "the auditor has failed, which is an error in cqlens: {}; forwarding \
@@ -60,7 +60,7 @@ pub(crate) fn message(payload: &(dyn Any + Send)) -> &'static str {
         .unwrap_or("its message may hold values and is not shown")
 }
 
-/// Notes the place of panics that are caught here, and leaves all others to whoever cared for them before.
+/// Notes the place of panics that are caught here, and leaves all others to the hook that was there before.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

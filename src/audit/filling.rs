@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{clients::ClientCounts, load::NodeCounts, refusals::Refusals, sample::Sampler, tables::Tables};
+use super::{
+    clients::ClientCounts, load::NodeCounts, refusals::Refusals, sample::TraceSampler, tables::Tables,
+};
 use crate::{
     memory::Part,
     window::{Limits, NodeReads, TableName, Window},
@@ -13,7 +15,7 @@ use crate::{
 
 /// The window that an auditor fills, and what of it has its names only when it is taken.
 #[derive(Debug)]
-pub(super) struct Filling {
+pub(super) struct OpenWindow {
     pub(super) window: Window,
     pub(super) nodes: NodeCounts,
     pub(super) clients: ClientCounts,
@@ -26,12 +28,12 @@ pub(super) struct Filling {
     /// Bytes of it that are counted in `memory`, and patterns and tables that had no room.
     published: (usize, u64),
     /// Where reads are sampled.
-    pub(super) sampler: Option<Sampler>,
-    /// What nodes have told of their reads since the window began.
+    pub(super) sampler: Option<TraceSampler>,
+    /// The nodes' own figures of their reads since the window began.
     pub(super) node_reads: BTreeMap<TableName, NodeReads>,
 }
 
-impl Filling {
+impl OpenWindow {
     pub(super) fn new(now: Timestamp, source: &str, limits: Limits, memory: Part) -> Self {
         Self {
             window: Window::new(now, source).with_limits(limits),
@@ -94,7 +96,7 @@ impl Filling {
         self.tables.flush_into(&mut self.window);
         self.window.make_room();
         self.refusals.tell(&mut self.window.coverage);
-        // Of tables that nobody reads here there is nothing to say.
+        // Only of tables that are read here.
         for (name, told) in std::mem::take(&mut self.node_reads) {
             if let Some(table) = self.window.tables.get_mut(&name) {
                 table.node_reads = Some(told);

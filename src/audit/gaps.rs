@@ -16,7 +16,7 @@ use cqlens_proto::{
     envelope::{Opcode, StreamId},
 };
 
-use super::pair::Missing;
+use super::pair::MissingRequests;
 use crate::capture::Moment;
 
 /// The requests of a connection that came or are known to be missing. What the data path has counted beyond them was left out.
@@ -56,14 +56,14 @@ impl RequestCounts {
         begun: u64,
         opcodes: Option<&OpcodeCounts>,
         missing_segments: u64,
-    ) -> Missing {
+    ) -> MissingRequests {
         let segments = missing_segments - self.missing_segments;
         self.missing_segments = missing_segments;
         let Some(opcodes) = opcodes else {
             let requests = begun.saturating_sub(self.arrived_or_missing);
             self.arrived_or_missing += requests;
             self.without_opcode += requests;
-            return Missing::requests(requests + segments);
+            return MissingRequests::requests(requests + segments);
         };
         let opcodes = opcodes.beyond(&self.opcodes);
         self.opcodes.merge(&opcodes);
@@ -71,7 +71,7 @@ impl RequestCounts {
         let counted_before = named.min(self.without_opcode);
         self.without_opcode = 0;
         self.arrived_or_missing += named - counted_before;
-        Missing {
+        MissingRequests {
             requests: named - counted_before + segments,
             opcodes,
         }

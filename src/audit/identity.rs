@@ -1,24 +1,24 @@
-//! What a request asks for, as a keyed hash: statement, values and page, and nothing of how it is asked.
+//! What a request is for, as a keyed hash: statement, values and page, but not consistency, timestamp or flags.
 
 use cqlens_proto::message::{BatchQuery, PagingState, QueryParameters, Request};
 
 use super::HashKey;
 use crate::window::PatternId;
 
-/// What a request asks for.
+/// What a request is for.
 ///
-/// Two requests have the same identity if statement, values and paging state are the same. Consistency, timestamps, flags and
+/// Two requests have the same key if statement, values and paging state are the same. Consistency, timestamps, flags and
 /// page size may differ: drivers change them when they try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
+pub struct RequestKey {
     /// Statement and values: the same for all pages of a read.
     statement: u64,
     /// With the paging state.
     page: u64,
 }
 
-impl Identity {
-    /// The identity of a request that executes the statement (or batch) of `pattern`; none for other requests.
+impl RequestKey {
+    /// The key of a request that executes the statement (or batch) of `pattern`; none for other requests.
     pub fn of(key: HashKey, pattern: PatternId, request: &Request<'_>) -> Option<Self> {
         // The pattern stands for the keyspace of unqualified names.
         let mut hasher = Mixer::new(key, pattern.0);
@@ -60,7 +60,7 @@ impl Identity {
         }
     }
 
-    /// The page that is asked for.
+    /// The page that the request is for.
     pub(super) fn page(self) -> u64 {
         self.page
     }
@@ -70,8 +70,8 @@ impl Identity {
         page(key, self.statement, state)
     }
 
-    /// The same, asked by `host`.
-    pub(super) fn asked_by(self, host: u64) -> u64 {
+    /// The same, sent by `host`.
+    pub(super) fn of_host(self, host: u64) -> u64 {
         // Both are hashes: one multiplication spreads what one of them lacks.
         (self.page ^ host.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use cqlens_proto::message::{Consistency, Execute, PreparedId, Query, Value, ValuesBuf};
 
-    fn identity(key: HashKey, value: &[u8], change: impl FnOnce(&mut QueryParameters<'_>)) -> Identity {
+    fn request_key(key: HashKey, value: &[u8], change: impl FnOnce(&mut QueryParameters<'_>)) -> RequestKey {
         let values = ValuesBuf::positional([Value::Bytes(value)]).unwrap();
         let mut parameters = QueryParameters {
             values: values.values(),
@@ -171,29 +171,29 @@ mod tests {
             result_metadata_id: None,
             parameters,
         });
-        Identity::of(key, PatternId(3), &request).unwrap()
+        RequestKey::of(key, PatternId(3), &request).unwrap()
     }
 
     #[test]
     fn how_something_is_asked_does_not_matter_but_what_is_asked_does() {
         let key = HashKey::random();
-        let plain = identity(key, b"a", |_| {});
-        let otherwise = identity(key, b"a", |parameters| {
+        let plain = request_key(key, b"a", |_| {});
+        let otherwise = request_key(key, b"a", |parameters| {
             parameters.consistency = Consistency::All;
             parameters.timestamp = Some(7);
             parameters.page_size = Some(100);
         });
         assert_eq!(plain, otherwise);
-        assert_ne!(plain, identity(key, b"b", |_| {}));
-        assert_ne!(plain, identity(HashKey::random(), b"a", |_| {}));
-        assert_ne!(plain.asked_by(1), plain.asked_by(2));
+        assert_ne!(plain, request_key(key, b"b", |_| {}));
+        assert_ne!(plain, request_key(HashKey::random(), b"a", |_| {}));
+        assert_ne!(plain.of_host(1), plain.of_host(2));
     }
 
     #[test]
     fn a_page_is_what_the_answer_before_it_offered() {
         let key = HashKey::random();
-        let first = identity(key, b"a", |_| {});
-        let second = identity(key, b"a", |parameters| {
+        let first = request_key(key, b"a", |_| {});
+        let second = request_key(key, b"a", |parameters| {
             parameters.paging_state = Some(PagingState(b"x"))
         });
         assert_eq!(first.following(key, PagingState(b"x")), second.page());
@@ -221,7 +221,7 @@ mod tests {
                 query: cql,
                 parameters,
             };
-            Identity::of(key, PatternId(pattern), &Request::Query(query))
+            RequestKey::of(key, PatternId(pattern), &Request::Query(query))
         };
         assert_eq!(of(1, "SELECT"), of(1, "SELECT"));
         assert_ne!(of(1, "SELECT"), of(2, "SELECT"));

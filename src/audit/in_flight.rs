@@ -13,7 +13,7 @@ const EACH: usize = 128;
 #[derive(Debug)]
 pub(super) struct PendingRequest {
     pub(super) request: Envelope,
-    /// Length of its body: see [`Pair::request_len`](super::pair::Pair::request_len).
+    /// Length of its body: see [`RawExchange::request_len`](super::pair::RawExchange::request_len).
     pub(super) request_len: usize,
     /// When its last byte came.
     pub(super) at: Moment,

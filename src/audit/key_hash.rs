@@ -12,13 +12,13 @@ use crate::window::TableName;
 
 /// The operator's key for hashes of partition keys.
 ///
-/// The same key gives the same hashes, so that the windows of a report series compare; without the key nobody can
-/// tell from a report which partition a hash stands for, nor try keys one by one (partition keys are personal data).
+/// The same key gives the same hashes, so that the windows of a report series compare; without the key a
+/// reader of a report can neither see which partition a hash stands for nor try keys one by one (partition keys are personal data).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey(u64, u64);
 
 impl HashKey {
-    /// A key that nobody knows.
+    /// A key that is not known outside of this process.
     pub fn random() -> Self {
         // Each `RandomState` is seeded by the operating system.
         Self(
@@ -27,7 +27,7 @@ impl HashKey {
         )
     }
 
-    /// Tells whether two windows were hashed with the same key, without telling the key.
+    /// The same for windows that were hashed with the same key; the key cannot be found from it.
     pub fn id(self) -> String {
         let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
         hasher.write(b"cqlens hash key id");

@@ -111,7 +111,7 @@ fn add(load: &mut NodeLoad, node: &Node, counts: Counts) {
     load.writes += counts.writes;
 }
 
-/// Address and port as drivers are told; the address alone where no port is.
+/// Address and port as the cluster announces them to drivers; the address alone where it announces no port.
 fn address(node: &Node) -> Option<String> {
     let address = node.address.clone()?;
     let Some(port) = node.port else {

@@ -69,20 +69,20 @@ use std::{
 use auditor::Auditor;
 pub use cells::{Cells, Use};
 use cqlens_proto::envelope::Envelope;
-use filling::{Filling, lock};
+use filling::{OpenWindow, lock};
 pub use footprint::{Count, Footprint, Key, Keys, Pushed};
-pub use identity::Identity;
+pub use identity::RequestKey;
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
 pub use once::Once;
 use parking_lot::Mutex;
-pub use repeats::{Ending, Repeat, Repeats};
-pub use sample::Sample;
-use sample::Sampler;
+pub use repeats::{Ending, Repeat, RetryDetector};
+pub use sample::TraceSample;
+use sample::TraceSampler;
 pub use session::ClientAddresses;
 pub use tables::Tables;
 use tokio::sync::mpsc::Receiver;
-pub use told::Told;
+pub use told::ServerStats;
 
 use crate::{
     capture::{Clock, Dropped, Queue},
@@ -138,7 +138,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Audit {
     queue: Arc<Queue>,
-    window: Arc<Mutex<Filling>>,
+    window: Arc<Mutex<OpenWindow>>,
     pulse: Pulse,
     /// None once the auditor has ended, or was left to itself.
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -176,7 +176,7 @@ impl Audit {
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let memory = live.memory().clone();
-        let window = Filling::new(now, source, options.limits, memory.part(memory::Use::Window));
+        let window = OpenWindow::new(now, source, options.limits, memory.part(memory::Use::Window));
         let window = Arc::new(Mutex::new(window));
         let pulse = Pulse::new(THREAD);
         let own = (Arc::clone(&queue), Arc::clone(&window), pulse.clone());
@@ -202,17 +202,17 @@ impl Audit {
     }
 
     /// Hands over one of the reads that pass each time that `every` has gone by, for a caller that sends it again, with tracing,
-    /// and counts the result with [`Told`]. None where the auditor is stuck.
-    pub fn sample(&self, every: Duration) -> Option<Receiver<Sample>> {
+    /// and counts the result with [`ServerStats`]. None where the auditor is stuck.
+    pub fn sample(&self, every: Duration) -> Option<Receiver<TraceSample>> {
         let mut window = self.window.try_lock_for(MOMENT)?;
-        let (sampler, samples) = Sampler::new(every);
+        let (sampler, samples) = TraceSampler::new(every);
         window.sampler = Some(sampler);
         Some(samples)
     }
 
-    /// Where it is counted what the server tells beside its answers.
-    pub fn told(&self) -> Told {
-        Told(Arc::clone(&self.window))
+    /// Takes what the server says of reads beside its answers.
+    pub fn server_stats(&self) -> ServerStats {
+        ServerStats(Arc::clone(&self.window))
     }
 
     /// Names the windows that begin from now on after `source`.
@@ -226,12 +226,12 @@ impl Audit {
         self.close(window, now)
     }
 
-    /// The same, without waiting for the auditor for longer than `patience`: none where it goes on filling its window, which is
+    /// The same, without waiting for the auditor for longer than `patience`: none where it goes on open its window, which is
     /// taken the next time.
     pub fn take_window_within(&self, now: Timestamp, patience: Duration) -> Option<Window> {
-        let mut filling = self.window.try_lock_for(patience)?;
-        let window = filling.take(now, &self.source.lock());
-        drop(filling);
+        let mut open = self.window.try_lock_for(patience)?;
+        let window = open.take(now, &self.source.lock());
+        drop(open);
         Some(self.close(window, now))
     }
 

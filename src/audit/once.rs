@@ -1,6 +1,6 @@
 //! A window in which one statement was executed once: what the rules can say of it before there is traffic.
 //!
-//! What only traffic tells (a rate, latencies, rows, clients) is not there, so that no rule speaks of it.
+//! What only traffic shows (a rate, latencies, rows, clients) is not there, so that no rule speaks of it.
 
 use std::sync::Arc;
 

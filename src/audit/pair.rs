@@ -1,4 +1,4 @@
-//! What is found on a connection: requests with their responses, and what is missing.
+//! What a connection yields: requests with their responses, and what is missing.
 
 use bytes::Bytes;
 use cqlens_proto::{
@@ -9,29 +9,29 @@ use cqlens_proto::{
 
 use crate::capture::Moment;
 
-/// What has been found on a connection.
+/// What a connection yields. Each request is in exactly one of these.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum ConnectionEvent {
     /// A request with its response, or without one.
-    Pair(Pair),
+    Exchange(RawExchange),
     /// A request that could not be decoded, or of which a part was left out.
     UndecodedRequest,
     /// Requests that did not reach the audit, or not as a whole.
-    Dropped(Missing),
+    MissingRequests(MissingRequests),
     /// A response that could not be decoded, or has no request.
     LostResponse,
 }
 
 /// Requests that are missing.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Missing {
+pub(super) struct MissingRequests {
     /// How many; a compressed segment counts as one.
     pub(super) requests: u64,
     /// What is known of their opcodes, now or of requests that were missing before.
     pub(super) opcodes: OpcodeCounts,
 }
 
-impl Missing {
+impl MissingRequests {
     /// So many, of which nothing is known.
     pub(super) fn requests(requests: u64) -> Self {
         Self {
@@ -41,9 +41,9 @@ impl Missing {
     }
 }
 
-/// A request with what came back.
+/// A request with what came back, as envelopes.
 #[derive(Debug)]
-pub(super) struct Pair {
+pub(super) struct RawExchange {
     /// The request, or its head.
     pub(super) request: Envelope,
     /// Length of its body in bytes, uncompressed; of a request that is too long to be kept, `request` has less.
@@ -51,16 +51,16 @@ pub(super) struct Pair {
     /// When its last byte came.
     pub(super) requested_at: Moment,
     /// The response; none if it never came, or was lost. With the time at which its first byte came, if that is known.
-    pub(super) response: Option<(Received, Option<Moment>)>,
+    pub(super) response: Option<(ReceivedResponse, Option<Moment>)>,
     /// How many times USE had changed the keyspace of the connection when the request came.
     pub(super) keyspace_changes: u64,
-    /// There is no response because the connection has ended: nobody has received one.
+    /// There is no response because the connection has ended: the client has not received one either.
     pub(super) cut_off: bool,
 }
 
 /// A response as it came.
 #[derive(Debug)]
-pub(super) enum Received {
+pub(super) enum ReceivedResponse {
     /// In one piece, or put together.
     Whole(Envelope),
     /// The head of one that is too long to be kept, or of an error of which no more came.
@@ -69,7 +69,7 @@ pub(super) enum Received {
     Long(Box<LongEnvelope>),
 }
 
-impl Pair {
+impl RawExchange {
     /// Whether there is only the head of the request.
     #[inline]
     pub(super) fn is_request_cut(&self) -> bool {
@@ -80,11 +80,11 @@ impl Pair {
     pub(super) fn detach(&mut self) {
         detach(&mut self.request);
         match &mut self.response {
-            Some((Received::Whole(envelope), _)) => detach(envelope),
-            Some((Received::Head(head), _)) => detach(&mut head.envelope),
-            Some((long @ Received::Long(_), _)) => {
-                if let Received::Long(parts) = long {
-                    *long = Received::Whole(parts.join());
+            Some((ReceivedResponse::Whole(envelope), _)) => detach(envelope),
+            Some((ReceivedResponse::Head(head), _)) => detach(&mut head.envelope),
+            Some((long @ ReceivedResponse::Long(_), _)) => {
+                if let ReceivedResponse::Long(parts) = long {
+                    *long = ReceivedResponse::Whole(parts.join());
                 }
             }
             None => {}
@@ -97,7 +97,7 @@ pub(super) fn detach(envelope: &mut Envelope) {
     envelope.body = Bytes::copy_from_slice(&envelope.body);
 }
 
-impl Received {
+impl ReceivedResponse {
     pub(super) fn header(&self) -> &Header {
         match self {
             Self::Whole(envelope) => &envelope.header,

@@ -1,7 +1,7 @@
 //! Puts the pages of one read together.
 //!
 //! A page is found by what the answer before it offered: the keyed hash of its paging state, of the statement and of the
-//! values ([`super::Identity`]). Neither the connection nor the host matters, since a driver may fetch each page from another
+//! values ([`super::RequestKey`]). Neither the connection nor the host matters, since a driver may fetch each page from another
 //! node, and an application may hand the state to its own client and continue anywhere. Reads of the same thing at the same
 //! time have the same paging states and share one place here; each of them is counted when it ends.
 
@@ -71,7 +71,7 @@ impl Default for OpenReads {
 }
 
 impl OpenReads {
-    /// Where the read stands whose page `identity` is asked for; none if the page before it was not seen.
+    /// Where the read stands whose page `page` is; none if the page before it was not seen.
     pub(super) fn progress(&self, page: u64) -> Option<Progress> {
         let known = self.waiting.get(page).or_else(|| self.fetched.get(page));
         known.map(|read| read.progress)
@@ -117,7 +117,7 @@ impl OpenReads {
     }
 }
 
-/// Counts a read whose next page nobody fetches in its pattern. Without executions in `window` there is no pattern to count it in.
+/// Counts a read whose next page no client fetches in its pattern. Without executions in `window` there is no pattern to count it in.
 fn abandon(read: &Waiting, window: &mut Window) {
     let Some(pattern) = window.counted_pattern(read.pattern) else {
         window.coverage.reads_forgotten += 1;

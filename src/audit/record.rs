@@ -3,14 +3,14 @@
 use cqlens_proto::message::ErrorCode;
 
 use super::{
-    Ending, HashKey, Identity, Repeat, Repeats,
+    Ending, HashKey, Repeat, RequestKey, RetryDetector,
     coverage::cover,
     exchange::{Exchange, Execution, NamedKeys},
     outcome::{Outcome, is_all_or_nothing},
     pattern::record_pattern,
     reads::{OpenReads, Page, Progress},
     repeats::Request,
-    sweeps::Sweeps,
+    sweeps::FullRingScans,
     tables::Tables,
     traffic::{Hashing, has_tables, record_tables},
 };
@@ -18,27 +18,26 @@ use crate::window::{Pattern, PatternId, RetryCause, Window};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///
-/// Belongs to one auditor: with several, what goes on over the connections of another one looks like the beginning of
-/// something else. Everything in it has a limit; what is forgotten because of it is in the window's coverage.
+/// Sees the exchanges of all connections: a driver retries, or fetches the next page, on another one. Everything in it has a limit; what is forgotten because of it is in the window's coverage.
 #[derive(Debug)]
-pub(super) struct Recorder {
+pub(super) struct WindowRecorder {
     hashing: Hashing,
-    repeats: Repeats,
+    retries: RetryDetector,
     /// What is not compared yet.
     uncompared: Vec<Uncompared>,
     reads: OpenReads,
-    sweeps: Sweeps,
+    ring_scans: FullRingScans,
 }
 
-impl Recorder {
+impl WindowRecorder {
     /// Nothing recorded yet.
     pub(super) fn new(key: HashKey) -> Self {
         Self {
             hashing: Hashing::new(key),
-            repeats: Repeats::default(),
+            retries: RetryDetector::default(),
             uncompared: Vec::with_capacity(Self::TOGETHER),
             reads: OpenReads::default(),
-            sweeps: Sweeps::default(),
+            ring_scans: FullRingScans::default(),
         }
     }
 
@@ -69,16 +68,16 @@ impl Recorder {
         let head = || (analysis.head.clone(), analysis.flags.clone());
         let pattern = window.pattern_mut(analysis.id, &analysis.head.cql, head);
         record_pattern(pattern, exchange, execution);
-        if let Some(identity) = exchange.identity
-            && let Some((page, progress)) = self.read_on(pattern, exchange, execution, identity, seen)
+        if let Some(request_key) = exchange.request_key
+            && let Some((page, progress)) = self.read_on(pattern, exchange, execution, request_key, seen)
         {
             self.reads.wait(page, progress, analysis.id, exchange.at, window);
         }
         if !analysis.head.system && has_tables(exchange, analysis) {
             record_tables(tables, exchange, execution, keys, &mut self.hashing);
         }
-        if let Some(identity) = exchange.identity {
-            self.compare_later(window, exchange, execution, identity);
+        if let Some(request_key) = exchange.request_key {
+            self.compare_later(window, exchange, execution, request_key);
         }
     }
 
@@ -88,9 +87,9 @@ impl Recorder {
         window: &mut Window,
         exchange: &Exchange<'_>,
         execution: &Execution,
-        identity: Identity,
+        request_key: RequestKey,
     ) {
-        let request = Request::new(identity, exchange.host, exchange.at, ending(exchange));
+        let request = Request::new(request_key, exchange.host, exchange.at, ending(exchange));
         let uncompared = request.map(|request| Uncompared::new(request, exchange, execution));
         // What failed is read again.
         let is_part = execution.first_page && matches!(exchange.outcome, Outcome::Rows { .. });
@@ -99,7 +98,7 @@ impl Recorder {
             let repeat = uncompared.and_then(|uncompared| self.compare(window, &uncompared));
             // What was in flight already is counted already.
             if repeat != Some(Repeat::InFlight) {
-                self.sweeps
+                self.ring_scans
                     .note(execution.analysis.id, exchange.host, range, window);
             }
         } else if let Some(uncompared) = uncompared {
@@ -110,17 +109,17 @@ impl Recorder {
         }
     }
 
-    /// Compares what is not compared yet: before `window`, which has everything else of it, is anybody else's.
+    /// Compares what is not compared yet: before `window`, which has everything else of it, is taken.
     pub(super) fn settle(&mut self, window: &mut Window) {
         let mut uncompared = std::mem::take(&mut self.uncompared);
-        self.repeats
+        self.retries
             .fetch(uncompared.iter().map(|uncompared| &uncompared.request));
         for uncompared in &uncompared {
             self.compare(window, uncompared);
         }
         uncompared.clear();
         self.uncompared = uncompared;
-        window.coverage.retries_forgotten += self.repeats.take_forgotten();
+        window.coverage.retries_forgotten += self.retries.take_forgotten();
     }
 
     /// Ids of tables mean others from now on.
@@ -139,7 +138,7 @@ impl Recorder {
     #[inline(always)]
     fn compare(&mut self, window: &mut Window, uncompared: &Uncompared) -> Option<Repeat> {
         // Most are not: their pattern is not looked up again.
-        let repeat = self.repeats.compare(&uncompared.request)?;
+        let repeat = self.retries.compare(&uncompared.request)?;
         if let Some(pattern) = window.patterns.get_mut(&uncompared.pattern) {
             uncompared.count(repeat, pattern);
         }
@@ -152,7 +151,7 @@ impl Recorder {
         pattern: &mut Pattern,
         exchange: &Exchange<'_>,
         execution: &Execution,
-        identity: Identity,
+        request_key: RequestKey,
         seen: &[u64],
     ) -> Option<(u64, Progress)> {
         let Outcome::Rows { count: rows, .. } = exchange.outcome else {
@@ -162,25 +161,25 @@ impl Recorder {
             return None;
         }
         let mut page = Page { rows, keys: None };
-        if let Some(looked) = &exchange.looked {
-            page.keys = looked.keys;
+        if let Some(found) = &exchange.scanned_rows {
+            page.keys = found.keys;
             let scanned = &mut pattern.scanned;
-            scanned.rows += looked.rows;
-            scanned.rows_left_out += looked.left_out;
-            scanned.answers_without_keys += u64::from(looked.without_keys);
+            scanned.rows += found.rows;
+            scanned.rows_left_out += found.left_out;
+            scanned.answers_without_keys += u64::from(found.without_keys);
             seen.iter().for_each(|&hash| scanned.see(hash));
         }
         let before = if execution.first_page {
             Some(Progress::default())
         } else {
-            self.reads.progress(identity.page())
+            self.reads.progress(request_key.page())
         };
         if before.is_none() {
             pattern.paging.unlinked += 1;
         }
         let progress = before.unwrap_or_else(Progress::of_part).and(page);
         if !execution.first_page {
-            self.reads.fetch(identity.page());
+            self.reads.fetch(request_key.page());
         }
         if exchange.next_page.is_none() {
             progress.record(pattern);

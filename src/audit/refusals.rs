@@ -59,7 +59,7 @@ impl Refusals {
         self.by_client.remove(client);
     }
 
-    /// Nobody was refused anything lately, as nearly always.
+    /// No client was refused anything since it was last granted something, as nearly always.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.by_client.is_empty()
@@ -67,7 +67,7 @@ impl Refusals {
 
     /// Names those of whom everything was refused, for a minute and in this window, too.
     pub(super) fn tell(&mut self, coverage: &mut Coverage) {
-        // Who has gone is forgotten.
+        // Clients that have gone are forgotten.
         self.by_client.retain(|_, refused| refused.here > 0);
         for (client, refused) in &mut self.by_client {
             let requests = std::mem::take(&mut refused.here);

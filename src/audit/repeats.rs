@@ -1,13 +1,12 @@
-//! Recognises requests that come again: speculative executions, retries, and whoever else asks the same thing twice.
+//! Recognises requests that come again: speculative executions, retries, and applications that send the same thing twice.
 //!
-//! What is compared are keyed hashes of what was asked and of the host that asked it ([`Identity`]). Nothing on the wire
+//! What is compared are keyed hashes of what was asked and of the host that asked it ([`RequestKey`]). Nothing on the wire
 //! says that a request is a repetition, so this names what it sees: the same request again while the first was in flight, or
-//! after a failure. Connections do not matter; a driver tries again on another one. One auditor sees what its own
-//! connections carry.
+//! after a failure. Connections do not matter; a driver tries again on another one.
 
 use std::hint::black_box;
 
-use super::Identity;
+use super::RequestKey;
 use crate::{capture::Moment, window::RetryCause};
 
 /// The latest 65,536 requests, in 1 MiB.
@@ -16,7 +15,7 @@ use crate::{capture::Moment, window::RetryCause};
 /// with the latest of its like only. Different requests are taken for the same one in 1 of 4 million cases, and then count
 /// only if they overlap or one of them failed.
 #[derive(Debug)]
-pub struct Repeats {
+pub struct RetryDetector {
     buckets: Box<[Bucket]>,
     forgotten: u64,
 }
@@ -24,7 +23,7 @@ pub struct Repeats {
 /// How a request ended, as far as repetitions go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With an answer after which nobody tries again, at this time.
+    /// With an answer after which drivers do not try again, at this time.
     Answered(Moment),
     /// With an answer after which drivers do, at this time.
     Failed(Moment, RetryCause),
@@ -57,8 +56,13 @@ pub(super) struct Request {
 
 impl Request {
     /// A request of `host`; none where nothing is known of how it ended.
-    pub(super) fn new(identity: Identity, host: u64, requested_at: Moment, ending: Ending) -> Option<Self> {
-        let hash = identity.asked_by(host);
+    pub(super) fn new(
+        request_key: RequestKey,
+        host: u64,
+        requested_at: Moment,
+        ending: Ending,
+    ) -> Option<Self> {
+        let hash = request_key.of_host(host);
         (ending != Ending::Unknown).then(|| Self {
             // Lossless: what is left has 14 bits.
             bucket: usize::try_from(hash >> 50).unwrap_or(0),
@@ -91,7 +95,7 @@ const RETRY_OF_LOST_WITHIN: i64 = 15_000_000 * MICROSECOND;
 /// In nanoseconds.
 const MICROSECOND: i64 = 1_000;
 
-impl Default for Repeats {
+impl Default for RetryDetector {
     fn default() -> Self {
         Self {
             buckets: vec![Bucket::default(); BUCKETS].into(),
@@ -100,16 +104,16 @@ impl Default for Repeats {
     }
 }
 
-impl Repeats {
+impl RetryDetector {
     /// Notes a request of `host` and says what it is to the latest of its like.
     pub fn note(
         &mut self,
-        identity: Identity,
+        request_key: RequestKey,
         host: u64,
         requested_at: Moment,
         ending: Ending,
     ) -> Option<Repeat> {
-        let request = Request::new(identity, host, requested_at, ending)?;
+        let request = Request::new(request_key, host, requested_at, ending)?;
         self.compare(&request)
     }
 
@@ -129,7 +133,7 @@ impl Repeats {
         let bucket = &mut self.buckets.get_mut(request.bucket)?.0;
         if let Some(known) = bucket.iter_mut().find(|seen| seen.tag() == new.tag()) {
             let repeat = known.compare(&new);
-            // What was cut off is told late.
+            // What was cut off is counted late.
             if new.requested_at >= known.requested_at {
                 *known = new;
             }
@@ -261,13 +265,13 @@ mod tests {
 
     const HOST: u64 = 7;
 
-    fn ask(cql: &str) -> Identity {
+    fn ask(cql: &str) -> RequestKey {
         let query = Query {
             query: cql,
             parameters: QueryParameters::new(Consistency::One),
         };
         let key = "000102030405060708090a0b0c0d0e0f".parse::<HashKey>().unwrap();
-        Identity::of(key, PatternId(1), &Request::Query(query)).unwrap()
+        RequestKey::of(key, PatternId(1), &Request::Query(query)).unwrap()
     }
 
     fn at(milliseconds: i64) -> Moment {
@@ -290,7 +294,7 @@ mod tests {
 
     #[test]
     fn a_speculative_execution_is_in_flight_with_the_first_whichever_ends_first() {
-        let mut repeats = Repeats::default();
+        let mut repeats = RetryDetector::default();
         // The first execution is slow: its answer comes after that of the second one.
         assert_eq!(repeats.note(ask("a"), HOST, at(50), answered(55)), None);
         assert_eq!(
@@ -306,7 +310,7 @@ mod tests {
 
     #[test]
     fn the_same_read_one_after_the_other_or_by_another_host_is_no_repetition() {
-        let mut repeats = Repeats::default();
+        let mut repeats = RetryDetector::default();
         assert_eq!(repeats.note(ask("a"), HOST, at(0), answered(10)), None);
         assert_eq!(repeats.note(ask("a"), HOST, at(10), answered(20)), None);
         assert_eq!(repeats.note(ask("a"), 8, at(12), answered(18)), None);
@@ -315,7 +319,7 @@ mod tests {
 
     #[test]
     fn what_comes_soon_after_a_failure_is_a_retry_and_what_comes_late_is_not() {
-        let mut repeats = Repeats::default();
+        let mut repeats = RetryDetector::default();
         let failed = Ending::Failed(at(5_000), RetryCause::ReadTimeout);
         assert_eq!(repeats.note(ask("a"), HOST, at(0), failed), None);
         assert_eq!(
@@ -333,7 +337,7 @@ mod tests {
 
     #[test]
     fn a_lost_connection_is_told_after_its_retry() {
-        let mut repeats = Repeats::default();
+        let mut repeats = RetryDetector::default();
         assert_eq!(repeats.note(ask("a"), HOST, at(2_000), answered(2_010)), None);
         assert_eq!(
             repeats.note(ask("a"), HOST, at(0), Ending::CutOff),
@@ -347,7 +351,7 @@ mod tests {
 
     #[test]
     fn failures_outlive_successes_and_what_is_forgotten_is_counted() {
-        let mut repeats = Repeats::default();
+        let mut repeats = RetryDetector::default();
         let failed = Ending::Failed(at(1), RetryCause::Overloaded);
         repeats.note(ask("the failure"), HOST, at(0), failed);
         for number in 0..100_000 {

@@ -1,6 +1,6 @@
 //! The partition keys in the rows of an answer: what a scan shows of the partitions that it reads.
 //!
-//! Only the key's columns are looked at, of the first [`MAX_ROWS`] rows of an answer; they become keyed hashes at once.
+//! Only the key's columns are read, of the first [`MAX_ROWS`] rows of an answer; they become keyed hashes at once.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -9,7 +9,7 @@ use cqlens_proto::message::{ColumnSpecs, Prepared, PreparedId, Rows};
 use super::HashKey;
 use crate::{catalog::Live, window::TableName};
 
-/// How many rows of an answer are looked at.
+/// How many rows of an answer are read.
 pub(super) const MAX_ROWS: usize = 1_000;
 
 /// Where the columns of the partition key stand in the rows of a statement, in the key's order.
@@ -19,7 +19,7 @@ type Positions = Arc<[usize]>;
 ///
 /// Bounded: the positions of at most [`MAX_PREPARED`] prepared statements, all of which are dropped when there are more.
 #[derive(Debug)]
-pub(super) struct RowKeys {
+pub(super) struct ScannedKeys {
     live: Arc<Live>,
     key: HashKey,
     /// Where a client leaves out the columns of rows, they are those of PREPARED.
@@ -33,10 +33,10 @@ pub(super) struct RowKeys {
 
 /// What the rows of an answer show.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Looked {
+pub(super) struct ScannedRows {
     /// Their partitions; none where there are no rows, or where the key is not in them.
     pub(super) keys: Option<PageKeys>,
-    /// Rows that were looked at.
+    /// Rows that were read.
     pub(super) rows: u64,
     /// Rows that were not.
     pub(super) left_out: u64,
@@ -51,7 +51,7 @@ pub(super) struct PageKeys {
     pub(super) distinct: u64,
     /// That of the first row.
     pub(super) first: u64,
-    /// That of the last row that was looked at.
+    /// That of the last row that was read.
     pub(super) last: u64,
     /// Partitions come one after the other, as the ring has them; else a later page may come back to an earlier one.
     pub(super) in_ring_order: bool,
@@ -62,7 +62,7 @@ const MAX_PREPARED: usize = 4_096;
 /// Longer ids are no server's: those are digests.
 const MAX_ID: usize = 64;
 
-impl RowKeys {
+impl ScannedKeys {
     /// Nothing prepared yet.
     pub(super) fn new(live: Arc<Live>, key: HashKey) -> Self {
         Self {
@@ -92,15 +92,15 @@ impl RowKeys {
         }
     }
 
-    /// Looks at the rows of a read of `table` with the template `cql`; [`Self::hashes`] are their partitions afterwards.
-    pub(super) fn look(
+    /// Reads the rows of a scan of `table` with the template `cql`; [`Self::hashes`] are their partitions afterwards.
+    pub(super) fn scan(
         &mut self,
         table: &TableName,
         cql: &str,
         id: Option<PreparedId<'_>>,
         rows: &Rows<'_>,
         in_ring_order: bool,
-    ) -> Looked {
+    ) -> ScannedRows {
         self.hashes.clear();
         let positions = match (&rows.metadata.columns, id) {
             (Some(columns), _) if !renames(cql) => self.positions(columns),
@@ -108,14 +108,14 @@ impl RowKeys {
             _ => None,
         };
         let Some(positions) = positions else {
-            return Looked {
+            return ScannedRows {
                 keys: None,
                 rows: 0,
                 left_out: 0,
                 without_keys: !rows.is_empty(),
             };
         };
-        let looked = self.read(table, &positions, rows);
+        let scanned = self.read(table, &positions, rows);
         let ends = self.hashes.first().copied().zip(self.hashes.last().copied());
         if !in_ring_order {
             self.hashes.sort_unstable();
@@ -127,25 +127,25 @@ impl RowKeys {
             last,
             in_ring_order,
         });
-        Looked {
+        ScannedRows {
             keys,
-            rows: looked,
-            left_out: (rows.len() as u64).saturating_sub(looked),
+            rows: scanned,
+            left_out: (rows.len() as u64).saturating_sub(scanned),
             without_keys: false,
         }
     }
 
-    /// The partitions of the rows that were looked at last, by keyed hash.
+    /// The partitions of the rows that were read last, by keyed hash.
     pub(super) fn hashes(&self) -> &[u64] {
         &self.hashes
     }
 
     /// Walks over the rows; how many there were.
     fn read(&mut self, table: &TableName, positions: &[usize], rows: &Rows<'_>) -> u64 {
-        let mut looked = 0;
+        let mut scanned = 0;
         for row in rows.iter().take(MAX_ROWS) {
             let Ok(row) = row else { break };
-            looked += 1;
+            scanned += 1;
             self.routing_key.clear();
             let has_key = positions.iter().all(|&position| {
                 let Some(Some(cell)) = row.cell(position) else {
@@ -153,13 +153,13 @@ impl RowKeys {
                 };
                 append(&mut self.routing_key, cell, positions.len() > 1)
             });
-            if !has_key || (looked > 1 && self.routing_key == self.previous) {
+            if !has_key || (scanned > 1 && self.routing_key == self.previous) {
                 continue;
             }
             self.hashes.push(self.key.hash(table, &self.routing_key));
             std::mem::swap(&mut self.routing_key, &mut self.previous);
         }
-        looked
+        scanned
     }
 
     /// The positions of the partition key of the table that the columns are of; none if one of them is not there.
@@ -246,24 +246,24 @@ mod tests {
     }
 
     fn look(
-        keys: &mut RowKeys,
+        keys: &mut ScannedKeys,
         table: &'static str,
         cql: &str,
         named: &[&'static str],
         rows: &[&[&str]],
         in_ring_order: bool,
-    ) -> Looked {
+    ) -> ScannedRows {
         let (columns, content) = (columns(table, named), content(rows));
         let rows = Rows::new(ResultMetadata::new(columns.columns()), &content).unwrap();
-        keys.look(&name(table), cql, None, &rows, in_ring_order)
+        keys.scan(&name(table), cql, None, &rows, in_ring_order)
     }
 
     #[test]
     fn rows_of_one_partition_are_one_and_its_hash_is_that_of_a_read_that_names_it() {
         let key = HashKey::random();
-        let mut keys = RowKeys::new(live(), key);
+        let mut keys = ScannedKeys::new(live(), key);
         let rows: &[&[&str]] = &[&["1", "x"], &["2", "x"], &["3", "y"]];
-        let looked = look(
+        let scanned = look(
             &mut keys,
             "one",
             "SELECT c, k FROM s.one",
@@ -271,8 +271,8 @@ mod tests {
             rows,
             true,
         );
-        let seen = looked.keys.unwrap();
-        assert_eq!((seen.distinct, looked.rows, looked.left_out), (2, 3, 0));
+        let seen = scanned.keys.unwrap();
+        assert_eq!((seen.distinct, scanned.rows, scanned.left_out), (2, 3, 0));
         assert_eq!(
             keys.hashes(),
             [key.hash(&name("one"), b"x"), key.hash(&name("one"), b"y")]
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn composite_keys_are_framed_in_the_order_of_the_key() {
         let key = HashKey::random();
-        let mut keys = RowKeys::new(live(), key);
+        let mut keys = ScannedKeys::new(live(), key);
         look(
             &mut keys,
             "two",
@@ -297,37 +297,37 @@ mod tests {
 
     #[test]
     fn rows_without_the_key_or_with_another_column_of_its_name_are_said() {
-        let mut keys = RowKeys::new(live(), HashKey::random());
+        let mut keys = ScannedKeys::new(live(), HashKey::random());
         let rows: &[&[&str]] = &[&["1"]];
         for (cql, column) in [("SELECT c FROM s.one", "c"), ("SELECT c AS k FROM s.one", "k")] {
-            let looked = look(&mut keys, "one", cql, &[column], rows, true);
-            assert!(looked.without_keys && looked.keys.is_none(), "{cql}");
+            let scanned = look(&mut keys, "one", cql, &[column], rows, true);
+            assert!(scanned.without_keys && scanned.keys.is_none(), "{cql}");
             assert!(keys.hashes().is_empty());
         }
     }
 
     #[test]
     fn what_comes_again_out_of_order_counts_once() {
-        let mut keys = RowKeys::new(live(), HashKey::random());
+        let mut keys = ScannedKeys::new(live(), HashKey::random());
         let rows: &[&[&str]] = &[&["x"], &["y"], &["x"]];
-        let looked = look(&mut keys, "one", "SELECT k FROM s.one", &["k"], rows, false);
-        assert_eq!(looked.keys.unwrap().distinct, 2);
+        let scanned = look(&mut keys, "one", "SELECT k FROM s.one", &["k"], rows, false);
+        assert_eq!(scanned.keys.unwrap().distinct, 2);
     }
 
     #[test]
     fn only_the_first_rows_of_an_answer_are_looked_at() {
-        let mut keys = RowKeys::new(live(), HashKey::random());
+        let mut keys = ScannedKeys::new(live(), HashKey::random());
         let names: Vec<_> = (0..MAX_ROWS + 5).map(|number| number.to_string()).collect();
         let rows: Vec<_> = names.iter().map(|name| [name.as_str()]).collect();
         let rows: Vec<&[&str]> = rows.iter().map(|row| &row[..]).collect();
-        let looked = look(&mut keys, "one", "SELECT k FROM s.one", &["k"], &rows, true);
-        assert_eq!((looked.rows, looked.left_out), (1_000, 5));
-        assert_eq!(looked.keys.unwrap().distinct, 1_000);
+        let scanned = look(&mut keys, "one", "SELECT k FROM s.one", &["k"], &rows, true);
+        assert_eq!((scanned.rows, scanned.left_out), (1_000, 5));
+        assert_eq!(scanned.keys.unwrap().distinct, 1_000);
     }
 
     #[test]
     fn columns_that_are_left_out_are_those_of_prepared() {
-        let mut keys = RowKeys::new(live(), HashKey::random());
+        let mut keys = ScannedKeys::new(live(), HashKey::random());
         let (specs, content) = (columns("one", &["c", "k"]), content(&[&["1", "x"], &["2", "x"]]));
         let no_markers = columns("one", &[]);
         let prepared = Prepared {
@@ -345,9 +345,9 @@ mod tests {
             ..ResultMetadata::none()
         };
         let rows = Rows::new(metadata, &content).unwrap();
-        let look = |keys: &mut RowKeys| {
+        let look = |keys: &mut ScannedKeys| {
             let id = Some(PreparedId(b"id"));
-            keys.look(&name("one"), "SELECT c, k FROM s.one", id, &rows, true)
+            keys.scan(&name("one"), "SELECT c, k FROM s.one", id, &rows, true)
         };
         assert!(look(&mut keys).without_keys);
         keys.prepared("SELECT c, k FROM s.one", &prepared);

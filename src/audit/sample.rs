@@ -1,4 +1,4 @@
-//! Reads that are asked again with tracing: what a read passes on its way, only the server knows.
+//! Reads that cqlens sends again, with tracing: what a read passes on its way, only the server knows.
 //!
 //! The client's own request is never touched. Of the reads that pass between two samples, the one is taken whose pattern was
 //! taken least, so that seldom reads have their turn too.
@@ -13,16 +13,16 @@ use cqlens_proto::{
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
 
-use super::{analysis::Analysis, exchange::Exchange, outcome::Outcome, pair::Pair, session::Session};
+use super::{analysis::Analysis, exchange::Exchange, outcome::Outcome, pair::RawExchange, session::Session};
 use crate::{
     capture::Moment,
     catalog::Live,
     window::{Flag, PatternId, StatementKind},
 };
 
-/// A read as a client has sent it, values included: never shown, never kept for longer than until it was asked again.
+/// A read as a client has sent it, values included: never shown, never kept for longer than until it was sent again.
 #[derive(Clone)]
-pub struct Sample {
+pub struct TraceSample {
     analysis: Arc<Analysis>,
     request: Envelope,
     extensions: Extensions,
@@ -34,16 +34,16 @@ pub struct Sample {
 /// Longer requests are not taken.
 const MAX_REQUEST: usize = 64 << 10;
 
-/// Rows of the page that is asked for where the client asked for more, or for all.
+/// Rows of the page where the client wanted more, or all.
 const MAX_PAGE: i32 = 5_000;
 
-impl Sample {
+impl TraceSample {
     /// The keyspace of unqualified names.
     pub fn keyspace(&self) -> Option<&str> {
         self.keyspace.as_deref()
     }
 
-    /// The first page of the same read with the same values and consistency level; none for what cannot be asked like this.
+    /// The first page of the same read with the same values and consistency level; none for what cannot be sent like this.
     pub fn query(&self) -> Option<Query<'_>> {
         let request = Request::decode(&self.request, self.extensions).ok()?.message;
         let (query, asked) = match request {
@@ -61,33 +61,33 @@ impl Sample {
     }
 }
 
-impl fmt::Debug for Sample {
+impl fmt::Debug for TraceSample {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Sample({})", self.analysis.id)
+        write!(formatter, "TraceSample({})", self.analysis.id)
     }
 }
 
 /// Chooses.
 #[derive(Debug)]
-pub(super) struct Sampler {
+pub(super) struct TraceSampler {
     every: Duration,
     /// When the last one was handed over.
     since: Option<Moment>,
-    next: Option<Sample>,
+    next: Option<TraceSample>,
     /// How often a pattern was taken. Bounded: begins anew when it is full.
     taken: FxHashMap<PatternId, u64>,
-    out: mpsc::Sender<Sample>,
+    out: mpsc::Sender<TraceSample>,
 }
 
 /// Patterns whose turns are counted.
 const MAX_TAKEN: usize = 20_000;
 
-/// Samples that wait to be asked again; while they do, nothing more is taken.
+/// Samples that wait to be sent again; while they do, nothing more is taken.
 const MAX_WAITING: usize = 4;
 
-impl Sampler {
+impl TraceSampler {
     /// Hands a read over each time that `every` has passed and there is one.
-    pub(super) fn new(every: Duration) -> (Self, mpsc::Receiver<Sample>) {
+    pub(super) fn new(every: Duration) -> (Self, mpsc::Receiver<TraceSample>) {
         let (out, samples) = mpsc::channel(MAX_WAITING);
         let sampler = Self {
             every,
@@ -101,9 +101,9 @@ impl Sampler {
 
     /// The statement of an exchange that comes before the one that would be taken so far.
     pub(super) fn prefers(&self, exchange: &Exchange<'_>) -> Option<Arc<Analysis>> {
-        let analysis = asked_again(exchange).filter(|_| !self.out.is_closed())?;
+        let analysis = repeatable(exchange).filter(|_| !self.out.is_closed())?;
         let times = |id| self.taken.get(&id).copied().unwrap_or(0);
-        let is_better = |next: &Sample| times(analysis.id) < times(next.analysis.id);
+        let is_better = |next: &TraceSample| times(analysis.id) < times(next.analysis.id);
         self.next
             .as_ref()
             .is_none_or(is_better)
@@ -111,8 +111,14 @@ impl Sampler {
     }
 
     /// Takes a read that was preferred.
-    pub(super) fn take(&mut self, analysis: Arc<Analysis>, pair: &Pair, session: &Session, live: &Live) {
-        let request = &pair.request;
+    pub(super) fn take(
+        &mut self,
+        analysis: Arc<Analysis>,
+        raw: &RawExchange,
+        session: &Session,
+        live: &Live,
+    ) {
+        let request = &raw.request;
         let Ok(decoded) = Request::decode(request, session.extensions) else {
             return;
         };
@@ -121,7 +127,7 @@ impl Sampler {
                 let keyspace = query
                     .parameters
                     .keyspace
-                    .or_else(|| session.keyspace_after(pair.keyspace_changes));
+                    .or_else(|| session.keyspace_after(raw.keyspace_changes));
                 (None, keyspace.map(Arc::from))
             }
             Request::Execute(execute) => {
@@ -135,7 +141,7 @@ impl Sampler {
         if request.body.len() > MAX_REQUEST {
             return;
         }
-        self.next = Some(Sample {
+        self.next = Some(TraceSample {
             analysis,
             // The data path's memory is not kept.
             request: Envelope {
@@ -165,9 +171,9 @@ impl Sampler {
     }
 }
 
-/// The statement, if it may be asked again: a read of a client's own tables that was answered, without what writes (the paxos rounds of
+/// The statement, if it may be sent again: a read of a client's own tables that was answered, without what writes (the paxos rounds of
 /// serial reads), from its beginning.
-fn asked_again<'e>(exchange: &'e Exchange<'_>) -> Option<&'e Arc<Analysis>> {
+fn repeatable<'e>(exchange: &'e Exchange<'_>) -> Option<&'e Arc<Analysis>> {
     let execution = exchange.execution.as_ref()?;
     let analysis = &execution.analysis;
     let is_serial = matches!(
@@ -183,7 +189,7 @@ fn asked_again<'e>(exchange: &'e Exchange<'_>) -> Option<&'e Arc<Analysis>> {
     may.then_some(analysis)
 }
 
-impl Sample {
+impl TraceSample {
     /// Its statement.
     pub(super) fn analysis(&self) -> &Analysis {
         &self.analysis

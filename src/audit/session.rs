@@ -45,7 +45,7 @@ pub(super) struct Session {
     pub(super) is_started: bool,
     /// Whether a STARTUP has said how the client calls itself.
     is_named: bool,
-    /// Nobody asks the cluster, perhaps: what clients read of the schema is looked at.
+    /// There may be no control connection: what clients read of the schema is taken over.
     pub(super) is_recorded: bool,
 }
 
@@ -122,7 +122,7 @@ impl Session {
         self.changes += 1;
     }
 
-    /// Whether its name is more than an address, and from somebody whom the server may not have let in.
+    /// Whether its name is more than an address, and from a client whom the server may not have let in.
     pub(super) fn is_only_claimed(&self) -> bool {
         self.is_named && !self.is_started
     }

@@ -11,12 +11,12 @@ use cqlens_proto::{
 use super::budget::{Budget, Share};
 use crate::capture::{Capture, Moment};
 
-/// Results that are longer than this, and in parts, are put together only where their rows are looked at.
+/// Results that are longer than this, and in parts, are put together only where their rows are read.
 const LONG: usize = 16 << 10;
 
 /// How much is kept of bodies that are too long to be kept as a whole: metadata and warnings of a result are rarely longer, nor is what
 /// stands before the values of a request.
-const HEAD: usize = 64 << 10;
+pub(super) const HEAD: usize = 64 << 10;
 
 /// One direction.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The analyses of statements that come again: worked out once for each text (or prepared id, or set of statements in a batch) and
+//! The analyses of statements that come again: made once for each text (or prepared id, or set of statements in a batch) and
 //! each version of the schema.
 
 use std::{collections::HashMap, hash::BuildHasher, sync::Arc};
@@ -126,7 +126,8 @@ impl StatementCache {
         analysis
     }
 
-    /// Whether a text with this hash was analysed lately. Texts with ever new values never come again: caching them would evict those that do.
+    /// Whether a text with this hash is among those analysed last. Texts with ever new values never come again: caching them would
+    /// evict those that do.
     fn has_come_before(&mut self, hash: u64) -> bool {
         let last = &mut self.last_texts[usize::try_from(hash).unwrap_or(0) % LAST_TEXTS];
         std::mem::replace(last, hash) == hash

@@ -1,59 +1,59 @@
-//! Recognises reads that together walk the whole ring: drivers, Spark and export jobs read it token range by token range.
+//! Recognises reads that together cover the whole ring: drivers, Spark and export jobs read it token range by token range.
 //!
-//! The ranges of one statement from one host belong together until they cover 99 % of the ring. What follows completes the sweep,
-//! as long as it is new; the first range that was read before begins the next one. Two sweeps of one host at the same time are
+//! The ranges of one statement from one host belong together until they cover 99 % of the ring. What follows completes the scan,
+//! as long as it is new; the first range that was read before begins the next one. Two scans by one host at the same time are
 //! taken for one.
 
 use super::bounded::BoundedMap;
 use crate::window::{PatternId, RingCover, Window};
 
-/// Sweeps that are going on, at about 600 bytes each.
+/// Full scans that are going on, at about 600 bytes each.
 #[derive(Debug)]
-pub(super) struct Sweeps(BoundedMap<Sweep>);
+pub(super) struct FullRingScans(BoundedMap<RingScan>);
 
 #[derive(Debug, Default)]
-struct Sweep {
+struct RingScan {
     cover: RingCover,
     reads: u64,
     is_complete: bool,
 }
 
-const MAX_SWEEPS: usize = 1_024;
+const MAX_SCANS: usize = 1_024;
 
-/// The part of the ring that makes a sweep: a few ranges may have been left out of the audit.
+/// The part of the ring that makes a full scan: a few ranges may have been left out of the audit.
 const WHOLE: f64 = 0.99;
 
-impl Default for Sweeps {
+impl Default for FullRingScans {
     fn default() -> Self {
-        Self(BoundedMap::new(MAX_SWEEPS))
+        Self(BoundedMap::new(MAX_SCANS))
     }
 }
 
-impl Sweeps {
+impl FullRingScans {
     /// A read of `host` covers the tokens between the two of `range`.
     pub(super) fn note(&mut self, id: PatternId, host: u64, range: (i64, i64), window: &mut Window) {
         let key = (id.0 ^ host.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let (sweep, evicted) = self.0.entry(key, Sweep::default);
+        let (scan, evicted) = self.0.entry(key, RingScan::default);
         if let Some(evicted) = evicted.filter(|evicted| !evicted.is_complete) {
             window.coverage.sweeps_forgotten += evicted.reads;
         }
-        let (cells, new) = sweep.cover.insert(range.0, range.1);
-        if sweep.is_complete && cells > 0 && new == 0 {
-            *sweep = Sweep::default();
-            sweep.cover.insert(range.0, range.1);
+        let (cells, new) = scan.cover.insert(range.0, range.1);
+        if scan.is_complete && cells > 0 && new == 0 {
+            *scan = RingScan::default();
+            scan.cover.insert(range.0, range.1);
         }
-        sweep.reads += 1;
+        scan.reads += 1;
         let Some(pattern) = window.patterns.get_mut(&id) else {
             return;
         };
         let ranges = &mut pattern.token_ranges;
         ranges.cover.insert(range.0, range.1);
-        if sweep.is_complete {
+        if scan.is_complete {
             ranges.sweep_reads += 1;
-        } else if sweep.cover.share() >= WHOLE {
-            sweep.is_complete = true;
+        } else if scan.cover.share() >= WHOLE {
+            scan.is_complete = true;
             ranges.sweeps += 1;
-            ranges.sweep_reads += sweep.reads;
+            ranges.sweep_reads += scan.reads;
         }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     fn sweep(
-        sweeps: &mut Sweeps,
+        sweeps: &mut FullRingScans,
         host: u64,
         ranges: impl IntoIterator<Item = (i64, i64)>,
         window: &mut Window,
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_sweep_in_384_reads_is_one_sweep_whatever_their_order_and_how_often_it_comes() {
-        let (mut sweeps, mut window) = (Sweeps::default(), window());
+        let (mut sweeps, mut window) = (FullRingScans::default(), window());
         for time in 1..=50 {
             let mut ranges = ranges(384);
             ranges.rotate_left(time * 7 % 384);
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn most_of_the_ring_is_not_all_of_it_and_two_hosts_do_not_share_a_sweep() {
-        let (mut sweeps, mut window) = (Sweeps::default(), window());
+        let (mut sweeps, mut window) = (FullRingScans::default(), window());
         let (lower, upper): (Vec<_>, Vec<_>) = ranges(100).into_iter().partition(|&(after, _)| after < 0);
         sweep(&mut sweeps, 1, lower.clone(), &mut window);
         sweep(&mut sweeps, 1, lower, &mut window);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn sweeps_that_are_given_up_are_counted() {
-        let (mut sweeps, mut window) = (Sweeps::default(), window());
+        let (mut sweeps, mut window) = (FullRingScans::default(), window());
         for host in 0..1_030 {
             sweep(&mut sweeps, host, [(0, 1 << 60), (1 << 60, 1 << 61)], &mut window);
         }

@@ -1,4 +1,4 @@
-//! What cqlens learns of reads by asking the server: traces of reads that were asked again, and the nodes' own histograms.
+//! What the server itself says of reads: traces of reads that cqlens has sent again, and the nodes' own histograms.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use super::{
-    Sample,
-    filling::{Filling, lock},
+    TraceSample,
+    filling::{OpenWindow, lock},
     warning::{self, TombstoneText},
 };
 use crate::{
@@ -15,13 +15,13 @@ use crate::{
     window::{MAX_TABLES, NodeReads, TableName, Tombstones},
 };
 
-/// Where that is counted. Waits for the auditor whose window it is.
+/// Where that is counted. Waits for the auditor, whose window it is.
 #[derive(Debug, Clone)]
-pub struct Told(pub(super) Arc<Mutex<Filling>>);
+pub struct ServerStats(pub(super) Arc<Mutex<OpenWindow>>);
 
-impl Told {
-    /// Counts what the replicas have read for `sample`; false where their events do not tell (Scylla's do not).
-    pub fn trace(&self, sample: &Sample, events: &[TraceEvent]) -> bool {
+impl ServerStats {
+    /// Counts what the replicas have read for `sample`; false where their events do not say (Scylla's do not).
+    pub fn trace(&self, sample: &TraceSample, events: &[TraceEvent]) -> bool {
         let Some((live_rows, tombstones)) = most_read(events) else {
             return false;
         };
@@ -31,7 +31,7 @@ impl Told {
             to.scanned.record(tombstones);
         };
         let analysis = sample.analysis();
-        let Filling { window, tables, .. } = &mut *lock(&self.0);
+        let OpenWindow { window, tables, .. } = &mut *lock(&self.0);
         let head = || (analysis.head.clone(), analysis.flags.clone());
         add(&mut window
             .pattern_mut(analysis.id, &analysis.head.cql, head)
@@ -42,16 +42,16 @@ impl Told {
         true
     }
 
-    /// Keeps what a node's own histograms say of its reads. It belongs to the window that is being filled, if the table
+    /// Keeps what a node's own histograms say of its reads. That belongs to the window that is being filled, if the table
     /// is read in it.
     pub fn histograms(&self, tables: Vec<ReadHistograms>) {
-        let mut filling = lock(&self.0);
+        let mut open = lock(&self.0);
         for told in tables {
             let name = TableName {
                 keyspace: told.keyspace,
                 table: told.table,
             };
-            if filling.node_reads.len() >= MAX_TABLES && !filling.node_reads.contains_key(&name) {
+            if open.node_reads.len() >= MAX_TABLES && !open.node_reads.contains_key(&name) {
                 continue;
             }
             let reads = NodeReads {
@@ -60,7 +60,7 @@ impl Told {
                 rows_p99: told.rows.p99,
                 rows_max: told.rows.max,
             };
-            filling.node_reads.entry(name).or_default().merge(&reads);
+            open.node_reads.entry(name).or_default().merge(&reads);
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::{
 
 use super::{args::Args, control};
 use crate::{
-    audit::{Audit, Told},
+    audit::{Audit, ServerStats},
     catalog::{
         Contacts, Live,
         client::{Client, ClientError, ClientOptions},
@@ -24,9 +24,9 @@ pub(super) fn poll(
     live: &Arc<Live>,
     audit: &Audit,
 ) -> Option<impl Future<Output = ()> + use<>> {
-    let (every, told) = (args.poll_system_views?, audit.told());
+    let (every, stats) = (args.poll_system_views?, audit.server_stats());
     let (contacts, options) = (control::contacts(args), control::options(args, tls));
-    Some(ask_all(every, contacts, Arc::clone(live), options, told))
+    Some(ask_all(every, contacts, Arc::clone(live), options, stats))
 }
 
 async fn ask_all(
@@ -34,7 +34,7 @@ async fn ask_all(
     contacts: Contacts,
     live: Arc<Live>,
     options: impl Fn(&str) -> ClientOptions,
-    told: Told,
+    stats: ServerStats,
 ) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -43,7 +43,7 @@ async fn ask_all(
         ticks.tick().await;
         // Each knows its own reads only.
         for address in contacts.round(&live.cluster(), None) {
-            match ask(&address, &options(&address), &told).await {
+            match ask(&address, &options(&address), &stats).await {
                 Ok(()) => has_failed = false,
                 // Once until it works again.
                 Err(error) if has_failed => {
@@ -58,10 +58,10 @@ async fn ask_all(
     }
 }
 
-async fn ask(address: &str, options: &ClientOptions, told: &Told) -> Result<(), ClientError> {
+async fn ask(address: &str, options: &ClientOptions, stats: &ServerStats) -> Result<(), ClientError> {
     let mut client = Client::negotiate(address, options).await?;
-    let (told, histograms) = (told.clone(), client.read_histograms().await?);
-    // A stuck auditor holds up only who tells it.
-    let _ = spawn_blocking(move || told.histograms(histograms)).await;
+    let (stats, histograms) = (stats.clone(), client.read_histograms().await?);
+    // A stuck auditor holds up only this thread.
+    let _ = spawn_blocking(move || stats.histograms(histograms)).await;
     Ok(())
 }

@@ -6,7 +6,7 @@ use tokio::{sync::mpsc::Receiver, task::spawn_blocking, time::sleep};
 
 use super::{args::Args, control};
 use crate::{
-    audit::{Audit, Sample, Told},
+    audit::{Audit, ServerStats, TraceSample},
     catalog::{
         Contacts, Live,
         client::{Client, ClientError, ClientOptions},
@@ -38,7 +38,7 @@ pub(super) fn trace(
     let repeater = Repeater {
         contacts: control::contacts(args),
         live: Arc::clone(live),
-        told: audit.told(),
+        stats: audit.server_stats(),
         client: None,
         keyspace: None,
     };
@@ -48,7 +48,7 @@ pub(super) fn trace(
 struct Repeater {
     contacts: Contacts,
     live: Arc<Live>,
-    told: Told,
+    stats: ServerStats,
     client: Option<Client>,
     /// What `client` has in use.
     keyspace: Option<String>,
@@ -58,7 +58,7 @@ struct Repeater {
 const PAUSE: Duration = Duration::from_secs(5);
 
 impl Repeater {
-    async fn run(mut self, mut samples: Receiver<Sample>, options: impl Fn(&str) -> ClientOptions) {
+    async fn run(mut self, mut samples: Receiver<TraceSample>, options: impl Fn(&str) -> ClientOptions) {
         let mut has_failed = false;
         while let Some(sample) = samples.recv().await {
             let Err(error) = self.repeat(&sample, &options).await else {
@@ -79,7 +79,7 @@ impl Repeater {
 
     async fn repeat(
         &mut self,
-        sample: &Sample,
+        sample: &TraceSample,
         options: &impl Fn(&str) -> ClientOptions,
     ) -> Result<(), ClientError> {
         let Some(query) = sample.query() else {
@@ -100,9 +100,9 @@ impl Repeater {
             self.keyspace = Some(keyspace.to_owned());
         }
         let events = client.trace(query).await?;
-        let (told, sample) = (self.told.clone(), sample.clone());
-        // A stuck auditor holds up only who tells it.
-        let is_told = spawn_blocking(move || told.trace(&sample, &events)).await;
+        let (stats, sample) = (self.stats.clone(), sample.clone());
+        // A stuck auditor holds up only this thread.
+        let is_told = spawn_blocking(move || stats.trace(&sample, &events)).await;
         if let Ok(false) = is_told {
             tracing::debug!("a trace does not tell what was read");
         }
