@@ -12,12 +12,13 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use cqlens::{
+use cqlens_audit::{
     audit::{Audit, HashKey},
     capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
-    catalog::{Live, PreparedStatement, Schema},
+    catalog::{Live, PreparedStatement},
     window::{MAX_PATTERNS, Window},
 };
+use cqlens_cql::schema::Schema;
 use cqlens_proto::{
     envelope::{Direction, Envelope, Header, Opcode, StreamId, Version},
     message::{

@@ -5,14 +5,15 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use cqlens::{
-    audit::{Cells, Ending, HashKey, Keys, RequestKey, RetryDetector, Tables, plan::Plan},
+use cqlens_audit::{
+    audit::{Ending, HashKey, RequestKey, RetryDetector, Tables},
     capture::Moment,
-    catalog::{Cluster, Node, Replication, Ring, Schema, murmur3},
+    catalog::{Cluster, Node, Replication, Ring},
     window::{PatternId, RingLoad, Window},
 };
+use cqlens_cql::syntax::{self, Template};
+use cqlens_cql::{cells::Cells, footprint::Keys, murmur3, plan::Plan, schema::Schema};
 use cqlens_proto::{
-    cql::{self, Template},
     cutter::{Cutter, Negotiated},
     envelope::{Direction, Envelope, StreamId, Version},
     message::{
@@ -105,7 +106,7 @@ fn decode_execute(bencher: Bencher<'_, '_>) {
 /// From the values of an EXECUTE to its footprint: which partition, and its token.
 #[divan::bench]
 fn footprint(bencher: Bencher<'_, '_>) {
-    let plan = Plan::of(&cql::parse(READ).expect("it is CQL"), None, &schema());
+    let plan = Plan::of(&syntax::parse(READ).expect("it is CQL"), None, &schema());
     let envelope = execute();
     let request = Request::decode(&envelope, Extensions::NONE)
         .expect("it was encoded")
@@ -132,9 +133,9 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
     } else {
         "INSERT INTO shop.users (user_id, name, email) VALUES (?, ?, ?)"
     };
-    let plan = Plan::of(&cql::parse(text).expect("it is CQL"), None, &schema);
+    let plan = Plan::of(&syntax::parse(text).expect("it is CQL"), None, &schema);
     let mut window = Window::new(Moment::from_unix_nanoseconds(0).timestamp(), "bench");
-    let mut cells = Cells::new(HashKey::random());
+    let mut cells = Cells::new(HashKey::random().hasher());
     let mut tables = Tables::default();
     let mut number = 0_u64;
     bencher
@@ -148,7 +149,7 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
         .bench_local_refs(|values| {
             cells.clear();
             plan.note_cells(black_box(&values.values()), &mut cells);
-            cells.count(&mut window, &mut tables);
+            cqlens_audit::audit::cells::count(&cells, &mut window, &mut tables);
         });
 }
 
@@ -222,7 +223,7 @@ fn token(number: u64) -> i64 {
 #[divan::bench]
 fn parse_and_fingerprint(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {
-        let statement = cql::parse(black_box(LITERALS)).expect("it is CQL");
+        let statement = syntax::parse(black_box(LITERALS)).expect("it is CQL");
         Template::of(&statement, None).fingerprint
     });
 }
@@ -231,6 +232,6 @@ fn parse_and_fingerprint(bencher: Bencher<'_, '_>) {
 #[divan::bench]
 fn plan(bencher: Bencher<'_, '_>) {
     let schema = schema();
-    let statement = cql::parse(READ).expect("it is CQL");
+    let statement = syntax::parse(READ).expect("it is CQL");
     bencher.bench_local(|| Plan::of(black_box(&statement), None, &schema));
 }

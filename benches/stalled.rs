@@ -11,11 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
+use cqlens::proxy::{Drain, Proxy, Route, Waiting, Workers};
+use cqlens_audit::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
     catalog::Live,
-    proxy::{Drain, Proxy, Route, Waiting, Workers},
 };
 use jiff::Timestamp;
 use tokio::{

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --example embedded_node -- 127.0.0.1:9042`
 
-use cqlens::node::{Node, Options};
+use cqlens_node::{Node, Options};
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {

@@ -5,7 +5,8 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use anyhow::Context;
-use cqlens::{catalog::client::ClientOptions, node::scenario::Scenario};
+use cqlens_client::ClientOptions;
+use cqlens_node::scenario::Scenario;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {

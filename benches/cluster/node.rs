@@ -2,10 +2,8 @@
 
 use std::{net::SocketAddr, thread};
 
-use cqlens::{
-    catalog::client::{Client, ClientOptions},
-    node::{Node, Options},
-};
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::{Node, Options};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},

@@ -7,7 +7,8 @@ use std::{
     time::Instant,
 };
 
-use cqlens::window::{Pattern, PatternHead, PatternId, StatementKind, TableName, Window};
+use cqlens_audit::window::{Pattern, PatternHead, PatternId, Window};
+use cqlens_cql::{plan::StatementKind, schema::TableName};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{figures::median, mebibytes, process};

@@ -8,7 +8,6 @@
 //! decodes values. [`notation`] and [`cursor`] are the specification's alphabet.
 
 pub mod compress;
-pub mod cql;
 pub mod cursor;
 pub mod cutter;
 pub mod envelope;

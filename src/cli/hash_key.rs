@@ -11,10 +11,10 @@ use std::{
 use anyhow::{Context, bail};
 
 use crate::{
-    audit::HashKey,
     files::{self, Limit},
     sink::directory,
 };
+use cqlens_audit::audit::HashKey;
 
 /// The key: from `file`; else from the snapshot folder, where earlier versions left it; else from the state directory. It is made where it is
 /// missing. Without snapshots it is a key of this run alone.

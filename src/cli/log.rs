@@ -21,7 +21,7 @@ use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder};
 use tracing_subscriber::{EnvFilter, Registry, fmt, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use super::log_line::Fields;
-use crate::{audit::failure, text};
+use cqlens_audit::{audit::failure, text};
 
 /// What is logged, which may change while the process runs.
 #[derive(Debug, Clone)]

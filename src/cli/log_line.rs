@@ -9,7 +9,7 @@ use tracing_subscriber::{
 };
 
 use super::log::MOST_BYTES;
-use crate::text::OneLine;
+use cqlens_audit::text::OneLine;
 
 /// Writes `message name=value …`, names in italics where there are colours.
 #[derive(Debug)]

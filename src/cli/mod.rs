@@ -4,6 +4,7 @@
 //! time, 130 told twice and stuck.
 
 mod config;
+#[cfg(feature = "demo")]
 mod demo;
 mod explain;
 mod hash_key;
@@ -20,6 +21,7 @@ mod schema_file;
 mod settings;
 mod show;
 mod signals;
+#[cfg(feature = "pcap")]
 mod sniff;
 mod tls;
 mod window_clock;
@@ -55,6 +57,7 @@ enum Command {
     /// Forward and audit.
     Proxy(Box<proxy::Args>),
     /// Audit packet captures.
+    #[cfg(feature = "pcap")]
     Sniff(Box<sniff::Args>),
     /// Merge snapshots and render what they say.
     Report(report::Args),
@@ -63,7 +66,20 @@ enum Command {
     /// Explain statements without a cluster.
     Explain(explain::Args),
     /// Show it all without a cluster.
+    #[cfg(feature = "demo")]
     Demo(demo::Args),
+}
+
+impl Command {
+    /// Whether values of real clients pass through the process.
+    fn sees_traffic(&self) -> bool {
+        match self {
+            Self::Proxy(_) => true,
+            #[cfg(feature = "pcap")]
+            Self::Sniff(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Runs the command that was typed; its errors are printed, with their causes.
@@ -85,15 +101,17 @@ pub fn main() -> ExitCode {
 
 fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCode> {
     let log = log::start(&cli.log)?;
-    if matches!(cli.command, Command::Proxy(_) | Command::Sniff(_)) {
+    if cli.command.sees_traffic() {
         process::keep_memory_private();
     }
     match cli.command {
         Command::Proxy(args) => proxy::run(*args, settings, sources, log),
+        #[cfg(feature = "pcap")]
         Command::Sniff(args) => sniff::run(&args, &settings),
         Command::Report(args) => report::run(&args, settings.judging()),
         Command::Rules(args) => rules::run(&args, &settings.judging().thresholds),
         Command::Explain(args) => explain::run(&args, settings.judging()),
+        #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(&args),
     }
 }

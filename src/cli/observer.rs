@@ -9,13 +9,14 @@ use super::{
     config::{OrOff, Size, SizeOrOff, age_or_off, positive_duration, size, size_or_off},
     show,
 };
-use crate::{
+use crate::sink::Retention;
+use cqlens_audit::{
     audit::{self, ClientAddresses},
-    catalog::{Live, Schema},
+    catalog::Live,
     memory::{Memory, Use},
-    sink::Retention,
     window::Limits,
 };
+use cqlens_cql::schema::Schema;
 
 /// Of `cqlens proxy` and `cqlens sniff` alike.
 #[derive(Debug, clap::Args)]

@@ -10,13 +10,13 @@ use std::{
 use anyhow::{Context, bail};
 use jiff::{Timestamp, civil::Date, tz::TimeZone};
 
-use crate::{
+use crate::sink::{Retention, SnapshotDir, directory, remove_leftovers, replace};
+use cqlens_audit::{
     audit::HashKey,
     catalog::Live,
     memory::Use,
     report::{Format, Report},
     rules::Judging,
-    sink::{Retention, SnapshotDir, directory, remove_leftovers, replace},
     window::{Cluster, Coverage, Limits, Snapshot, Window},
 };
 
@@ -240,6 +240,7 @@ impl Outputs {
     }
 
     /// The report over everything since the start; none before that.
+    #[cfg(feature = "pcap")]
     pub(super) fn report(&self, live: &Live) -> Option<Report> {
         self.all.as_ref().map(|window| self.judge(window, live))
     }

@@ -12,13 +12,15 @@ use jiff::{Timestamp, Zoned, civil, tz::TimeZone};
 
 use super::output::today;
 use crate::{
-    catalog::Schema,
     files::{self, Limit},
+    sink::{self, SNAPSHOT_ENDINGS},
+};
+use cqlens_audit::{
     report::{Baseline, Format, Report},
     rules::{Judging, Severity},
-    sink::{self, SNAPSHOT_ENDINGS},
     window::{Cluster, Limits, Snapshot, Window},
 };
+use cqlens_cql::schema::Schema;
 
 /// Merges snapshots of any time and any number of proxies into one report.
 #[derive(Debug, clap::Args)]
@@ -260,13 +262,11 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::{
-        rules::{
-            Acceptance,
-            testing::{read, window},
-        },
-        window::{Flag, PartitionClass},
+    use cqlens_audit::rules::{
+        Acceptance,
+        testing::{read, window},
     };
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
     #[derive(Parser)]
     struct Command {

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use crate::rules::{self, About, RULES, Settings, Threshold};
+use cqlens_audit::rules::{self, About, RULES, Settings, Threshold};
 
 /// Lists the rules, or explains one of them.
 #[derive(Debug, clap::Args)]

@@ -4,10 +4,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-use crate::{
-    catalog::Schema,
-    files::{self, Limit},
-};
+use crate::files::{self, Limit};
+use cqlens_cql::schema::Schema;
 
 /// The schema in the file at `path`.
 ///

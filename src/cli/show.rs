@@ -9,7 +9,7 @@ use cqlens_proto::{
     message::{BatchQuery, Extensions, Request, Value, Values},
 };
 
-use crate::audit::Watch;
+use cqlens_audit::audit::Watch;
 
 /// Shows requests if `values` may be shown; where they may not, nobody looks.
 pub(super) fn watch(values: bool) -> Watch {

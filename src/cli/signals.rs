@@ -78,6 +78,7 @@ impl End {
     }
 
     /// Nothing can be lost any more: whoever asked is not in a hurry, and who asks from now on waits for nothing.
+    #[cfg(feature = "pcap")]
     pub(super) fn done(&self) {
         self.0.send_modify(|ending| {
             ending.is_done = true;

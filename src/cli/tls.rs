@@ -168,6 +168,7 @@ impl TlsArgs {
 
 impl UpstreamTlsArgs {
     /// Whether it was asked for.
+    #[cfg(feature = "pcap")]
     pub(super) fn is_set(&self) -> bool {
         self.upstream_tls_ca.is_some()
     }

@@ -29,10 +29,8 @@ use super::{
     turns::Turn,
     watched::Watched,
 };
-use crate::{
-    capture::{Clock, Connection, Queue, Tap, TlsFailure},
-    timers, tls,
-};
+use crate::{timers, tls};
+use cqlens_audit::capture::{Clock, Connection, Queue, Tap, TlsFailure};
 
 /// A connection whose two sides are ready for bytes.
 pub(super) struct Opened {

@@ -13,7 +13,8 @@ use tokio::{
     time::Instant,
 };
 
-use crate::{capture::Connection, timers::sleep};
+use crate::timers::sleep;
+use cqlens_audit::capture::Connection;
 
 /// The wish to shut down, passed to everything that must know of it.
 #[derive(Debug, Clone)]

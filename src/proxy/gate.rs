@@ -19,7 +19,8 @@ use super::{
     refusal::Refusals,
     upstreams::Upstreams,
 };
-use crate::{capture::Refusal, timers::sleep};
+use crate::timers::sleep;
+use cqlens_audit::capture::Refusal;
 
 /// The edge of a process; its clones are the same one.
 #[derive(Debug, Clone, Default)]

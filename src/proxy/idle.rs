@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::{capture::Connection, timers::sleep};
+use crate::timers::sleep;
+use cqlens_audit::capture::Connection;
 
 /// Waits until no byte has passed in either direction for `timeout`, or up to a quarter longer.
 ///

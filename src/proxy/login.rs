@@ -6,7 +6,8 @@ use std::{pin::Pin, task::Context, time::Duration};
 
 use tokio::time::Sleep;
 
-use crate::{capture::Connection, timers::sleep};
+use crate::timers::sleep;
+use cqlens_audit::capture::Connection;
 
 /// When a connection ends whose client has not logged in. Nothing is left of it once the client has.
 pub(super) struct Deadline<'a> {

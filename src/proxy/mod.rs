@@ -42,10 +42,8 @@ use std::{
 use arc_swap::ArcSwap;
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::{
-    capture::{Clock, Connection, ConnectionId, Queue},
-    tls::{Acceptor, Connector},
-};
+use crate::tls::{Acceptor, Connector};
+use cqlens_audit::capture::{Clock, Connection, ConnectionId, Queue};
 
 use accept::AcceptErrors;
 use arrival::Guest;

@@ -7,7 +7,7 @@ use super::{
     pump::{Ended, pump, pump_rewritten},
     topology::{Requests, Responses, Shared},
 };
-use crate::capture::Tap;
+use cqlens_audit::capture::Tap;
 
 /// Both directions of a connection.
 pub(super) trait Path: Copy + Send {

@@ -12,7 +12,7 @@ use super::{
     chunks::{Expected, next_chunk},
     topology::{Responses, Unreadable},
 };
-use crate::capture::Tap;
+use cqlens_audit::capture::Tap;
 
 /// Why a direction, or a connection, came to its end.
 #[derive(Debug)]

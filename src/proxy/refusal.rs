@@ -15,10 +15,10 @@ use tokio::{
 
 use super::{gate::Full, transparent::NoDestination, upstreams::Outage};
 use crate::{
-    capture::{Queue, Refusal},
     throttle::{INTERVAL, Throttle},
     timers::timeout,
 };
+use cqlens_audit::capture::{Queue, Refusal};
 
 /// How many refused clients are answered at a time; each takes a file descriptor.
 pub const ANSWERED_AT_A_TIME: usize = 64;

@@ -16,10 +16,10 @@ use super::{
     upstreams::{Outage, Unreached},
 };
 use crate::{
-    capture::{Connection, TlsFailure},
     timers::timeout_at,
     tls::{self, Acceptor, ClientFault, TlsStream},
 };
+use cqlens_audit::capture::{Connection, TlsFailure};
 
 /// One side, ready for bytes.
 pub(super) enum Socket {

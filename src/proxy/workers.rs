@@ -16,7 +16,8 @@ use tokio::{
     sync::oneshot,
 };
 
-use crate::{pulse::Runner, timers};
+use crate::timers;
+use cqlens_audit::pulse::Runner;
 
 /// Threads for connections. Clones are the same ones; they end when the last is dropped, and what still runs on them with them.
 #[derive(Debug, Clone)]

@@ -10,7 +10,7 @@ use std::{
 
 use flate2::{Compression, write::GzEncoder};
 
-use crate::window::{Snapshot, SnapshotError};
+use cqlens_audit::window::{Snapshot, SnapshotError};
 
 /// How snapshot files end: plain ones, which earlier versions wrote, and compressed ones.
 pub const SNAPSHOT_ENDINGS: [&str; 2] = [".cqlens.json", ".cqlens.json.gz"];
@@ -236,7 +236,7 @@ fn is_of(source: &str, name: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::window::{Cluster, Window};
+    use cqlens_audit::window::{Cluster, Window};
 
     #[test]
     fn a_snapshot_is_written_and_read_back() {

@@ -11,7 +11,7 @@ use pcap_parser::{
     traits::PcapNGPacketBlock,
 };
 
-use crate::capture::Moment;
+use cqlens_audit::capture::Moment;
 
 /// A packet as it was captured.
 #[derive(Debug, Clone, Copy)]

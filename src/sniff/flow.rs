@@ -15,7 +15,7 @@ use super::{
     side::{Hopeless, Side},
     tcp::{Order, Part, distance},
 };
-use crate::{
+use cqlens_audit::{
     capture::{Connection, Moment, Queue},
     memory,
 };
@@ -394,7 +394,7 @@ impl Flow {
         self.state = State::Opaque;
         self.drop_sides(losses);
         let reason = match hopeless {
-            Hopeless::Opaque(reason) => crate::capture::opaque_name(reason),
+            Hopeless::Opaque(reason) => cqlens_audit::capture::opaque_name(reason),
             Hopeless::NoPlace => "no-place",
         };
         *losses.opaque.entry(reason).or_default() += 1;

@@ -14,7 +14,7 @@ use super::{
     probe::Probe,
     table::Table,
 };
-use crate::{
+use cqlens_audit::{
     capture::{Connection, ConnectionId, Moment, Queue},
     memory::{Memory, Part, Use},
 };
@@ -582,7 +582,7 @@ mod tests {
     fn other_ports_that_speak_cql_are_found() {
         let mut talk = Talk::new((5, 6));
         talk.server.set_port(9043);
-        let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
+        let queue = Arc::new(Queue::new(1, cqlens_audit::capture::Limits::default()));
         let mut flows = Flows::new(queue, vec![9042]);
         for segment in whole(&mut talk, 4, 1_448) {
             flows.take(segment);
@@ -593,7 +593,7 @@ mod tests {
 
     #[test]
     fn no_more_connections_are_kept_than_there_is_room_for() {
-        let queue = Arc::new(Queue::new(1, crate::capture::Limits::default()));
+        let queue = Arc::new(Queue::new(1, cqlens_audit::capture::Limits::default()));
         let mut flows = Flows::new(queue, vec![9042]);
         for number in 0..MAX_CONNECTIONS + 100 {
             let mut talk = Talk::new((5, 6));

@@ -14,7 +14,7 @@ use super::{
     file::{Packet, range},
     plain::Headers,
 };
-use crate::capture::Moment;
+use cqlens_audit::capture::Moment;
 
 /// What a packet says of a TCP connection.
 #[derive(Debug, Clone, PartialEq, Eq)]

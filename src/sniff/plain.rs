@@ -159,10 +159,8 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::{
-        capture::Moment,
-        sniff::{Captures, Next, Options, Packets},
-    };
+    use crate::sniff::{Captures, Next, Options, Packets};
+    use cqlens_audit::capture::Moment;
 
     const AT: Moment = Moment::from_unix_nanoseconds(7);
 

@@ -19,7 +19,7 @@ use cqlens_proto::{
     segment::{self, Encoding, SegmentHeader, TRAILER_LEN},
 };
 
-use crate::{capture::Moment, memory::Part};
+use cqlens_audit::{capture::Moment, memory::Part};
 
 /// Bytes that are kept while the place is looked for: the largest segment, and most envelopes. A place after a longer envelope is
 /// found when that has passed.

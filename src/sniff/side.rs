@@ -12,7 +12,7 @@ use super::{
     losses::Losses,
     resync::{Found, Known, Search},
 };
-use crate::{
+use cqlens_audit::{
     capture::{Connection, Feed, Moment, Queue},
     memory::Part,
 };

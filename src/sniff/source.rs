@@ -25,7 +25,7 @@ use super::{
     file::{FileError, Packet, Records},
     slabs::Slabs,
 };
-use crate::capture::Moment;
+use cqlens_audit::capture::Moment;
 
 /// How captures are read.
 #[derive(Debug, Clone, Default)]

@@ -106,10 +106,8 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::{
-        capture::{Connection, ConnectionId, Limits, Moment, Queue},
-        sniff::{losses::Losses, testing::Talk},
-    };
+    use crate::sniff::{losses::Losses, testing::Talk};
+    use cqlens_audit::capture::{Connection, ConnectionId, Limits, Moment, Queue};
 
     /// One whose last segment was at that time.
     fn flow(at: i64) -> Flow {
@@ -122,7 +120,7 @@ mod tests {
             connection,
             &segment,
             &queue,
-            &crate::memory::Part::new("test", 1 << 20),
+            &cqlens_audit::memory::Part::new("test", 1 << 20),
             &mut Losses::default(),
         )
     }

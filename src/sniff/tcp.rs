@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use bytes::{Buf, Bytes};
 
-use crate::capture::Moment;
+use cqlens_audit::capture::Moment;
 
 /// One direction's bytes, put in order.
 #[derive(Debug, Default)]

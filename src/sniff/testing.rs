@@ -16,7 +16,7 @@ use cqlens_proto::{
 use etherparse::{PacketBuilder, TcpHeader};
 
 use super::{Flows, Losses, Packet, Packets, Segment, link::LINK_RAW};
-use crate::capture::{Capture, Limits, Moment, Queue};
+use cqlens_audit::capture::{Capture, Limits, Moment, Queue};
 
 /// A connection as both sides speak.
 #[derive(Debug)]

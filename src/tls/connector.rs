@@ -16,6 +16,8 @@ use tokio_rustls::{
     },
 };
 
+use cqlens_client::{Handshake, Handshaking, Socket};
+
 use super::{Authorities, Identity, MinVersion, TlsError, TlsStream, is_plain, provider};
 
 /// Whether the node's certificate must be for the name that it was reached by.
@@ -115,6 +117,12 @@ impl Connector {
             Err(error) if is_plain(&error) => Err(io::Error::new(error.kind(), PlainNode)),
             Err(error) => Err(error),
         }
+    }
+}
+
+impl Handshake for Connector {
+    fn handshake(&self, node: TcpStream) -> Handshaking<'_> {
+        Box::pin(async { Ok(self.connect(node).await? as Box<dyn Socket>) })
     }
 }
 

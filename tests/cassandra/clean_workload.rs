@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cqlens::catalog::client::ClientOptions;
+use cqlens_client::ClientOptions;
 
 use crate::node;
 use crate::support::proxy::Proxy;

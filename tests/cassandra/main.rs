@@ -19,8 +19,7 @@ mod leaks;
 #[path = "../faults/sight.rs"]
 #[allow(dead_code, reason = "the tests of faults use the rest of it")]
 mod sight;
-#[path = "../support/mod.rs"]
-mod support;
+use cqlens_testing as support;
 #[path = "../proxy/wire.rs"]
 #[allow(dead_code, reason = "the tests of the proxy use the rest of it")]
 mod wire;

@@ -7,8 +7,10 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cqlens::catalog::client::ClientOptions;
-use cqlens::catalog::{Live, follow, murmur3};
+use cqlens::control::follow;
+use cqlens_audit::catalog::Live;
+use cqlens_client::ClientOptions;
+use cqlens_cql::murmur3;
 use serde::Deserialize;
 use serde_json::Value;
 

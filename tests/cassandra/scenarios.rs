@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use cqlens::catalog::client::ClientOptions;
-use cqlens::node::scenario::Scenario;
+use cqlens_client::ClientOptions;
+use cqlens_node::scenario::Scenario;
 
 use crate::node;
 use crate::support::proxy::Proxy;

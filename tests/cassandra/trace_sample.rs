@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use cqlens::catalog::client::{Bind, Client, ClientOptions, Run, RunOptions};
+use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_proto::envelope::Version;
 use serde_json::Value;
 

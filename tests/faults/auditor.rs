@@ -1,12 +1,8 @@
 //! An auditor that panics: nobody on the wire notices, what it costs is counted, and the audit goes on.
 
-use cqlens::{
-    audit::Watch,
-    capture::Limits,
-    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
-    node::{Node, Options},
-    window::Window,
-};
+use cqlens_audit::{audit::Watch, capture::Limits, window::Window};
+use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 use cqlens_proto::envelope::{Envelope, Opcode, Version};
 
 use crate::{
@@ -37,7 +33,7 @@ async fn connect(rig: &Rig, version: Version) -> Client {
 }
 
 fn count(window: &Window, cql: &str) -> u64 {
-    let of = |pattern: &&cqlens::window::Pattern| pattern.head.cql == cql;
+    let of = |pattern: &&cqlens_audit::window::Pattern| pattern.head.cql == cql;
     window
         .patterns
         .values()

@@ -6,11 +6,9 @@ use std::{
     path::Path,
 };
 
-use cqlens::{
-    catalog::client::{Client, ClientOptions},
-    node::{Node, Options},
-    window::MAX_PATTERNS,
-};
+use cqlens_audit::window::MAX_PATTERNS;
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::{Node, Options};
 use serde_json::Value;
 
 use crate::{

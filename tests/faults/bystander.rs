@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use cqlens::catalog::client::{Client, ClientOptions};
+use cqlens_client::{Client, ClientOptions};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 /// A client that asks one thing after the other until it is told to stop.

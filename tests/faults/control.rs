@@ -12,10 +12,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
-    catalog::client::{Client, ClientOptions},
-    node::{Node, Options},
-};
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::{Node, Options};
 
 use crate::{
     support::proxy::Proxy,

@@ -14,8 +14,7 @@
 #[path = "../../proto/tests/golden/recording.rs"]
 #[allow(unreachable_pub)]
 mod recording;
-#[path = "../support/mod.rs"]
-mod support;
+use cqlens_testing as support;
 #[path = "../proxy/wire.rs"]
 #[allow(dead_code, reason = "the tests of the proxy use the rest of it")]
 mod wire;

@@ -5,13 +5,9 @@ use std::{
     sync::{Arc, Condvar, Mutex},
 };
 
-use cqlens::{
-    audit::Watch,
-    capture::Limits,
-    catalog::client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions},
-    node::{Node, Options},
-    window::Window,
-};
+use cqlens_audit::{audit::Watch, capture::Limits, window::Window};
+use cqlens_client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions};
+use cqlens_node::{Node, Options};
 use cqlens_proto::envelope::{Envelope, Opcode, Version};
 
 use crate::rig::Rig;
@@ -110,7 +106,7 @@ async fn prepares_while_the_auditor_stands(version: Version) {
 fn check(window: &Window, sent: &Sent) {
     let coverage = &window.coverage;
     let audited = |cql: &str| {
-        let of = |pattern: &&cqlens::window::Pattern| pattern.head.cql == cql;
+        let of = |pattern: &&cqlens_audit::window::Pattern| pattern.head.cql == cql;
         window.patterns.values().find(of).unwrap()
     };
     let executes = audited(READ_TEMPLATE);

@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use cqlens::{
+use cqlens::proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers};
+use cqlens_audit::{
     audit::{Audit, HashKey, Options, Watch},
     capture::{Clock, Limits, Queue},
     catalog::Live,
-    proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers},
     window::Window,
 };
 use jiff::Timestamp;

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
+use cqlens_audit::{
     audit::{Audit, HashKey},
     capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
     catalog::Live,

@@ -2,14 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use cqlens::catalog::client::{Answer, Bind, Client, ClientError, ClientOptions, Run, RunOptions};
-use cqlens::node::{Node, Options};
+use cqlens_client::{Answer, Bind, Client, ClientError, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 use cqlens_proto::compress::Compression;
 use cqlens_proto::envelope::{Opcode, Version};
 use cqlens_proto::message::{BatchKind, ErrorCode, Event, Extensions, Register, Request, Response};
 
-#[path = "../support/mod.rs"]
-mod support;
+use cqlens_testing as support;
 
 mod clean_workload;
 mod protocol;

@@ -1,6 +1,6 @@
 //! What the format of scenarios promises, on the embedded node.
 
-use cqlens::node::scenario::{RunError, Scenario};
+use cqlens_node::scenario::{RunError, Scenario};
 
 use super::*;
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::node::{self, Options};
+use cqlens_node::{self, Options};
 use serde_json::Value;
 
 use crate::{
@@ -99,7 +99,7 @@ fn probes_see_a_proxy_that_is_alive_and_ready() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_connection_is_open_trying_or_off() {
-    let node = node::Node::start(Options::default()).await.unwrap();
+    let node = cqlens_node::Node::start(Options::default()).await.unwrap();
     let admin = free_address();
     let address = admin.to_string();
     let proxy = Proxy::start(

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::Path, time::Instant};
 
-use cqlens::node::{Node, Options};
+use cqlens_node::{Node, Options};
 
 use crate::{
     admin::get,

@@ -2,10 +2,8 @@
 
 use std::{net::SocketAddr, path::Path, time::Instant};
 
-use cqlens::{
-    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
-    node::{Node, Options},
-};
+use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 use serde_json::{Value, json};
 
 use crate::{

@@ -3,10 +3,8 @@
 
 use std::{fs, path::Path, process::Command};
 
-use cqlens::{
-    catalog::client::{Client, ClientOptions},
-    node::{Node, Options},
-};
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::{Node, Options};
 use serde_json::Value;
 
 use crate::{settings::File, wire::LIMIT};

@@ -2,10 +2,8 @@
 
 use std::{net::SocketAddr, path::Path, time::Instant};
 
-use cqlens::{
-    catalog::client::{Client, ClientOptions},
-    node::{Node, Options},
-};
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::{Node, Options};
 use serde_json::{Value, json};
 
 use crate::{

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::text::is_unprintable;
+use cqlens_audit::text::is_unprintable;
 
 use crate::{
     support::proxy::{Proxy, free_address},

@@ -6,8 +6,7 @@
     reason = "a test that cannot be set up has failed"
 )]
 
-#[path = "../support/mod.rs"]
-mod support;
+use cqlens_testing as support;
 
 mod admin;
 mod bad_input;

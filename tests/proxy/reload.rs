@@ -7,10 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
-    catalog::client::{Client, ClientOptions},
-    node,
-};
+use cqlens_client::{Client, ClientOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::{
@@ -202,8 +199,12 @@ fn definitions(table: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_control_connection_and_the_schema_follow_the_settings() {
     let (first, second) = (
-        node::Node::start(node::Options::default()).await.unwrap(),
-        node::Node::start(node::Options::default()).await.unwrap(),
+        cqlens_node::Node::start(cqlens_node::Options::default())
+            .await
+            .unwrap(),
+        cqlens_node::Node::start(cqlens_node::Options::default())
+            .await
+            .unwrap(),
     );
     let file = File::new("");
     let (schema, snapshot_dir, admin) = (

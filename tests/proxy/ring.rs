@@ -6,10 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
-    catalog::client::{Client, ClientOptions},
-    node::{Announcement, Node, Options, Peer},
-};
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::{Announcement, Node, Options, Peer};
 use serde_json::Value;
 
 use crate::{

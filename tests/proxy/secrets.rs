@@ -7,11 +7,9 @@ use std::{
 };
 
 use base64::Engine;
-use cqlens::{
-    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
-    node::{Node, Options},
-    tls::{Authorities, Connector, HostnameCheck},
-};
+use cqlens::tls::{Authorities, Connector, HostnameCheck};
+use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 
 use crate::{
     certificates::{Authority, Issued},
@@ -176,7 +174,7 @@ async fn whole_session(arguments: &[&str]) -> (String, String) {
     let connector = Connector::new(authorities, None, "127.0.0.1", HostnameCheck::On).unwrap();
     let options = ClientOptions {
         credentials: Some(("somebody".to_owned(), PASSWORD.to_owned())),
-        tls: Some(connector.clone()),
+        tls: Some(std::sync::Arc::new(connector.clone())),
         ..ClientOptions::default()
     };
     let mut client = Client::connect(proxy.address, &options).await.unwrap();

@@ -8,11 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
-    catalog::client::{Bind, Client, ClientError, ClientOptions, Run, RunOptions},
-    node::{Node, Options},
-    tls::{Authorities, Connector, HostnameCheck, Identity},
-};
+use cqlens::tls::{Authorities, Connector, HostnameCheck, Identity};
+use cqlens_client::{Bind, Client, ClientError, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -88,7 +86,7 @@ impl Setup {
         let identity = identity.map(|Issued { certificate, key }| Identity::read(certificate, key).unwrap());
         let connector = Connector::new(authorities, identity, "127.0.0.1", HostnameCheck::On).unwrap();
         let options = ClientOptions {
-            tls: Some(connector),
+            tls: Some(std::sync::Arc::new(connector)),
             timeout: LIMIT,
             ..ClientOptions::default()
         };

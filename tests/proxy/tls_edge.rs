@@ -7,11 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
-    catalog::client::{Client, ClientError, ClientOptions},
-    node::{Node, Options},
-    tls::{Authorities, Connector, HostnameCheck, Identity},
-};
+use cqlens::tls::{Authorities, Connector, HostnameCheck, Identity};
+use cqlens_client::{Client, ClientError, ClientOptions};
+use cqlens_node::{Node, Options};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -59,7 +57,7 @@ impl Setup {
         let identity = identity.map(|issued| Identity::read(&issued.certificate, &issued.key).unwrap());
         let connector = Connector::new(authorities, identity, "127.0.0.1", HostnameCheck::On).unwrap();
         let options = ClientOptions {
-            tls: Some(connector),
+            tls: Some(std::sync::Arc::new(connector)),
             timeout: LIMIT,
             ..ClientOptions::default()
         };

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use cqlens::node::Announcement;
+use cqlens_node::Announcement;
 
 use crate::{
     ring::{Ring, Rule, client, follow, host_id, host_id_at, node, until_refused},
@@ -72,7 +72,7 @@ async fn a_node_that_goes_down_keeps_its_listener() {
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     followed.listening(2).await;
     // As without a proxy: nobody answers.
-    let refused = cqlens::catalog::client::Client::connect(rule.nth(2), &Default::default()).await;
+    let refused = cqlens_client::Client::connect(rule.nth(2), &Default::default()).await;
     assert!(refused.is_err());
 }
 

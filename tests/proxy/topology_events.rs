@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, time::Duration};
 
-use cqlens::{
-    catalog::client::{Answer, Client, ClientOptions, Run, RunOptions},
-    node::Announcement,
-};
+use cqlens_client::{Answer, Client, ClientOptions, Run, RunOptions};
+use cqlens_node::Announcement;
 use cqlens_proto::{
     compress::Compression,
     envelope::Version,

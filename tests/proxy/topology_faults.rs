@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, process::Command};
 
-use cqlens::node::{Announcement, Node, Options, Peer};
+use cqlens_node::{Announcement, Node, Options, Peer};
 
 use crate::{
     ring::{PROGRAM, Ring, Rule, follow, host_id_at, node, own_network},

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use cqlens::node::Announcement;
+use cqlens_node::Announcement;
 
 use crate::{
     ring::{Ring, Rule, follow, host_id_at, node},

@@ -9,15 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
-    capture::{Clock, Limits, Queue},
-    catalog::client::{Answer, Bind, Client, ClientOptions, Run, RunOptions},
-    node::{Node, Options},
-    proxy::{
-        Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers,
-        topology::{Addresses, NodeAddress, Pairing},
-    },
+use cqlens::proxy::{
+    Drain, DrainSwitch, Drained, Proxy, Route, Waiting, Workers,
+    topology::{Addresses, NodeAddress, Pairing},
 };
+use cqlens_audit::capture::{Clock, Limits, Queue};
+use cqlens_client::{Answer, Bind, Client, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 use cqlens_proto::{compress::Compression, envelope::Version};
 use tokio::{net::TcpListener, task::JoinHandle};
 

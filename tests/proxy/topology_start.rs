@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-use cqlens::node::{Node, Options};
+use cqlens_node::{Node, Options};
 
 use crate::{
     ring::{PROGRAM, Ring, Rule, follow, host_id_at},

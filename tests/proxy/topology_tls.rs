@@ -2,11 +2,9 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use cqlens::{
-    catalog::client::{Client, ClientError, ClientOptions},
-    node::{Announcement, Node, Options, Peer},
-    tls::{Authorities, Connector, HostnameCheck, Identity},
-};
+use cqlens::tls::{Authorities, Connector, HostnameCheck, Identity};
+use cqlens_client::{Client, ClientError, ClientOptions};
+use cqlens_node::{Announcement, Node, Options, Peer};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 
@@ -121,7 +119,9 @@ impl Setup {
         let identity = Identity::read(&self.client.certificate, &self.client.key).unwrap();
         let name = address.ip().to_string();
         let options = ClientOptions {
-            tls: Some(Connector::new(authorities, Some(identity), &name, HostnameCheck::On).unwrap()),
+            tls: Some(std::sync::Arc::new(
+                Connector::new(authorities, Some(identity), &name, HostnameCheck::On).unwrap(),
+            )),
             timeout: LIMIT,
             ..ClientOptions::default()
         };

@@ -11,8 +11,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use cqlens::catalog::client::ClientOptions;
-use cqlens::node::scenario::{Scenario, Totals};
+use cqlens_client::ClientOptions;
+use cqlens_node::scenario::{Scenario, Totals};
 use serde_json::Value;
 
 const VARIABLE: &str = "CQLENS_CLEAN_SECONDS";

@@ -25,7 +25,7 @@
 
 use std::path::PathBuf;
 
-use cqlens_proto::cql::{self, Template};
+use cqlens_cql::syntax::{self, Template};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -174,7 +174,7 @@ impl Expected {
 
 impl Partitions {
     fn complaint(&self, report: &Value) -> Option<String> {
-        let statement = cql::parse(&self.cql).unwrap();
+        let statement = syntax::parse(&self.cql).unwrap();
         let template = Template::of(&statement, None).text;
         let mut patterns = report["patterns"].as_array().unwrap().iter();
         let Some(pattern) = patterns.find(|pattern| pattern["cql"] == template) else {

@@ -2,10 +2,8 @@
 
 use std::{path::Path, sync::Arc};
 
-use cqlens::{
-    catalog::client::{Client, ClientOptions},
-    node::{Node, Options},
-};
+use cqlens_client::{Client, ClientOptions};
+use cqlens_node::{Node, Options};
 use tokio::runtime::Runtime;
 
 use crate::{

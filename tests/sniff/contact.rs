@@ -7,10 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use cqlens::{
-    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
-    node::{Node, Options},
-};
+use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 use tokio::runtime::Runtime;
 
 use crate::{

@@ -8,10 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::{
-    catalog::client::{Bind, Client, ClientOptions, Run, RunOptions},
-    node::{Node, Options},
-};
+use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
+use cqlens_node::{Node, Options};
 
 use crate::{
     report::number,

@@ -12,8 +12,7 @@
 #[path = "../proxy/certificates.rs"]
 #[allow(dead_code, reason = "the tests of the proxy use the rest of it")]
 mod certificates;
-#[path = "../support/mod.rs"]
-mod support;
+use cqlens_testing as support;
 #[path = "../scenarios/verdict.rs"]
 mod verdict;
 

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cqlens::catalog::client::ClientOptions;
-use cqlens::node::{self, scenario::Scenario};
+use cqlens_client::ClientOptions;
+use cqlens_node::{self, scenario::Scenario};
 use serde_json::{Value, json};
 
 use crate::{
@@ -97,7 +97,7 @@ fn a_capture_of_every_scenario_says_what_the_proxy_has_said() {
     let settings = whatever_the_latency(&place).display().to_string();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let node = runtime
-        .block_on(node::Node::start(node::Options::default()))
+        .block_on(cqlens_node::Node::start(cqlens_node::Options::default()))
         .unwrap();
     let arguments = [
         "--window",

@@ -1,9 +1,9 @@
 //! cqlens itself: the way of an EXECUTE to its footprint.
 
-use cqlens::audit::plan::Plan;
-use cqlens::audit::{Count, Keys};
-use cqlens::catalog::Schema;
-use cqlens_proto::cql;
+use cqlens_cql::plan::Plan;
+use cqlens_cql::footprint::{Count, Keys};
+use cqlens_cql::schema::Schema;
+use cqlens_cql::syntax;
 use cqlens_proto::envelope::Envelope;
 use cqlens_proto::message::{Extensions, Request};
 
@@ -21,7 +21,7 @@ impl Audit {
     /// After the statement was prepared, and executed once: buffers have their size.
     pub fn of(prepared: &Prepared) -> Self {
         let schema = Schema::from_cql(SCHEMA).expect("the schema is CQL");
-        let statement = cql::parse(prepared.statement).expect("it is CQL");
+        let statement = syntax::parse(prepared.statement).expect("it is CQL");
         let mut audit = Self {
             plan: Plan::of(&statement, None, &schema),
             keys: Keys::new(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cqlens_proto::cql::{self, Template};
+use cqlens_cql::syntax::{self, Template};
 use cqlens_proto::cutter::{Cutter, Negotiated};
 use cqlens_proto::envelope::{Direction, Envelope, HEADER_LEN, Header};
 use cqlens_proto::message::{Extensions, QueryResult, Request, Response, Value};
@@ -103,6 +103,6 @@ pub fn every_value(envelope: &Envelope) -> Option<usize> {
 
 /// From a statement with literals to its fingerprint: what an unprepared statement costs each time.
 pub fn fingerprint(text: &str) -> Option<u64> {
-    let statement = cql::parse(text).ok()?;
+    let statement = syntax::parse(text).ok()?;
     Some(Template::of(&statement, None).fingerprint.0)
 }

@@ -44,7 +44,11 @@ pub(crate) fn recordings() -> Vec<Recording> {
 /// Where the recordings are, from this crate and from `fuzz/` and the tests of `cqlens`, which take this file in.
 pub(crate) fn folder() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folders = ["proto/tests/golden", "../proto/tests/golden"];
+    let folders = [
+        "proto/tests/golden",
+        "../proto/tests/golden",
+        "../../proto/tests/golden",
+    ];
     let mut folders = folders.iter().map(|folder| here.join(folder));
     folders.find(|folder| folder.is_dir()).unwrap()
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use cqlens_proto::cql;
+use cqlens_cql::syntax;
 use cqlens_proto::envelope::{Direction, Envelope};
 use cqlens_proto::message::batch::BatchQuery;
 use cqlens_proto::message::{Extensions, QueryResult, Request, Response};
@@ -96,7 +96,7 @@ fn texts(envelope: &Envelope) -> Vec<&str> {
 fn shown(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let beginning: String = words.join(" ").chars().take(100).collect();
-    let verdict = if cql::parse(text).is_ok() {
+    let verdict = if syntax::parse(text).is_ok() {
         ""
     } else {
         "(not CQL) "

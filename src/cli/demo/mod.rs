@@ -21,16 +21,20 @@ use tokio::{net::TcpListener, time::sleep};
 
 use self::summary::{Chapter, Summary};
 use crate::{
+    control,
+    proxy::{Drain, Proxy, Route, Waiting, Workers},
+    sink::replace,
+};
+use cqlens_audit::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
-    catalog::{self, Live, client::ClientOptions},
-    node::{Node, Options, scenario::Totals},
-    proxy::{Drain, Proxy, Route, Waiting, Workers},
+    catalog::Live,
     report::{Format, Report},
     rules,
-    sink::replace,
     window::Cluster,
 };
+use cqlens_client::ClientOptions;
+use cqlens_node::{Node, Options, scenario::Totals};
 
 /// Send the scenarios through a proxy to an in-memory stand-in for Cassandra, and report what they do.
 #[derive(Debug, clap::Args)]
@@ -145,7 +149,7 @@ async fn through_proxy<T>(
         Timestamp::now(),
     )
     .context("no auditor")?;
-    let control = catalog::follow(Arc::clone(&live), upstream.to_string(), ClientOptions::default());
+    let control = control::follow(Arc::clone(&live), upstream.to_string(), ClientOptions::default());
     let control = tokio::spawn(control);
     let (begin_drain, drain) = Drain::new();
     let route = Route {

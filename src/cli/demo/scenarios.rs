@@ -1,6 +1,6 @@
 //! The scenarios of `tests/scenarios` that the binary carries with it.
 
-use crate::node::scenario::{Scenario, ScenarioError};
+use cqlens_node::scenario::{Scenario, ScenarioError};
 
 /// A folder of `tests/scenarios`.
 struct Source {

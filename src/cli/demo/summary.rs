@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
+use cqlens_audit::{
     number,
     report::{FindingReport, Report},
     rules::Severity,

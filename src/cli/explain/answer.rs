@@ -4,18 +4,19 @@
 
 use std::collections::BTreeSet;
 
-use cqlens_proto::cql::ast::{BatchKind, Dialect, Kind, Statement};
-use cqlens_proto::cql::{self, ParseError, Template};
+use cqlens_cql::syntax::ast::{BatchKind, Dialect, Kind, Statement};
+use cqlens_cql::syntax::{self, ParseError, Template};
 use cqlens_proto::message::Values;
 use serde::Serialize;
 
 use super::lint::Judge;
 use super::touched::Touched;
-use crate::audit::plan::{BatchSum, Facts, Limits, Plan, Refusal};
-use crate::audit::{Count, Footprint, Keys, Once};
-use crate::catalog::Schema;
-use crate::rules::{Finding, Severity};
-use crate::window::Reason;
+use cqlens_audit::audit::Once;
+use cqlens_audit::rules::{Finding, Severity};
+use cqlens_cql::footprint::Reason;
+use cqlens_cql::footprint::{Count, Footprint, Keys};
+use cqlens_cql::plan::{BatchSum, Facts, Limits, Plan, Refusal};
+use cqlens_cql::schema::Schema;
 
 /// The answer to one statement.
 #[derive(Debug, Default, Serialize)]
@@ -169,7 +170,7 @@ impl Answer {
         context: Context<'_>,
         keys: &mut Keys,
     ) -> Self {
-        match cql::parse(text) {
+        match syntax::parse(text) {
             Ok(statement) => Self::of_statement(&statement, values, context, keys),
             Err(error) => Self::of_error((&error).into()),
         }
@@ -236,7 +237,7 @@ impl Answer {
         let mut templates = Vec::new();
         let mut error = None;
         for (text, values) in statements {
-            let statement = match cql::parse(text) {
+            let statement = match syntax::parse(text) {
                 Ok(statement) => statement,
                 Err(error) => return Self::of_error((&error).into()),
             };
@@ -412,7 +413,7 @@ fn write_of(facts: &Facts) -> Write {
         in_on_partition_key: restricts.then_some(schema.in_on_partition_key),
         in_on_clustering: restricts.then_some(schema.in_on_clustering),
         static_only: (!is_batch).then_some(schema.static_only),
-        delete_kind: schema.delete_kind.map(crate::audit::plan::DeleteKind::name),
+        delete_kind: schema.delete_kind.map(cqlens_cql::plan::DeleteKind::name),
     });
     Write {
         lwt: facts.lwt,

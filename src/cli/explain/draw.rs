@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use cqlens_proto::cql::{ParseError, Span};
+use cqlens_cql::syntax::{ParseError, Span};
 
 use super::answer::Error;
-use crate::audit::plan::Refusal;
-use crate::{
+use cqlens_audit::{
     rules::{Finding, Severity},
     text,
 };
+use cqlens_cql::plan::Refusal;
 
 /// A text to explain, and what it is called.
 pub(super) struct Source<'s> {

@@ -2,19 +2,21 @@
 
 use std::io::{self, Write};
 
-use cqlens_proto::cql::ast::{Body, Kind, RelationOperator, Statement, Subject};
-use cqlens_proto::cql::{self, Span, Template};
+use cqlens_cql::syntax::ast::{Body, Kind, RelationOperator, Statement, Subject};
+use cqlens_cql::syntax::{self, Span, Template};
 use cqlens_proto::message::Values;
 
 use super::answer::{extension_error, says_nothing};
 use super::draw::{Remark, Source};
 use super::lint::{self, Judge, Outcome};
-use crate::audit::plan::Plan;
-use crate::audit::{Count, Footprint, Keys, Once};
-use crate::catalog::Schema;
-use crate::{
-    text,
-    window::{Flag, PartitionClass, Reason},
+use cqlens_audit::audit::Once;
+use cqlens_audit::text;
+use cqlens_cql::footprint::{Count, Footprint, Keys};
+use cqlens_cql::plan::Plan;
+use cqlens_cql::schema::Schema;
+use cqlens_cql::{
+    footprint::{PartitionClass, Reason},
+    plan::Flag,
 };
 
 /// Explains every statement of a script.
@@ -36,7 +38,7 @@ pub(super) fn explain(
         keys: Keys::new(),
         outcome: Outcome::default(),
     };
-    for (span, statement) in cql::statements(source.text) {
+    for (span, statement) in syntax::statements(source.text) {
         match statement {
             Ok(statement) => script.statement(&statement, out)?,
             Err(error) => script.is_wrong(out, &Remark::of_parse(&error), span)?,
@@ -214,7 +216,7 @@ fn serde_name(flag: &Flag) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::{Judging, Severity};
+    use cqlens_audit::rules::{Judging, Severity};
 
     fn explained(text: &str) -> (String, Outcome) {
         let source = Source::new("q.cql", text, false);

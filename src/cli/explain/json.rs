@@ -2,15 +2,15 @@
 
 use std::io::{self, BufReader, Read, Write};
 
-use cqlens_proto::cql::ast::BatchKind;
+use cqlens_cql::syntax::ast::BatchKind;
 use cqlens_proto::message::{Value, ValuesBuf};
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, Context, Error};
 use super::lint::{self, Judge, Outcome};
-use crate::audit::Keys;
-use crate::catalog::Schema;
 use crate::files::Limit;
+use cqlens_cql::footprint::Keys;
+use cqlens_cql::schema::Schema;
 
 /// A statement, or a batch of them.
 #[derive(Debug, Deserialize)]
@@ -186,7 +186,7 @@ fn bad_input(message: String) -> Answer {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::Judging;
+    use cqlens_audit::rules::Judging;
 
     const SCHEMA: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};
         CREATE TABLE shop.kv (k int PRIMARY KEY, v int);";

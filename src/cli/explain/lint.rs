@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use jiff::civil::Date;
 
-use crate::audit::Once;
-use crate::catalog::Schema;
-use crate::rules::{self, Comment, Judging, Severity, Sorted};
+use cqlens_audit::audit::Once;
+use cqlens_audit::rules::{self, Comment, Judging, Severity, Sorted};
+use cqlens_cql::schema::Schema;
 
 /// By what statements are judged.
 #[derive(Debug)]

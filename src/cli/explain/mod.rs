@@ -21,10 +21,10 @@ use jiff::Timestamp;
 use self::draw::Source;
 use self::lint::{Judge, Outcome};
 use super::{log, output::today, schema_file};
-use crate::catalog::Schema;
 use crate::files::{self, Limit};
-use crate::rules::{Judging, Severity};
-use crate::text::Lines;
+use cqlens_audit::rules::{Judging, Severity};
+use cqlens_audit::text::Lines;
+use cqlens_cql::schema::Schema;
 
 /// Explain CQL statements without a cluster: what they touch, what the rules find, and what Cassandra would refuse.
 #[derive(Debug, clap::Args)]

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use crate::audit::{Count, Footprint, Keys};
-use crate::catalog::schema::is_virtual;
-use crate::window::{PartitionClass, Reason};
+use cqlens_cql::footprint::{Count, Footprint, Keys};
+use cqlens_cql::footprint::{PartitionClass, Reason};
+use cqlens_cql::schema::is_virtual;
 
 /// The partitions.
 #[derive(Debug, Serialize)]

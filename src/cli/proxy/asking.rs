@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::{args::Args, poll, trace_sample};
-use crate::{audit::Audit, catalog::Live, cli::tls::Tls};
+use crate::cli::tls::Tls;
+use cqlens_audit::{audit::Audit, catalog::Live};
 
 /// Whoever asks; ends when dropped.
 #[derive(Debug, Default)]

@@ -7,10 +7,12 @@ use tokio::task::JoinHandle;
 
 use super::args::Args;
 use crate::{
-    catalog::{self, Contacts, Live, client::ClientOptions},
     cli::tls::Tls,
+    control::{self, Contacts},
     proxy::PROXY_PROTOCOL_LOCAL,
 };
+use cqlens_audit::catalog::Live;
+use cqlens_client::ClientOptions;
 
 /// A control connection, if there is to be one.
 #[derive(Debug, Default)]
@@ -33,7 +35,7 @@ impl Control {
         if args.no_control_connection {
             return Self(None);
         }
-        let following = catalog::follow_any(Arc::clone(live), contacts(args), options(args, tls));
+        let following = control::follow_any(Arc::clone(live), contacts(args), options(args, tls));
         Self(Some(tokio::spawn(following)))
     }
 
@@ -56,7 +58,7 @@ pub(super) async fn check(args: &Args, tls: &Tls) -> anyhow::Result<()> {
     if !args.topology.refuses_without_cluster() {
         return Ok(());
     }
-    let reached = catalog::reach(&contacts(args), options(args, tls)).await;
+    let reached = control::reach(&contacts(args), options(args, tls)).await;
     reached.map_err(|why| anyhow!("start-without-cluster: no node lets cqlens in: {why}"))
 }
 
@@ -81,7 +83,7 @@ pub(super) fn options(args: &Args, tls: &Tls) -> impl Fn(&str) -> ClientOptions 
         ..ClientOptions::default()
     };
     move |address| ClientOptions {
-        tls: tls.to(address),
+        tls: tls.to(address).map(|tls| Arc::new(tls) as _),
         ..options.clone()
     }
 }

@@ -15,12 +15,10 @@ use super::{
     watchdog::Watch,
 };
 use crate::{
-    capture::Queue,
-    catalog::Live,
-    memory::Use,
     proxy::Gate,
     sink::admin::{Admin, AuditStatus, ControlConnection, ListenerStatus, Order, State, Status},
 };
+use cqlens_audit::{capture::Queue, catalog::Live, memory::Use};
 
 /// All that can be told.
 pub(super) struct Health {

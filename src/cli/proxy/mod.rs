@@ -41,7 +41,8 @@ use super::{
     settings::{Settings, Sources},
     tls::Tls,
 };
-use crate::catalog::{Live, Schema};
+use cqlens_audit::catalog::Live;
+use cqlens_cql::schema::Schema;
 
 /// What is read and opened before there are threads.
 struct Prepared {

@@ -19,10 +19,10 @@ use super::{
     running::{Running, Stop, route},
 };
 use crate::{
-    catalog::{Cluster, Live},
     proxy::topology::{Addresses, Pairing},
     sink::admin::{ListenerState, ListenerStatus, State},
 };
+use cqlens_audit::catalog::{Cluster, Live};
 
 impl Running {
     /// Takes notice of the cluster as it is now.

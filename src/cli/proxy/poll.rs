@@ -9,13 +9,14 @@ use tokio::{
 
 use super::{args::Args, control};
 use crate::{
-    audit::{Audit, ServerStats},
-    catalog::{
-        Contacts, Live,
-        client::{Client, ClientError, ClientOptions},
-    },
     cli::tls::Tls,
+    control::{Contacts, SystemReader},
 };
+use cqlens_audit::{
+    audit::{Audit, ServerStats},
+    catalog::Live,
+};
+use cqlens_client::{ClientError, ClientOptions};
 
 /// Asks until it is dropped, if `args` want it.
 pub(super) fn poll(
@@ -59,8 +60,8 @@ async fn ask_all(
 }
 
 async fn ask(address: &str, options: &ClientOptions, stats: &ServerStats) -> Result<(), ClientError> {
-    let mut client = Client::negotiate(address, options).await?;
-    let (stats, histograms) = (stats.clone(), client.read_histograms().await?);
+    let mut reader = SystemReader::connect(address, options).await?;
+    let (stats, histograms) = (stats.clone(), reader.read_histograms().await?);
     // A stuck auditor holds up only this thread.
     let _ = spawn_blocking(move || stats.histograms(histograms)).await;
     Ok(())

@@ -2,10 +2,8 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use crate::{
-    catalog::{Cluster, Node},
-    proxy::{Transparent, is_local},
-};
+use crate::proxy::{Transparent, is_local};
+use cqlens_audit::catalog::{Cluster, Node};
 
 /// How clients find their way here.
 #[derive(Debug, Clone)]

@@ -25,7 +25,6 @@ use super::{
     topology::{Mode, Pair},
 };
 use crate::{
-    catalog::Schema,
     cli::{
         log,
         output::Places,
@@ -36,6 +35,7 @@ use crate::{
     proxy::Waiting,
     sink::admin::{Changes, Reloaded},
 };
+use cqlens_cql::schema::Schema;
 
 /// Settled when the process starts: sockets that are open, hashes that must stay comparable, what auditors show.
 const FIXED: &[&str] = &[

@@ -32,9 +32,6 @@ use super::{
     writer::{Last, Writer},
 };
 use crate::{
-    audit::Audit,
-    capture::{Clock, Limits, Queue},
-    catalog::{Cluster, Live, Schema},
     cli::{
         limits::Descriptors,
         log::Log,
@@ -45,9 +42,15 @@ use crate::{
         window_clock::WindowClock,
     },
     proxy::{Drained, Gate, Proxy, Route, Transparent, Waiting, Workers, topology::Pairing},
-    pulse::{Pulse, Runner},
     sink::admin::{self, ListenerState, ListenerStatus, Order, SocketFile, State},
 };
+use cqlens_audit::{
+    audit::Audit,
+    capture::{Clock, Limits, Queue},
+    catalog::{Cluster, Live},
+    pulse::{Pulse, Runner},
+};
+use cqlens_cql::schema::Schema;
 
 /// All that is at work beside the data path, and what it was told.
 pub(super) struct Running {

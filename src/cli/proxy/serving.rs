@@ -6,10 +6,8 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use crate::{
-    proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Waiting, Workers},
-    pulse::Runner,
-};
+use crate::proxy::{Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Waiting, Workers};
+use cqlens_audit::pulse::Runner;
 
 /// All listeners of a process. Dropping it does not end them gently; see [`Serving::drain`].
 pub(super) struct Serving {

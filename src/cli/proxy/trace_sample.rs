@@ -6,13 +6,14 @@ use tokio::{sync::mpsc::Receiver, task::spawn_blocking, time::sleep};
 
 use super::{args::Args, control};
 use crate::{
-    audit::{Audit, ServerStats, TraceSample},
-    catalog::{
-        Contacts, Live,
-        client::{Client, ClientError, ClientOptions},
-    },
     cli::tls::Tls,
+    control::{Contacts, SystemReader},
 };
+use cqlens_audit::{
+    audit::{Audit, ServerStats, TraceSample},
+    catalog::Live,
+};
+use cqlens_client::{ClientError, ClientOptions};
 
 /// Reads a second.
 pub(super) fn per_second(text: &str) -> Result<f64, String> {
@@ -39,7 +40,7 @@ pub(super) fn trace(
         contacts: control::contacts(args),
         live: Arc::clone(live),
         stats: audit.server_stats(),
-        client: None,
+        reader: None,
         keyspace: None,
     };
     Some(repeater.run(samples, control::options(args, tls)))
@@ -49,8 +50,8 @@ struct Repeater {
     contacts: Contacts,
     live: Arc<Live>,
     stats: ServerStats,
-    client: Option<Client>,
-    /// What `client` has in use.
+    reader: Option<SystemReader>,
+    /// What `reader` has in use.
     keyspace: Option<String>,
 }
 
@@ -72,7 +73,7 @@ impl Repeater {
                 tracing::warn!(%error, "trace-sample: a read could not be traced");
             }
             has_failed = true;
-            self.client = None;
+            self.reader = None;
             sleep(PAUSE).await;
         }
     }
@@ -85,8 +86,8 @@ impl Repeater {
         let Some(query) = sample.query() else {
             return Ok(());
         };
-        let client = match &mut self.client {
-            Some(client) => client,
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
             none => {
                 self.keyspace = None;
                 none.insert(connect(&self.contacts, &self.live, options).await?)
@@ -95,11 +96,10 @@ impl Repeater {
         if let Some(keyspace) = sample.keyspace()
             && self.keyspace.as_deref() != Some(keyspace)
         {
-            let quoted = keyspace.replace('"', "\"\"");
-            client.query(&format!("USE \"{quoted}\"")).await?;
+            reader.use_keyspace(keyspace).await?;
             self.keyspace = Some(keyspace.to_owned());
         }
-        let events = client.trace(query).await?;
+        let events = reader.trace(query).await?;
         let (stats, sample) = (self.stats.clone(), sample.clone());
         // A stuck auditor holds up only this thread.
         let is_told = spawn_blocking(move || stats.trace(&sample, &events)).await;
@@ -115,10 +115,10 @@ async fn connect(
     contacts: &Contacts,
     live: &Live,
     options: &impl Fn(&str) -> ClientOptions,
-) -> Result<Client, ClientError> {
+) -> Result<SystemReader, ClientError> {
     let mut result = Err(ClientError::Closed);
     for address in contacts.round(&live.cluster(), None) {
-        result = Client::negotiate(address.as_str(), &options(&address)).await;
+        result = SystemReader::connect(&address, &options(&address)).await;
         if result.is_ok() {
             break;
         }

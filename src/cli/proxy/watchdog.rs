@@ -14,10 +14,8 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 
 use super::supervisor;
-use crate::{
-    pulse::{Pulse, Runner},
-    sink::admin::ThreadStatus,
-};
+use crate::sink::admin::ThreadStatus;
+use cqlens_audit::pulse::{Pulse, Runner};
 
 /// Who is watched.
 pub(super) struct Watched {

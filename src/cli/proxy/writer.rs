@@ -16,18 +16,12 @@ use anyhow::Context;
 use jiff::Timestamp;
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::{
-    audit::Audit,
-    catalog::Live,
-    cli::{
-        hash_key::leave_key,
-        output::{Outputs, Places},
-        window_clock::WindowClock,
-    },
-    pulse::Pulse,
-    rules::Judging,
-    window::Window,
+use crate::cli::{
+    hash_key::leave_key,
+    output::{Outputs, Places},
+    window_clock::WindowClock,
 };
+use cqlens_audit::{audit::Audit, catalog::Live, pulse::Pulse, rules::Judging, window::Window};
 
 /// Gives orders to the thread, and never waits for it.
 #[derive(Debug)]
@@ -295,13 +289,15 @@ mod tests {
 
     use super::*;
     use crate::{
-        audit::{HashKey, Options, Watch},
-        capture::{Clock, Limits, Queue},
-        catalog::client::{Client, ClientOptions},
         cli::proxy::watchdog::{Watchdog, Watched},
-        node::Node,
         proxy::{Drain, Proxy, Route, Waiting, Workers},
     };
+    use cqlens_audit::{
+        audit::{HashKey, Options, Watch},
+        capture::{Clock, Limits, Queue},
+    };
+    use cqlens_client::{Client, ClientOptions};
+    use cqlens_node::Node;
 
     const LIMIT: Duration = Duration::from_secs(30);
 
@@ -314,7 +310,7 @@ mod tests {
 
     impl Stuck {
         async fn start(live: &Arc<Live>) -> Self {
-            let node = Node::start(crate::node::Options::default()).await.unwrap();
+            let node = Node::start(cqlens_node::Options::default()).await.unwrap();
             let ((release, released), (stuck, is_stuck)) = (mpsc::channel(), mpsc::channel());
             let (released, stuck) = (Mutex::new(released), Mutex::new(stuck));
             let options = Options {

@@ -10,10 +10,8 @@ use toml::{
 };
 
 use super::{Kind, judging, setting_named, settings_of};
-use crate::{
-    files::{self, Limit},
-    rules::Judging,
-};
+use crate::files::{self, Limit};
+use cqlens_audit::rules::Judging;
 
 /// What the file says.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -23,11 +23,12 @@ use toml::{
 };
 
 use super::file::{Fault, line, type_of};
-use crate::{
-    cli::rules::unknown,
+use crate::cli::rules::unknown;
+use cqlens_audit::{
     rules::{self, Acceptance, Judging, Severity, Threshold, day},
-    window::{PatternId, TableName},
+    window::PatternId,
 };
+use cqlens_cql::schema::TableName;
 
 /// The table below `[rules]` that is named after a rule.
 pub(super) fn thresholds(

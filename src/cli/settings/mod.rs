@@ -20,10 +20,8 @@ use anyhow::anyhow;
 use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, error::ErrorKind, parser::ValueSource};
 use file::{Contents, Entry};
 
-use crate::{
-    rules::{Judging, RULES},
-    sink::admin::Changes,
-};
+use crate::sink::admin::Changes;
+use cqlens_audit::rules::{Judging, RULES};
 
 /// What this process was started with; the file is read anew each time.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::fmt;
 use toml::Value;
 
 use super::{Kind, Origin, Setting, Settings};
-use crate::rules::{About, Acceptance, RULES};
+use cqlens_audit::rules::{About, Acceptance, RULES};
 
 impl fmt::Display for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::ensure;
 
 use super::super::{config::host_and_port, observer::ObserverArgs, tls::UpstreamTlsArgs};
-use crate::rules::Severity;
+use cqlens_audit::rules::Severity;
 
 /// Audit packet captures: production's traffic, with nothing in its path.
 ///

@@ -9,7 +9,9 @@ use std::{
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 use super::Args;
-use crate::catalog::{self, Live, client::ClientOptions};
+use crate::control;
+use cqlens_audit::catalog::Live;
+use cqlens_client::ClientOptions;
 
 /// How long the captures wait for the schema: they are not in a hurry.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,11 +33,11 @@ pub(super) fn begin(
     };
     let options = ClientOptions {
         credentials: args.observer.credentials(),
-        tls: args.tls.connector(&contact)?,
+        tls: args.tls.connector(&contact)?.map(|tls| Arc::new(tls) as _),
         application: "cqlens control".to_owned(),
         ..ClientOptions::default()
     };
-    let following = runtime.spawn(catalog::follow(Arc::clone(live), contact, options));
+    let following = runtime.spawn(control::follow(Arc::clone(live), contact, options));
     let begun = Instant::now();
     while !live.is_in_step() && live.trouble().is_none() && begun.elapsed() < PATIENCE {
         thread::sleep(LOOK);

@@ -27,10 +27,8 @@ use super::{
     settings::Settings,
     signals::{self, Asked, Patience},
 };
-use crate::{
-    report::{Format, Report},
-    sniff::{Captures, Options},
-};
+use crate::sniff::{Captures, Options};
+use cqlens_audit::report::{Format, Report};
 
 /// Reads the captures to their end, or until SIGINT or SIGTERM.
 ///

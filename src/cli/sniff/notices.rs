@@ -3,10 +3,10 @@
 use cqlens_proto::cutter::Opaque;
 
 use super::Args;
-use crate::{
+use crate::sniff::{Flows, Losses, Packets};
+use cqlens_audit::{
     capture::{Moment, opaque_name},
     number,
-    sniff::{Flows, Losses, Packets},
     window::Coverage,
 };
 

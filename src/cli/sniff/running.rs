@@ -19,12 +19,14 @@ use super::{
     progress::Bar,
 };
 use crate::{
+    cli::output::Outputs,
+    sniff::{Captures, Flows, Next, Packet, Packets},
+};
+use cqlens_audit::{
     audit::Audit,
     capture::{Limits, Moment, Queue},
     catalog::Live,
-    cli::output::Outputs,
     report::Report,
-    sniff::{Captures, Flows, Next, Packet, Packets},
     window::Window,
 };
 

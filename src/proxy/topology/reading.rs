@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cqlens_proto::cql::{
+use cqlens_cql::syntax::{
     self,
     ast::{Body, FunctionCall, NativeType, Select, Selection, Term},
 };
@@ -175,7 +175,7 @@ impl Text {
         if text.len() > MAX_PARSED {
             return Self::Unclear;
         }
-        let Ok(statement) = cql::parse(text) else {
+        let Ok(statement) = syntax::parse(text) else {
             return Self::Unclear;
         };
         let Body::Select(select) = &statement.body else {
@@ -240,7 +240,7 @@ fn columns(table: Table, select: &Select<'_>) -> Option<Columns> {
         let roles = selectors.iter().map(|selector| role(table, &selector.term));
         return Some(Columns::Listed(roles.collect()));
     }
-    let key = |selector: &cql::ast::Selector<'_>| {
+    let key = |selector: &syntax::ast::Selector<'_>| {
         let role = role(table, &selector.term).shown_as(Form::Json);
         match (&selector.alias, &selector.term) {
             (Some(name), _) | (None, Term::Column(name)) => (name.as_str().to_owned(), role),

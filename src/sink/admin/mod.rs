@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use server::{Listener, serve};
 pub use socket::{SocketFile, listen};
 
-use crate::memory::MemoryStatus;
+use cqlens_audit::memory::MemoryStatus;
 
 /// What the admin listener knows of the process that it is part of.
 pub struct Admin {

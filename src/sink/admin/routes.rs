@@ -194,7 +194,7 @@ mod tests {
             log_lines_dropped: 0,
             audit: AuditStatus::default(),
             threads: Vec::new(),
-            memory: crate::memory::Memory::default().status(),
+            memory: cqlens_audit::memory::Memory::default().status(),
         }
     }
 

@@ -4,10 +4,8 @@ use cqlens_proto::envelope::Version;
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
-use crate::{
-    capture::{Capture, ConnectionId, Limits},
-    sniff::testing::{Talk, query, void},
-};
+use crate::sniff::testing::{Talk, query, void};
+use cqlens_audit::capture::{Capture, ConnectionId, Limits};
 
 /// What comes of the segments of one connection, and how many were taken as those with which it goes on.
 fn told(segments: &[Segment], may_go_on: bool) -> (Vec<Capture>, Losses, usize) {

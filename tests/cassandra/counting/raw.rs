@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use cqlens::catalog::client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions};
+use cqlens_client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions};
 use cqlens_proto::envelope::Version;
 use cqlens_proto::message::{
     Batch, BatchKind, BatchQuery, BatchStatement, Consistency, Execute, Extensions, Extras, PreparedId,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cqlens::catalog::client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions};
+use cqlens_client::{Bind, Client, ClientOptions, Prepared, Run, RunOptions};
 use cqlens_proto::envelope::Version;
 use cqlens_proto::message::BatchKind;
 use serde_json::{Value, json};

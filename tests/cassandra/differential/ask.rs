@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cqlens::audit::plan::{Facts, Plan};
-use cqlens::catalog::client::{self, Bind, Client, ClientOptions, Column, Run, RunOptions};
-use cqlens::catalog::{Markers, Schema};
-use cqlens::window::StatementKind;
-use cqlens_proto::cql::{self, ast::Kind};
+use cqlens_client::{self, Bind, Client, ClientOptions, Column, Run, RunOptions};
+use cqlens_cql::plan::StatementKind;
+use cqlens_cql::plan::{Facts, Plan};
+use cqlens_cql::syntax::{self, ast::Kind};
+use cqlens_cql::{plan::Markers, schema::Schema};
 use cqlens_proto::envelope::Version;
 use cqlens_proto::message::{
     Batch, BatchKind, BatchQuery, BatchStatement, Consistency, ErrorCode, Execute, Extensions, Extras,
@@ -87,8 +87,8 @@ pub(crate) struct Server {
 
 /// How to read what the server has traced.
 struct TraceQueries {
-    duration: client::Prepared,
-    activities: client::Prepared,
+    duration: cqlens_client::Prepared,
+    activities: cqlens_client::Prepared,
 }
 
 impl Server {
@@ -143,7 +143,9 @@ impl Server {
             return;
         };
         // What cqlens cannot read is not executed either: it may be anything, and the disagreement is noted already.
-        let Ok(statement) = cql::parse(text) else { return };
+        let Ok(statement) = syntax::parse(text) else {
+            return;
+        };
         let plan = Plan::of(&statement, Some(KEYSPACE), &self.schema);
         let facts = plan.facts();
         if !is_harmless(facts, group, text) {

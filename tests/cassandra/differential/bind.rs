@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use bytes::Bytes;
-use cqlens::catalog::client::Bind;
+use cqlens_client::Bind;
 use cqlens_proto::types::{BigInt, CqlType, CqlValue, Date, Decimal, Duration, Time, Timestamp, Uuid};
 
 use super::random::Random;

@@ -1,7 +1,7 @@
 //! Wrong answers: observations that are changed so that the judge must notice. One that does not notice them is worth
 //! nothing.
 
-use cqlens_proto::cql::{self, ast::Body};
+use cqlens_cql::syntax::{self, ast::Body};
 use cqlens_proto::message::ErrorCode;
 use cqlens_proto::types::CqlType;
 
@@ -117,7 +117,7 @@ pub(crate) fn doctor(category: Category, case: &Case, observation: &Observation)
 
 fn is_empty_batch(case: &Case) -> bool {
     let is_empty = |statement: &str| {
-        let parsed = cql::parse(statement);
+        let parsed = syntax::parse(statement);
         matches!(parsed.map(|parsed| parsed.body), Ok(Body::Batch(batch)) if batch.statements.is_empty())
     };
     case.statements().into_iter().all(is_empty)

@@ -3,10 +3,10 @@
 mod execution;
 mod preparation;
 
-use cqlens::audit::plan::{Plan, Stage};
-use cqlens::audit::{Footprint, Keys};
-use cqlens_proto::cql;
-use cqlens_proto::cql::ast::Statement;
+use cqlens_cql::footprint::{Footprint, Keys};
+use cqlens_cql::plan::{Plan, Stage};
+use cqlens_cql::syntax;
+use cqlens_cql::syntax::ast::Statement;
 
 use super::KEYSPACE;
 use super::ask::{Observation, Refused};

@@ -18,7 +18,7 @@ mod trace;
 
 use std::time::Instant;
 
-use cqlens::catalog::Schema;
+use cqlens_cql::schema::Schema;
 
 use crate::node;
 use ask::Server;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use cqlens::catalog::client::{Client, ClientError, ClientOptions};
+use cqlens_client::{Client, ClientError, ClientOptions};
 use serde::Deserialize;
 use serde_json::Value;
 

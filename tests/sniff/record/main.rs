@@ -7,8 +7,7 @@
 
 #[path = "../../../proto/tests/golden/record/programs.rs"]
 mod programs;
-#[path = "../../support/mod.rs"]
-mod support;
+use cqlens_testing as support;
 
 mod lookout;
 

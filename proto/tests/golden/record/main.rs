@@ -5,8 +5,7 @@
 //! laid out. Nothing is cut out or changed: the sessions are made to be small.
 #![allow(clippy::print_stdout, reason = "what was recorded is what this prints")]
 
-#[path = "../../../../tests/support/mod.rs"]
-mod support;
+use cqlens_testing as support;
 
 mod programs;
 mod relay;

@@ -21,7 +21,8 @@ pub(super) use self::{
     rule::{Listen, overlap},
 };
 use self::{numbers::Numbers, state::StateFile};
-use crate::{catalog::Cluster, proxy::topology::Addresses};
+use crate::proxy::topology::Addresses;
+use cqlens_audit::catalog::Cluster;
 
 /// Where nodes listen, as settings have it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

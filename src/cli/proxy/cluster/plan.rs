@@ -9,10 +9,8 @@ use std::{
 use cqlens_proto::types::Uuid;
 
 use super::{Rules, names::is_chosen};
-use crate::{
-    catalog::{Cluster, Node},
-    proxy::topology::NodeAddress,
-};
+use crate::proxy::topology::NodeAddress;
+use cqlens_audit::catalog::{Cluster, Node};
 
 /// A node that can be told from others, and reached.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Thresholds of rules and accepted findings in the file of settings.
 
 use super::*;
-use crate::rules;
+use cqlens_audit::rules;
 
 const JUDGING: &str = "\
 [proxy]

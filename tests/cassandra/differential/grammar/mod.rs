@@ -11,7 +11,7 @@ mod select;
 mod style;
 mod term;
 
-use cqlens::catalog::schema::{Column, ColumnKind, Keyspace, Table, quote};
+use cqlens_cql::schema::{Column, ColumnKind, Keyspace, Table, quote};
 use cqlens_proto::types::CqlType;
 
 use super::case::{Case, Group, Text};

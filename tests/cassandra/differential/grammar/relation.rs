@@ -1,6 +1,6 @@
 //! `WHERE` clauses: keys named, half named, sliced, by token, by index, and impossible ones.
 
-use cqlens::catalog::schema::{Column, ColumnKind, Table};
+use cqlens_cql::schema::{Column, ColumnKind, Table};
 use cqlens_proto::types::CqlType;
 
 use super::Grammar;

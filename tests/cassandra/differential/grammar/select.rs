@@ -1,6 +1,6 @@
 //! `SELECT`.
 
-use cqlens::catalog::schema::{Column, ColumnKind, Table};
+use cqlens_cql::schema::{Column, ColumnKind, Table};
 use cqlens_proto::types::CqlType;
 
 use super::Grammar;

@@ -1,11 +1,11 @@
 //! EXECUTE and BATCH: acceptance, and the partitions that the server's trace shows.
 
-use cqlens::audit::Count;
-use cqlens::audit::plan::BatchSum;
-use cqlens::catalog::Schema;
-use cqlens::catalog::schema::{Table, is_virtual};
-use cqlens::window::StatementKind;
-use cqlens_proto::cql::ast::{BatchKind, Body, Comparand, RelationOperator, Subject, Term};
+use cqlens_cql::footprint::Count;
+use cqlens_cql::plan::BatchSum;
+use cqlens_cql::plan::StatementKind;
+use cqlens_cql::schema::Schema;
+use cqlens_cql::schema::{Table, is_virtual};
+use cqlens_cql::syntax::ast::{BatchKind, Body, Comparand, RelationOperator, Subject, Term};
 use cqlens_proto::message::Values;
 
 use super::super::ask::{Executed, Observation, Outcome};

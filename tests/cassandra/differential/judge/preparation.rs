@@ -1,16 +1,16 @@
 //! PREPARE: acceptance, and what PREPARED says of markers and columns.
 
-use cqlens::catalog::Schema;
-use cqlens::catalog::schema::Table;
-use cqlens::window::StatementKind;
-use cqlens_proto::cql::ast::{
+use cqlens_cql::plan::StatementKind;
+use cqlens_cql::schema::Schema;
+use cqlens_cql::schema::Table;
+use cqlens_cql::syntax::ast::{
     AssignmentOperation, Body, Comparand, Modification, Relation, Selection, Subject, Term, Update,
 };
 use cqlens_proto::message::ErrorCode;
 use cqlens_proto::types::CqlType;
 
 use super::super::ask::{Prepared, Refused};
-use super::{Category, Plan, Statement, Verdict, Verdicts, cql, refused_when_prepared};
+use super::{Category, Plan, Statement, Verdict, Verdicts, refused_when_prepared, syntax};
 
 /// The statement, where both read one.
 pub(super) fn syntax<'t>(
@@ -22,7 +22,7 @@ pub(super) fn syntax<'t>(
         .as_ref()
         .err()
         .filter(|refused| refused.code == ErrorCode::SYNTAX_ERROR);
-    let parsed = cql::parse(text);
+    let parsed = syntax::parse(text);
     let ours = match &parsed {
         Err(error) => Some(error.to_string()),
         Ok(statement) => statement.extension.map(|extension| format!("{extension:?}")),

@@ -1,0 +1,555 @@
+//! The catalog of a running audit: read for every exchange, replaced when the schema changes.
+
+use std::{
+    collections::{BTreeSet, HashMap, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use cqlens_cql::syntax;
+use cqlens_proto::message::Rows;
+use tokio::sync::Notify;
+
+use super::{Cluster, Placement, PreparedStatements, Replication, Ring, held::Held, seen::Seen};
+use crate::memory::{Memory, Use};
+use cqlens_cql::schema::Schema;
+
+/// Schema, cluster and prepared statements, shared by all auditors and the control connection.
+#[derive(Debug)]
+pub struct Live {
+    schema: ArcSwap<Schema>,
+    /// Grows with every change of the schema; plans made under another one are made again.
+    version: AtomicU64,
+    /// Whether the schema was ever read, or is only what was seen on the wire.
+    known: AtomicBool,
+    /// Whether somebody keeps it in step with a cluster.
+    followed: AtomicBool,
+    /// Whether they are in step just now.
+    in_step: AtomicBool,
+    cluster: ArcSwap<Cluster>,
+    cluster_changed: Notify,
+    cluster_wanted: Notify,
+    /// Why there is no control connection.
+    trouble: ArcSwapOption<String>,
+    places: Mutex<Places>,
+    /// What placements take up. Who has a control connection keeps no rows that others have read.
+    placed: Held,
+    /// Prepared statements.
+    pub prepared: PreparedStatements,
+    definitions: Mutex<Definitions>,
+    /// Tables of which a reading found another partition key than the one that was in force.
+    rekeyed: Mutex<BTreeSet<String>>,
+    /// Whether the schema is what others have read of it.
+    is_seen: AtomicBool,
+    /// What others have read of the schema.
+    seen: Mutex<Seen>,
+    memory: Memory,
+    /// What the schema takes up.
+    schema_bytes: Held,
+    /// Whether there is more of the schema than there is room for.
+    is_cut: AtomicBool,
+}
+
+/// The ring, and what was placed on it so far.
+#[derive(Debug, Default)]
+struct Places {
+    ring: Option<Ring>,
+    /// None where the replication is not understood.
+    placements: HashMap<Replication, Option<Arc<Placement>>>,
+}
+
+/// The definitions that were last seen on the wire: a schema that was being read meanwhile may not have them.
+#[derive(Debug)]
+struct Definitions {
+    seen: u64,
+    last: VecDeque<Definition>,
+    /// What they take up: an eighth of the part at most.
+    bytes: Held,
+}
+
+#[derive(Debug)]
+struct Definition {
+    cql: String,
+    /// Of its unqualified names.
+    keyspace: Option<String>,
+    /// Its place in the order of all that were seen.
+    number: u64,
+}
+
+impl Definition {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.cql.len() + self.keyspace.as_ref().map_or(0, String::len)
+    }
+}
+
+impl Definitions {
+    /// A migration has fewer statements than this while a schema is read.
+    const MOST: usize = 1_024;
+
+    fn add(&mut self, cql: &str, keyspace: Option<&str>) {
+        let definition = Definition {
+            cql: cql.to_owned(),
+            keyspace: keyspace.map(str::to_owned),
+            number: self.seen,
+        };
+        self.seen += 1;
+        let bytes = definition.bytes();
+        while (self.last.len() >= Self::MOST || !self.bytes.has_room_for(bytes))
+            && let Some(oldest) = self.last.pop_front()
+        {
+            self.bytes.give_back(oldest.bytes());
+        }
+        if self.bytes.has_room_for(bytes) {
+            self.bytes.take(bytes);
+            self.last.push_back(definition);
+        } else {
+            self.bytes.count_evicted();
+        }
+    }
+
+    fn since(&self, reading: Reading) -> impl Iterator<Item = &Definition> {
+        let new = self
+            .last
+            .partition_point(|definition| definition.number < reading.0);
+        self.last.range(new..)
+    }
+}
+
+/// The moment at which somebody began to read the schema: see [`Live::begin_reading`].
+#[derive(Debug, Clone, Copy)]
+pub struct Reading(u64);
+
+/// Held by a control connection for as long as it is open and has read everything.
+pub struct InStep<'a>(&'a Live);
+
+impl Drop for InStep<'_> {
+    fn drop(&mut self) {
+        self.0.in_step.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self::within(Memory::default())
+    }
+}
+
+impl Live {
+    /// A catalog of which nothing is known; it keeps to the parts of `memory`.
+    pub fn within(memory: Memory) -> Self {
+        let schema = memory.part(Use::Schema);
+        Self {
+            schema: ArcSwap::default(),
+            version: AtomicU64::default(),
+            known: AtomicBool::default(),
+            followed: AtomicBool::default(),
+            in_step: AtomicBool::default(),
+            cluster: ArcSwap::default(),
+            cluster_changed: Notify::new(),
+            cluster_wanted: Notify::new(),
+            trouble: ArcSwapOption::default(),
+            places: Mutex::default(),
+            placed: Held::of(schema.clone(), 3),
+            prepared: PreparedStatements::within(memory.part(Use::Prepared)),
+            definitions: Mutex::new(Definitions {
+                seen: 0,
+                last: VecDeque::new(),
+                bytes: Held::of(schema.clone(), 1),
+            }),
+            rekeyed: Mutex::default(),
+            is_seen: AtomicBool::default(),
+            seen: Mutex::new(Seen::within(Held::of(schema.clone(), 3))),
+            schema_bytes: Held::of(schema, 4),
+            is_cut: AtomicBool::default(),
+            memory,
+        }
+    }
+
+    /// A catalog that begins with `schema`, read from a file.
+    pub fn with_schema(schema: Schema) -> Self {
+        Self::default().beginning_with(schema)
+    }
+
+    /// The same, with `schema`, read from a file.
+    #[must_use]
+    pub fn beginning_with(self, schema: Schema) -> Self {
+        self.replace_schema(schema, self.begin_reading());
+        self
+    }
+
+    /// The memory that it is a part of.
+    pub fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Whether there is more of the schema than there is room for.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut.load(Ordering::Relaxed)
+    }
+
+    /// Says whether a reading of the schema had to end for want of room.
+    pub fn cut(&self, is_cut: bool) {
+        self.is_cut.store(is_cut, Ordering::Relaxed);
+    }
+
+    /// Puts a schema in force, or as much of it as there is room for.
+    fn put_in_force(&self, mut schema: Schema) {
+        let (bytes, left_out) = schema.cut_to(self.schema_bytes.limit());
+        if left_out > 0 {
+            self.schema_bytes.count_evicted();
+            self.cut(true);
+            // What was new may be what was left out.
+            if *self.schema() == schema {
+                return;
+            }
+        }
+        self.schema_bytes.set(bytes);
+        self.schema.store(Arc::new(schema));
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// The schema in force.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.schema.load_full()
+    }
+
+    /// The number of the schema and the ring in force. Read it before the schema: a plan may then be newer than it says, not older.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// A number that grows with all that may make a statement clear which was not: the schema, and prepared statements. Read it before
+    /// either.
+    pub fn learned(&self) -> u64 {
+        self.version() + self.prepared.learned()
+    }
+
+    /// Whether a whole schema has been read, from a node or a file.
+    pub fn is_known(&self) -> bool {
+        self.known.load(Ordering::Acquire)
+    }
+
+    /// Whether a control connection reads, or tries to read, what is not known yet.
+    pub fn is_followed(&self) -> bool {
+        self.followed.load(Ordering::Relaxed)
+    }
+
+    /// Says that a control connection is at work from now on.
+    pub fn begin_following(&self) {
+        self.followed.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a control connection is open that has read everything.
+    pub fn is_in_step(&self) -> bool {
+        self.in_step.load(Ordering::Relaxed)
+    }
+
+    /// Says that everything is read, until the guard is dropped.
+    pub fn in_step(&self) -> InStep<'_> {
+        self.in_step.store(true, Ordering::Relaxed);
+        InStep(self)
+    }
+
+    /// Says that no control connection is at work any more.
+    pub fn end_following(&self) {
+        self.followed.store(false, Ordering::Relaxed);
+        self.troubled_by(None);
+    }
+
+    /// The cluster, as far as known.
+    pub fn cluster(&self) -> Arc<Cluster> {
+        self.cluster.load_full()
+    }
+
+    /// Waits until the cluster is known to be another than `known`.
+    pub async fn cluster_other_than(&self, known: &Arc<Cluster>) -> Arc<Cluster> {
+        loop {
+            // Before looking: what changes after the look is not missed.
+            let changed = self.cluster_changed.notified();
+            let now = self.cluster();
+            if !Arc::ptr_eq(&now, known) {
+                return now;
+            }
+            changed.await;
+        }
+    }
+
+    /// Asks the control connection, if there is one, to look at the nodes at once.
+    pub fn want_cluster(&self) {
+        self.cluster_wanted.notify_one();
+    }
+
+    /// Waits until somebody wants to know the nodes.
+    pub async fn cluster_wanted(&self) {
+        self.cluster_wanted.notified().await;
+    }
+
+    /// Why there is no control connection; none while there is one, or as long as nothing went wrong.
+    pub fn trouble(&self) -> Option<Arc<String>> {
+        self.trouble.load_full()
+    }
+
+    /// Says why there is no control connection, or that there is one.
+    pub fn troubled_by(&self, trouble: Option<String>) {
+        self.trouble.store(trouble.map(Arc::new));
+    }
+
+    /// To be called before a schema is read that will be given to [`Live::replace_schema`].
+    pub fn begin_reading(&self) -> Reading {
+        Reading(self.definitions().seen)
+    }
+
+    /// Puts a schema that was read as a whole in force.
+    ///
+    /// Reading takes a while. What was defined on the wire since it began is applied once more, or a table would be
+    /// unknown again, until the next reading, to the very application that has just created it.
+    pub fn replace_schema(&self, mut schema: Schema, reading: Reading) {
+        let definitions = self.definitions();
+        for definition in definitions.since(reading) {
+            // It fails where the reading has seen the change already.
+            let _ = define(&mut schema, &definition.cql, definition.keyspace.as_deref());
+        }
+        self.known.store(true, Ordering::Release);
+        let before = self.schema();
+        if *before != schema {
+            self.rekeyed().extend(rekeyed(&before, &schema));
+            self.put_in_force(schema);
+        }
+    }
+
+    /// The tables (`keyspace.table`) that were re-created with another partition key, and not before our eyes, since
+    /// this was last asked: what was asked of them shortly before was counted by the key that they no longer had.
+    pub fn take_rekeyed(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.rekeyed())
+    }
+
+    fn rekeyed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.rekeyed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Applies a definition that the server has just accepted, so that the next statement finds it at once.
+    ///
+    /// What cannot be applied is left to the control connection, which reads the schema anew after every change.
+    pub fn apply(&self, cql: &str, keyspace: Option<&str>) {
+        self.seen().forget_tables();
+        let mut definitions = self.definitions();
+        if cql.len() > self.memory.longest_statement() {
+            definitions.bytes.count_evicted();
+            return;
+        }
+        definitions.add(cql, keyspace);
+        let mut schema = Schema::clone(&self.schema.load());
+        match define(&mut schema, cql, keyspace) {
+            Ok(()) => self.put_in_force(schema),
+            Err(why) => tracing::debug!(why, "a definition seen on the wire was not applied"),
+        }
+    }
+
+    /// Takes over what rows say of the schema that somebody else has asked for. Where the schema is read from a file, or by a control
+    /// connection, that has the say.
+    pub fn see_rows(&self, rows: &Rows<'_>) {
+        let mut seen = self.seen();
+        let is_read = self.is_known() && !self.is_seen.load(Ordering::Acquire);
+        if is_read || self.is_followed() {
+            return;
+        }
+        seen.add(rows);
+        // A page may end in the middle of a table.
+        let is_last_page = rows.metadata.paging_state.is_none();
+        if !seen.has_news() || !is_last_page {
+            return;
+        }
+        let reading = self.begin_reading();
+        if let Some(schema) = seen.schema(&self.schema()) {
+            self.is_seen.store(true, Ordering::Release);
+            self.replace_schema(schema, reading);
+        }
+    }
+
+    /// Takes over what a node says of the cluster.
+    pub fn replace_cluster(&self, cluster: Cluster) {
+        if *self.cluster() == cluster {
+            return;
+        }
+        let mut places = self.places();
+        *places = Places {
+            ring: Ring::of(&cluster),
+            placements: HashMap::new(),
+        };
+        self.placed.set(0);
+        self.cluster.store(Arc::new(cluster));
+        self.version.fetch_add(1, Ordering::Release);
+        self.cluster_changed.notify_waiters();
+    }
+
+    /// Where the partitions of a keyspace's tables live, nodes being indices of [`Cluster::nodes`]; none where the ring
+    /// is not known, or the keyspace, or its replication is not understood.
+    pub fn placement(&self, keyspace: &str) -> Option<Arc<Placement>> {
+        let schema = self.schema();
+        let keyspace = schema.keyspaces.get(keyspace)?;
+        let replication = Replication::of(keyspace);
+        let Places { ring, placements } = &mut *self.places();
+        let ring = ring.as_ref()?;
+        placements
+            .entry(replication)
+            .or_insert_with_key(|replication| {
+                let placement = ring.place(replication, self.placed.room());
+                match &placement {
+                    Some(placement) => self.placed.take(placement.bytes()),
+                    None => self.placed.count_evicted(),
+                }
+                placement.map(Arc::new)
+            })
+            .clone()
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held by whoever changes the schema.
+    fn definitions(&self) -> MutexGuard<'_, Definitions> {
+        self.definitions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The tables whose partition keys differ between two schemas that both have them.
+fn rekeyed(before: &Schema, after: &Schema) -> Vec<String> {
+    let mut names = Vec::new();
+    for (keyspace, tables) in before.keyspaces.iter().map(|(name, of)| (name, &of.tables)) {
+        for (name, table) in tables {
+            let now = after.table(keyspace, name);
+            if now.is_some_and(|now| now.partition_key() != table.partition_key()) {
+                names.push(format!("{keyspace}.{name}"));
+            }
+        }
+    }
+    names
+}
+
+/// Applies one definition, or says why it does not fit.
+fn define(schema: &mut Schema, cql: &str, keyspace: Option<&str>) -> Result<(), String> {
+    let statement = syntax::parse(cql).map_err(|error| error.to_string())?;
+    schema
+        .apply(&statement, keyspace)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy'};";
+    const ORDERS: &str = "CREATE TABLE orders (id int PRIMARY KEY)";
+
+    fn schema(cql: &str) -> Schema {
+        Schema::from_cql(cql).unwrap()
+    }
+
+    fn tables(live: &Live) -> Vec<String> {
+        live.schema().keyspaces["shop"].tables.keys().cloned().collect()
+    }
+
+    #[test]
+    fn a_table_that_was_created_while_the_schema_was_read_stays_known() {
+        let live = Live::with_schema(schema(BEFORE));
+        let reading = live.begin_reading();
+        live.apply(ORDERS, Some("shop"));
+        live.replace_schema(schema(BEFORE), reading);
+        assert_eq!(tables(&live), ["orders"]);
+    }
+
+    #[test]
+    fn a_definition_that_the_reading_has_seen_is_not_applied_twice() {
+        let live = Live::with_schema(schema(BEFORE));
+        let reading = live.begin_reading();
+        live.apply(ORDERS, Some("shop"));
+        live.apply("ALTER TABLE orders ADD note text", Some("shop"));
+        let read = schema(&format!(
+            "{BEFORE} CREATE TABLE shop.orders (id int PRIMARY KEY, note text)"
+        ));
+        live.replace_schema(read.clone(), reading);
+        assert_eq!(*live.schema(), read);
+    }
+
+    #[test]
+    fn a_reading_that_finds_another_partition_key_says_so_once() {
+        let table = |key: &str| {
+            format!("{BEFORE} CREATE TABLE shop.orders (id int, line int, note text, PRIMARY KEY ({key}));")
+        };
+        let live = Live::with_schema(schema(&table("id, line")));
+        let read = |cql: &str| live.replace_schema(schema(cql), live.begin_reading());
+        read(&table("id, line").replace("note text", "note int"));
+        assert!(live.take_rekeyed().is_empty());
+        read(&table("(id, line)"));
+        assert_eq!(live.take_rekeyed(), ["shop.orders".to_owned()].into());
+        assert!(live.take_rekeyed().is_empty());
+        // What was defined on the wire was in force at once.
+        live.apply("DROP TABLE shop.orders", None);
+        live.apply(
+            "CREATE TABLE shop.orders (id int, line int, PRIMARY KEY (line))",
+            None,
+        );
+        read(&table("line, id").replace(", note text", ""));
+        assert!(live.take_rekeyed().is_empty());
+    }
+
+    #[test]
+    fn a_later_reading_has_the_last_word() {
+        let live = Live::with_schema(schema(BEFORE));
+        live.apply(ORDERS, Some("shop"));
+        let reading = live.begin_reading();
+        live.replace_schema(schema(BEFORE), reading);
+        assert!(tables(&live).is_empty());
+    }
+
+    #[test]
+    fn only_the_last_definitions_are_kept() {
+        let live = Live::with_schema(schema(BEFORE));
+        let reading = live.begin_reading();
+        for table in 0..Definitions::MOST + 3 {
+            live.apply(
+                &format!("CREATE TABLE t{table} (id int PRIMARY KEY)"),
+                Some("shop"),
+            );
+        }
+        live.replace_schema(schema(BEFORE), reading);
+        assert_eq!(tables(&live).len(), Definitions::MOST);
+    }
+
+    #[test]
+    fn replicas_of_a_ring_without_an_end_are_not_worked_out() {
+        let memory = Memory::of(32 << 20);
+        let keyspaces = (0..200).map(|number| {
+            format!(
+                "CREATE KEYSPACE k{number} WITH replication = {{'class': 'NetworkTopologyStrategy', 'dc': {}}};",
+                number + 1
+            )
+        });
+        let live = Live::within(memory.clone()).beginning_with(schema(&keyspaces.collect::<String>()));
+        let node = |number: i64| super::super::Node {
+            data_center: Some("dc".to_owned()),
+            tokens: (0..50).map(|token| token * 1_000 + number).collect(),
+            ..super::super::Node::default()
+        };
+        live.replace_cluster(Cluster {
+            partitioner: Some("Murmur3Partitioner".to_owned()),
+            nodes: (0..200).map(node).collect(),
+            ..Cluster::default()
+        });
+        assert!(live.placement("k2").is_some());
+        let placed = (0..200).filter(|number| live.placement(&format!("k{number}")).is_some());
+        let placed = placed.count();
+        assert!((2..100).contains(&placed), "{placed}");
+        let part = memory.part(Use::Schema);
+        assert!(part.used() <= part.limit() && part.evicted() > 0);
+    }
+}

@@ -1,0 +1,390 @@
+//! What is new since the last review: the report at hand beside an earlier one in its JSON form.
+//!
+//! A finding is known if the earlier report has one by the same rule, on the same table, that speaks of one of the same
+//! templates; so it stays known when further templates join it. Accepted findings are findings here: what was accepted
+//! then and is open now is known.
+
+use std::io::Read;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{FORMAT, FindingReport, PatternReport, Report};
+use crate::{number, rules::Severity, window::PatternId};
+
+/// What an earlier report found.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Baseline {
+    format: String,
+    generated_at: Timestamp,
+    window: Period,
+    cluster: NamedCluster,
+    findings: Vec<Before>,
+    /// Absent in reports of versions that did not know acceptances.
+    #[serde(default)]
+    accepted: Vec<Before>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Period {
+    start: Timestamp,
+    end: Timestamp,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct NamedCluster {
+    name: Option<String>,
+}
+
+/// A finding of an earlier report.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+struct Before {
+    rule: String,
+    severity: Severity,
+    keyspace: Option<String>,
+    table: Option<String>,
+    patterns: Vec<PatternId>,
+    title: String,
+}
+
+/// Why a file is no baseline.
+#[derive(Debug, thiserror::Error)]
+pub enum BaselineError {
+    /// It cannot be read, or lacks what a report has.
+    #[error("it is no report in its JSON form")]
+    NoReport(#[from] serde_json::Error),
+    /// It is something else, or of another version.
+    #[error("its format is {0:?}, not {FORMAT:?}")]
+    OtherFormat(String),
+    /// It speaks of other traffic.
+    #[error("it is of cluster {0:?}, but this report of {1:?}")]
+    OtherCluster(String, String),
+}
+
+/// Whether the last review had a finding too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Review {
+    /// It had not.
+    New,
+    /// It had.
+    Known,
+}
+
+/// A finding beside the last review.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SinceReview {
+    /// Whether it was there.
+    pub review: Review,
+    /// How severe it was then; absent where it was not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity_before: Option<Severity>,
+}
+
+/// The last review, and what it had that is no more.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LastReview {
+    /// When its report was made.
+    pub generated_at: Timestamp,
+    /// The beginning of what it spoke of.
+    pub start: Timestamp,
+    /// The end of what it spoke of.
+    pub end: Timestamp,
+    /// Its findings that this report has not, the severest first.
+    pub gone: Vec<Gone>,
+}
+
+/// A finding of the last review that is no more.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Gone {
+    /// The rule's id.
+    pub rule: String,
+    /// How severe it was.
+    pub severity: Severity,
+    /// Where.
+    pub keyspace: Option<String>,
+    /// Where.
+    pub table: Option<String>,
+    /// Its templates.
+    pub patterns: Vec<PatternId>,
+    /// What was said of it.
+    pub title: String,
+    /// How often its templates were seen this time; 0 may only mean that nobody asked.
+    pub executions: u64,
+}
+
+impl Baseline {
+    /// Reads a report.
+    ///
+    /// # Errors
+    /// A file that is none.
+    pub fn read(from: impl Read) -> Result<Self, BaselineError> {
+        let value: serde_json::Value = serde_json::from_reader(from)?;
+        match value.get("format").and_then(|format| format.as_str()) {
+            Some(format) if format != FORMAT => return Err(BaselineError::OtherFormat(format.to_owned())),
+            _ => {}
+        }
+        Ok(serde_json::from_value(value)?)
+    }
+
+    fn findings(&self) -> impl Iterator<Item = &Before> {
+        self.findings.iter().chain(&self.accepted)
+    }
+}
+
+impl Report {
+    /// The same with what is new since `baseline` marked, and what is gone listed.
+    ///
+    /// # Errors
+    /// A baseline of another cluster.
+    pub fn since(mut self, baseline: &Baseline) -> Result<Self, BaselineError> {
+        if let (Some(then), Some(now)) = (&baseline.cluster.name, &self.cluster.name)
+            && then != now
+        {
+            return Err(BaselineError::OtherCluster(then.clone(), now.clone()));
+        }
+        let gone = gone(&self, baseline);
+        for finding in self.findings.iter_mut().chain(&mut self.accepted) {
+            finding.since_review = Some(since_review(finding, baseline));
+        }
+        let (new, gone_count) = (self.new_findings(), gone.len() as u64);
+        self.summary.detail += &format!(" {}.", sentence(new, gone_count, baseline.window.end));
+        self.baseline = Some(LastReview {
+            generated_at: baseline.generated_at,
+            start: baseline.window.start,
+            end: baseline.window.end,
+            gone,
+        });
+        Ok(self)
+    }
+
+    fn new_findings(&self) -> u64 {
+        let new = self.findings.iter().filter(|finding| {
+            finding
+                .since_review
+                .is_some_and(|since| since.review == Review::New)
+        });
+        new.count() as u64
+    }
+}
+
+fn sentence(new: u64, gone: u64, last: Timestamp) -> String {
+    let count = |count: u64| match count {
+        0 => "none".to_owned(),
+        count => number::word(count),
+    };
+    format!(
+        "Since the last review ({}): {} new, {} gone",
+        last.strftime("%-d %B %Y"),
+        count(new),
+        count(gone)
+    )
+}
+
+fn since_review(finding: &FindingReport, baseline: &Baseline) -> SinceReview {
+    let before = baseline.findings().filter(|before| before.is(finding));
+    match before.map(|before| before.severity).max() {
+        Some(severity) => SinceReview {
+            review: Review::Known,
+            severity_before: Some(severity),
+        },
+        None => SinceReview {
+            review: Review::New,
+            severity_before: None,
+        },
+    }
+}
+
+fn gone(report: &Report, baseline: &Baseline) -> Vec<Gone> {
+    let is_here = |before: &&Before| {
+        let mut findings = report.findings.iter().chain(&report.accepted);
+        findings.any(|finding| before.is(finding))
+    };
+    let mut gone: Vec<_> = baseline
+        .findings()
+        .filter(|before| !is_here(before))
+        .map(|before| before.gone(&report.patterns))
+        .collect();
+    // Stable: by what they cost, where they are equally severe.
+    gone.sort_by_key(|gone| std::cmp::Reverse(gone.severity));
+    gone
+}
+
+impl Before {
+    fn is(&self, finding: &FindingReport) -> bool {
+        let same_place =
+            self.rule == finding.rule && self.keyspace == finding.keyspace && self.table == finding.table;
+        let is_of_pattern = || finding.patterns.iter().any(|id| self.patterns.contains(id));
+        let of_none = self.patterns.is_empty() && finding.patterns.is_empty();
+        same_place && (of_none || is_of_pattern())
+    }
+
+    fn gone(&self, patterns: &[PatternReport]) -> Gone {
+        let seen = patterns
+            .iter()
+            .filter(|pattern| self.patterns.contains(&pattern.id));
+        Gone {
+            rule: self.rule.clone(),
+            severity: self.severity,
+            keyspace: self.keyspace.clone(),
+            table: self.table.clone(),
+            patterns: self.patterns.clone(),
+            title: self.title.clone(),
+            executions: seen.map(|pattern| pattern.count).sum(),
+        }
+    }
+}
+
+impl Gone {
+    /// What became of its statements: repaired, or not asked.
+    pub(super) fn why(&self) -> String {
+        match (self.executions, self.patterns.is_empty()) {
+            (_, true) => String::new(),
+            (0, _) => "Its statements were not seen this time.".to_owned(),
+            (count, _) => format!(
+                "Its statements were seen {} this time.",
+                number::plural(count, "time", "times")
+            ),
+        }
+    }
+}
+
+impl FindingReport {
+    /// The mark beside its rule: `new`, `was low`; none where nothing has changed.
+    pub(super) fn mark(&self) -> Option<String> {
+        let since = self.since_review?;
+        match (since.review, since.severity_before) {
+            (Review::New, _) => Some("new".to_owned()),
+            (Review::Known, Some(before)) if before != self.severity => Some(format!("was {before}")),
+            (Review::Known, _) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        report::{Format, testing},
+        rules::testing::{read, window},
+        window::Window,
+    };
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+
+    fn scan(table: &str, times: u64) -> Window {
+        let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+        let cql = format!("SELECT * FROM shop.{table} WHERE a = ? ALLOW FILTERING");
+        window([read(&cql, &flags, PartitionClass::Scan, times)])
+    }
+
+    fn json(report: &Report) -> serde_json::Value {
+        let mut json = Vec::new();
+        report.render(Format::Json, &mut json).unwrap();
+        serde_json::from_slice(&json).unwrap()
+    }
+
+    fn baseline(report: &serde_json::Value) -> Result<Baseline, BaselineError> {
+        Baseline::read(report.to_string().as_bytes())
+    }
+
+    fn of<'j>(report: &'j serde_json::Value, rule: &str) -> &'j serde_json::Value {
+        let findings = report["findings"].as_array().unwrap();
+        findings.iter().find(|finding| finding["rule"] == rule).unwrap()
+    }
+
+    #[test]
+    fn what_was_there_is_known_and_the_rest_is_new() {
+        let before = baseline(&json(&testing::report(&scan("items", 1)))).unwrap();
+        let same = json(&testing::report(&scan("items", 1_000)).since(&before).unwrap());
+        let finding = of(&same, "allow-filtering");
+        assert_eq!(
+            (&finding["review"], &finding["severity_before"]),
+            (&"known".into(), &"medium".into())
+        );
+        assert_eq!(finding["severity"], "high");
+        assert_eq!(same["baseline"]["gone"], serde_json::json!([]));
+
+        let other = json(&testing::report(&scan("orders", 1)).since(&before).unwrap());
+        let finding = of(&other, "allow-filtering");
+        assert_eq!(
+            (&finding["review"], finding.get("severity_before")),
+            (&"new".into(), None)
+        );
+        let gone = &other["baseline"]["gone"][0];
+        assert_eq!(
+            (&gone["rule"], &gone["table"]),
+            (&"allow-filtering".into(), &"items".into())
+        );
+    }
+
+    #[test]
+    fn a_finding_on_more_templates_than_before_is_the_same_one() {
+        let report = testing::report(&scan("items", 1));
+        let before = baseline(&json(&report)).unwrap();
+        let mut now = report.clone();
+        now.findings[0].patterns.push(PatternId(7));
+        assert_eq!(since_review(&now.findings[0], &before).review, Review::Known);
+        now.findings[0].patterns.remove(0);
+        assert_eq!(since_review(&now.findings[0], &before).review, Review::New);
+    }
+
+    #[test]
+    fn what_was_accepted_then_is_known_now() {
+        let mut report = testing::report(&scan("items", 1));
+        report.accepted = std::mem::take(&mut report.findings);
+        let before = baseline(&json(&report)).unwrap();
+        let now = testing::report(&scan("items", 1)).since(&before).unwrap();
+        assert!(now.findings.iter().all(|finding| finding.mark().is_none()));
+        assert_eq!(now.baseline.unwrap().gone, []);
+    }
+
+    #[test]
+    fn every_form_marks_what_is_new_and_lists_what_is_gone() {
+        let before = baseline(&json(&testing::report(&scan("items", 1)))).unwrap();
+        let now = testing::report(&scan("orders", 1)).since(&before).unwrap();
+        let text = |format| {
+            let mut text = Vec::new();
+            now.render(format, &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let said = "Since the last review (1 January 1970): ";
+        let html = text(Format::Html);
+        assert!(
+            html.contains("<span class=\"new\">new</span>") && html.contains("Gone since the last review")
+        );
+        assert!(html.contains(said));
+        let markdown = text(Format::Md);
+        assert!(markdown.contains("`allow-filtering` (new)"), "{markdown}");
+        assert!(markdown.contains("### Gone since the last review"), "{markdown}");
+        assert!(markdown.contains(said), "{markdown}");
+    }
+
+    #[test]
+    fn what_is_no_report_of_this_cluster_is_refused() {
+        let report = json(&testing::report(&scan("items", 1)));
+        let changed = |key: &str, value: serde_json::Value| {
+            let mut report = report.clone();
+            report[key] = value;
+            report
+        };
+        let said = |report| baseline(&report).unwrap_err().to_string();
+        assert_eq!(
+            said(changed("format", "cqlens.report.v9".into())),
+            "its format is \"cqlens.report.v9\", not \"cqlens.report.v1\""
+        );
+        for broken in [
+            changed("findings", 7.into()),
+            changed("window", "x".into()),
+            7.into(),
+        ] {
+            assert_eq!(said(broken), "it is no report in its JSON form");
+        }
+        let other = baseline(&changed("cluster", serde_json::json!({"name": "b"}))).unwrap();
+        let error = testing::report(&scan("items", 1)).since(&other).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "it is of cluster \"b\", but this report of \"shop\""
+        );
+    }
+}

@@ -1,0 +1,131 @@
+//! A window, its findings and the schema as one value, rendered as HTML, Markdown or JSON.
+//!
+//! [`Report::new`] is a pure function: the same window gives the same report. The JSON form is a contract:
+//! fields may be added, none is renamed. Times are RFC 3339, durations `_us`, sizes `_bytes`.
+
+mod acceptance;
+mod baseline;
+mod build;
+mod evidence;
+mod html;
+mod json;
+mod load;
+mod markdown;
+mod parts;
+mod summary;
+#[cfg(test)]
+mod testing;
+mod unseen;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Write},
+};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::{
+    rules::{Applied, BlindSpot},
+    window::{Cluster, Coverage},
+};
+
+pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
+pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
+pub use parts::{
+    Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
+    PatternReport, PerRead, Quantiles, RepeatsReport, ScannedReport, SequenceReport, Span, Summary,
+    TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
+};
+
+/// The format's name and version, the first field of the JSON form.
+pub const FORMAT: &str = "cqlens.report.v1";
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum Format {
+    /// One self-contained file.
+    Html,
+    /// For pull requests and wikis.
+    #[cfg_attr(feature = "clap", value(alias = "markdown"))]
+    Md,
+    /// For programs.
+    Json,
+}
+
+impl Format {
+    /// The format that a file name asks for by its ending (`.html`, `.md`, `.json`).
+    pub fn of_path(path: &std::path::Path) -> Option<Self> {
+        match path.extension()?.to_str()? {
+            "html" | "htm" => Some(Self::Html),
+            "md" | "markdown" => Some(Self::Md),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}
+
+/// All that a reader is told.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Report {
+    /// Always [`FORMAT`].
+    pub format: &'static str,
+    /// What a reader must know before any number, in whole sentences; those of the coverage.
+    pub notices: BTreeSet<String>,
+    /// What wrote it.
+    pub tool: Tool,
+    /// When it was made.
+    pub generated_at: Timestamp,
+    /// What it speaks of.
+    pub window: Span,
+    /// Whose traffic it is.
+    pub cluster: Cluster,
+    /// The answer to "is it bad, and what is worst".
+    pub summary: Summary,
+    /// What was seen and what was not.
+    pub coverage: Coverage,
+    /// Over all user keyspaces.
+    pub totals: Totals,
+    /// By table and view, the busiest first.
+    pub tables: Vec<TableReport>,
+    /// By template, the costliest first; user keyspaces only.
+    pub patterns: Vec<PatternReport>,
+    /// By template: drivers' and tools' own statements on system keyspaces.
+    pub system_patterns: Vec<PatternReport>,
+    /// By node and by token.
+    pub load: LoadReport,
+    /// Statements that belong together.
+    pub sequences: Vec<SequenceReport>,
+    /// What the rules say and nobody has accepted, the costliest first.
+    pub findings: Vec<FindingReport>,
+    /// What the rules say and somebody has accepted, the costliest first.
+    pub accepted: Vec<FindingReport>,
+    /// Acceptances of what was not found.
+    pub idle_acceptances: Vec<Applied>,
+    /// What was meant as an acceptance and is none, in whole sentences.
+    pub acceptance_mistakes: Vec<String>,
+    /// The last review, where the report was set beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<LastReview>,
+    /// The ids of all rules that were run.
+    pub rules: Vec<&'static str>,
+    /// What the rules could not see.
+    pub blind_spots: Vec<BlindSpot>,
+    /// Requests by client.
+    pub clients: BTreeMap<String, u64>,
+}
+
+impl Report {
+    /// Writes the report to `to`.
+    ///
+    /// # Errors
+    /// Whatever `to` fails with.
+    pub fn render(&self, format: Format, to: &mut dyn Write) -> io::Result<()> {
+        match format {
+            Format::Html => html::render(self, to),
+            Format::Md => markdown::render(self, to),
+            Format::Json => json::render(self, to),
+        }
+    }
+}

@@ -1,0 +1,472 @@
+//! The parts of a report, spelled as its JSON form spells them.
+//!
+//! Plain values: what they mean is computed in `build`, how they look is decided by the renderers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::{RoutingReport, SinceReview};
+use crate::{
+    number,
+    rules::{Applied, Severity},
+    window::{NodeReads, PatternId, RetryCause},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::{Flag, StatementKind},
+};
+
+/// The program.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tool {
+    /// `cqlens`.
+    pub name: &'static str,
+    /// Its version.
+    pub version: &'static str,
+}
+
+/// The time that a report covers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Span {
+    /// When observation began.
+    pub start: Timestamp,
+    /// When it ended.
+    pub end: Timestamp,
+    /// Seconds of observation, summed over sources.
+    pub seconds: f64,
+    /// The proxies and captures.
+    pub sources: BTreeSet<String>,
+}
+
+/// A report in two sentences. Names and CQL stand in backticks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// How bad it is.
+    pub headline: String,
+    /// What is worst, or what was looked at.
+    pub detail: String,
+    /// Why the reader should not trust the rest blindly; none where nothing stands against it.
+    pub caution: Option<String>,
+}
+
+/// Sums over user keyspaces.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Totals {
+    /// SELECTs.
+    pub reads: u64,
+    /// INSERTs, UPDATEs, DELETEs.
+    pub writes: u64,
+    /// BATCHes.
+    pub batches: u64,
+    /// Exchanges answered with an error.
+    pub errors: u64,
+    /// Warnings in answers.
+    pub warnings: u64,
+    /// Different clients.
+    pub clients: u64,
+    /// Partitions of the reads whose number is known.
+    pub partitions_per_read: Quantiles,
+    /// Reads by what they touch.
+    pub reads_by_class: BTreeMap<PartitionClass, u64>,
+    /// Latency of reads.
+    pub read_latency_us: Latency,
+    /// Latency of writes and batches.
+    pub write_latency_us: Latency,
+}
+
+/// p50, p99, max and the like; exact up to 16 different values, else within 1 %.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Quantiles {
+    /// The median.
+    pub p50: u64,
+    /// 99 of 100 are not above this.
+    pub p99: u64,
+    /// The greatest; exact.
+    pub max: u64,
+    /// The mean; exact.
+    pub mean: f64,
+    /// The sum; exact.
+    pub total: u64,
+    /// For drawings: (highest value of the step, how often).
+    #[serde(skip)]
+    pub steps: Vec<(u64, u64)>,
+}
+
+/// From a request's last byte to its answer's first, in microseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Latency {
+    /// How many it is made of: requests of which both ends were seen, and when. Where it is 0 the others are, too, and say nothing.
+    pub count: u64,
+    /// The median.
+    pub p50: u64,
+    /// 90 of 100 are not above this.
+    pub p90: u64,
+    /// 99 of 100.
+    pub p99: u64,
+    /// 999 of 1,000.
+    pub p999: u64,
+    /// The slowest.
+    pub max: u64,
+    /// The mean.
+    pub mean: f64,
+    /// For drawings: (highest value of the step, how often).
+    #[serde(skip)]
+    pub steps: Vec<(u64, u64)>,
+}
+
+impl Latency {
+    /// Two of its numbers as people read them; a dash where there are none.
+    pub fn shown(&self, numbers: [u64; 2]) -> String {
+        match self.count {
+            0 => "–".to_owned(),
+            _ => numbers.map(number::micros).join(" · "),
+        }
+    }
+}
+
+/// One table or view.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TableReport {
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name.
+    pub table: String,
+    /// Reads.
+    pub reads: u64,
+    /// Writes, those in batches included.
+    pub writes: u64,
+    /// Reads per write; none without writes.
+    pub read_write_ratio: Option<f64>,
+    /// Partitions of each read whose number is known.
+    pub partitions_per_read: Quantiles,
+    /// What the server said of tombstones.
+    pub tombstones_per_read: ObservedTombstones,
+    /// What its nodes count of its reads, whoever asks; absent where they were not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_reads: Option<NodeReads>,
+    /// The partitions that are used most.
+    pub top_partitions: Vec<TopPartition>,
+    /// Different partitions that were named (2.3 % standard error above 200).
+    pub distinct_partitions: u64,
+    /// The templates on this table, the costliest first.
+    pub patterns: Vec<PatternId>,
+    /// Its columns in the order of the schema; empty where the schema is not known.
+    pub columns: Vec<ColumnReport>,
+    /// The table that a materialized view is made of.
+    pub view_of: Option<String>,
+    /// The table's comment in the schema, without what it accepts.
+    pub comment: String,
+}
+
+/// A column of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ColumnReport {
+    /// Its name, unquoted.
+    pub name: String,
+    /// Its type in CQL.
+    #[serde(rename = "type")]
+    pub data_type: String,
+    /// Its part in the table.
+    pub kind: ColumnRole,
+    /// Whether a secondary index is on it.
+    pub indexed: bool,
+}
+
+/// The part of a column in its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ColumnRole {
+    /// Part of the partition key.
+    PartitionKey,
+    /// A clustering column, stored in ascending order.
+    ClusteringAscending,
+    /// A clustering column, stored in descending order.
+    ClusteringDescending,
+    /// One value per partition.
+    Static,
+    /// One value per row.
+    Regular,
+}
+
+/// Tombstones in reads for which the server gave a number.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ObservedTombstones {
+    /// The median.
+    pub p50: u64,
+    /// 99 of 100 are not above this.
+    pub p99: u64,
+    /// The most.
+    pub max: u64,
+    /// Reads of which the server said anything; 0 proves nothing.
+    pub observed: u64,
+}
+
+/// A partition that is used more than others.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TopPartition {
+    /// A keyed hash: `#` and 16 hex digits.
+    pub key: String,
+    /// Its share of the table's reads and writes, at least.
+    pub share: f64,
+    /// Reads, at least.
+    pub reads: u64,
+    /// Writes, at least.
+    pub writes: u64,
+    /// Reads and writes that it may have had beside these, at most; absent where those are all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl PatternReport {
+    /// Keeps of the distributions only whether there is anything.
+    pub(super) fn forget_steps(&mut self) {
+        let per_read = self.per_read.iter_mut();
+        let numbers = [
+            &mut self.partitions.numbers,
+            &mut self.rows,
+            &mut self.response_bytes,
+        ];
+        let numbers = numbers
+            .into_iter()
+            .chain(per_read.flat_map(|reads| [&mut reads.rows, &mut reads.pages]));
+        let steps = numbers.map(|numbers| &mut numbers.steps);
+        for steps in steps.chain([&mut self.latency_us.steps]) {
+            steps.truncate(1);
+            steps.shrink_to_fit();
+        }
+    }
+}
+
+/// One template.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PatternReport {
+    /// The fingerprint, 16 hex digits.
+    pub id: PatternId,
+    /// What it does.
+    pub kind: StatementKind,
+    /// Its keyspace.
+    pub keyspace: Option<String>,
+    /// Its table; the first one of a batch.
+    pub table: Option<String>,
+    /// The template.
+    pub cql: String,
+    /// Exchanges.
+    pub count: u64,
+    /// Further ones, at least, that are counted among other statements: there was no room for the pattern at times.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missed: u64,
+    /// Exchanges answered with an error.
+    pub errors: u64,
+    /// Warnings in answers.
+    pub warnings: u64,
+    /// From the request's last byte to the answer's first.
+    pub latency_us: Latency,
+    /// What it touches.
+    pub partitions: PartitionsReport,
+    /// Rows of each answer with rows.
+    pub rows: Quantiles,
+    /// Size of each answer.
+    pub response_bytes: Quantiles,
+    /// What the server said of tombstones.
+    pub tombstones: ObservedTombstones,
+    /// Answers that were a page of a longer read.
+    pub pages: u64,
+    /// Reads, the pages of one counted once.
+    pub logical_reads: u64,
+    /// Reads that have ended, the pages of one put together; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_read: Option<PerRead>,
+    /// Executions that look like repetitions of another one; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<RepeatsReport>,
+    /// What the rows of scans say of the partitions that were read; absent where the template does not scan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scanned: Option<ScannedReport>,
+    /// Reads between two tokens; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_ranges: Option<TokenRangesReport>,
+    /// Executions that touch one partition, by whether they went to a node that holds it; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routing: Option<RoutingReport>,
+    /// By consistency level.
+    pub consistency: BTreeMap<String, u64>,
+    /// Executions of a prepared statement.
+    pub prepared: u64,
+    /// Executions that sent the text.
+    pub unprepared: u64,
+    /// Properties of the statement.
+    pub flags: BTreeSet<Flag>,
+    /// By client.
+    pub clients: BTreeMap<String, u64>,
+    /// Executions × (partitions + rows + tombstones) × mean latency, for ranking.
+    pub cost: f64,
+    /// Its part of the cost of all patterns, 0 to 1.
+    pub cost_share: f64,
+}
+
+/// Reads with their pages put together, as far as the first page was seen.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PerRead {
+    /// Reads that have ended: with their last page, or abandoned.
+    pub reads: u64,
+    /// Rows of each.
+    pub rows: Quantiles,
+    /// Pages of each.
+    pub pages: Quantiles,
+    /// Those of which more was offered than was fetched, which is no error.
+    pub abandoned: u64,
+    /// Pages of which the page before was not seen, and which are in no read.
+    pub unlinked_pages: u64,
+}
+
+/// The same statement, values and page again, from the same host. Each is an execution of its own everywhere else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RepeatsReport {
+    /// The same request again while the first was in flight: a speculative execution, or two threads that ask the same thing.
+    pub in_flight: u64,
+    /// The same request again soon after an error after which drivers try again, by that error, or after a lost connection.
+    pub retries: BTreeMap<RetryCause, u64>,
+}
+
+/// Partitions that were seen in rows: fewer than were read.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScannedReport {
+    /// Always true: empty partitions and filtered rows are not seen.
+    pub lower_bound: bool,
+    /// Different partitions over all reads (2.3 % standard error above 200).
+    pub distinct_partitions: u64,
+    /// Different partitions of each read.
+    pub partitions_per_read: Quantiles,
+    /// Rows that were looked at.
+    pub rows: u64,
+    /// Rows that were not, beyond the first 1,000 of an answer.
+    pub rows_left_out: u64,
+    /// Answers whose rows do not show the partition key.
+    pub answers_without_keys: u64,
+}
+
+/// Reads by `token()`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TokenRangesReport {
+    /// The part of the ring that all of them cover together, 0 to 1, in steps of 1/4,096.
+    pub ring_share: f64,
+    /// How often the reads of one host walked (99 % of) the ring.
+    pub sweeps: u64,
+    /// Reads that those sweeps were made of.
+    pub sweep_reads: u64,
+}
+
+/// How many partitions the executions of a template touch.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PartitionsReport {
+    /// The class of most executions.
+    pub class: PartitionClass,
+    /// The fewest.
+    pub min: u64,
+    /// Of each execution whose number is known.
+    #[serde(flatten)]
+    pub numbers: Quantiles,
+}
+
+impl PartitionsReport {
+    /// The number at p99 where it is known, else what is touched instead.
+    pub(super) fn shown(&self) -> String {
+        match self.class {
+            PartitionClass::Single | PartitionClass::Multi if !self.numbers.steps.is_empty() => {
+                number::count(self.numbers.p99)
+            }
+            PartitionClass::Scan => "the ring".to_owned(),
+            PartitionClass::TokenRange => "ring range".to_owned(),
+            PartitionClass::Index => "by index".to_owned(),
+            PartitionClass::Single | PartitionClass::Multi | PartitionClass::Unknown => "unknown".to_owned(),
+        }
+    }
+}
+
+/// Statements that belong together, found by the values that they share.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SequenceReport {
+    /// `client-join`, `index-table-lookup`, …
+    pub kind: &'static str,
+    /// The table that is read first.
+    pub from: String,
+    /// The table that follows.
+    pub to: String,
+    /// How often.
+    pub count: u64,
+    /// Reads of `to` per read of `from`.
+    pub fan_out: Quantiles,
+}
+
+/// What one rule says.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FindingReport {
+    /// The rule's id.
+    pub rule: &'static str,
+    /// How much it matters.
+    pub severity: Severity,
+    /// Where.
+    pub keyspace: Option<String>,
+    /// Where.
+    pub table: Option<String>,
+    /// The templates.
+    pub patterns: Vec<PatternId>,
+    /// The fact in one sentence.
+    pub title: String,
+    /// The numbers, in the order in which they are shown.
+    #[serde(serialize_with = "in_order")]
+    pub evidence: Vec<(&'static str, serde_json::Value)>,
+    /// The rule's mechanism: what Cassandra does and why that costs.
+    pub why: &'static str,
+    /// What to do.
+    pub advice: String,
+    /// CQL that would help.
+    pub suggested_cql: Vec<String>,
+    /// Where the rule comes from.
+    pub reference: &'static str,
+    /// By whom it is accepted, or was; absent where nobody did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acceptance: Option<Applied>,
+    /// Whether the last review had it, as `review` and `severity_before`; absent where there is none to compare with.
+    #[serde(flatten)]
+    pub since_review: Option<SinceReview>,
+    /// The distribution that shows it best.
+    #[serde(skip)]
+    pub chart: Option<Chart>,
+}
+
+/// A distribution to draw.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Chart {
+    /// What is counted: `partitions of one read`.
+    pub label: &'static str,
+    /// How its values are written.
+    pub unit: Unit,
+    /// (highest value of the step, how often), ascending.
+    pub steps: Vec<(u64, u64)>,
+}
+
+/// How a number is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// As a count.
+    Count,
+    /// As a duration in microseconds.
+    Micros,
+    /// As a size in bytes.
+    Bytes,
+}
+
+fn in_order<S: serde::Serializer>(
+    evidence: &[(&str, serde_json::Value)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(evidence.iter().map(|(name, value)| (name, value)))
+}

@@ -1,0 +1,410 @@
+//! The report in two sentences: is it bad, what is worst, can it be trusted.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{FindingReport, PatternReport, Report, Summary, Totals};
+use crate::{
+    number,
+    rules::Severity,
+    window::{Coverage, OVERFLOW},
+};
+use cqlens_cql::footprint::PartitionClass;
+
+/// What the sentences are made of.
+pub(super) struct Facts<'a> {
+    pub(super) coverage: &'a Coverage,
+    pub(super) totals: &'a Totals,
+    pub(super) tables: usize,
+    pub(super) patterns: &'a [PatternReport],
+    pub(super) findings: &'a [FindingReport],
+    pub(super) accepted: usize,
+    pub(super) rules: usize,
+}
+
+/// More than this share of requests left out or of executions uncounted, and the first screen says so.
+const WORTH_A_CAUTION: f64 = 0.05;
+
+pub(super) fn summarize(facts: &Facts<'_>) -> Summary {
+    let (headline, detail) = if facts.coverage.requests == 0 && facts.patterns.is_empty() {
+        (
+            "No requests were seen.".to_owned(),
+            "Nothing can be said about the data model: is the application's traffic going through cqlens?"
+                .to_owned(),
+        )
+    } else if facts.patterns.is_empty() {
+        (
+            "No statements of an application were seen.".to_owned(),
+            format!(
+                "{} passed, all of them drivers' and tools' own: nothing can be said about the data model.",
+                number::plural(facts.coverage.requests, "request", "requests")
+            ),
+        )
+    } else {
+        (headline(facts), detail(facts))
+    };
+    Summary {
+        headline,
+        detail,
+        caution: caution(facts.coverage),
+    }
+}
+
+fn headline(facts: &Facts<'_>) -> String {
+    let but = match facts.accepted {
+        0 => String::new(),
+        1 => " but an accepted one".to_owned(),
+        more => format!(" but {} accepted ones", number::word(more as u64)),
+    };
+    let costly: BTreeSet<_> = facts
+        .findings
+        .iter()
+        .filter(|finding| finding.severity >= Severity::Medium)
+        .flat_map(|finding| &finding.patterns)
+        .collect();
+    if costly.is_empty() {
+        let no = match facts.findings.first().map(|finding| finding.severity) {
+            None => format!("No findings{but}"),
+            Some(worst) => format!("No finding above {worst}{but}"),
+        };
+        return match unjudged(facts.coverage) {
+            None => format!("{no}."),
+            Some(others) => format!("{no} among the {}; {others}.", kept(facts.patterns)),
+        };
+    }
+    let others = unjudged(facts.coverage).map(|others| format!(" {}.", capitalized(&others)));
+    let those = facts
+        .patterns
+        .iter()
+        .filter(|pattern| costly.contains(&pattern.id));
+    let (cost, count) = those.fold((0.0, 0), |(cost, count), pattern| {
+        (cost + pattern.cost_share, count + pattern.count)
+    });
+    let all: u64 = facts.patterns.iter().map(|pattern| pattern.count).sum();
+    let one = costly.len() == 1;
+    format!(
+        "{} query {} {} {} of the estimated cost with {} of the statements.{}",
+        capitalized(&number::word(costly.len() as u64)),
+        if one { "pattern" } else { "patterns" },
+        if one { "causes" } else { "cause" },
+        number::percent(cost),
+        number::share(count, all),
+        others.unwrap_or_default(),
+    )
+}
+
+/// What rules have not seen because there was no room for it: as long as there is anything, nothing is called clean.
+fn unjudged(coverage: &Coverage) -> Option<String> {
+    let of = |count: u64, one: &str, many: &str| (count > 0).then(|| number::plural(count, one, many));
+    let counts = [
+        of(
+            coverage.patterns_overflowed,
+            "execution of another statement",
+            "executions of other statements",
+        ),
+        of(
+            coverage.tables_overflowed,
+            "read or write of another table",
+            "reads and writes of other tables",
+        ),
+        of(
+            coverage.indexed_columns_overflowed,
+            "use of another index",
+            "uses of other indexes",
+        ),
+    ];
+    let counts: Vec<_> = counts.into_iter().flatten().collect();
+    let total = coverage
+        .patterns_overflowed
+        .saturating_add(coverage.tables_overflowed)
+        .saturating_add(coverage.indexed_columns_overflowed);
+    let were = if total == 1 { "was" } else { "were" };
+    (total > 0).then(|| format!("{} {were} not judged", counts.join(" and ")))
+}
+
+/// `20,000 patterns kept`.
+fn kept(patterns: &[PatternReport]) -> String {
+    let kept = patterns.iter().filter(|pattern| pattern.id != OVERFLOW).count();
+    number::plural(kept as u64, "pattern kept", "patterns kept")
+}
+
+/// The same for the first lines of a report.
+pub(super) fn overflow(coverage: &Coverage, patterns: &[PatternReport]) -> Option<String> {
+    unjudged(coverage).map(|others| {
+        format!(
+            "There was more than there is room for: {others}, beside the {}.",
+            kept(patterns)
+        )
+    })
+}
+
+fn detail(facts: &Facts<'_>) -> String {
+    let Some(worst) = facts.findings.first() else {
+        return format!("{} {}", looked_at(facts), single_partition(facts.totals));
+    };
+    let counted = [Severity::High, Severity::Medium, Severity::Low, Severity::Info]
+        .map(|severity| {
+            let number = facts
+                .findings
+                .iter()
+                .filter(|finding| finding.severity == severity);
+            (severity, number.count())
+        })
+        .into_iter()
+        .filter(|&(_, number)| number > 0)
+        .map(|(severity, number)| format!("{} {severity}", number::count(number as u64)))
+        .chain((facts.accepted > 0).then(|| format!("{} accepted", number::count(facts.accepted as u64))))
+        .collect::<Vec<_>>()
+        .join(", ");
+    if worst.severity < Severity::Medium {
+        return format!("Findings: {counted}. {}", single_partition(facts.totals));
+    }
+    format!("Findings: {counted}. The worst: {}.", lower_first(&worst.title))
+}
+
+/// What a report without findings rests on.
+fn looked_at(facts: &Facts<'_>) -> String {
+    format!(
+        "{} rules looked at {} on {}.",
+        capitalized(&number::word(facts.rules as u64)),
+        number::plural(facts.patterns.len() as u64, "query pattern", "query patterns"),
+        number::plural(facts.tables as u64, "table", "tables"),
+    )
+}
+
+fn single_partition(totals: &Totals) -> String {
+    match totals.single_partition_share() {
+        Some(share) => format!("{} of the reads touch one partition.", number::percent(share)),
+        None => "Of no read is it known how many partitions it touches.".to_owned(),
+    }
+}
+
+fn caution(coverage: &Coverage) -> Option<String> {
+    let missed = coverage.dropped + coverage.undecoded;
+    let counted = coverage.partitions_exact + coverage.partitions_bounded + coverage.partitions_scan;
+    let executions = counted + coverage.partitions_unknown;
+    let large = |part: u64, whole: u64| part as f64 > whole as f64 * WORTH_A_CAUTION;
+    let mut sentences = Vec::new();
+    if large(missed, coverage.requests) {
+        let share = number::share(missed, coverage.requests);
+        sentences.push(format!("{share} of the requests were not audited."));
+    }
+    if large(coverage.partitions_unknown, executions) {
+        let share = number::share(coverage.partitions_unknown, executions);
+        sentences.push(format!(
+            "Of {share} of the executions the partitions are not known."
+        ));
+    }
+    (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+impl Report {
+    /// What stands where findings would.
+    pub(super) fn none(&self) -> &'static str {
+        match unjudged(&self.coverage) {
+            None => "None",
+            Some(_) => "None among what there was room for",
+        }
+    }
+
+    /// From when to when, as short as it can be said.
+    pub(super) fn period(&self) -> String {
+        let (start, end) = (self.window.start, self.window.end);
+        let day = |time: Timestamp| time.strftime("%-d %B %Y").to_string();
+        let clock = if self.seconds() < 600.0 {
+            "%H:%M:%S"
+        } else {
+            "%H:%M"
+        };
+        let (from, to) = (start.strftime(clock), end.strftime(clock));
+        if day(start) == day(end) {
+            format!("{}, {from}–{to} UTC", day(start))
+        } else {
+            format!("{}, {from} – {}, {to} UTC", day(start), day(end))
+        }
+    }
+
+    /// How much of what passed was audited.
+    pub(super) fn audited(&self) -> String {
+        let coverage = &self.coverage;
+        let requests = number::exact(coverage.requests);
+        match (coverage.requests, coverage.audited) {
+            (0, _) => "No requests".to_owned(),
+            (1, 1) => "1 request, audited".to_owned(),
+            (all, audited) if audited >= all => format!("{requests} requests, all audited"),
+            (all, audited) => format!("{requests} requests, {} audited", number::share(audited, all)),
+        }
+    }
+}
+
+impl Totals {
+    /// The share of reads that touch one partition at most, of those of which anything is known; none without such reads.
+    pub fn single_partition_share(&self) -> Option<f64> {
+        self.class_share(&[PartitionClass::Single])
+    }
+
+    /// The share of reads without the partition key: scans, token ranges and index reads.
+    pub fn ring_share(&self) -> Option<f64> {
+        self.class_share(&[
+            PartitionClass::Scan,
+            PartitionClass::TokenRange,
+            PartitionClass::Index,
+        ])
+    }
+
+    fn class_share(&self, classes: &[PartitionClass]) -> Option<f64> {
+        let known = self
+            .reads_by_class
+            .iter()
+            .filter(|(class, _)| **class != PartitionClass::Unknown);
+        let all: u64 = known.map(|(_, count)| count).sum();
+        let part: u64 = classes
+            .iter()
+            .filter_map(|class| self.reads_by_class.get(class))
+            .sum();
+        (all > 0).then(|| part as f64 / all as f64)
+    }
+}
+
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
+}
+
+fn lower_first(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use crate::{
+        report::{Format, testing::report},
+        rules::testing::{pattern, read, window},
+    };
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
+    };
+
+    fn lookup(times: u64) -> crate::window::Pattern {
+        let cql = "SELECT * FROM shop.items WHERE id = ?";
+        read(cql, &[Flag::FullPartitionKey], PartitionClass::Single, times)
+    }
+
+    #[test]
+    fn nothing_seen_is_not_called_healthy() {
+        let summary = report(&window([])).summary;
+        assert_eq!(summary.headline, "No requests were seen.");
+        assert!(summary.detail.contains("Nothing can be said"));
+    }
+
+    #[test]
+    fn only_drivers_statements_say_nothing_of_the_model() {
+        let mut own = lookup(12);
+        own.head.system = true;
+        let mut window = window([own]);
+        window.coverage.requests = 12;
+        let summary = report(&window).summary;
+        assert_eq!(summary.headline, "No statements of an application were seen.");
+    }
+
+    #[test]
+    fn without_findings_it_says_what_was_looked_at() {
+        let mut window = window([lookup(100)]);
+        window.coverage.requests = 100;
+        let summary = report(&window).summary;
+        assert_eq!(summary.headline, "No findings.");
+        assert_eq!(
+            summary.detail,
+            format!(
+                "{} rules looked at 1 query pattern on 0 tables. 100 % of the reads touch one partition.",
+                crate::rules::RULES.len()
+            )
+        );
+        assert_eq!(summary.caution, None);
+    }
+
+    #[test]
+    fn what_overflowed_is_said_first_and_nothing_is_called_clean() {
+        let mut window = window([lookup(100)]);
+        window.coverage.requests = 12_445;
+        window.coverage.patterns_overflowed = 12_345;
+        let quiet = report(&window);
+        assert_eq!(
+            quiet.summary.headline,
+            "No findings among the 1 pattern kept; 12,345 executions of other statements were not judged."
+        );
+        assert!(
+            quiet
+                .notices
+                .first()
+                .is_some_and(|notice| notice.contains("12,345 executions"))
+        );
+        for format in [Format::Html, Format::Md, Format::Json] {
+            let mut text = Vec::new();
+            quiet.render(format, &mut text).unwrap();
+            let text = String::from_utf8(text).unwrap();
+            assert!(!text.contains("No findings."), "{format:?}");
+            assert!(
+                text.contains("12,345 executions of other statements"),
+                "{format:?}"
+            );
+        }
+        window.coverage.patterns_overflowed = 0;
+        window.coverage.tables_overflowed = 1;
+        assert_eq!(
+            report(&window).summary.headline,
+            "No findings among the 1 pattern kept; 1 read or write of another table was not judged."
+        );
+    }
+
+    #[test]
+    fn the_headline_sets_cost_against_number() {
+        let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+        let cql = "SELECT * FROM shop.items WHERE title = ? ALLOW FILTERING";
+        let mut scan = read(cql, &flags, PartitionClass::Scan, 100);
+        scan.rows.record_n(1_000, 100);
+        let mut window = window([lookup(900), scan]);
+        window.coverage.requests = 1_000;
+        let summary = report(&window).summary;
+        assert_eq!(
+            summary.headline,
+            "One query pattern causes 96.5 % of the estimated cost with 10 % of the statements."
+        );
+        assert_eq!(
+            summary.detail,
+            "Findings: 1 high. The worst: reads of `shop.items` filter the whole table row by row, 1.7 a minute."
+        );
+    }
+
+    #[test]
+    fn what_was_missed_is_a_caution_on_the_first_screen() {
+        let mut window = window([lookup(80)]);
+        window.coverage.requests = 100;
+        window.coverage.dropped = 20;
+        window.coverage.partitions_unknown = 30;
+        window.coverage.partitions_exact = 50;
+        assert_eq!(
+            report(&window).summary.caution.as_deref(),
+            Some(
+                "20 % of the requests were not audited. Of 38 % of the executions the partitions are not known."
+            )
+        );
+    }
+
+    #[test]
+    fn writes_alone_have_no_share_of_single_partition_reads() {
+        let mut window = window([pattern("INSERT INTO shop.items", StatementKind::Insert, 5)]);
+        window.coverage.requests = 5;
+        let detail = report(&window).summary.detail;
+        assert!(
+            detail.ends_with("Of no read is it known how many partitions it touches."),
+            "{detail}"
+        );
+    }
+}

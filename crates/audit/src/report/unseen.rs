@@ -1,0 +1,499 @@
+//! What a report does not speak of, in whole sentences.
+
+use std::collections::BTreeMap;
+
+use super::{Coverage, Report, load};
+use crate::{number, window::CaptureCoverage};
+use cqlens_cql::footprint::Reason;
+
+/// One sentence for each gap; names and CQL stand in backticks. Never empty: it says so where nothing was missed.
+pub(super) fn lines(report: &Report) -> Vec<String> {
+    let mut lines: Vec<_> = report
+        .coverage
+        .notices
+        .iter()
+        .map(|notice| sentence(notice))
+        .collect();
+    lines.extend(counted(report));
+    lines.extend(unknown_partitions(report));
+    lines.extend(load::unknown(&report.load, report.cluster.partitioner.as_deref()));
+    lines.extend(blind_spots(report));
+    if lines.is_empty() {
+        let requests = number::exact(report.coverage.requests);
+        lines.push(match report.coverage.requests {
+            0 if report.coverage.capture.is_some() => "There are no requests in the capture.".to_owned(),
+            0 => "No requests came this way. Whether there were any elsewhere cannot be seen from here."
+                .to_owned(),
+            _ => format!("Nothing is known to be missing: of {requests} requests all were audited."),
+        });
+    }
+    lines
+}
+
+fn counted(report: &Report) -> Vec<String> {
+    let coverage = &report.coverage;
+    let mut lines = Vec::new();
+    if coverage.dropped_bytes > 0 {
+        lines.push(format!(
+            "{}{} with {} were left out because the audit was behind; everything was forwarded.",
+            number::plural(coverage.dropped, "request", "requests"),
+            opcodes(&coverage.dropped_by_opcode),
+            number::bytes(coverage.dropped_bytes)
+        ));
+    }
+    if let Some(capture) = &coverage.capture {
+        lines.extend(of_capture(capture, coverage));
+    }
+    let as_it_came = match coverage.capture {
+        Some(_) => "could not be decoded",
+        None => "could not be decoded; forwarded as they came",
+    };
+    let mut say = |count: u64, one: &str, many: &str, what: &str| {
+        if count > 0 {
+            lines.push(format!("{} {what}.", number::plural(count, one, many)));
+        }
+    };
+    say(coverage.undecoded, "request", "requests", as_it_came);
+    say(
+        coverage.auditor_failures,
+        "failure",
+        "failures",
+        "of the audit itself, an error in cqlens: what was in flight on the connection at hand is among the requests that could \
+         not be decoded",
+    );
+    of_answers(coverage, &mut say);
+    say(
+        coverage.refused,
+        "execution was",
+        "executions were",
+        "refused by the server, and touched no partition",
+    );
+    say(
+        coverage.unparsed,
+        "statement",
+        "statements",
+        "could not be parsed and are counted without their partitions",
+    );
+    say(
+        coverage.patterns_overflowed,
+        "execution",
+        "executions",
+        "of other statements are counted together: there was no room for each of them, and those that weigh least went first",
+    );
+    say(
+        coverage.markers_disagreed,
+        "execution",
+        "executions",
+        "were of prepared statements of which the server names other markers as the partition key than the text and the schema do: only what the \
+         server says was used",
+    );
+    say(
+        coverage.patterns_collided,
+        "execution",
+        "executions",
+        "of templates that share the fingerprint of another (a collision) are counted together as other statements",
+    );
+    say(
+        coverage.tables_overflowed,
+        "read or write",
+        "reads and writes",
+        "are not in the numbers of their tables: there was no room for all tables, and those that are used least went first",
+    );
+    say(
+        coverage.indexed_columns_overflowed,
+        "read or write",
+        "reads and writes",
+        "of columns with an index are not in the numbers of their columns: there were too many such columns",
+    );
+    of_sequences(coverage, &mut say);
+    of_clients(report, &mut say);
+    of_connections(coverage, say);
+    lines
+}
+
+/// What could not be put together with what came before.
+fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
+    say(
+        coverage.reads_forgotten,
+        "read",
+        "reads",
+        "could not be followed to its last page: too many were being paged through at once, or their statement was not executed again in the window in which they ended",
+    );
+    say(
+        coverage.retries_forgotten,
+        "failed request",
+        "failed requests",
+        "could not be compared with what came after: there were too many others",
+    );
+    say(
+        coverage.sweeps_forgotten,
+        "read of a token range",
+        "reads of token ranges",
+        "belonged to sweeps that were not followed to their end: too many went on at once",
+    );
+}
+
+/// Answers that are missing, or not read as a whole.
+fn of_answers(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
+    say(
+        coverage.responses_lost,
+        "answer",
+        "answers",
+        "could not be decoded or were left out: latency, rows and warnings of them are missing",
+    );
+    say(
+        coverage.rows_unknown,
+        "answer",
+        "answers",
+        "too long to be read as a whole did not tell the number of rows at the beginning: rows of them are missing",
+    );
+    say(
+        coverage.unanswered,
+        "request",
+        "requests",
+        "had no answer when their connection ended or their window closed",
+    );
+}
+
+/// What clients sent that is in no pattern, or not wholly.
+fn of_clients(report: &Report, mut say: impl FnMut(u64, &str, &str, &str)) {
+    let coverage = &report.coverage;
+    say(
+        coverage.before_startup,
+        "statement",
+        "statements",
+        "came before the STARTUP of the connection was complete: no server runs them, and they are in no other number",
+    );
+    let missed = report.patterns.iter().filter(|pattern| pattern.missed > 0);
+    say(
+        missed.count() as u64,
+        "pattern lacks",
+        "patterns lack",
+        "some of the executions: they are among those of other statements, from times when there was no room for the pattern",
+    );
+    for (client, &requests) in &coverage.refused_clients {
+        let what = format!(
+            "of {} refused by the server, and nothing else for a minute or longer",
+            quoted(client)
+        );
+        say(requests, "request was", "requests were", &what);
+    }
+}
+
+/// What a packet capture lacks.
+fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<String> {
+    let mut lines = Vec::new();
+    if coverage.dropped > 0 && coverage.dropped_bytes == 0 {
+        lines.push(format!(
+            "At least {}{} of these connections are missing in the capture, wholly or in part.",
+            number::plural(coverage.dropped, "request", "requests"),
+            opcodes(&coverage.dropped_by_opcode),
+        ));
+    }
+    let bytes = [
+        (
+            capture.lost_bytes,
+            "were sent and are not in the capture: it lacks packets",
+        ),
+        (
+            capture.cut_bytes,
+            "were cut off by the snap length of the capture",
+        ),
+        (
+            capture.unplaced_bytes,
+            "could not be read: it is not known where a request or response begins, after missing bytes or in mid-connection",
+        ),
+    ];
+    let bytes = bytes.iter().filter(|(bytes, _)| *bytes > 0);
+    lines.extend(bytes.map(|(bytes, what)| format!("{} {what}.", number::bytes(*bytes))));
+    let connections = [
+        (
+            capture.begun_before,
+            "in the capture without its beginning: what was agreed or prepared before is found out as far as it shows",
+            "in the capture without their beginning: what was agreed or prepared before is found out as far as it shows",
+        ),
+        (
+            capture.one_way,
+            "captured in one direction only",
+            "captured in one direction only",
+        ),
+        (
+            capture.evicted_connections,
+            "given up, because there were too many at once",
+            "given up, because there were too many at once",
+        ),
+    ];
+    for (count, one, many) in connections {
+        if count > 0 {
+            let what = if count == 1 { one } else { many };
+            let connections = number::plural(count, "connection is", "connections are");
+            lines.push(format!("{connections} {what}."));
+        }
+    }
+    lines
+}
+
+/// What whole connections are missing.
+fn of_connections(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
+    let not_looked_into = match coverage.capture {
+        Some(_) => "not looked into",
+        None => "forwarded without being looked into",
+    };
+    for (reason, &count) in &coverage.opaque_connections {
+        say(
+            count,
+            "connection was",
+            "connections were",
+            &format!("{not_looked_into}: {}", in_words(reason)),
+        );
+    }
+    for (reason, &count) in &coverage.tls_failures {
+        say(count, "connection", "connections", &tls_failure(reason));
+    }
+    for (reason, &count) in &coverage.refused_connections {
+        let what = format!("refused: {}", refusal(reason));
+        say(count, "connection was", "connections were", &what);
+    }
+}
+
+/// A name that somebody has given himself.
+fn quoted(name: &str) -> String {
+    format!("`{}`", name.replace('`', "'").escape_debug())
+}
+
+/// ` (1,900 EXECUTE, 100 QUERY)`, the most frequent first; nothing where nothing is known.
+fn opcodes(counts: &BTreeMap<String, u64>) -> String {
+    let mut counts: Vec<_> = counts.iter().collect();
+    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    let counts: Vec<_> = counts
+        .into_iter()
+        .map(|(opcode, &count)| format!("{} {opcode}", number::exact(count)))
+        .collect();
+    match counts.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", counts.join(", ")),
+    }
+}
+
+fn tls_failure(whose: &str) -> String {
+    match whose {
+        "plain-client" => "did not speak TLS, and came to nothing: the client speaks plain CQL".to_owned(),
+        "client" => "came to nothing, because TLS with the client failed".to_owned(),
+        "upstream" => "came to nothing, because TLS with the node failed".to_owned(),
+        other => format!("came to nothing, because TLS failed ({other})"),
+    }
+}
+
+fn refusal(reason: &str) -> String {
+    match reason {
+        "descriptors" => "cqlens had no file descriptor for it".to_owned(),
+        "proxy-header" => {
+            "it did not begin with a header of the PROXY protocol, which every client's must here".to_owned()
+        }
+        "destination" => "it was not redirected to cqlens, which serves only those that are".to_owned(),
+        "loop" => "it was cqlens' own, redirected back to it by rules that do not exempt cqlens".to_owned(),
+        "upstream-down" => "its node accepted no connections".to_owned(),
+        "login-timeout" => "the client did not log in within the login-timeout".to_owned(),
+        setting => format!("{setting} allowed no more"),
+    }
+}
+
+fn unknown_partitions(report: &Report) -> Vec<String> {
+    let reasons = report.coverage.unknown_reasons.iter();
+    reasons
+        .map(|(reason, &count)| {
+            let executions = number::plural(count, "execution", "executions");
+            format!(
+                "Of {executions} the partitions are not known exactly: {}.",
+                in_words(reason)
+            )
+        })
+        .collect()
+}
+
+/// The names that windows keep, as a reader understands them; what is not listed stays as it is.
+fn in_words(name: &str) -> &str {
+    REASONS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or(name, |(_, words)| words)
+}
+
+/// [`Reason`]s of missing counts, then why a connection could not be cut into envelopes.
+const REASONS: &[(&str, &str)] = &[
+    (
+        Reason::PreparedIdUnknown.name(),
+        "prepared before cqlens started, and `system.prepared_statements` does not list the statement",
+    ),
+    (Reason::TableUnknown.name(), "the table is not in the schema"),
+    (Reason::KeyspaceUnknown.name(), "no keyspace was named"),
+    (
+        Reason::SchemaUnknown.name(),
+        "there is no schema, and PREPARED does not tell where the partition key is bound",
+    ),
+    (
+        Reason::TypeUnknown.name(),
+        "the partition key has a type that is not known",
+    ),
+    (
+        Reason::StatementUnknown.name(),
+        "the statement could not be parsed",
+    ),
+    (
+        Reason::StatementTooComplex.name(),
+        "the statement is too long or too deeply nested to be looked at",
+    ),
+    (
+        Reason::InvalidStatement.name(),
+        "the statement does not fit the schema that is known",
+    ),
+    (
+        Reason::NotFollowed.name(),
+        "the statement has a form that Cassandra 5.0 does not have",
+    ),
+    (Reason::Unbound.name(), "a marker had no value"),
+    (
+        Reason::InvalidKey.name(),
+        "a value of the partition key was null, not set or empty",
+    ),
+    (
+        Reason::ValueUndecodable.name(),
+        "a bound value is none of its column's type",
+    ),
+    (Reason::FunctionValue.name(), "the server computes the key"),
+    (
+        Reason::Json.name(),
+        "the key is inside a JSON text that could not be read",
+    ),
+    (Reason::TooManyKeys.name(), "more keys than are kept"),
+    (
+        Reason::ServerError.name(),
+        "the server failed with an internal error and does not say how far it had come",
+    ),
+    (
+        Reason::TurnedAway.name(),
+        "the server could not ask the replicas of one of several partitions (or under a condition), and does not say which others it \
+         had asked",
+    ),
+    (
+        Reason::ErrorUnseen.name(),
+        "the server answered with an error that was cut off in the capture: it may have refused the statement",
+    ),
+    (
+        Reason::RequestCut.name(),
+        "the request is longer than what is kept of one: not all of its values are known",
+    ),
+    (
+        Reason::Page.name(),
+        "a page of a read of several partitions touches some of them; they are counted with the first page, and one with each \
+         later page",
+    ),
+    (Reason::NotApplicable.name(), "the statement has no partitions"),
+    ("tls", "TLS on a port that was thought plain"),
+    ("text", "text instead of CQL envelopes, such as an HTTP request"),
+    (
+        "no-place",
+        "in mid-connection, and nothing in it looks like CQL (it may be encrypted)",
+    ),
+    ("unknown-version", "a protocol version that is not known"),
+    ("wrong-direction", "envelopes of the wrong direction"),
+    ("impossible-length", "an envelope of an impossible length"),
+    ("damaged-segment", "a segment whose header is damaged"),
+];
+
+/// Rules that miss the same thing share a sentence.
+fn blind_spots(report: &Report) -> Vec<String> {
+    let mut rules: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for spot in &report.blind_spots {
+        rules
+            .entry(&spot.text)
+            .or_default()
+            .push(format!("`{}`", spot.rule));
+    }
+    let sentence = |(text, rules): (&str, Vec<String>)| format!("{}: {text}.", rules.join(", "));
+    rules.into_iter().map(sentence).collect()
+}
+
+fn sentence(text: &str) -> String {
+    if text.ends_with('.') {
+        text.to_owned()
+    } else {
+        format!("{text}.")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        report::testing,
+        rules::testing::{read, window},
+    };
+    use cqlens_cql::footprint::PartitionClass;
+
+    #[test]
+    fn every_gap_has_its_sentence() {
+        let mut report = testing::busy_report();
+        report.coverage.tls_failures.insert("upstream".to_owned(), 3);
+        for (reason, count) in [("max-connections", 5), ("proxy-header", 1)] {
+            report
+                .coverage
+                .refused_connections
+                .insert(reason.to_owned(), count);
+        }
+        report.coverage.auditor_failures = 1;
+        let dropped = [("QUERY", 100), ("EXECUTE", 1900)].map(|(opcode, count)| (opcode.to_owned(), count));
+        report.coverage.dropped_by_opcode.extend(dropped);
+        let lines = lines(&report);
+        for expected in [
+            "2 of 3 nodes can be reached without cqlens: drivers learn their addresses from `system.peers`.",
+            "1 failure of the audit itself, an error in cqlens: what was in flight on the connection at hand is among the \
+             requests that could not be decoded.",
+            "2,000 requests (1,900 EXECUTE, 100 QUERY) with 1.2 MiB were left out because the audit was behind; everything was forwarded.",
+            "12 requests could not be decoded; forwarded as they came.",
+            "31 requests had no answer when their connection ended or their window closed.",
+            "2 connections were forwarded without being looked into: TLS on a port that was thought plain.",
+            "3 connections came to nothing, because TLS with the node failed.",
+            "5 connections were refused: max-connections allowed no more.",
+            "1 connection was refused: it did not begin with a header of the PROXY protocol, which every client's must here.",
+            "Of 92,101 executions the partitions are not known exactly: prepared before cqlens started, \
+             and `system.prepared_statements` does not list the statement.",
+        ] {
+            assert!(
+                lines.iter().any(|line| line == expected),
+                "{expected} is not in {lines:#?}"
+            );
+        }
+    }
+
+    #[test]
+    fn rules_that_miss_the_same_share_a_sentence() {
+        let unknown = read("SELECT * FROM a.b", &[], PartitionClass::Unknown, 3);
+        let lines = lines(&testing::report(&window([unknown])));
+        let shared = "`allow-filtering`, `full-scan`, `token-range-scan`, `in-partition-key`, `in-cartesian-product`, \
+                      `multi-partition-read`, `secondary-index-read`, `aggregate-without-partition-key`: 3 of 3 reads (1 pattern) touch partitions that are not known.";
+        assert!(lines.iter().any(|line| line == shared), "{lines:#?}");
+    }
+
+    #[test]
+    fn every_reason_has_its_words() {
+        for reason in Reason::ALL {
+            assert_ne!(in_words(reason.name()), reason.name());
+        }
+        assert_eq!(in_words("something new"), "something new");
+    }
+
+    #[test]
+    fn where_nothing_was_missed_it_says_so() {
+        let mut window = window([]);
+        assert_eq!(
+            lines(&testing::report(&window)),
+            ["No requests came this way. Whether there were any elsewhere cannot be seen from here."]
+        );
+        window.coverage.requests = 12;
+        assert_eq!(
+            lines(&testing::report(&window)),
+            ["Nothing is known to be missing: of 12 requests all were audited."]
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! Requests for one partition that go to a node that does not hold it.
+
+use super::{About, Finding, Findings, Severity, Threshold, user_statements};
+use crate::{
+    number,
+    rules::{
+        Rule,
+        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, share},
+    },
+    window::{Pattern, PatternId, Routing, Window},
+};
+use cqlens_cql::schema::Schema;
+
+pub(in crate::rules) struct NotTokenAware;
+
+impl Rule for NotTokenAware {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+        let mut all = Routing::default();
+        user_statements(window).for_each(|(_, pattern)| all.merge(&pattern.routing));
+        if let Some(severity) = severity(found, all, window) {
+            found.push(finding(severity, all, window));
+        }
+        if all.share().is_none() && all.unknown > 0 {
+            let executions = number::plural(all.unknown, "execution", "executions");
+            let text = format!(
+                "of {executions} it is not known which nodes hold the partition, or which one was asked"
+            );
+            found.blind(&ABOUT, text);
+        }
+    }
+}
+
+fn severity(found: &Findings<'_>, all: Routing, window: &Window) -> Option<Severity> {
+    let severity = by_load(found, &ABOUT, all.other, window);
+    let counts = others(all) >= found.threshold(&ABOUT, &OTHER_SHARE) && severity > Severity::Info;
+    counts.then_some(severity)
+}
+
+/// Share of the requests that went elsewhere, of those of which it is known.
+fn others(all: Routing) -> f64 {
+    share(all.other, all.other + all.replica)
+}
+
+fn finding(severity: Severity, all: Routing, window: &Window) -> Finding {
+    let missed = |(_, pattern): &(PatternId, &Pattern)| pattern.routing.other > 0;
+    let patterns: Vec<_> = user_statements(window).filter(missed).collect();
+    let mut unprepared = Routing::default();
+    for (_, pattern) in patterns.iter().filter(|(_, pattern)| pattern.prepared == 0) {
+        unprepared.merge(&pattern.routing);
+    }
+    let others = others(all);
+    let title = format!(
+        "{} of the requests for one partition go to a node that does not hold it{}",
+        number::percent(others),
+        often(all.other, window)
+    );
+    Finding::on_all(&ABOUT, severity, patterns, window)
+        .title(title)
+        .first("to_other_nodes_as_text", unprepared.other)
+        .first("not_known", all.unknown)
+        .first("to_replicas", all.replica)
+        .first("to_other_nodes", all.other)
+        .first("to_other_nodes_share", others)
+}
+
+const OTHER_SHARE: Threshold = Threshold {
+    name: "other_share",
+    unit: "of the requests",
+    default: 0.1,
+    origin: "own choice: while nodes come and go a token-aware driver misses some; without it three of six nodes are missed",
+};
+
+const ABOUT: About = About {
+    id: "not-token-aware",
+    group: "client habits",
+    summary: "Requests for one partition go to nodes that do not hold it.",
+    why: "\
+        Such a coordinator has nothing to read itself: it asks a replica and passes the answer on. Every \
+        request costs a hop more, work on a node more, and waits for a node more that can be slow.",
+    fix: "\
+        Use the driver's token-aware policy (most have it on) and prepared statements that bind the whole \
+        partition key: only then the driver can compute the token. With statements as text set the routing \
+        key. A driver that was given a single address in front of several nodes cannot know where it goes: \
+        run `cqlens proxy --topology cluster`, so that it sees one address for each node.",
+    before: "-- round robin over all nodes\nSELECT name FROM shop.users WHERE id = 7;",
+    after: "-- prepared, with a token-aware policy\nSELECT name FROM shop.users WHERE id = ?;",
+    severity: "\
+        From `other_share` of the requests whose replicas and coordinator are known: low from \
+        `steady_per_hour` misses an hour, medium from `often_per_second` a second. Nothing below.",
+    thresholds: &[OTHER_SHARE, STEADY_PER_HOUR, OFTEN_PER_SECOND],
+    needs: "The nodes' tokens and the keyspaces' replication, read over the control connection; Murmur3.",
+    source: "Scylla Monitoring, CQL optimization: non-token-aware queries; the drivers' `TokenAwarePolicy`",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{read, run, window};
+    use cqlens_cql::footprint::PartitionClass;
+
+    fn routed(replica: u64, other: u64, unknown: u64) -> Pattern {
+        let cql = "SELECT name FROM shop.users WHERE id = ?";
+        let mut pattern = read(cql, &[], PartitionClass::Single, replica + other + unknown);
+        pattern.routing = Routing {
+            replica,
+            other,
+            unknown,
+        };
+        pattern
+    }
+
+    fn severity(pattern: Pattern) -> Option<Severity> {
+        let judgement = run(&NotTokenAware, &window([pattern]));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_share_and_the_rate() {
+        assert_eq!(severity(routed(541, 60, 0)), None);
+        assert_eq!(severity(routed(540, 60, 0)), Some(Severity::Low));
+        assert_eq!(severity(routed(0, 59, 0)), None);
+        assert_eq!(severity(routed(0, 360_000, 0)), Some(Severity::Medium));
+    }
+
+    #[test]
+    fn requests_that_go_to_replicas_are_fine() {
+        assert_eq!(severity(routed(1_000_000, 0, 0)), None);
+    }
+
+    #[test]
+    fn all_patterns_are_judged_together_and_those_that_miss_are_named() {
+        let judgement = run(&NotTokenAware, &window([routed(100, 0, 0), routed(0, 100, 7)]));
+        let finding = &judgement.findings[0];
+        assert_eq!(finding.patterns.len(), 1);
+        assert_eq!(
+            finding.title,
+            "50 % of the requests for one partition go to a node that does not hold it, 1.7 a minute"
+        );
+    }
+
+    #[test]
+    fn where_nobody_knows_it_says_so() {
+        let judgement = run(&NotTokenAware, &window([routed(0, 0, 7)]));
+        assert_eq!((judgement.findings.len(), judgement.blind_spots.len()), (0, 1));
+        assert!(judgement.blind_spots[0].text.starts_with("of 7 executions"));
+    }
+}

@@ -1,0 +1,242 @@
+//! Tables that are asked in several ways, of which their key serves none.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    number,
+    rules::{
+        About, Finding, Findings, Rule, Severity, Threshold,
+        figures::{STEADY_PER_HOUR, often, per_hour},
+        read::{suggest, user_reads},
+        statement::{restricted, select, table_of},
+    },
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::Flag,
+    schema::{Schema, TableName},
+};
+
+pub(in crate::rules) struct QueryWithoutTable;
+
+impl Rule for QueryWithoutTable {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        for (name, reads) in by_table(window) {
+            if let Some(severity) = severity(found, &reads, window) {
+                found.push(finding(severity, &name, reads, window, schema));
+            }
+        }
+    }
+}
+
+/// The reads of one table.
+#[derive(Default)]
+struct Reads<'a> {
+    /// Those without the partition key, by the columns that they restrict.
+    shapes: BTreeMap<Vec<String>, Vec<(PatternId, &'a Pattern)>>,
+    /// Reads that name their partitions.
+    served: u64,
+    unserved: u64,
+}
+
+fn by_table(window: &Window) -> BTreeMap<TableName, Reads<'_>> {
+    let mut tables: BTreeMap<TableName, Reads<'_>> = BTreeMap::new();
+    for (id, pattern) in user_reads(window) {
+        let (Some(name), Some(select)) = (table_of(pattern), select(&pattern.head)) else {
+            continue;
+        };
+        let reads = tables.entry(name).or_default();
+        match pattern.class() {
+            PartitionClass::Scan | PartitionClass::Index if !pattern.is(Flag::OnToken) => {
+                let columns = restricted(&select);
+                // What restricts nothing wants everything: no key serves that.
+                if !columns.is_empty() {
+                    reads.unserved += pattern.count;
+                    reads.shapes.entry(columns).or_default().push((id, pattern));
+                }
+            }
+            PartitionClass::TokenRange | PartitionClass::Scan | PartitionClass::Index => {}
+            PartitionClass::Single | PartitionClass::Multi | PartitionClass::Unknown => {
+                reads.served += pattern.count;
+            }
+        }
+    }
+    tables
+}
+
+fn severity(found: &Findings<'_>, reads: &Reads<'_>, window: &Window) -> Option<Severity> {
+    let several = found.threshold(&ABOUT, &SHAPES);
+    if reads.served > 0 || (reads.shapes.len() as f64) < several {
+        return None;
+    }
+    let steady = per_hour(reads.unserved, window) >= found.threshold(&ABOUT, &STEADY_PER_HOUR);
+    Some(if steady { Severity::Medium } else { Severity::Low })
+}
+
+fn finding(
+    severity: Severity,
+    name: &TableName,
+    reads: Reads<'_>,
+    window: &Window,
+    schema: &Schema,
+) -> Finding {
+    let shapes: Vec<_> = reads
+        .shapes
+        .keys()
+        .map(|columns| format!("`{}`", columns.join(", ")))
+        .collect();
+    let title = format!(
+        "`{name}` is asked by {}, and its key serves none of them{}",
+        shapes.join(" and by "),
+        often(reads.unserved, window)
+    );
+    let key = schema.table(&name.keyspace, &name.table).map(|table| {
+        let key: Vec<_> = table
+            .partition_key()
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
+        key.join(", ")
+    });
+    // One table for each way of asking, and the query on it.
+    let mut suggested: Vec<String> = Vec::new();
+    for (_, pattern) in reads.shapes.values().filter_map(|patterns| patterns.first()) {
+        for cql in suggest::table_for(pattern, schema)
+            .into_iter()
+            .flat_map(|suggestion| suggestion.cql)
+        {
+            if !suggested.contains(&cql) {
+                suggested.push(cql);
+            }
+        }
+    }
+    let shape_count = reads.shapes.len() as u64;
+    let finding = Finding::on_all(
+        &ABOUT,
+        severity,
+        reads.shapes.into_values().flatten().collect(),
+        window,
+    )
+    .of_table(name)
+    .title(title)
+    .first("reads_by_the_partition_key", reads.served)
+    .first("ways_of_asking", shape_count)
+    .suggest(suggested);
+    match key {
+        Some(key) => finding.first("partition_key", key).advice(format!(
+            "{} Each of the {} needs a table of its own; nobody asks by the key that there is.",
+            ABOUT.fix,
+            number::plural(shape_count, "way", "ways"),
+        )),
+        None => finding,
+    }
+}
+
+const SHAPES: Threshold = Threshold {
+    name: "shapes",
+    unit: "ways of asking",
+    default: 2.0,
+    origin: "own choice: a single one is what `allow-filtering` and `secondary-index-read` say",
+};
+
+const ABOUT: About = About {
+    id: "query-without-table",
+    group: "model",
+    summary: "A table is asked in several ways, and its key serves none of them: there is no table for these queries.",
+    why: "\
+        In Cassandra a table is made for a query: its partition key is what the query gives. A table that is \
+        asked by one column here and another there, and never by its key, is modelled after the things that it \
+        holds, as in a relational database. Each of its queries then asks all nodes, with an index or by \
+        filtering, and gets slower as the table and the cluster grow.",
+    fix: "\
+        List the queries first, then make one table for each, with what the query gives as partition key, and \
+        write all of them in one logged batch.",
+    before: "CREATE TABLE shop.users (id uuid PRIMARY KEY, email text, city text);\n\
+             SELECT * FROM shop.users WHERE email = ? ALLOW FILTERING;\nSELECT * FROM shop.users WHERE city = ? ALLOW FILTERING;",
+    after: "CREATE TABLE shop.users_by_email (email text PRIMARY KEY, id uuid, city text);\n\
+            CREATE TABLE shop.users_by_city (city text, id uuid, email text, PRIMARY KEY ((city), id));\n\
+            SELECT * FROM shop.users_by_email WHERE email = ?;\nSELECT * FROM shop.users_by_city WHERE city = ?;",
+    severity: "\
+        From `shapes` different sets of restricted columns, none of which holds the partition key, and no read \
+        that names partitions: low, medium from `steady_per_hour` such reads an hour. Walks of token ranges and \
+        reads of everything do not count.",
+    thresholds: &[SHAPES, STEADY_PER_HOUR],
+    needs: "\
+        The tables' schemas, from which it is known whether a read names its partition. A read of which that is \
+        not known counts as one that does.",
+    source: "\
+        Artem Chebotko et al., A Big Data Modeling Methodology for Apache Cassandra: query-driven modelling; \
+        Cassandra documentation, data modeling",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{schema, window};
+    use super::*;
+    use crate::rules::testing::{read, run_with};
+
+    fn by(column: &str, class: PartitionClass, times: u64) -> Pattern {
+        let cql = format!("SELECT * FROM shop.users WHERE {column} = ?");
+        read(&cql, &[Flag::AllowFiltering], class, times)
+    }
+
+    fn judged(patterns: impl IntoIterator<Item = Pattern>) -> Vec<Finding> {
+        run_with(&QueryWithoutTable, &window(1, (10, 10), patterns), &schema()).findings
+    }
+
+    fn severity(patterns: impl IntoIterator<Item = Pattern>) -> Option<Severity> {
+        judged(patterns).first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn several_ways_none_of_them_by_the_key() {
+        let (scan, index) = (PartitionClass::Scan, PartitionClass::Index);
+        assert_eq!(
+            severity([by("city", scan, 30), by("email", index, 29)]),
+            Some(Severity::Low)
+        );
+        assert_eq!(
+            severity([by("city", scan, 30), by("email", index, 30)]),
+            Some(Severity::Medium)
+        );
+    }
+
+    #[test]
+    fn one_way_is_what_other_rules_speak_of_and_a_read_by_the_key_is_what_the_table_is_for() {
+        let scan = PartitionClass::Scan;
+        assert_eq!(severity([by("city", scan, 600), by("city", scan, 600)]), None);
+        let served = by("id", PartitionClass::Single, 1);
+        assert_eq!(
+            severity([by("city", scan, 600), by("email", scan, 600), served]),
+            None
+        );
+        let all = read("SELECT * FROM shop.users", &[], scan, 600);
+        assert_eq!(severity([by("city", scan, 600), all]), None);
+        let unknown = by("id", PartitionClass::Unknown, 1);
+        assert_eq!(
+            severity([by("city", scan, 600), by("email", scan, 600), unknown]),
+            None
+        );
+    }
+
+    #[test]
+    fn it_writes_a_table_for_each_way() {
+        let scan = PartitionClass::Scan;
+        let findings = judged([by("age", scan, 60), by("email", scan, 60)]);
+        let finding = &findings[0];
+        assert_eq!(
+            finding.title,
+            "`shop.users` is asked by `age` and by `email`, and its key serves none of them, 2 a minute"
+        );
+        let tables = finding
+            .suggested_cql
+            .iter()
+            .filter(|cql| cql.starts_with("CREATE TABLE"));
+        assert_eq!(tables.count(), 2, "{:?}", finding.suggested_cql);
+    }
+}

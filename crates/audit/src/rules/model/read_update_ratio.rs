@@ -1,0 +1,159 @@
+//! Tables whose rows are updated far more often than they are read: a number for those who decide what to copy.
+
+use std::collections::BTreeMap;
+
+use cqlens_cql::syntax::{self, ast::Modification};
+
+use crate::{
+    number,
+    rules::{
+        About, Finding, Findings, Rule, Severity, Threshold,
+        figures::{STEADY_PER_HOUR, per_hour, share, user_writes},
+        statement::{modifications, written},
+    },
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    plan::Flag,
+    schema::{Schema, TableName},
+};
+
+pub(in crate::rules) struct ReadUpdateRatio;
+
+impl Rule for ReadUpdateRatio {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+        let many = found.threshold(&ABOUT, &UPDATES_PER_READ);
+        let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
+        for (name, updates) in by_table(window) {
+            let reads = window.tables.get(&name).map_or(0, |traffic| traffic.reads);
+            let is_steady = per_hour(updates.count, window) >= steady;
+            // What is never read has no ratio: see `unused-table`.
+            if reads > 0 && is_steady && share(updates.count, reads) >= many {
+                found.push(finding(&name, updates, reads, window));
+            }
+        }
+    }
+}
+
+/// The UPDATEs of a table, but for counters: those are added to, not changed.
+#[derive(Default)]
+struct Updates<'a> {
+    count: u64,
+    patterns: Vec<(PatternId, &'a Pattern)>,
+}
+
+fn by_table(window: &Window) -> BTreeMap<TableName, Updates<'_>> {
+    let mut tables: BTreeMap<TableName, Updates<'_>> = BTreeMap::new();
+    for (id, pattern) in user_writes(window).filter(|(_, pattern)| !pattern.is(Flag::Counter)) {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
+            continue;
+        };
+        for modification in modifications(&statement) {
+            let is_update = matches!(modification, Modification::Update(_));
+            let name = written(&modification, pattern.head.keyspace.as_deref());
+            if let (true, Some(name)) = (is_update, name) {
+                let updates = tables.entry(name).or_default();
+                updates.count += pattern.count;
+                if updates.patterns.last().is_none_or(|(last, _)| *last != id) {
+                    updates.patterns.push((id, pattern));
+                }
+            }
+        }
+    }
+    tables
+}
+
+fn finding(name: &TableName, updates: Updates<'_>, reads: u64, window: &Window) -> Finding {
+    let ratio = share(updates.count, reads);
+    let title = format!(
+        "Rows of `{name}` are updated {} times for each read: copies of them elsewhere would be written more than read",
+        number::decimal(ratio)
+    );
+    let count = updates.count;
+    Finding::on_all(&ABOUT, Severity::Info, updates.patterns, window)
+        .of_table(name)
+        .title(title)
+        .first("reads_of_the_table", reads)
+        .first("updates", count)
+        .first("updates_per_read", (ratio * 10.0).round() / 10.0)
+}
+
+const UPDATES_PER_READ: Threshold = Threshold {
+    name: "updates_per_read",
+    unit: "UPDATEs for each read",
+    default: 10.0,
+    origin: "own choice: far more, so that a second look at the ratio would not change the answer",
+};
+
+const ABOUT: About = About {
+    id: "read-update-ratio",
+    group: "model",
+    summary: "The rows of a table are updated far more often than they are read.",
+    why: "\
+        Denormalising pays where reads are many and changes few: a copy in each table that needs it saves a \
+        lookup for each read, and costs a write for each change. Where changes outnumber reads, it is the \
+        other way round: looking the row up by its key costs less than keeping its copies right.",
+    fix: "\
+        Nothing to repair. Do not copy the columns that change into other tables; look them up by the key. \
+        Where few columns change all the time and the others stay, put those that change into a table of \
+        their own.",
+    before: "UPDATE shop.users SET last_seen = ? WHERE id = ?;  -- 500 a second\nSELECT * FROM shop.users WHERE id = ?;  -- 5 a second",
+    after: "UPDATE shop.presence SET last_seen = ? WHERE user = ?;\nSELECT * FROM shop.users WHERE id = ?;",
+    severity: "\
+        Info, from `updates_per_read` UPDATEs for each read and `steady_per_hour` UPDATEs an hour. INSERTs and \
+        counters do not count: they add.",
+    thresholds: &[UPDATES_PER_READ, STEADY_PER_HOUR],
+    needs: "Reads and writes of the same window; statements inside of batches count once for each batch and template.",
+    source: "\
+        Cassandra: The Definitive Guide, denormalization; Basic Rules of Cassandra Data Modeling (DataStax): \
+        minimise the number of partitions read, and pay with writes",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::window;
+    use super::*;
+    use crate::rules::testing::{run, write};
+    use cqlens_cql::plan::StatementKind;
+
+    fn judged(cql: &str, kind: StatementKind, flags: &[Flag], times: u64, reads: u64) -> Vec<Finding> {
+        let pattern = write(cql, kind, flags, times);
+        run(&ReadUpdateRatio, &window(1, (reads, times), [pattern])).findings
+    }
+
+    const UPDATE: &str = "UPDATE shop.users SET city = ? WHERE id = ?";
+
+    #[test]
+    fn ten_updates_for_each_read_are_worth_knowing() {
+        let of = |times, reads| judged(UPDATE, StatementKind::Update, &[], times, reads).len();
+        assert_eq!((of(600, 60), of(599, 60), of(600, 0), of(59, 1)), (1, 0, 0, 0));
+    }
+
+    #[test]
+    fn inserts_and_counters_add_and_do_not_change() {
+        let insert = "INSERT INTO shop.users (id) VALUES (?)";
+        assert_eq!(judged(insert, StatementKind::Insert, &[], 600, 1), []);
+        let counter = "UPDATE shop.users SET age = age + 1 WHERE id = ?";
+        assert_eq!(
+            judged(counter, StatementKind::Update, &[Flag::Counter], 600, 1),
+            []
+        );
+    }
+
+    #[test]
+    fn the_title_has_the_ratio() {
+        let findings = judged(UPDATE, StatementKind::Update, &[], 720, 60);
+        assert_eq!(findings[0].severity, Severity::Info);
+        assert!(
+            findings[0]
+                .title
+                .starts_with("Rows of `shop.users` are updated 12 times for each read"),
+            "{}",
+            findings[0].title
+        );
+    }
+}

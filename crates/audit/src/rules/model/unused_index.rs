@@ -1,0 +1,166 @@
+//! Indexes that no read asked, said after a long look only.
+
+use std::collections::BTreeSet;
+
+use super::{
+    LONG_HOURS, SOME_HOURS, blind_on_short_observation, by_observation, tables_in_use, with_observation,
+};
+use crate::{
+    number,
+    rules::{
+        About, Finding, Findings, Rule, Severity,
+        figures::user_patterns,
+        statement::{restricted, select, table_of},
+    },
+    window::Window,
+};
+use cqlens_cql::schema::{Index, Schema, TableName, quote};
+
+pub(in crate::rules) struct UnusedIndex;
+
+impl Rule for UnusedIndex {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        let restricted = restricted_columns(window);
+        let is_asked = |name: &TableName, index: &Index| {
+            let mut targets = index.targets.iter();
+            targets.any(|target| restricted.contains(&(name.clone(), target.column.clone())))
+        };
+        let tables = tables_in_use(window, schema);
+        let indexes = tables.flat_map(|(name, table)| {
+            let indexes = table.indexes.values();
+            indexes.map(move |index| (name.clone(), index))
+        });
+        let unused: Vec<_> = indexes.filter(|(name, index)| !is_asked(name, index)).collect();
+        if unused.is_empty() {
+            return;
+        }
+        let Some(severity) = by_observation(found, &ABOUT, window) else {
+            let what = format!(
+                "{} not asked",
+                number::plural(unused.len() as u64, "index was", "indexes were")
+            );
+            return blind_on_short_observation(found, &ABOUT, window, &what);
+        };
+        for (name, index) in unused {
+            found.push(finding(severity, &name, index, window));
+        }
+    }
+}
+
+/// Columns that any read restricts, also where another index or none was asked for them.
+fn restricted_columns(window: &Window) -> BTreeSet<(TableName, String)> {
+    let mut columns = BTreeSet::new();
+    for (_, pattern) in user_patterns(window) {
+        if let (Some(name), Some(select)) = (table_of(pattern), select(&pattern.head)) {
+            columns.extend(
+                restricted(&select)
+                    .into_iter()
+                    .map(|column| (name.clone(), column)),
+            );
+        }
+    }
+    columns
+}
+
+fn finding(severity: Severity, name: &TableName, index: &Index, window: &Window) -> Finding {
+    let columns: Vec<_> = index
+        .targets
+        .iter()
+        .map(|target| target.column.as_str())
+        .collect();
+    let title = format!(
+        "No read asked the index `{}` on `{name}` ({}) in {}",
+        index.name,
+        columns.join(", "),
+        number::seconds(window.seconds())
+    );
+    let writes = window.tables.get(name).map_or(0, |traffic| traffic.writes);
+    let finding = Finding::on_all(&ABOUT, severity, Vec::new(), window)
+        .of_table(name)
+        .title(title)
+        .first("writes_of_the_table", writes)
+        .suggest([format!(
+            "DROP INDEX {}.{};",
+            quote(&name.keyspace),
+            quote(&index.name)
+        )]);
+    with_observation(finding, window)
+}
+
+const ABOUT: About = About {
+    id: "unused-index",
+    group: "model",
+    summary: "No read asked a secondary index for as long as the traffic was observed.",
+    why: "\
+        Every write of an indexed column writes the index too, on each replica and under the same lock of the \
+        partition; a legacy index is a table of its own, with files, compactions and tombstones. An index that \
+        nobody asks costs all that for nothing.",
+    fix: "\
+        Ask who needs it: jobs that run once a month, administrators and other applications are not in this \
+        report. Then drop it; it can be built again from the table.",
+    before: "-- in a week of traffic, no SELECT restricts city\nCREATE INDEX by_city ON shop.users (city);\n\
+             UPDATE shop.users SET city = ? WHERE id = ?;",
+    after: "DROP INDEX shop.by_city;\nUPDATE shop.users SET city = ? WHERE id = ?;",
+    severity: "Nothing before `some_hours` of observation; then info, and low from `long_hours`.",
+    thresholds: &[SOME_HOURS, LONG_HOURS],
+    needs: "\
+        The schema, and all reads: it speaks only of keyspaces of which something was seen. An index counts as \
+        asked where a read restricts its column, even if the server then took another way; `expr()` on a \
+        custom index is not seen.",
+    source: "Cassandra guardrail `secondary_indexes_per_table` (4.1); Cassandra documentation, secondary indexes",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{schema, window};
+    use super::*;
+    use crate::rules::testing::{read, run_with};
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+
+    fn severity(hours: u32, cql: &str) -> Option<Severity> {
+        let pattern = read(cql, &[Flag::Index], PartitionClass::Index, 1);
+        let judgement = run_with(&UnusedIndex, &window(hours, (10, 10), [pattern]), &schema());
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    const OTHER: &str = "SELECT * FROM shop.users WHERE id = ?";
+
+    #[test]
+    fn severity_follows_the_observation() {
+        assert_eq!(severity(0, OTHER), None);
+        assert_eq!(severity(23, OTHER), None);
+        assert_eq!(severity(24, OTHER), Some(Severity::Info));
+        assert_eq!(severity(168, OTHER), Some(Severity::Low));
+    }
+
+    #[test]
+    fn an_index_that_was_asked_once_is_fine() {
+        assert_eq!(severity(168, "SELECT * FROM shop.users WHERE email = ?"), None);
+        assert_eq!(
+            severity(168, "SELECT * FROM shop.users WHERE id = ? AND email = ?"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_short_look_says_why_it_says_nothing_and_a_long_one_what_to_drop() {
+        let pattern = || read(OTHER, &[], PartitionClass::Single, 1);
+        let judgement = run_with(&UnusedIndex, &window(1, (10, 10), [pattern()]), &schema());
+        assert_eq!(
+            judgement.blind_spots[0].text,
+            "1 index was not asked in 1 h; it is judged after 1 day"
+        );
+        let judgement = run_with(&UnusedIndex, &window(48, (10, 10), [pattern()]), &schema());
+        let finding = &judgement.findings[0];
+        assert_eq!(
+            finding.title,
+            "No read asked the index `by_email` on `shop.users` (email) in 2 days"
+        );
+        assert_eq!(finding.suggested_cql, ["DROP INDEX shop.by_email;"]);
+        assert_eq!(finding.evidence[0], ("observed_hours", 48.0.into()));
+    }
+}

@@ -1,0 +1,194 @@
+//! Tables and views that nobody uses, said after a long look only.
+
+use super::{
+    LONG_HOURS, SOME_HOURS, blind_on_short_observation, by_observation, tables_in_use, with_observation,
+};
+use crate::{
+    number,
+    rules::{About, Finding, Findings, Rule, Severity},
+    window::{TableTraffic, Window},
+};
+use cqlens_cql::schema::{Schema, Table, TableName, quote};
+
+pub(in crate::rules) struct UnusedTable;
+
+impl Rule for UnusedTable {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        let unused: Vec<_> = tables_in_use(window, schema)
+            .filter_map(|(name, table)| Some((lack(&name, table, window)?, name, table)))
+            .collect();
+        if unused.is_empty() {
+            return;
+        }
+        let Some(severity) = by_observation(found, &ABOUT, window) else {
+            let what = format!(
+                "{} not used",
+                number::plural(unused.len() as u64, "table or view was", "tables and views were")
+            );
+            return blind_on_short_observation(found, &ABOUT, window, &what);
+        };
+        for (lack, name, table) in unused {
+            found.push(finding(severity, lack, &name, table, window));
+        }
+    }
+}
+
+/// What nobody does with a table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lack {
+    /// Neither read nor written.
+    Use,
+    /// Written, never read.
+    Reads,
+    /// A view that each write of its base keeps up to date, and nobody reads.
+    ReadsOfView,
+}
+
+fn lack(name: &TableName, table: &Table, window: &Window) -> Option<Lack> {
+    let none = TableTraffic::default();
+    let traffic = window.tables.get(name).unwrap_or(&none);
+    let is_view = table.view.is_some();
+    match (traffic.reads, traffic.writes) {
+        (0, _) if is_view => Some(Lack::ReadsOfView),
+        (0, 0) => Some(Lack::Use),
+        (0, _) => Some(Lack::Reads),
+        _ => None,
+    }
+}
+
+fn finding(severity: Severity, lack: Lack, name: &TableName, table: &Table, window: &Window) -> Finding {
+    let hours = number::seconds(window.seconds());
+    let (title, severity) = match lack {
+        Lack::Use => (
+            format!("`{name}` was neither read nor written in {hours}"),
+            severity,
+        ),
+        // Logs and archives are read by others, or seldom.
+        Lack::Reads => (
+            format!("`{name}` was written and never read in {hours}"),
+            Severity::Info,
+        ),
+        Lack::ReadsOfView => (
+            format!(
+                "The view `{name}` was never read in {hours}, and every write of its base keeps it up to date"
+            ),
+            severity,
+        ),
+    };
+    let written = |name: &TableName| window.tables.get(name).map_or(0, |traffic| traffic.writes);
+    let base = table.base().map(|base| TableName {
+        keyspace: name.keyspace.clone(),
+        table: base.to_owned(),
+    });
+    let drop = match lack {
+        Lack::Use => Some("TABLE"),
+        Lack::Reads => None,
+        Lack::ReadsOfView => Some("MATERIALIZED VIEW"),
+    };
+    let drop = drop.map(|kind| format!("DROP {kind} {}.{};", quote(&name.keyspace), quote(&name.table)));
+    let finding = Finding::on_all(&ABOUT, severity, Vec::new(), window)
+        .of_table(name)
+        .title(title)
+        .first("writes", written(base.as_ref().unwrap_or(name)))
+        .suggest(drop);
+    with_observation(finding, window)
+}
+
+const ABOUT: About = About {
+    id: "unused-table",
+    group: "model",
+    summary: "A table or view was not used for as long as the traffic was observed.",
+    why: "\
+        A table costs memory on every node (about a megabyte, and a memtable), files, repairs and attention. \
+        A view costs more: every write of its base is read back and written to it, whether anybody reads it or \
+        not. And who reads a schema takes every table in it for needed.",
+    fix: "\
+        Ask who uses it: jobs that run once a month or quarter, other applications and other ways into the \
+        cluster are not in this report. Then drop it; `auto_snapshot` keeps its files for a while.",
+    before: "-- in a week of traffic, no statement names shop.carts_old\nCREATE TABLE shop.carts_old (id uuid PRIMARY KEY, items text);\n\
+             SELECT items FROM shop.carts WHERE id = ?;",
+    after: "DROP TABLE shop.carts_old;\nSELECT items FROM shop.carts WHERE id = ?;",
+    severity: "\
+        Nothing before `some_hours` of observation; then info, and low from `long_hours`. What is written but \
+        never read is info however long, unless it is a view.",
+    thresholds: &[SOME_HOURS, LONG_HOURS],
+    needs: "\
+        The schema, and all traffic: it speaks only of keyspaces of which something was seen. Statements whose \
+        table is not known may have been on it; their number is in the evidence.",
+    source: "Cassandra guardrail `tables` (4.1) and `materialized_views_per_table`; Cassandra documentation, data modeling",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{name, schema, window};
+    use super::*;
+    use crate::rules::{Judgement, testing::run_with};
+
+    fn judged(hours: u32) -> Judgement {
+        run_with(&UnusedTable, &window(hours, (10, 10), []), &schema())
+    }
+
+    fn titles(judgement: &Judgement) -> Vec<(&str, Severity)> {
+        let findings = judgement.findings.iter();
+        findings
+            .map(|finding| (finding.title.as_str(), finding.severity))
+            .collect()
+    }
+
+    #[test]
+    fn a_short_look_says_nothing_and_why() {
+        for hours in [0, 1, 23] {
+            let judgement = judged(hours);
+            assert_eq!(judgement.findings, []);
+            assert_eq!(judgement.blind_spots.len(), 1);
+        }
+        assert_eq!(
+            judged(1).blind_spots[0].text,
+            "2 tables and views were not used in 1 h; it is judged after 1 day"
+        );
+    }
+
+    #[test]
+    fn a_day_is_worth_a_hint_and_a_week_more() {
+        for (hours, severity, span) in [(24, Severity::Info, "1 day"), (168, Severity::Low, "7 days")] {
+            let judgement = judged(hours);
+            let mut titles = titles(&judgement);
+            titles.sort();
+            let view = format!(
+                "The view `shop.by_city` was never read in {span}, and every write of its base keeps it up to date"
+            );
+            let table = format!("`shop.old` was neither read nor written in {span}");
+            assert_eq!(titles, [(view.as_str(), severity), (table.as_str(), severity)]);
+        }
+    }
+
+    #[test]
+    fn what_is_used_is_fine_and_what_is_only_written_is_worth_knowing() {
+        let mut window = window(200, (0, 10), []);
+        window.count_table(&name("old"), |table| table.reads = 1);
+        window.count_table(&name("by_city"), |table| table.reads = 1);
+        let judgement = run_with(&UnusedTable, &window, &schema());
+        let [(title, severity)] = titles(&judgement)[..] else {
+            unreachable!("{judgement:?}");
+        };
+        assert!(
+            title.starts_with("`shop.users` was written and never read"),
+            "{title}"
+        );
+        assert_eq!(severity, Severity::Info);
+        assert_eq!(judgement.findings[0].suggested_cql, [] as [String; 0]);
+    }
+
+    #[test]
+    fn keyspaces_without_any_traffic_are_left_out() {
+        let other = judged(200)
+            .findings
+            .into_iter()
+            .any(|finding| finding.keyspace.as_deref() == Some("other"));
+        assert!(!other);
+    }
+}

@@ -1,0 +1,120 @@
+//! `COUNT`, `SUM` and the like over the whole ring.
+
+use super::{
+    About, Findings, HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, Severity, blind_on_unknown, by_rate, filters,
+    how_often, table, user_reads,
+};
+use crate::{
+    rules::{Finding, Rule},
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+
+pub(in crate::rules) struct AggregateWithoutPartitionKey;
+
+impl Rule for AggregateWithoutPartitionKey {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+        for (id, pattern) in user_reads(window).filter(|(_, pattern)| folds_the_ring(pattern)) {
+            let severity = by_rate(found, &ABOUT, pattern, window);
+            found.push(finding(severity, id, pattern, window));
+        }
+        blind_on_unknown(found, &ABOUT, window);
+    }
+}
+
+/// Folds what a scan brings. Where rows are filtered or an index is asked, that is what is said of it.
+pub(super) fn folds_the_ring(pattern: &Pattern) -> bool {
+    pattern.is(Flag::Aggregate) && pattern.class() == PartitionClass::Scan && !filters(pattern)
+}
+
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+    let title = format!(
+        "Aggregates over {} read the whole ring{}",
+        table(pattern),
+        how_often(pattern, window)
+    );
+    Finding::on(&ABOUT, severity, (id, pattern), window)
+        .title(title)
+        .first("server_warnings", pattern.warnings)
+}
+
+const ABOUT: About = About {
+    id: "aggregate-without-partition-key",
+    group: "read shape",
+    summary: "An aggregate has no partition key: to return one row, Cassandra reads the whole table.",
+    why: "\
+        Aggregates are computed by the coordinator. Replicas send it every row of the table, range after \
+        range, and it folds them one by one; the answer is small, the work is that of a full scan, and it \
+        has to end within one request's timeout. The table grows until it does not.",
+    fix: "\
+        Aggregate inside one partition, keep the number in a counter or a row of its own that is updated with \
+        the data, or let a job walk token ranges and add up.",
+    before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, placed date, amount decimal);\nSELECT COUNT(*) FROM shop.orders;",
+    after: "CREATE TABLE shop.orders_by_day (placed date, id uuid, amount decimal, PRIMARY KEY ((placed), id));\n\
+            SELECT COUNT(*) FROM shop.orders_by_day WHERE placed = ?;",
+    severity: "\
+        High from `high_per_hour` reads an hour, medium from `medium_per_hour`, low below; one step up where \
+        the p99 latency reaches `slow_ms`.",
+    thresholds: &[HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS],
+    needs: "The table's schema, to know its partition key and which functions are aggregates.",
+    source: "\
+        Cassandra's own warning `Aggregation query used without partition key` (2.2 and later, class \
+        `SelectStatement`)",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{read, run, window};
+
+    fn count(flags: &[Flag], class: PartitionClass, times: u64) -> Pattern {
+        let mut all = vec![Flag::Aggregate];
+        all.extend(flags);
+        read("SELECT COUNT(*) FROM shop.orders", &all, class, times)
+    }
+
+    fn severity(pattern: Pattern) -> Option<Severity> {
+        let judgement = run(&AggregateWithoutPartitionKey, &window([pattern]));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_rate_and_the_latency() {
+        assert_eq!(
+            severity(count(&[], PartitionClass::Scan, 60)),
+            Some(Severity::High)
+        );
+        assert_eq!(
+            severity(count(&[], PartitionClass::Scan, 59)),
+            Some(Severity::Medium)
+        );
+        let mut day = window([count(&[], PartitionClass::Scan, 10)]);
+        day.observed_seconds = 86_400.0;
+        let judgement = run(&AggregateWithoutPartitionKey, &day);
+        assert_eq!(judgement.findings[0].severity, Severity::Low);
+        assert_eq!(
+            judgement.findings[0].title,
+            "Aggregates over `shop.orders` read the whole ring, 10 a day"
+        );
+    }
+
+    #[test]
+    fn inside_a_partition_and_by_token_range_it_is_fine() {
+        let inside = count(&[Flag::FullPartitionKey], PartitionClass::Single, 1_000_000);
+        assert_eq!(severity(inside), None);
+        assert_eq!(
+            severity(count(&[Flag::OnToken], PartitionClass::TokenRange, 60)),
+            None
+        );
+    }
+
+    #[test]
+    fn what_filters_is_judged_there() {
+        let filtering = [Flag::AllowFiltering, Flag::FilteringNeeded];
+        assert_eq!(severity(count(&filtering, PartitionClass::Scan, 60)), None);
+    }
+}

@@ -1,0 +1,186 @@
+//! `IN` on the partition key: one statement, many partitions, one coordinator that waits for all of them.
+
+use super::{
+    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Threshold, at_p99, blind_on_unknown,
+    by_partitions, how_many, how_often, table, user_reads, with_partitions,
+};
+use crate::{
+    rules::{Finding, Rule},
+    window::{Pattern, Window},
+};
+use cqlens_cql::{plan::Flag, schema::Schema};
+
+pub(in crate::rules) struct InPartitionKey;
+
+impl Rule for InPartitionKey {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+        let is_in =
+            |pattern: &Pattern| pattern.is(Flag::InPartitionKey) && !pattern.is(Flag::InCartesianProduct);
+        for (id, pattern) in user_reads(window).filter(|(_, pattern)| is_in(pattern)) {
+            let Some(severity) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, window) else {
+                continue;
+            };
+            let title = format!(
+                "Reads of {} ask for {} partitions at once{}{}",
+                table(pattern),
+                how_many(pattern),
+                at_p99(pattern),
+                how_often(pattern, window)
+            );
+            let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+            found.push(with_partitions(finding, pattern));
+        }
+        blind_on_unknown(found, &ABOUT, window);
+    }
+}
+
+const HIGH_PARTITIONS: Threshold = Threshold {
+    name: "high_partitions",
+    unit: "partitions at p99",
+    default: 20.0,
+    origin: "\
+        guardrail `partition_keys_in_select`: off by default in Apache Cassandra (4.1 and later), fails \
+        above 20 in DataStax's GuardrailsConfig; Scylla refuses more than 100 \
+        (`max_partition_key_restrictions_per_query`)",
+};
+
+const ABOUT: About = About {
+    id: "in-partition-key",
+    group: "read shape",
+    summary: "A read names several partitions with `IN` on the partition key.",
+    why: "\
+        One coordinator turns the statement into one read per key, sends them to the replicas of every key \
+        and holds all answers until the slowest has come. So the latency is that of the slowest replica, the \
+        memory is the coordinator's, a failure repeats everything, and a token-aware driver can route at \
+        most one of the keys well.",
+    fix: "\
+        Where the keys belong together, make them one partition: group the rows under the key that the \
+        application asks for. Where they do not, send one prepared read per key, a few at a time: each goes \
+        straight to its replica. Fewer buckets where the IN only collects the buckets of one partition.",
+    before: "SELECT * FROM shop.items WHERE item_id IN (?, ?, ?, ?);",
+    after: "CREATE TABLE shop.items_by_cart (\n  cart_id uuid, item_id uuid, title text,\n  PRIMARY KEY ((cart_id), item_id));\n\
+            SELECT * FROM shop.items_by_cart WHERE cart_id = ?;",
+    severity: "\
+        By the distinct keys of one read at p99: low from `low_partitions`, medium from `medium_partitions`, \
+        high from `high_partitions`; one step down below `medium_per_hour` reads an hour. Info where the \
+        number depends on what will be bound: a statement that was read, not executed.",
+    thresholds: &[
+        LOW_PARTITIONS,
+        MEDIUM_PARTITIONS,
+        HIGH_PARTITIONS,
+        MEDIUM_PER_HOUR,
+    ],
+    needs: "The table's schema, and the bound values, to count the distinct keys of each execution.",
+    source: "\
+        Basic Rules of Cassandra Data Modeling, rule 2: minimize the number of partitions read; Cassandra \
+        guardrail `partition_keys_in_select`",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{
+        Severity,
+        testing::{read, run, window, with_partitions},
+    };
+    use cqlens_cql::footprint::PartitionClass;
+
+    fn of(partitions: u64, times: u64) -> Pattern {
+        let flags = [Flag::InPartitionKey, Flag::FullPartitionKey];
+        let cql = "SELECT * FROM shop.items WHERE item_id IN ?";
+        with_partitions(read(cql, &flags, PartitionClass::Multi, times), partitions)
+    }
+
+    fn severity(pattern: Pattern) -> Option<Severity> {
+        let judgement = run(&InPartitionKey, &window([pattern]));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_number_of_keys() {
+        assert_eq!(severity(of(1, 100)), None);
+        assert_eq!(severity(of(2, 100)), Some(Severity::Low));
+        assert_eq!(severity(of(9, 100)), Some(Severity::Low));
+        assert_eq!(severity(of(10, 100)), Some(Severity::Medium));
+        assert_eq!(severity(of(19, 100)), Some(Severity::Medium));
+        assert_eq!(severity(of(20, 100)), Some(Severity::High));
+    }
+
+    #[test]
+    fn the_finding_states_the_number_and_the_table() {
+        let judgement = run(&InPartitionKey, &window([of(60, 7_200)]));
+        let finding = &judgement.findings[0];
+        assert_eq!(
+            finding.title,
+            "Reads of `shop.items` ask for 60 partitions at once (p99), 2 a second"
+        );
+        assert_eq!(finding.evidence[0], ("partitions_p50", 60.into()));
+    }
+
+    #[test]
+    fn a_statement_that_was_only_read_has_no_rate_and_its_number_may_be_unknown() {
+        let mut read_once = window([of(3, 1)]);
+        read_once.observed_seconds = 0.0;
+        let finding = &run(&InPartitionKey, &read_once).findings[0];
+        assert_eq!(
+            finding.title,
+            "Reads of `shop.items` ask for 3 partitions at once"
+        );
+        assert_eq!(finding.severity, Severity::Low);
+        read_once
+            .patterns
+            .values_mut()
+            .for_each(|pattern| pattern.partitions = Default::default());
+        let finding = &run(&InPartitionKey, &read_once).findings[0];
+        assert_eq!(
+            finding.title,
+            "Reads of `shop.items` ask for an unknown number of partitions at once"
+        );
+        assert_eq!(finding.severity, Severity::Info);
+        assert!(
+            finding
+                .evidence
+                .iter()
+                .all(|(name, _)| !name.starts_with("partitions")),
+            "{:?}",
+            finding.evidence
+        );
+    }
+
+    #[test]
+    fn a_rare_read_costs_one_step_less() {
+        let mut day = window([of(20, 23)]);
+        day.observed_seconds = 86_400.0;
+        assert_eq!(run(&InPartitionKey, &day).findings[0].severity, Severity::Medium);
+    }
+
+    #[test]
+    fn one_partition_that_holds_the_group_is_fine() {
+        let cql = "SELECT * FROM shop.items_by_cart WHERE cart_id = ?";
+        let repaired = read(cql, &[Flag::FullPartitionKey], PartitionClass::Single, 100);
+        assert_eq!(severity(repaired), None);
+    }
+
+    #[test]
+    fn in_on_a_clustering_column_and_cartesian_products_are_not_its_business() {
+        let mut clustering = of(1, 100);
+        clustering.flags = [Flag::InClustering, Flag::FullPartitionKey].into();
+        assert_eq!(severity(clustering), None);
+        let mut product = of(40, 100);
+        product.flags.insert(Flag::InCartesianProduct);
+        assert_eq!(severity(product), None);
+    }
+
+    #[test]
+    fn keys_that_were_not_counted_are_reported() {
+        let cql = "SELECT * FROM shop.items WHERE item_id IN ?";
+        let unknown = read(cql, &[Flag::InPartitionKey], PartitionClass::Unknown, 3);
+        let judgement = run(&InPartitionKey, &window([unknown]));
+        assert_eq!(judgement.findings, []);
+        assert_eq!(judgement.blind_spots.len(), 1);
+    }
+}

@@ -1,0 +1,221 @@
+//! Indexes on columns with few different values: each value stands for a large part of all rows.
+
+use super::{
+    About, Findings, Threshold,
+    index::{FEWEST_READS, INDEX_PER_HOUR, Indexed, indexed, rows},
+};
+use crate::{
+    number,
+    rules::{Finding, Rule, figures::OFTEN_PER_SECOND},
+    window::Window,
+};
+use cqlens_cql::schema::{IndexClass, Schema, quote};
+
+pub(in crate::rules) struct IndexLowCardinality;
+
+impl Rule for IndexLowCardinality {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        for indexed in indexed(window, schema) {
+            if is_asked_in_partitions_only(&indexed) {
+                continue;
+            }
+            let few = found.threshold(&ABOUT, &FEW_VALUES);
+            let crowded = found.threshold(&ABOUT, &ROWS_PER_VALUE);
+            if let Some(evidence) = Evidence::of(&indexed, window, few, crowded) {
+                let severity = indexed.severity(found, &ABOUT, window);
+                found.push(evidence.finding(severity, &indexed, window));
+            }
+        }
+    }
+}
+
+/// Within a partition a storage-attached index narrows down what is read there: what it was made for.
+fn is_asked_in_partitions_only(indexed: &Indexed<'_>) -> bool {
+    let column = indexed.column;
+    indexed.index.class == IndexClass::Sai && column.reads == 0 && column.reads_in_partition > 0
+}
+
+/// Where the number of values comes from.
+struct Evidence {
+    values: u64,
+    rows_per_value: f64,
+    level: &'static str,
+}
+
+impl Evidence {
+    /// What is written says it best. Where little is written, reads that ask for few values and get many rows do.
+    fn of(indexed: &Indexed<'_>, window: &Window, few: f64, crowded: f64) -> Option<Self> {
+        let column = indexed.column;
+        let written = Self {
+            values: column.values.estimate(),
+            rows_per_value: column.rows.estimate() as f64 / column.values.estimate().max(1) as f64,
+            level: "inferred from values that were written",
+        };
+        if written.is_low(few, crowded) {
+            return Some(written);
+        }
+        let rows = rows(&indexed.reads(window));
+        let read = Self {
+            values: column.asked.estimate(),
+            rows_per_value: rows.quantile(0.5) as f64,
+            level: "inferred from values that were asked for, and the rows of the answers",
+        };
+        // Other values that were written speak against it.
+        let is_known = rows.count() >= FEWEST_READS && column.values.estimate() as f64 <= few;
+        (is_known && read.is_low(few, crowded)).then_some(read)
+    }
+
+    fn is_low(&self, few: f64, crowded: f64) -> bool {
+        self.values > 0 && self.values as f64 <= few && self.rows_per_value >= crowded
+    }
+
+    fn finding(self, severity: super::Severity, indexed: &Indexed<'_>, window: &Window) -> Finding {
+        let column = indexed.column;
+        let title = format!(
+            "The index on {} tells only {} apart, about {} each",
+            indexed.title(),
+            number::plural(self.values, "value", "values"),
+            rows_each(self.rows_per_value),
+        );
+        Finding::on_all(&ABOUT, severity, indexed.reads(window), window)
+            .of_table(&indexed.name.table)
+            .title(title)
+            .first("evidence_level", self.level)
+            .first("reads_within_a_partition", column.reads_in_partition)
+            .first("reads_of_the_index", column.reads)
+            .first("writes_of_the_column", column.inserts + column.updates)
+            .first("rows_per_value", self.rows_per_value.round())
+            .first("values", self.values)
+            .first("index", indexed.index.name.clone())
+            .suggest([format!(
+                "DROP INDEX {}.{};",
+                quote(&indexed.name.table.keyspace),
+                quote(&indexed.index.name)
+            )])
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a ratio of counts"
+)]
+fn rows_each(rows: f64) -> String {
+    number::plural(rows.round() as u64, "row", "rows")
+}
+
+const FEW_VALUES: Threshold = Threshold {
+    name: "few_values",
+    unit: "different values",
+    default: 20.0,
+    origin: "own choice: states, kinds and titles have fewer; the documentation names booleans",
+};
+
+const ROWS_PER_VALUE: Threshold = Threshold {
+    name: "rows_per_value",
+    unit: "rows",
+    default: 100.0,
+    origin: "own choice: a page of results; fewer rows for a value are what an index is for",
+};
+
+const ABOUT: About = About {
+    id: "index-low-cardinality",
+    group: "read shape",
+    summary: "An indexed column has few different values, so that each of them stands for a large part of all rows.",
+    why: "\
+        A legacy index is a hidden table on each node with one partition for each value. With few values these \
+        partitions grow with the table, are written by nearly every write, and are read by every query: an \
+        answer is a large part of the table, gathered row by row from all nodes. A storage-attached index \
+        has no such partitions, but its answers are as large.",
+    fix: "\
+        Put the column into the partition key of a table that serves the query, together with a bucket that \
+        keeps partitions small, such as the day; or ask within a partition, where a storage-attached index \
+        may narrow down its rows. Then drop the index.",
+    before: "CREATE INDEX ON lab.orders (status);\nSELECT * FROM lab.orders WHERE status = 'open';",
+    after: "CREATE TABLE lab.orders_by_status (status text, day date, id uuid,\n  PRIMARY KEY ((status, day), id));\n\
+            SELECT * FROM lab.orders_by_status WHERE status = 'open' AND day = ?;",
+    severity: "\
+        Up to `few_values` different values with `rows_per_value` rows or more each: high from \
+        `often_per_second` reads a second that ask all nodes, medium from `index_per_hour` reads an hour, low \
+        below; one step down for storage-attached indexes, and nothing where they are asked within partitions \
+        only.",
+    thresholds: &[FEW_VALUES, ROWS_PER_VALUE, INDEX_PER_HOUR, OFTEN_PER_SECOND],
+    needs: "\
+        The schema, and writes that give the column a value or reads that ask for one; values of collections \
+        are not told apart. Different values are counted by a sketch with an error of 2.3 %, exactly as long \
+        as there are few.",
+    source: "Cassandra documentation, secondary indexes: when not to use an index (low-cardinality columns)",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{
+        Severity,
+        read::index::testing::{schema, window},
+        testing::run_with,
+    };
+
+    fn severity(window: &Window) -> Option<Severity> {
+        let judgement = run_with(&IndexLowCardinality, window, &schema());
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_reads_that_ask_all_nodes() {
+        assert_eq!(severity(&window("status", 450, 4, 0)), Some(Severity::Low));
+        assert_eq!(severity(&window("status", 450, 4, 60)), Some(Severity::Medium));
+        assert_eq!(severity(&window("status", 450, 4, 360_000)), Some(Severity::High));
+        assert_eq!(severity(&window("kind", 450, 4, 60)), Some(Severity::Low));
+    }
+
+    #[test]
+    fn many_values_or_few_rows_each_are_fine() {
+        assert_eq!(severity(&window("status", 380, 4, 60)), None);
+        assert_eq!(severity(&window("status", 4_200, 21, 60)), None);
+        assert_eq!(severity(&window("email", 1_000, 1_000, 60)), None);
+    }
+
+    #[test]
+    fn a_storage_attached_index_within_partitions_is_fine() {
+        let mut window = window("kind", 450, 4, 0);
+        for column in window.indexed.values_mut() {
+            column.reads_in_partition = 1_000;
+        }
+        assert_eq!(severity(&window), None);
+    }
+
+    #[test]
+    fn reads_of_many_rows_say_it_too_where_nothing_is_written() {
+        let mut window = window("status", 0, 0, 60);
+        for column in window.indexed.values_mut() {
+            (0..3).for_each(|value| column.asked.insert(value));
+        }
+        assert_eq!(severity(&window), None, "one row each");
+        for pattern in window.patterns.values_mut() {
+            pattern.rows = crate::window::Distribution::default();
+            pattern.rows.record_n(500, pattern.count);
+        }
+        assert_eq!(severity(&window), Some(Severity::Medium));
+    }
+
+    #[test]
+    fn the_finding_names_the_index_and_its_numbers() {
+        let judgement = run_with(&IndexLowCardinality, &window("status", 450, 4, 60), &schema());
+        let finding = &judgement.findings[0];
+        assert!(
+            finding
+                .title
+                .starts_with("The index on `lab.orders.status` tells only 4 values apart, about 11"),
+            "{}",
+            finding.title
+        );
+        assert_eq!(finding.evidence[0], ("index", "by_status".into()));
+        assert_eq!(finding.suggested_cql, ["DROP INDEX lab.by_status;"]);
+        assert_eq!(finding.table.as_deref(), Some("orders"));
+    }
+}

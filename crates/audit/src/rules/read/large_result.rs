@@ -1,0 +1,175 @@
+//! Answers of many bytes.
+
+use super::{
+    About, Findings, MEDIUM_PER_HOUR, Severity, Threshold, how_often, reads_per_hour, table, user_reads,
+};
+use crate::{
+    rules::{Finding, Rule, figures::bytes},
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{footprint::PartitionClass, schema::Schema};
+
+pub(in crate::rules) struct LargeResult;
+
+impl Rule for LargeResult {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+        for (id, pattern) in user_reads(window) {
+            if let Some(severity) = severity(found, pattern, window) {
+                found.push(finding(severity, id, pattern, window));
+            }
+        }
+    }
+}
+
+fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
+    let p99 = pattern.response_bytes.quantile(0.99) as f64;
+    let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
+    let severity = if reached(&HIGH_BYTES) {
+        Severity::High
+    } else if reached(&MEDIUM_BYTES) {
+        Severity::Medium
+    } else if reached(&LOW_BYTES) {
+        Severity::Low
+    } else {
+        return None;
+    };
+    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, &MEDIUM_PER_HOUR);
+    // Jobs read pages as large as they can take.
+    let is_job = pattern.class() == PartitionClass::TokenRange;
+    Some(if rare || is_job {
+        severity.lowered()
+    } else {
+        severity
+    })
+}
+
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+    let answers = &pattern.response_bytes;
+    let page = if pattern.pages > 0 { "pages" } else { "answers" };
+    let title = format!(
+        "Reads of {} bring {page} of {} (p99){}",
+        table(pattern),
+        bytes(answers.quantile(0.99)),
+        how_often(pattern, window)
+    );
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+        .title(title)
+        .first("response_total_bytes", answers.total())
+        .first("response_max_bytes", answers.max())
+        .first("response_p99_bytes", answers.quantile(0.99))
+        .first("response_p50_bytes", answers.quantile(0.5));
+    if pattern.pages > 0 {
+        return finding.first("pages", pattern.pages);
+    }
+    finding
+}
+
+const LOW_BYTES: Threshold = Threshold {
+    name: "low_bytes",
+    unit: "bytes at p99",
+    default: 1_048_576.0,
+    origin: "ScyllaDB's `query_page_size_in_bytes`, the size of a page there whatever was asked for: 1 MB",
+};
+
+const MEDIUM_BYTES: Threshold = Threshold {
+    name: "medium_bytes",
+    unit: "bytes at p99",
+    default: 4_194_304.0,
+    origin: "own choice: a quarter of `high_bytes`; Cassandra's `coordinator_read_size_warn_threshold` has no default",
+};
+
+const HIGH_BYTES: Threshold = Threshold {
+    name: "high_bytes",
+    unit: "bytes at p99",
+    default: 16_777_216.0,
+    origin: "`native_transport_max_frame_size` of cassandra.yaml (4.1): 16 MiB, what Cassandra takes in one request",
+};
+
+const ABOUT: About = About {
+    id: "large-result",
+    group: "read shape",
+    summary: "Answers of a read are so large that coordinator and client hold megabytes for each.",
+    why: "\
+        The coordinator collects the rows of an answer from replicas, on its heap, and encodes them once more \
+        before the first byte leaves. Large answers end up as long-lived objects, cause pauses that all \
+        requests wait for, and occupy the connection that they share with small ones.",
+    fix: "\
+        Ask for fewer columns or fewer rows, set a page size that fits the rows (rows are counted, not bytes), \
+        and keep large values apart from those that are read often, or outside of Cassandra.",
+    before: "CREATE TABLE shop.documents (owner text, id uuid, title text, content blob, PRIMARY KEY ((owner), id));\n\
+             SELECT * FROM shop.documents WHERE owner = ?;",
+    after: "SELECT id, title FROM shop.documents WHERE owner = ?;\nSELECT content FROM shop.documents WHERE owner = ? AND id = ?;",
+    severity: "\
+        By the size of one answer, which is a page where pages are asked for, at p99: low from `low_bytes`, \
+        medium from `medium_bytes`, high from `high_bytes`; one step down below `medium_per_hour` reads an \
+        hour, and for walks of token ranges.",
+    thresholds: &[LOW_BYTES, MEDIUM_BYTES, HIGH_BYTES, MEDIUM_PER_HOUR],
+    needs: "Answers; they are measured as they went over the wire, compressed ones by their compressed size.",
+    source: "\
+        cassandra.yaml `coordinator_read_size_warn_threshold` (4.1) and `native_transport_max_frame_size`; \
+        ScyllaDB `max_memory_for_unlimited_query_soft_limit`",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{read, run, window};
+
+    fn answers(each: u64, class: PartitionClass, times: u64) -> Pattern {
+        let mut pattern = read("SELECT * FROM shop.documents WHERE owner = ?", &[], class, times);
+        pattern.response_bytes.record_n(each, times);
+        pattern
+    }
+
+    fn severity(pattern: Pattern) -> Option<Severity> {
+        let judgement = run(&LargeResult, &window([pattern]));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_size() {
+        let of = |each| severity(answers(each, PartitionClass::Single, 10));
+        // Sizes are kept with an error of a few per cent.
+        assert_eq!(of(900_000), None);
+        assert_eq!(of(1_200_000), Some(Severity::Low));
+        assert_eq!(of(5_000_000), Some(Severity::Medium));
+        assert_eq!(of(18_000_000), Some(Severity::High));
+    }
+
+    #[test]
+    fn what_happens_once_in_hours_and_what_jobs_read_costs_less() {
+        assert_eq!(
+            severity(answers(5_000_000, PartitionClass::TokenRange, 10)),
+            Some(Severity::Low)
+        );
+        let mut day = window([answers(5_000_000, PartitionClass::Single, 3)]);
+        day.observed_seconds = 86_400.0;
+        assert_eq!(run(&LargeResult, &day).findings[0].severity, Severity::Low);
+    }
+
+    #[test]
+    fn small_answers_are_fine_however_many_there_are() {
+        assert_eq!(
+            severity(answers(10_000, PartitionClass::Single, 10_000_000)),
+            None
+        );
+    }
+
+    #[test]
+    fn the_title_says_how_large() {
+        let judgement = run(
+            &LargeResult,
+            &window([answers(2 << 20, PartitionClass::Single, 60)]),
+        );
+        let title = &judgement.findings[0].title;
+        assert!(
+            title.starts_with("Reads of `shop.documents` bring answers of "),
+            "{title}"
+        );
+        assert!(title.ends_with("MiB (p99), 1 a minute"), "{title}");
+    }
+}

@@ -1,0 +1,248 @@
+//! Rules on the shape of single reads: how many partitions one SELECT makes Cassandra visit.
+//!
+//! No read is called the same thing twice: what filters is not also a scan, a cartesian product is not also an `IN`. How much
+//! a read brings (`large-result`, `unpaged-read`) and in which way (`reversed-read`, `select-star`) is said beside that.
+//! They look at the application's own SELECTs only, never at drivers' and tools'.
+
+mod aggregate_without_partition_key;
+mod allow_filtering;
+mod full_scan;
+mod in_cartesian_product;
+mod in_partition_key;
+mod index;
+mod index_high_cardinality;
+mod index_low_cardinality;
+mod index_on_updated_column;
+mod large_result;
+mod materialized_view_read;
+mod multi_partition_read;
+mod reversed_read;
+mod secondary_index_read;
+mod select_star;
+pub(super) mod suggest;
+mod token_range_scan;
+mod unbounded_read;
+mod unpaged_read;
+
+use super::{
+    About, Finding, Findings, Severity, Threshold,
+    figures::{self, table},
+};
+use crate::{
+    number,
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::{Flag, StatementKind},
+    schema::Schema,
+};
+
+pub(super) use aggregate_without_partition_key::AggregateWithoutPartitionKey;
+pub(super) use allow_filtering::AllowFiltering;
+pub(super) use full_scan::FullScan;
+pub(super) use in_cartesian_product::InCartesianProduct;
+pub(super) use in_partition_key::InPartitionKey;
+pub(super) use index_high_cardinality::IndexHighCardinality;
+pub(super) use index_low_cardinality::IndexLowCardinality;
+pub(super) use index_on_updated_column::IndexOnUpdatedColumn;
+pub(super) use large_result::LargeResult;
+pub(super) use materialized_view_read::MaterializedViewRead;
+pub(super) use multi_partition_read::MultiPartitionRead;
+pub(super) use reversed_read::ReversedRead;
+pub(super) use secondary_index_read::SecondaryIndexRead;
+pub(super) use select_star::SelectStar;
+pub(super) use token_range_scan::TokenRangeScan;
+pub(super) use unbounded_read::UnboundedRead;
+pub(super) use unpaged_read::UnpagedRead;
+
+/// The application's own SELECTs, but for those that the server always refused: they cost nothing.
+pub(super) fn user_reads(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
+    figures::user_patterns(window)
+        .filter(|(_, pattern)| pattern.head.kind == StatementKind::Select && !pattern.classes.is_empty())
+}
+
+/// Whether Cassandra drops rows that it has read: `ALLOW FILTERING` is written and, as far as is known, needed.
+fn filters(pattern: &Pattern) -> bool {
+    pattern.is(Flag::AllowFiltering)
+        && (pattern.is(Flag::FilteringNeeded) || pattern.class() == PartitionClass::Unknown)
+}
+
+/// The rate of a title, `, 3 a minute`, the pages of one read counted once; nothing where no time was observed, as of a
+/// statement that was only read.
+fn how_often(pattern: &Pattern, window: &Window) -> String {
+    figures::often(reads(pattern), window)
+}
+
+/// The number of partitions in a title.
+fn how_many(pattern: &Pattern) -> String {
+    if pattern.partitions.is_empty() {
+        return "an unknown number of".to_owned();
+    }
+    number::count(pattern.partitions.quantile(0.99))
+}
+
+/// Says which of many executions the number of a title is of.
+fn at_p99(pattern: &Pattern) -> &'static str {
+    if pattern.partitions.count() > 1 {
+        " (p99)"
+    } else {
+        ""
+    }
+}
+
+/// The finding with the partitions of an execution as its first numbers, where they are known.
+fn with_partitions(finding: Finding, pattern: &Pattern) -> Finding {
+    if pattern.partitions.is_empty() {
+        return finding;
+    }
+    finding
+        .first("partitions_max", pattern.partitions.max())
+        .first("partitions_p99", pattern.partitions.quantile(0.99))
+        .first("partitions_p50", pattern.partitions.quantile(0.5))
+}
+
+/// Reads per hour as far as they make a rate.
+fn reads_per_hour(pattern: &Pattern, window: &Window) -> f64 {
+    figures::per_hour(reads(pattern), window)
+}
+
+/// Reads, the pages of one counted once.
+fn reads(pattern: &Pattern) -> u64 {
+    match pattern.logical_reads {
+        0 => pattern.count,
+        logical => logical,
+    }
+}
+
+/// From this rate on, a read whose cost grows with the table is a permanent load.
+const HIGH_PER_HOUR: Threshold = Threshold {
+    name: "high_per_hour",
+    unit: "reads an hour",
+    default: 60.0,
+    origin: "own choice: one a minute is part of the load, not an occasion",
+};
+
+/// Below this rate such a read is an occasion.
+const MEDIUM_PER_HOUR: Threshold = Threshold {
+    name: "medium_per_hour",
+    unit: "reads an hour",
+    default: 1.0,
+    origin: "own choice: jobs and administrators come less often, requests of users more often",
+};
+
+/// From this latency on, a read costs more than its rate tells.
+const SLOW_MS: Threshold = Threshold {
+    name: "slow_ms",
+    unit: "ms at p99",
+    default: 500.0,
+    origin: "`slow_query_log_timeout` of cassandra.yaml: 500 ms",
+};
+
+/// The severity of a read whose cost grows with the table: by its rate, one step up where it is slow.
+///
+/// The rule's thresholds must hold [`HIGH_PER_HOUR`], [`MEDIUM_PER_HOUR`] and [`SLOW_MS`].
+fn by_rate(found: &Findings<'_>, about: &About, pattern: &Pattern, window: &Window) -> Severity {
+    let per_hour = reads_per_hour(pattern, window);
+    let severity = if per_hour >= found.threshold(about, &HIGH_PER_HOUR) {
+        Severity::High
+    } else if per_hour >= found.threshold(about, &MEDIUM_PER_HOUR) {
+        Severity::Medium
+    } else {
+        Severity::Low
+    };
+    let p99_ms = pattern.latency_us.quantile(0.99) as f64 / 1e3;
+    if p99_ms >= found.threshold(about, &SLOW_MS) {
+        severity.raised()
+    } else {
+        severity
+    }
+}
+
+/// The severity of a read of several partitions: by their number at p99; none below the lowest threshold. Where the
+/// number depends on what will be bound, as of a statement that was only read, it is worth knowing and no more.
+///
+/// The rule's thresholds must hold [`LOW_PARTITIONS`], [`MEDIUM_PARTITIONS`] and `high`, and [`MEDIUM_PER_HOUR`]: what comes less
+/// often costs one step less.
+fn by_partitions(
+    found: &Findings<'_>,
+    (about, high): (&About, &Threshold),
+    pattern: &Pattern,
+    window: &Window,
+) -> Option<Severity> {
+    if pattern.partitions.is_empty() && pattern.class() == PartitionClass::Multi {
+        return Some(Severity::Info);
+    }
+    let p99 = pattern.partitions.quantile(0.99) as f64;
+    let reached = |threshold: &Threshold| p99 >= found.threshold(about, threshold);
+    let severity = if reached(high) {
+        Severity::High
+    } else if reached(&MEDIUM_PARTITIONS) {
+        Severity::Medium
+    } else if reached(&LOW_PARTITIONS) {
+        Severity::Low
+    } else {
+        return None;
+    };
+    let per_hour = reads_per_hour(pattern, window);
+    if per_hour < found.threshold(about, &MEDIUM_PER_HOUR) {
+        return Some(severity.lowered());
+    }
+    Some(severity)
+}
+
+/// From two partitions on, a read waits for the slower of two replica sets.
+const LOW_PARTITIONS: Threshold = Threshold {
+    name: "low_partitions",
+    unit: "partitions at p99",
+    default: 2.0,
+    origin: "the literature's second rule: read as few partitions as possible, ideally one",
+};
+
+/// As many partitions as Cassandra itself warns of in a batch.
+const MEDIUM_PARTITIONS: Threshold = Threshold {
+    name: "medium_partitions",
+    unit: "partitions at p99",
+    default: 10.0,
+    origin: "\
+        `unlogged_batch_across_partitions_warn_threshold` of cassandra.yaml: 10; Cassandra has no default \
+        for reads",
+};
+
+/// The finding with the table that would serve the query, where one can be written.
+fn with_table(finding: Finding, pattern: &Pattern, schema: &Schema) -> Finding {
+    let Some(suggestion) = suggest::table_for(pattern, schema) else {
+        return finding;
+    };
+    let advice = match &suggestion.existing {
+        Some(existing) => format!("`{existing}` already has the key that this query needs: read that."),
+        None if pattern.is(Flag::FullPartitionKey) => finding.advice.clone(),
+        None => format!(
+            "{} Where many rows share a value, add a bucket to the partition key, such as a day, that the query can name.",
+            finding.advice
+        ),
+    };
+    finding.advice(advice).suggest(suggestion.cql)
+}
+
+/// Says how many reads touch an unknown number of partitions, which this rule therefore cannot judge.
+fn blind_on_unknown(found: &mut Findings<'_>, about: &About, window: &Window) {
+    let (mut unknown, mut all, mut patterns) = (0, 0, 0);
+    for (_, pattern) in user_reads(window) {
+        let here = pattern.classes.get(&PartitionClass::Unknown).copied();
+        unknown += here.unwrap_or_default();
+        patterns += u64::from(here.is_some());
+        all += pattern.count;
+    }
+    if unknown > 0 {
+        found.blind(
+            about,
+            format!(
+                "{} of {} ({}) touch partitions that are not known",
+                number::count(unknown),
+                number::plural(all, "read", "reads"),
+                number::plural(patterns, "pattern", "patterns"),
+            ),
+        );
+    }
+}

@@ -1,0 +1,319 @@
+//! Tables from which rows or parts of them are deleted all the time, while they are read.
+
+use std::collections::BTreeMap;
+
+use cqlens_cql::syntax::{
+    self,
+    ast::{Delete, Modification, Subject},
+};
+
+use crate::{
+    number,
+    rules::{
+        About, Finding, Findings, Rule, Severity, Threshold,
+        figures::{STEADY_PER_HOUR, often, per_hour, share, user_writes},
+        statement::{modifications, written},
+    },
+    window::{Pattern, PatternId, TableTraffic, Window},
+};
+use cqlens_cql::schema::{Schema, TableName};
+
+pub(in crate::rules) struct DeleteHeavy;
+
+impl Rule for DeleteHeavy {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        for (name, writes) in by_table(window, schema) {
+            let traffic = window.tables.get(&name).cloned().unwrap_or_default();
+            if let Some(severity) = severity(found, &writes, &traffic, window) {
+                found.push(finding(severity, &name, writes, &traffic, window));
+            }
+        }
+    }
+}
+
+/// What is written to a table. Statements inside of batches count once for each batch and template, however many of them it
+/// holds: a template is all that a pattern keeps of them.
+#[derive(Default)]
+struct Writes<'a> {
+    /// The patterns that delete.
+    deleting: Vec<(PatternId, &'a Pattern)>,
+    /// Deletions inside of partitions.
+    inside: u64,
+    /// Deletions of whole partitions, which only those pass who read the partition that is gone.
+    whole: u64,
+    others: u64,
+}
+
+impl Writes<'_> {
+    fn share(&self) -> f64 {
+        share(self.inside, self.inside + self.whole + self.others)
+    }
+}
+
+fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Writes<'a>> {
+    let mut tables: BTreeMap<TableName, Writes<'a>> = BTreeMap::new();
+    for (id, pattern) in user_writes(window) {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
+            continue;
+        };
+        let keyspace = pattern.head.keyspace.as_deref();
+        for modification in modifications(&statement) {
+            let Some(name) = written(&modification, keyspace) else {
+                continue;
+            };
+            let deletes_inside = match &modification {
+                Modification::Delete(delete) => Some(is_inside(delete, &name, schema)),
+                _ => None,
+            };
+            let writes = tables.entry(name).or_default();
+            match deletes_inside {
+                None => writes.others += pattern.count,
+                Some(false) => writes.whole += pattern.count,
+                Some(true) => {
+                    writes.inside += pattern.count;
+                    if writes.deleting.last().is_none_or(|(last, _)| *last != id) {
+                        writes.deleting.push((id, pattern));
+                    }
+                }
+            }
+        }
+    }
+    tables
+}
+
+/// Whether something stays of the partition: columns are named, or other than partition key columns are restricted. Without a
+/// schema more than one relation is taken for that.
+fn is_inside(delete: &Delete<'_>, name: &TableName, schema: &Schema) -> bool {
+    let relations = &delete.where_clause.relations;
+    let Some(table) = schema.table(&name.keyspace, &name.table) else {
+        return !delete.deletions.is_empty() || relations.len() > 1;
+    };
+    // A row of a table without clustering columns is a partition.
+    if table.clustering().is_empty() && delete.deletions.is_empty() {
+        return false;
+    }
+    let of_key = |subject: &Subject<'_>| match subject {
+        Subject::Column(column) => table
+            .partition_key()
+            .iter()
+            .any(|key| key.name == column.as_str()),
+        _ => false,
+    };
+    !delete.deletions.is_empty() || !relations.iter().all(|relation| of_key(&relation.subject))
+}
+
+fn severity(
+    found: &Findings<'_>,
+    writes: &Writes<'_>,
+    traffic: &TableTraffic,
+    window: &Window,
+) -> Option<Severity> {
+    let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
+    let enough = writes.share() >= found.threshold(&ABOUT, &SOME_SHARE);
+    if !enough || per_hour(writes.inside, window) < steady {
+        return None;
+    }
+    let many = writes.share() >= found.threshold(&ABOUT, &MANY_SHARE);
+    let is_read = per_hour(traffic.reads, window) >= steady;
+    let severity = if !is_read {
+        Severity::Info
+    } else if many {
+        Severity::Medium
+    } else {
+        Severity::Low
+    };
+    Some(if traffic.tombstones.reported() > 0 {
+        severity.raised()
+    } else {
+        severity
+    })
+}
+
+fn finding(
+    severity: Severity,
+    name: &TableName,
+    writes: Writes<'_>,
+    traffic: &TableTraffic,
+    window: &Window,
+) -> Finding {
+    let share = writes.share();
+    let reads = match traffic.reads {
+        0 => "; no read of the table was seen".to_owned(),
+        reads => format!(
+            "; {} may have to pass them",
+            number::plural(reads, "read", "reads")
+        ),
+    };
+    let title = format!(
+        "{} of the writes to `{name}` delete{}{reads}",
+        number::percent(share),
+        often(writes.inside, window)
+    );
+    let observed = traffic.tombstones.reported();
+    let seen_by = if observed > 0 {
+        "inferred from writes, and the server's warnings"
+    } else {
+        "inferred from writes"
+    };
+    // A batch may delete from several tables, this is of one.
+    Finding::on_all(&ABOUT, severity, writes.deleting, window)
+        .of_table(name)
+        .title(title)
+        .first("evidence_level", seen_by)
+        .first("reads_with_tombstones_reported", observed)
+        .first("reads_of_the_table", traffic.reads)
+        .first("whole_partitions_deleted", writes.whole)
+        .first("deletes", writes.inside)
+        .first("deletes_of_writes_share", share)
+}
+
+const SOME_SHARE: Threshold = Threshold {
+    name: "some_share",
+    unit: "of the table's writes",
+    default: 0.1,
+    origin: "own choice: from a tenth on, deleting is part of what the table is used for",
+};
+
+const MANY_SHARE: Threshold = Threshold {
+    name: "many_share",
+    unit: "of the table's writes",
+    default: 0.3,
+    origin: "own choice: every second or third row that is written is deleted again",
+};
+
+const ABOUT: About = About {
+    id: "delete-heavy",
+    group: "tombstones",
+    summary: "A large part of a table's writes delete rows or columns inside of partitions that go on living.",
+    why: "\
+        A delete writes a tombstone, and the tombstone stays for at least `gc_grace_seconds` (ten days unless \
+        set) so that a replica that missed the delete cannot bring the row back. Every read of that part of \
+        the partition loads it, holds it in memory and skips it; after enough deletes a read of ten rows \
+        passes thousands of tombstones, and at 100,000 it is given up.",
+    fix: "\
+        Delete whole partitions: put what is deleted together (a day, a job's batch) into one partition. Or \
+        let rows expire by a table-wide TTL with TimeWindowCompactionStrategy, which drops whole files. Or \
+        write a state instead of deleting, and read from after the last row that was done.",
+    before: "CREATE TABLE work.jobs (lane text, at timeuuid, what text, PRIMARY KEY ((lane), at));\n\
+             DELETE FROM work.jobs WHERE lane = ? AND at = ?;",
+    after: "CREATE TABLE work.jobs_by_hour (lane text, hour timestamp, at timeuuid, what text,\n  PRIMARY KEY ((lane, hour), at));\n\
+            DELETE FROM work.jobs_by_hour WHERE lane = ? AND hour = ?;",
+    severity: "\
+        From `some_share` of the table's writes and `steady_per_hour` deletes an hour: info where the table is \
+        read less than `steady_per_hour`, else low, medium from `many_share`; one step up where the server \
+        reported tombstones. Nothing for deletes of whole partitions.",
+    thresholds: &[SOME_SHARE, MANY_SHARE, STEADY_PER_HOUR],
+    needs: "\
+        Writes and reads of the same window; the table's schema, to tell partitions from rows. It is inferred \
+        from writes: whether reads pass the tombstones only the server knows.",
+    source: "\
+        cassandra.yaml `tombstone_warn_threshold` and `tombstone_failure_threshold`; Cassandra documentation, \
+        tombstones; Cassandra: The Definitive Guide, the queue anti-pattern",
+};
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::rules::testing::{run_with, window, write};
+    use cqlens_cql::plan::StatementKind;
+
+    const DELETE: &str = "DELETE FROM work.jobs WHERE lane = ? AND at = ?";
+
+    fn insert(times: u64) -> Pattern {
+        write(
+            "INSERT INTO work.jobs (lane, at) VALUES (?, ?)",
+            StatementKind::Insert,
+            &[],
+            times,
+        )
+    }
+
+    fn delete(cql: &str, times: u64) -> Pattern {
+        write(cql, StatementKind::Delete, &[], times)
+    }
+
+    fn schema() -> Schema {
+        Schema::from_cql(
+            "CREATE KEYSPACE work WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+             CREATE TABLE work.jobs (lane text, at int, what text, PRIMARY KEY ((lane), at));",
+        )
+        .unwrap()
+    }
+
+    fn judged(patterns: impl IntoIterator<Item = Pattern>, reads: u64, reported: u64) -> Vec<Finding> {
+        let mut window = window(patterns);
+        let name = TableName {
+            keyspace: "work".to_owned(),
+            table: "jobs".to_owned(),
+        };
+        window.count_table(&name, |table| {
+            table.reads = reads;
+            table.tombstones.warned = reported;
+        });
+        run_with(&DeleteHeavy, &window, &schema()).findings
+    }
+
+    fn severity(patterns: impl IntoIterator<Item = Pattern>, reads: u64, reported: u64) -> Option<Severity> {
+        judged(patterns, reads, reported)
+            .first()
+            .map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_share_the_reads_and_what_the_server_reports() {
+        assert_eq!(severity([insert(900), delete(DELETE, 60)], 600, 0), None);
+        assert_eq!(
+            severity([insert(540), delete(DELETE, 60)], 600, 0),
+            Some(Severity::Low)
+        );
+        assert_eq!(
+            severity([insert(140), delete(DELETE, 60)], 600, 0),
+            Some(Severity::Medium)
+        );
+        assert_eq!(
+            severity([insert(140), delete(DELETE, 60)], 600, 3),
+            Some(Severity::High)
+        );
+        assert_eq!(
+            severity([insert(140), delete(DELETE, 60)], 0, 0),
+            Some(Severity::Info)
+        );
+        assert_eq!(severity([insert(10), delete(DELETE, 59)], 600, 0), None);
+    }
+
+    #[test]
+    fn whole_partitions_may_go() {
+        let whole = "DELETE FROM work.jobs WHERE lane = ?";
+        assert_eq!(severity([insert(60), delete(whole, 600)], 600, 0), None);
+        let column = "DELETE what FROM work.jobs WHERE lane = ? AND at = ?";
+        assert_eq!(
+            severity([insert(60), delete(column, 600)], 600, 0),
+            Some(Severity::Medium)
+        );
+    }
+
+    #[test]
+    fn deletes_in_batches_count() {
+        let cql = "BEGIN BATCH INSERT INTO work.jobs (lane, at) VALUES (?, ?); \
+                   DELETE FROM work.jobs WHERE lane = ? AND at = ?; APPLY BATCH";
+        let mut pattern = write(cql, StatementKind::Batch, &[], 60);
+        pattern.head.keyspace = Some("work".to_owned());
+        let findings = judged([pattern], 600, 0);
+        assert_eq!(findings[0].severity, Severity::Medium);
+        assert_eq!(findings[0].table.as_deref(), Some("jobs"));
+    }
+
+    #[test]
+    fn the_title_names_the_share_and_the_reads() {
+        let findings = judged([insert(60), delete(DELETE, 60)], 600, 0);
+        assert_eq!(
+            findings[0].title,
+            "50 % of the writes to `work.jobs` delete, 1 a minute; 600 reads may have to pass them"
+        );
+    }
+}

@@ -1,0 +1,355 @@
+//! Tables that are used as queues: rows are appended at one end, read at the other and deleted there.
+
+use std::collections::BTreeMap;
+
+use cqlens_cql::syntax::{
+    self,
+    ast::{Body, Modification, RelationOperator, Select, Subject},
+};
+
+use crate::{
+    number,
+    rules::{
+        About, Finding, Findings, Rule, Severity, Threshold,
+        figures::{STEADY_PER_HOUR, often, per_hour, share, user_patterns},
+        statement::{modifications, table_of, written},
+    },
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::Flag,
+    schema::{Schema, Table, TableName},
+};
+
+pub(in crate::rules) struct QueuePattern;
+
+impl Rule for QueuePattern {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        for (name, queue) in by_table(window, schema) {
+            if let Some(severity) = severity(found, &queue, window) {
+                found.push(finding(severity, &name, queue, window));
+            }
+        }
+    }
+}
+
+/// What speaks for a table's being a queue.
+#[derive(Default)]
+struct Queue<'a> {
+    /// Reads from the old end of a partition, a few rows at a time.
+    head_reads: Vec<(PatternId, &'a Pattern)>,
+    deleting: Vec<(PatternId, &'a Pattern)>,
+    /// Executions.
+    reads: u64,
+    appends: u64,
+    deletes: u64,
+}
+
+impl Queue<'_> {
+    /// Reads in which the server reported tombstones.
+    fn reported(&self) -> u64 {
+        let reads = self.head_reads.iter();
+        reads.map(|(_, pattern)| pattern.tombstones.reported()).sum()
+    }
+}
+
+fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Queue<'a>> {
+    let mut tables: BTreeMap<TableName, Queue<'a>> = BTreeMap::new();
+    for (id, pattern) in user_patterns(window).filter(|(_, pattern)| !pattern.classes.is_empty()) {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
+            continue;
+        };
+        if let Body::Select(select) = &statement.body {
+            let definition =
+                table_of(pattern).and_then(|name| Some((schema.table(&name.keyspace, &name.table)?, name)));
+            if let Some((table, name)) = definition
+                && is_head_read(pattern, select, table)
+            {
+                let queue = tables.entry(name).or_default();
+                queue.reads += pattern.logical_reads;
+                queue.head_reads.push((id, pattern));
+            }
+            continue;
+        }
+        for modification in modifications(&statement) {
+            let Some(name) = written(&modification, pattern.head.keyspace.as_deref()) else {
+                continue;
+            };
+            let queue = tables.entry(name).or_default();
+            match modification {
+                Modification::Insert(_) => queue.appends += pattern.count,
+                // Of one row, or of a range of rows that are done: not of columns, and not of whole partitions.
+                Modification::Delete(delete)
+                    if delete.deletions.is_empty() && delete.where_clause.relations.len() > 1 =>
+                {
+                    queue.deletes += pattern.count;
+                    if queue.deleting.last().is_none_or(|(last, _)| *last != id) {
+                        queue.deleting.push((id, pattern));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+    tables
+}
+
+/// Whether a few rows are read from the end of a partition (or of rows that begin alike) at which the oldest ones are, where
+/// values grow. A read that begins after the last row that was done passes no tombstones.
+fn is_head_read(pattern: &Pattern, select: &Select<'_>, table: &Table) -> bool {
+    if !pattern.is(Flag::Limit) || pattern.class() != PartitionClass::Single {
+        return false;
+    }
+    let is_fixed = |name: &str| {
+        let mut relations = select.where_clause.relations.iter();
+        relations.any(|relation| {
+            matches!(&relation.subject, Subject::Column(column) if column.as_str() == name)
+                && relation.operator == RelationOperator::Equal
+        })
+    };
+    let Some(ordered) = table.clustering().iter().find(|column| !is_fixed(&column.name)) else {
+        return false;
+    };
+    let mut relations = select.where_clause.relations.iter();
+    let begins_later = relations.any(|relation| {
+        relation
+            .subject
+            .columns()
+            .iter()
+            .any(|column| column.as_str() == ordered.name)
+            && !matches!(
+                relation.operator,
+                RelationOperator::LessThan | RelationOperator::LessOrEqual
+            )
+    });
+    let oldest_first = ordered.is_descending() == pattern.is(Flag::Reversed);
+    oldest_first && !begins_later
+}
+
+fn severity(found: &Findings<'_>, queue: &Queue<'_>, window: &Window) -> Option<Severity> {
+    let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
+    let each = [queue.appends, queue.reads, queue.deletes];
+    if each.iter().any(|&times| per_hour(times, window) < steady) {
+        return None;
+    }
+    let deleted = share(queue.deletes, queue.appends);
+    if deleted < found.threshold(&ABOUT, &SOME_SHARE) {
+        return None;
+    }
+    let severity = if deleted >= found.threshold(&ABOUT, &MANY_SHARE) {
+        Severity::Medium
+    } else {
+        Severity::Low
+    };
+    Some(if queue.reported() > 0 {
+        severity.raised()
+    } else {
+        severity
+    })
+}
+
+fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, window: &Window) -> Finding {
+    let (reads, appends, deletes, reported) = (queue.reads, queue.appends, queue.deletes, queue.reported());
+    let level = if reported > 0 {
+        "the server said so: warnings or failures of these reads"
+    } else {
+        "inferred from writes: no warning came, which proves nothing"
+    };
+    let mut empty = crate::window::Distribution::default();
+    queue
+        .head_reads
+        .iter()
+        .for_each(|(_, pattern)| empty.merge(&pattern.rows));
+    let title = format!(
+        "`{name}` is used as a queue: {} appended, {} deleted{}, and each read from its head passes what was deleted",
+        number::plural(appends, "row", "rows"),
+        number::count(deletes),
+        often(deletes, window)
+    );
+    let mut patterns = queue.head_reads;
+    patterns.extend(queue.deleting);
+    Finding::on_all(&ABOUT, severity, patterns, window)
+        .of_table(name)
+        .title(title)
+        .first("evidence_level", level)
+        .first("reads_with_tombstones_reported", reported)
+        .first("rows_of_head_reads_p50", empty.quantile(0.5))
+        .first("head_reads", reads)
+        .first("deletes", deletes)
+        .first("appends", appends)
+        .first("deletes_of_appends_share", share(deletes, appends))
+}
+
+const SOME_SHARE: Threshold = Threshold {
+    name: "some_share",
+    unit: "deletes for each row that is appended",
+    default: 0.3,
+    origin: "own choice: a part of what is written is done and removed",
+};
+
+const MANY_SHARE: Threshold = Threshold {
+    name: "many_share",
+    unit: "deletes for each row that is appended",
+    default: 0.7,
+    origin: "own choice: nearly all that is written is removed again",
+};
+
+const ABOUT: About = About {
+    id: "queue-pattern",
+    group: "tombstones",
+    summary: "A table is used as a queue: rows are appended, read from the head of their partition, and deleted there.",
+    why: "\
+        A deleted row leaves a tombstone where it was, for `gc_grace_seconds` at least. The oldest rows stand \
+        at the head of the partition, so all tombstones do: to find the first live row a read starts at the \
+        head and passes every job that was ever done, on each replica that it asks. The shorter the queue, the \
+        more tombstones for each row, until `tombstone_failure_threshold` (100,000) ends the reads.",
+    fix: "\
+        Read from where the last read ended (`AND at > ?`), so that the head is not passed. Or give each span \
+        of time a partition of its own, delete partitions when all of it is done, and never read them again. \
+        Or use a queue: a log or message broker is made for this.",
+    before: "SELECT at, what FROM work.jobs WHERE lane = ? LIMIT 1;\nDELETE FROM work.jobs WHERE lane = ? AND at = ?;",
+    after: "SELECT at, what FROM work.jobs_by_hour WHERE lane = ? AND hour = ? AND at > ? LIMIT 1;\n\
+            DELETE FROM work.jobs_by_hour WHERE lane = ? AND hour = ?;",
+    severity: "\
+        From `steady_per_hour` appends, reads of the head and deletes of rows an hour, and `some_share` deletes \
+        for each append: low, medium from `many_share`; one step up where the server reported tombstones in \
+        these reads. Nothing for reads without LIMIT, from the newest row, or from a given row on.",
+    thresholds: &[SOME_SHARE, MANY_SHARE, STEADY_PER_HOUR],
+    needs: "\
+        The table's schema, and its writes and reads in the same window. Appending is taken for writing growing \
+        values, as times are; that deletes meet the rows that are read is inferred from their numbers. The \
+        finding says whether the server reported tombstones.",
+    source: "Cassandra: The Definitive Guide, the queue anti-pattern; cassandra.yaml `tombstone_failure_threshold`",
+};
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::rules::testing::{read, run_with, window, write};
+    use cqlens_cql::plan::StatementKind;
+
+    const HEAD: &str = "SELECT at FROM work.jobs WHERE lane = ? LIMIT 1";
+
+    fn schema() -> Schema {
+        Schema::from_cql(
+            "CREATE KEYSPACE work WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+             CREATE TABLE work.jobs (lane text, at int, what text, PRIMARY KEY ((lane), at));
+             CREATE TABLE work.news (lane text, at int, what text, PRIMARY KEY ((lane), at)) WITH CLUSTERING ORDER BY (at DESC);",
+        )
+        .unwrap()
+    }
+
+    fn head(cql: &str, flags: &[Flag]) -> Pattern {
+        let flags = [&[Flag::FullPartitionKey], flags].concat();
+        read(cql, &flags, PartitionClass::Single, 600)
+    }
+
+    fn writes(table: &str, inserts: u64, deletes: u64) -> [Pattern; 2] {
+        let insert = format!("INSERT INTO work.{table} (lane, at) VALUES (?, ?)");
+        let delete = format!("DELETE FROM work.{table} WHERE lane = ? AND at = ?");
+        [
+            write(&insert, StatementKind::Insert, &[], inserts),
+            write(&delete, StatementKind::Delete, &[], deletes),
+        ]
+    }
+
+    fn severity(read: Pattern, writes: [Pattern; 2]) -> Option<Severity> {
+        let [insert, delete] = writes;
+        let judgement = run_with(&QueuePattern, &window([read, insert, delete]), &schema());
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_deletes_and_what_the_server_reports() {
+        let of = |deletes| severity(head(HEAD, &[Flag::Limit]), writes("jobs", 600, deletes));
+        assert_eq!(of(600), Some(Severity::Medium));
+        assert_eq!(of(180), Some(Severity::Low));
+        assert_eq!(of(179), None);
+        let mut reported = head(HEAD, &[Flag::Limit]);
+        reported.tombstones.warned = 1;
+        assert_eq!(severity(reported, writes("jobs", 600, 600)), Some(Severity::High));
+    }
+
+    #[test]
+    fn it_takes_all_three_steadily() {
+        let mut rare = head(HEAD, &[Flag::Limit]);
+        rare.logical_reads = 59;
+        assert_eq!(severity(rare, writes("jobs", 600, 600)), None);
+        assert_eq!(severity(head(HEAD, &[Flag::Limit]), writes("jobs", 59, 59)), None);
+        assert_eq!(severity(head(HEAD, &[Flag::Limit]), writes("jobs", 600, 0)), None);
+    }
+
+    #[test]
+    fn reads_from_the_newest_row_or_after_the_last_one_pass_no_tombstones() {
+        let after = "SELECT at FROM work.jobs WHERE lane = ? AND at > ? LIMIT 1";
+        assert_eq!(
+            severity(head(after, &[Flag::Limit]), writes("jobs", 600, 600)),
+            None
+        );
+        let newest = "SELECT at FROM work.jobs WHERE lane = ? ORDER BY at DESC LIMIT 1";
+        let flags = [Flag::Limit, Flag::Reversed];
+        assert_eq!(severity(head(newest, &flags), writes("jobs", 600, 600)), None);
+        let stored = HEAD.replace("jobs", "news");
+        assert_eq!(
+            severity(head(&stored, &[Flag::Limit]), writes("news", 600, 600)),
+            None
+        );
+        let oldest = "SELECT at FROM work.news WHERE lane = ? ORDER BY at ASC LIMIT 1";
+        assert_eq!(
+            severity(head(oldest, &flags), writes("news", 600, 600)),
+            Some(Severity::Medium)
+        );
+        let due = "SELECT at FROM work.jobs WHERE lane = ? AND at <= ? LIMIT 1";
+        assert_eq!(
+            severity(head(due, &[Flag::Limit]), writes("jobs", 600, 600)),
+            Some(Severity::Medium)
+        );
+    }
+
+    #[test]
+    fn whole_lists_and_single_rows_are_no_queue() {
+        assert_eq!(
+            severity(
+                head("SELECT at FROM work.jobs WHERE lane = ?", &[]),
+                writes("jobs", 600, 600)
+            ),
+            None
+        );
+        let row = "SELECT at FROM work.jobs WHERE lane = ? AND at = ? LIMIT 1";
+        assert_eq!(
+            severity(head(row, &[Flag::Limit]), writes("jobs", 600, 600)),
+            None
+        );
+    }
+
+    #[test]
+    fn the_finding_says_where_it_knows_it_from() {
+        let [insert, delete] = writes("jobs", 600, 600);
+        let window = window([head(HEAD, &[Flag::Limit]), insert, delete]);
+        let judgement = run_with(&QueuePattern, &window, &schema());
+        let finding = &judgement.findings[0];
+        let level = finding
+            .evidence
+            .iter()
+            .find(|(name, _)| *name == "evidence_level");
+        assert!(
+            level
+                .unwrap()
+                .1
+                .as_str()
+                .unwrap()
+                .starts_with("inferred from writes")
+        );
+        assert_eq!(
+            finding.title,
+            "`work.jobs` is used as a queue: 600 rows appended, 600 deleted, 10 a minute, and each read from its head passes \
+             what was deleted"
+        );
+    }
+}

@@ -1,0 +1,482 @@
+//! Reads of which the server said that they passed too many tombstones.
+
+use std::collections::BTreeMap;
+
+use super::writers::{self, Writer};
+use crate::{
+    number,
+    rules::{
+        About, Finding, Findings, Rule, Severity, Threshold, figures::table, read::user_reads,
+        statement::table_of,
+    },
+    window::{NodeReads, Pattern, PatternId, Tombstones, Window},
+};
+use cqlens_cql::schema::{Schema, TableName};
+
+pub(in crate::rules) struct TombstoneHeavyRead;
+
+impl Rule for TombstoneHeavyRead {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        let heavy = user_reads(window)
+            .filter_map(|(id, pattern)| Some((severity(found, pattern)?, id, pattern)))
+            .collect::<Vec<_>>();
+        // Every template is read again for it.
+        let writers = match heavy.is_empty() {
+            true => BTreeMap::new(),
+            false => writers::by_table(window, schema),
+        };
+        for (severity, id, pattern) in heavy {
+            let of_table = table_of(pattern).and_then(|table| writers.get(&table));
+            let writers = of_table.map_or(&[][..], Vec::as_slice);
+            found.push(finding(severity, (id, pattern), writers, window));
+        }
+        by_counters(found, window);
+        by_short_pages(found, window, schema);
+        blind_without_reports(found, window);
+    }
+}
+
+fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
+    let most = pattern.tombstones.scanned.max() as f64;
+    let reached = |threshold: &Threshold| most >= found.threshold(&ABOUT, threshold);
+    if pattern.tombstones.aborted > 0 || reached(&HIGH_TOMBSTONES) {
+        Some(Severity::High)
+    } else if reached(&MEDIUM_TOMBSTONES) || (pattern.tombstones.warned > 0 && most == 0.0) {
+        Some(Severity::Medium)
+    } else {
+        // A server that warns of fewer has been told to.
+        (pattern.tombstones.warned > 0).then_some(Severity::Low)
+    }
+}
+
+/// Tables of which no answer has said anything, but whose nodes count many tombstones: for all reads of the table together, since they
+/// do not say of which.
+fn by_counters(found: &mut Findings<'_>, window: &Window) {
+    let mut tables: BTreeMap<TableName, Vec<(PatternId, &Pattern)>> = BTreeMap::new();
+    for (id, pattern) in user_reads(window) {
+        if let Some(name) = table_of(pattern) {
+            tables.entry(name).or_default().push((id, pattern));
+        }
+    }
+    for (name, reads) in tables {
+        let Some(nodes) = window.tables.get(&name).and_then(|traffic| traffic.node_reads) else {
+            continue;
+        };
+        if reads
+            .iter()
+            .any(|(_, pattern)| severity(found, pattern).is_some())
+        {
+            continue;
+        }
+        let passed = nodes.tombstones_p99 as f64;
+        let reached = |threshold: &Threshold| passed >= found.threshold(&ABOUT, threshold);
+        let severity = if reached(&HIGH_TOMBSTONES) {
+            Severity::High
+        } else if reached(&MEDIUM_TOMBSTONES) {
+            Severity::Medium
+        } else {
+            continue;
+        };
+        let title = format!(
+            "One read in a hundred of `{name}` passes {} tombstones or more, as its nodes count",
+            number::count(nodes.tombstones_p99)
+        );
+        let finding = Finding::on_all(&ABOUT, severity, reads, window).title(title);
+        found.push(with_counters(finding, Some(nodes)).first("evidence_level", "the nodes' own counters"));
+    }
+}
+
+/// Reads of which nobody said anything, but whose pages ended early: something was passed that is not in them.
+fn by_short_pages(found: &mut Findings<'_>, window: &Window, schema: &Schema) {
+    let is_known = |pattern: &Pattern| severity(found, pattern).is_some();
+    let short: Vec<_> = user_reads(window)
+        .filter(|(_, pattern)| pattern.tombstones.short_pages > 0 && !is_known(pattern))
+        .collect();
+    if short.is_empty() {
+        return;
+    }
+    let writers = writers::by_table(window, schema);
+    for (id, pattern) in short {
+        let tombstones = &pattern.tombstones;
+        let empty = tombstones.empty_pages as f64 >= found.threshold(&ABOUT, &MEDIUM_EMPTY_PAGES);
+        let severity = if empty { Severity::Medium } else { Severity::Low };
+        let of_table = table_of(pattern).and_then(|table| writers.get(&table));
+        let writers = of_table.map_or(&[][..], Vec::as_slice);
+        let title = format!(
+            "{} of {} ended before {}, {} without a row, though more was to come",
+            number::plural(tombstones.short_pages, "page", "pages"),
+            table(pattern),
+            if tombstones.short_pages == 1 {
+                "it was full"
+            } else {
+                "they were full"
+            },
+            number::count(tombstones.empty_pages)
+        );
+        let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+            .title(title)
+            .first("tombstones_written_by", writers::said(writers))
+            .first("empty_pages", tombstones.empty_pages)
+            .first("short_pages", tombstones.short_pages)
+            .first("evidence_level", "inferred from short pages with more to come");
+        finding
+            .patterns
+            .extend(writers.iter().take(writers::MOST).map(|writer| writer.id));
+        found.push(finding);
+    }
+}
+
+/// With what the nodes count of the table, whoever reads it.
+fn with_counters(finding: Finding, nodes: Option<NodeReads>) -> Finding {
+    let Some(nodes) = nodes else { return finding };
+    finding
+        .first("node_rows_max", nodes.rows_max)
+        .first("node_rows_p99", nodes.rows_p99)
+        .first("node_tombstones_max", nodes.tombstones_max)
+        .first("node_tombstones_p99", nodes.tombstones_p99)
+}
+
+/// How it is known: what the server said by itself, what it wrote down when it was asked again.
+fn evidence_level(tombstones: &Tombstones) -> String {
+    let ways = [
+        (tombstones.warned, "warnings"),
+        (tombstones.aborted, "reads that were given up"),
+        (tombstones.traced, "traces of reads that were asked again"),
+    ];
+    let ways = ways.iter().filter(|(times, _)| *times > 0);
+    ways.map(|(_, way)| *way).collect::<Vec<_>>().join(", ")
+}
+
+/// The read first, then who writes what it passes.
+fn finding(
+    severity: Severity,
+    (id, pattern): (PatternId, &Pattern),
+    writers: &[Writer<'_>],
+    window: &Window,
+) -> Finding {
+    let tombstones = &pattern.tombstones;
+    let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+        .title(title(pattern))
+        .first("tombstones_written_by", writers::said(writers))
+        .first("evidence_level", evidence_level(tombstones))
+        .first("reads_aborted", tombstones.aborted)
+        .first("reads_warned", tombstones.warned);
+    if tombstones.traced > 0 {
+        finding = finding.first("reads_traced", tombstones.traced);
+    }
+    if !tombstones.live_rows.is_empty() {
+        finding = finding.first("live_rows_p50", tombstones.live_rows.quantile(0.5));
+    }
+    if !tombstones.scanned.is_empty() {
+        finding = finding
+            .first("tombstones_max", tombstones.scanned.max())
+            .first("tombstones_p50", tombstones.scanned.quantile(0.5));
+    }
+    let table = table_of(pattern).and_then(|name| window.tables.get(&name));
+    finding = with_counters(finding, table.and_then(|table| table.node_reads));
+    let named = writers.iter().take(writers::MOST).map(|writer| writer.id);
+    finding.patterns.extend(named);
+    finding
+}
+
+fn title(pattern: &Pattern) -> String {
+    let (table, tombstones) = (table(pattern), &pattern.tombstones);
+    let aborted = number::plural(tombstones.aborted, "read", "reads");
+    if tombstones.scanned.is_empty() && tombstones.aborted > 0 {
+        return format!("The server gave up {aborted} of {table} because of tombstones");
+    }
+    if tombstones.scanned.is_empty() {
+        return format!(
+            "The server warned of tombstones in {} reads of {table}",
+            number::count(tombstones.warned)
+        );
+    }
+    let most = number::count(tombstones.scanned.max());
+    let mut title = format!("Reads of {table} pass up to {most} tombstones");
+    if !tombstones.live_rows.is_empty() {
+        let live = tombstones.live_rows.quantile(0.5);
+        title += &format!(" for {}", number::plural(live, "live row", "live rows"));
+    }
+    if tombstones.aborted > 0 {
+        title += &format!("; the server gave up {aborted}");
+    }
+    title
+}
+
+/// Silence of the server proves nothing: says so where it said nothing at all.
+fn blind_without_reports(found: &mut Findings<'_>, window: &Window) {
+    let (mut reads, mut observed) = (0, 0);
+    for (_, pattern) in user_reads(window) {
+        reads += pattern.count;
+        observed += pattern.tombstones.observed();
+    }
+    let is_counted = window.tables.values().any(|table| table.node_reads.is_some());
+    if reads > 0 && observed == 0 && !is_counted {
+        found.blind(
+            &ABOUT,
+            "the server said nothing of tombstones, which proves nothing: without `read_thresholds_enabled` \
+             (off by default) a coordinator reports only what it read itself, and Scylla never does"
+                .to_owned(),
+        );
+    }
+}
+
+const MEDIUM_TOMBSTONES: Threshold = Threshold {
+    name: "medium_tombstones",
+    unit: "tombstones in one read",
+    default: 1_000.0,
+    origin: "`tombstone_warn_threshold` of cassandra.yaml: 1000",
+};
+
+const HIGH_TOMBSTONES: Threshold = Threshold {
+    name: "high_tombstones",
+    unit: "tombstones in one read",
+    default: 10_000.0,
+    origin: "a tenth of `tombstone_failure_threshold` of cassandra.yaml (100000), where reads begin to fail",
+};
+
+const MEDIUM_EMPTY_PAGES: Threshold = Threshold {
+    name: "medium_empty_pages",
+    unit: "pages without a row, with more to come",
+    default: 1.0,
+    origin: "ScyllaDB ends a page without a row after `query_tombstone_page_limit` tombstones: 10000",
+};
+
+const ABOUT: About = About {
+    id: "tombstone-heavy-read",
+    group: "tombstones",
+    summary: "A read passes many deleted cells or rows before it finds live ones.",
+    why: "\
+        A delete, a null or an expired TTL leaves a tombstone that stays until compaction may drop it, at \
+        the earliest after `gc_grace_seconds` (ten days by default). Until then every read of that place \
+        loads the tombstones from disk, keeps them in memory and sends them to the coordinator, which needs \
+        them to outvote replicas that missed the delete. Beyond `tombstone_failure_threshold` the read is \
+        given up.",
+    fix: "\
+        Do not read where was deleted: put a time or a bucket into the partition key so that whole \
+        partitions age together, start reading after the last row taken, or delete whole partitions instead \
+        of rows. Bind no nulls. For data with one TTL use TimeWindowCompactionStrategy.",
+    before: "CREATE TABLE work.jobs (lane text, at timeuuid, what text, PRIMARY KEY ((lane), at));\n\
+             SELECT * FROM work.jobs WHERE lane = ? LIMIT 5;\nDELETE FROM work.jobs WHERE lane = ? AND at = ?;",
+    after: "CREATE TABLE work.jobs_by_hour (lane text, hour timestamp, at timeuuid, what text,\n  PRIMARY KEY ((lane, hour), at));\n\
+            SELECT * FROM work.jobs_by_hour WHERE lane = ? AND hour = ? AND at > ? LIMIT 5;",
+    severity: "\
+        High where the server gave reads up, or one read passed `high_tombstones`; medium from \
+        `medium_tombstones` or where the server warned without a number; low where it warned of fewer. Where only \
+        the nodes' counters tell, what one read in a hundred passes is what counts. Where nobody tells, pages that ended \
+        early are low, and medium from `medium_empty_pages` without a row.",
+    thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES, MEDIUM_EMPTY_PAGES],
+    needs: "\
+        The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
+        complete only with `read_thresholds_enabled`; their absence proves nothing. With `--trace-sample` \
+        also the traces of some reads that cqlens asks again, with `--poll-system-views` what the nodes count by \
+        themselves; the finding says which. Of a server that says nothing, pages that end before they are full though \
+        more is to come: ScyllaDB's do where there is much to pass, Cassandra's do not.",
+    source: "\
+        cassandra.yaml `tombstone_warn_threshold`, `tombstone_failure_threshold`; Cassandra documentation, \
+        data modeling: the queue anti-pattern",
+};
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::rules::testing::{read, run, window, write};
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
+    };
+
+    fn head_of_queue() -> Pattern {
+        let cql = "SELECT * FROM work.jobs WHERE lane = ? LIMIT ?";
+        read(
+            cql,
+            &[Flag::FullPartitionKey, Flag::Limit],
+            PartitionClass::Single,
+            100,
+        )
+    }
+
+    fn warned(scanned: u64) -> Pattern {
+        let mut pattern = head_of_queue();
+        pattern.tombstones.warned = 3;
+        pattern.tombstones.scanned.record_n(scanned, 3);
+        pattern.tombstones.live_rows.record_n(5, 3);
+        pattern
+    }
+
+    fn severity(pattern: Pattern) -> Option<Severity> {
+        let judgement = run(&TombstoneHeavyRead, &window([pattern]));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_most_tombstones_of_one_read() {
+        assert_eq!(severity(warned(250)), Some(Severity::Low));
+        assert_eq!(severity(warned(999)), Some(Severity::Low));
+        assert_eq!(severity(warned(1_000)), Some(Severity::Medium));
+        assert_eq!(severity(warned(9_999)), Some(Severity::Medium));
+        assert_eq!(severity(warned(10_000)), Some(Severity::High));
+    }
+
+    #[test]
+    fn the_title_puts_tombstones_beside_live_rows() {
+        let judgement = run(&TombstoneHeavyRead, &window([warned(1_204)]));
+        assert_eq!(
+            judgement.findings[0].title,
+            "Reads of `work.jobs` pass up to 1,204 tombstones for 5 live rows"
+        );
+    }
+
+    #[test]
+    fn the_statements_that_wrote_them_are_named_after_the_read() {
+        let delete = "DELETE FROM work.jobs WHERE lane = ? AND at = ?";
+        let delete = write(delete, StatementKind::Delete, &[], 40);
+        let insert = write(
+            "INSERT INTO work.jobs (lane, at) VALUES (?, ?)",
+            StatementKind::Insert,
+            &[],
+            40,
+        );
+        let elsewhere = write(
+            "DELETE FROM work.done WHERE lane = ?",
+            StatementKind::Delete,
+            &[],
+            40,
+        );
+        let judgement = run(
+            &TombstoneHeavyRead,
+            &window([insert, warned(2_000), elsewhere, delete]),
+        );
+        let finding = &judgement.findings[0];
+        assert_eq!(finding.patterns, [PatternId(2), PatternId(4)]);
+        let said = finding
+            .evidence
+            .iter()
+            .find(|(name, _)| *name == "tombstones_written_by");
+        assert_eq!(
+            said.map(|(_, text)| text.as_str()),
+            Some(Some(
+                "`DELETE FROM work.jobs WHERE lane = ? AND at = ?` deletes (40 times)"
+            ))
+        );
+    }
+
+    #[test]
+    fn a_read_that_the_server_gave_up_is_high_even_without_a_number() {
+        let mut pattern = head_of_queue();
+        pattern.tombstones.aborted = 1;
+        let judgement = run(&TombstoneHeavyRead, &window([pattern]));
+        assert_eq!(judgement.findings[0].severity, Severity::High);
+        assert_eq!(
+            judgement.findings[0].title,
+            "The server gave up 1 read of `work.jobs` because of tombstones"
+        );
+    }
+
+    #[test]
+    fn a_warning_without_a_number_is_medium() {
+        let mut pattern = head_of_queue();
+        pattern.tombstones.warned = 2;
+        assert_eq!(severity(pattern), Some(Severity::Medium));
+    }
+
+    #[test]
+    fn counters_of_the_nodes_speak_where_no_answer_does() {
+        let counted = |tombstones_p99, patterns: Vec<Pattern>| {
+            let mut window = window(patterns);
+            let name = table_of(&head_of_queue()).unwrap();
+            let nodes = NodeReads {
+                tombstones_p99,
+                tombstones_max: 50_000,
+                ..NodeReads::default()
+            };
+            window.tables.entry(name).or_default().node_reads = Some(nodes);
+            run(&TombstoneHeavyRead, &window)
+        };
+        assert_eq!(counted(999, vec![head_of_queue()]).findings, []);
+        assert_eq!(counted(999, vec![head_of_queue()]).blind_spots, []);
+        let judgement = counted(2_000, vec![head_of_queue()]);
+        let finding = &judgement.findings[0];
+        assert_eq!(finding.severity, Severity::Medium);
+        assert_eq!(
+            finding.title,
+            "One read in a hundred of `work.jobs` passes 2,000 tombstones or more, as its nodes count"
+        );
+        assert!(
+            finding
+                .evidence
+                .contains(&("evidence_level", "the nodes' own counters".into()))
+        );
+        assert_eq!(
+            counted(20_000, vec![head_of_queue()]).findings[0].severity,
+            Severity::High
+        );
+        // What answers say is said once, of the statement.
+        let judgement = counted(20_000, vec![warned(2_000)]);
+        assert_eq!(judgement.findings.len(), 1);
+        assert!(
+            judgement.findings[0]
+                .evidence
+                .contains(&("node_tombstones_p99", 20_000.into()))
+        );
+        assert!(
+            judgement.findings[0]
+                .evidence
+                .contains(&("evidence_level", "warnings".into()))
+        );
+    }
+
+    #[test]
+    fn pages_that_end_early_speak_where_nobody_else_does() {
+        let short = |short_pages, empty_pages| {
+            let mut pattern = head_of_queue();
+            pattern.tombstones.short_pages = short_pages;
+            pattern.tombstones.empty_pages = empty_pages;
+            pattern
+        };
+        assert_eq!(severity(short(0, 0)), None);
+        assert_eq!(severity(short(3, 0)), Some(Severity::Low));
+        assert_eq!(severity(short(3, 1)), Some(Severity::Medium));
+        let judgement = run(&TombstoneHeavyRead, &window([short(1, 1)]));
+        let finding = &judgement.findings[0];
+        assert_eq!(
+            finding.title,
+            "1 page of `work.jobs` ended before it was full, 1 without a row, though more was to come"
+        );
+        let level = (
+            "evidence_level",
+            "inferred from short pages with more to come".into(),
+        );
+        assert!(finding.evidence.contains(&level));
+        // What the server says goes before.
+        let mut said = warned(2_000);
+        said.tombstones.short_pages = 3;
+        let judgement = run(&TombstoneHeavyRead, &window([said]));
+        assert_eq!(judgement.findings.len(), 1);
+        assert!(
+            judgement.findings[0]
+                .evidence
+                .contains(&("evidence_level", "warnings".into()))
+        );
+    }
+
+    #[test]
+    fn numbers_below_the_threshold_without_a_warning_are_fine() {
+        let mut pattern = head_of_queue();
+        pattern.tombstones.scanned.record_n(999, 10);
+        assert_eq!(severity(pattern), None);
+    }
+
+    #[test]
+    fn silence_of_the_server_is_reported_and_proves_nothing() {
+        let judgement = run(&TombstoneHeavyRead, &window([head_of_queue()]));
+        assert_eq!(judgement.findings, []);
+        assert!(judgement.blind_spots[0].text.contains("proves nothing"));
+        assert_eq!(run(&TombstoneHeavyRead, &window([warned(2_000)])).blind_spots, []);
+    }
+}

@@ -1,0 +1,171 @@
+//! Which statements wrote the tombstones that others pass.
+
+use std::{cmp::Reverse, collections::BTreeMap};
+
+use cqlens_cql::syntax::{self, ast::Modification};
+
+use super::collection_overwrite::collections_set;
+use crate::{
+    number,
+    rules::{
+        figures::{definition, user_writes},
+        statement::{modifications, written},
+    },
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::schema::{Schema, TableName};
+
+/// A statement that leaves tombstones behind, or will.
+pub(super) struct Writer<'w> {
+    pub(super) id: PatternId,
+    pattern: &'w Pattern,
+    how: How,
+    /// Executions that do.
+    times: u64,
+}
+
+/// How a write becomes a tombstone, the surest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum How {
+    Deletes,
+    BindsNulls,
+    ReplacesCollections,
+    Expires,
+}
+
+impl How {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Deletes => "deletes",
+            Self::BindsNulls => "binds nulls",
+            Self::ReplacesCollections => "replaces collections",
+            Self::Expires => "writes what expires",
+        }
+    }
+}
+
+/// Who writes tombstones to each table, those that did so most first. What was deleted before the window is nobody's here.
+pub(super) fn by_table<'w>(window: &'w Window, schema: &Schema) -> BTreeMap<TableName, Vec<Writer<'w>>> {
+    let mut tables: BTreeMap<TableName, Vec<Writer<'w>>> = BTreeMap::new();
+    for (id, pattern) in user_writes(window) {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
+            continue;
+        };
+        for modification in modifications(&statement) {
+            let keyspace = pattern.head.keyspace.as_deref();
+            let Some(name) = written(&modification, keyspace) else {
+                continue;
+            };
+            let Some((how, times)) = how(&modification, pattern, schema) else {
+                continue;
+            };
+            let writers = tables.entry(name).or_default();
+            // The statements of a batch may do the same several times.
+            if !writers.iter().any(|writer| writer.id == id && writer.how == how) {
+                writers.push(Writer {
+                    id,
+                    pattern,
+                    how,
+                    times,
+                });
+            }
+        }
+    }
+    for writers in tables.values_mut() {
+        writers.sort_by_key(|writer| (Reverse(writer.times), writer.how, writer.id));
+    }
+    tables
+}
+
+fn how(modification: &Modification<'_>, pattern: &Pattern, schema: &Schema) -> Option<(How, u64)> {
+    let using = match modification {
+        Modification::Delete(_) => return Some((How::Deletes, pattern.count)),
+        Modification::Insert(insert) => &insert.using,
+        Modification::Update(update) => &update.using,
+    };
+    if pattern.nulls.executions > 0 {
+        return Some((How::BindsNulls, pattern.nulls.executions));
+    }
+    let keyspace = pattern.head.keyspace.as_deref();
+    if collections_set(modification, keyspace, schema).is_some_and(|columns| !columns.is_empty()) {
+        return Some((How::ReplacesCollections, pattern.count));
+    }
+    let expires = using.ttl.is_some() || table_expires(pattern, schema);
+    expires.then_some((How::Expires, pattern.count))
+}
+
+/// Whether what is written without a TTL of its own has the table's. (`USING TTL 0` is taken for one, as templates hide its value.)
+fn table_expires(pattern: &Pattern, schema: &Schema) -> bool {
+    definition(pattern, schema).is_some_and(|table| table.default_time_to_live() > 0)
+}
+
+/// The three that did it most, in words.
+pub(super) fn said(writers: &[Writer<'_>]) -> String {
+    let one = |writer: &Writer<'_>| {
+        let times = number::plural(writer.times, "time", "times");
+        format!("`{}` {} ({times})", writer.pattern.head.cql, writer.how.words())
+    };
+    let first: Vec<_> = writers.iter().take(MOST).map(one).collect();
+    match writers.len().checked_sub(MOST) {
+        _ if writers.is_empty() => "no statement of this window".to_owned(),
+        None | Some(0) => first.join("; "),
+        Some(more) => format!("{}; and {more} more", first.join("; ")),
+    }
+}
+
+/// Statements that a finding names.
+pub(super) const MOST: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::rules::testing::{window, write};
+    use cqlens_cql::plan::StatementKind;
+
+    #[test]
+    fn every_way_of_leaving_tombstones_is_found_and_plain_writes_are_not() {
+        let schema = "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy'};
+                      CREATE TABLE s.t (k int PRIMARY KEY, v text, tags set<text>);
+                      CREATE TABLE s.brief (k int PRIMARY KEY) WITH default_time_to_live = 600;";
+        let schema = Schema::from_cql(schema).unwrap();
+        let insert = |cql, times| write(cql, StatementKind::Insert, &[], times);
+        let mut nulls = insert("INSERT INTO s.t (k, v) VALUES (?, ?)", 100);
+        nulls.nulls.executions = 30;
+        let batch = "BEGIN BATCH DELETE FROM s.t WHERE k = ? DELETE FROM s.t WHERE k = ? APPLY BATCH";
+        let window = window([
+            nulls,
+            insert("INSERT INTO s.t (k, tags) VALUES (?, ?)", 20),
+            insert("INSERT INTO s.t (k, v) VALUES (?, ?) USING TTL ?", 10),
+            insert("INSERT INTO s.t (v, k) VALUES (?, ?)", 5_000),
+            insert("INSERT INTO s.brief (k) VALUES (?)", 7),
+            write("DELETE FROM s.t WHERE k = ?", StatementKind::Delete, &[], 40),
+            write(batch, StatementKind::Batch, &[], 5),
+        ]);
+        let tables = by_table(&window, &schema);
+        let names: Vec<_> = tables.keys().map(ToString::to_string).collect();
+        assert_eq!(names, ["s.brief", "s.t"]);
+        let facts = |writer: &Writer<'_>| (writer.id.0, writer.how, writer.times);
+        let [brief, writers] = tables.values().collect::<Vec<_>>()[..] else {
+            unreachable!()
+        };
+        assert_eq!(
+            brief.iter().map(facts).collect::<Vec<_>>(),
+            [(5, How::Expires, 7)]
+        );
+        let found: Vec<_> = writers.iter().map(facts).collect();
+        let expected = [
+            (6, How::Deletes, 40),
+            (1, How::BindsNulls, 30),
+            (2, How::ReplacesCollections, 20),
+            (3, How::Expires, 10),
+            (7, How::Deletes, 5),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(
+            said(writers),
+            "`DELETE FROM s.t WHERE k = ?` deletes (40 times); `INSERT INTO s.t (k, v) VALUES (?, ?)` binds nulls (30 times); \
+             `INSERT INTO s.t (k, tags) VALUES (?, ?)` replaces collections (20 times); and 2 more"
+        );
+    }
+}

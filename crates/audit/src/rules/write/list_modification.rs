@@ -1,0 +1,244 @@
+//! Changes of list elements: replicas read the list before they write, or a repetition writes twice.
+
+use cqlens_cql::syntax::{
+    self,
+    ast::{AssignmentOperation, Body, Delete, DeletionTarget, Modification, Update},
+};
+
+use super::{About, Findings, Severity, user_writes};
+use crate::{
+    rules::{
+        Finding, Rule,
+        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, table},
+    },
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::schema::{DataType, Schema, Table};
+
+pub(in crate::rules) struct ListModification;
+
+impl Rule for ListModification {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        let mut unknown = 0;
+        for (id, pattern) in user_writes(window) {
+            let changes = changes(pattern, schema);
+            unknown += changes.without_schema * pattern.count;
+            let Some((change, column)) = changes.of_lists.into_iter().max() else {
+                continue;
+            };
+            let severity = match change {
+                Change::ReadsFirst => by_load(found, &ABOUT, pattern.count, window).raised(),
+                Change::Adds => by_load(found, &ABOUT, pattern.count, window).lowered(),
+            };
+            found.push(finding(severity, change, &column, (id, pattern), window));
+        }
+        if unknown > 0 {
+            let text = format!("{unknown} writes change elements of columns whose tables are not known");
+            found.blind(&ABOUT, text);
+        }
+    }
+}
+
+/// What a statement does to a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Change {
+    /// Appends or prepends.
+    Adds,
+    /// Sets or removes elements by index or by value.
+    ReadsFirst,
+}
+
+#[derive(Debug, Default)]
+struct Changes {
+    of_lists: Vec<(Change, String)>,
+    /// 1 where elements are changed of a column that the schema does not know.
+    without_schema: u64,
+}
+
+fn changes(pattern: &Pattern, schema: &Schema) -> Changes {
+    let mut changes = Changes::default();
+    let Ok(statement) = syntax::parse(&pattern.head.cql) else {
+        return changes;
+    };
+    let keyspace = pattern.head.keyspace.as_deref();
+    match &statement.body {
+        Body::Update(update) => changes.update(update, keyspace, schema),
+        Body::Delete(delete) => changes.delete(delete, keyspace, schema),
+        Body::Batch(batch) => {
+            for modification in &batch.statements {
+                match modification {
+                    Modification::Update(update) => changes.update(update, keyspace, schema),
+                    Modification::Delete(delete) => changes.delete(delete, keyspace, schema),
+                    Modification::Insert(_) => {}
+                }
+            }
+        }
+        _ => {}
+    }
+    changes
+}
+
+impl Changes {
+    fn update(&mut self, update: &Update<'_>, keyspace: Option<&str>, schema: &Schema) {
+        let keyspace = update.table.keyspace_or(keyspace).unwrap_or_default();
+        let table = schema.table(keyspace, update.table.name.as_str());
+        for assignment in &update.assignments {
+            let change = match assignment.operation {
+                AssignmentOperation::SetElement { .. } | AssignmentOperation::Subtract(_) => {
+                    Change::ReadsFirst
+                }
+                AssignmentOperation::Add(_) | AssignmentOperation::Prepend(_) => Change::Adds,
+                AssignmentOperation::Set(_) | AssignmentOperation::SetField { .. } => continue,
+            };
+            self.note(change, assignment.column.as_str(), table);
+        }
+    }
+
+    fn delete(&mut self, delete: &Delete<'_>, keyspace: Option<&str>, schema: &Schema) {
+        let keyspace = delete.table.keyspace_or(keyspace).unwrap_or_default();
+        let table = schema.table(keyspace, delete.table.name.as_str());
+        for deletion in &delete.deletions {
+            if matches!(deletion.target, DeletionTarget::Element(_)) {
+                self.note(Change::ReadsFirst, deletion.column.as_str(), table);
+            }
+        }
+    }
+
+    /// Maps, sets and counters change in place without being read.
+    fn note(&mut self, change: Change, column: &str, table: Option<&Table>) {
+        match table.and_then(|table| table.column(column)) {
+            Some(column) if matches!(column.data_type, DataType::List(_)) => {
+                self.of_lists.push((change, column.name.clone()));
+            }
+            Some(_) => {}
+            None => self.without_schema = 1,
+        }
+    }
+}
+
+fn finding(
+    severity: Severity,
+    change: Change,
+    column: &str,
+    (id, pattern): (PatternId, &Pattern),
+    window: &Window,
+) -> Finding {
+    let (table, often) = (table(pattern), often(pattern.count, window));
+    let title = match change {
+        Change::ReadsFirst => {
+            format!("Writes to {table} change elements of the list `{column}`, which is read first{often}")
+        }
+        Change::Adds => format!("Writes to {table} add to the list `{column}`{often}"),
+    };
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+        .title(title)
+        .first("retried", pattern.repeats.retried());
+    match change {
+        Change::ReadsFirst => finding,
+        Change::Adds => finding.advice(
+            "Adding reads nothing, but it is not idempotent: a write that timed out and is sent again adds its elements twice. \
+             If order does not matter, use a set; else rows under a clustering column.",
+        ),
+    }
+}
+
+const ABOUT: About = About {
+    id: "list-modification",
+    group: "writes",
+    summary: "A write changes elements of a list, which Cassandra reads before it writes.",
+    why: "\
+        Elements of a list are stored under time-based ids, not under their position. To set or delete the \
+        one at an index, or all of one value, each replica has to read the whole list first to find their \
+        ids: a read inside of a write. Appending needs no read, but repeated after a timeout it appends twice.",
+    fix: "\
+        Use a set, or a map from something that identifies the element, or a clustering column: all of them \
+        are written without a read and can be repeated. A short list that is always written as a whole may \
+        be frozen.",
+    before: "CREATE TABLE shop.carts (id uuid PRIMARY KEY, items list<text>);\nUPDATE shop.carts SET items[?] = ? WHERE id = ?;",
+    after: "CREATE TABLE shop.cart_items (id uuid, position int, item text, PRIMARY KEY ((id), position));\n\
+            UPDATE shop.cart_items SET item = ? WHERE id = ? AND position = ?;",
+    severity: "\
+        Where the list is read first: low, medium from `steady_per_hour` writes an hour, high from \
+        `often_per_second` a second. Where elements are only added: info, low from `often_per_second`. \
+        Nothing for sets and maps.",
+    thresholds: &[STEADY_PER_HOUR, OFTEN_PER_SECOND],
+    needs: "The tables' schemas, to tell lists from maps and sets.",
+    source: "\
+        Cassandra guardrail `read_before_write_list_operations_enabled` (4.1); Cassandra documentation, \
+        collections: lists",
+};
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::rules::testing::{run, run_with, window, write};
+    use cqlens_cql::plan::StatementKind;
+
+    fn severity(cql: &str, times: u64) -> Option<Severity> {
+        let schema = Schema::from_cql(
+            "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+             CREATE TABLE shop.carts (id int PRIMARY KEY, items list<text>, tags set<text>, sizes map<int, int>);",
+        )
+        .unwrap();
+        let pattern = write(cql, StatementKind::Update, &[], times);
+        let judgement = run_with(&ListModification, &window([pattern]), &schema);
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn elements_that_are_set_or_removed_cost_a_read() {
+        for cql in [
+            "UPDATE shop.carts SET items[?] = ? WHERE id = ?",
+            "UPDATE shop.carts SET items = items - ? WHERE id = ?",
+            "DELETE items[?] FROM shop.carts WHERE id = ?",
+            "BEGIN BATCH UPDATE shop.carts SET items[?] = ? WHERE id = ?; APPLY BATCH",
+        ] {
+            assert_eq!(severity(cql, 59), Some(Severity::Low), "{cql}");
+            assert_eq!(severity(cql, 60), Some(Severity::Medium), "{cql}");
+            assert_eq!(severity(cql, 360_000), Some(Severity::High), "{cql}");
+        }
+    }
+
+    #[test]
+    fn what_is_only_added_is_worth_knowing() {
+        for cql in [
+            "UPDATE shop.carts SET items = items + ? WHERE id = ?",
+            "UPDATE shop.carts SET items = ? + items WHERE id = ?",
+        ] {
+            assert_eq!(severity(cql, 60), Some(Severity::Info), "{cql}");
+            assert_eq!(severity(cql, 360_000), Some(Severity::Low), "{cql}");
+        }
+    }
+
+    #[test]
+    fn whole_lists_sets_and_maps_are_fine() {
+        for cql in [
+            "UPDATE shop.carts SET items = ? WHERE id = ?",
+            "UPDATE shop.carts SET tags = tags - ? WHERE id = ?",
+            "UPDATE shop.carts SET sizes[?] = ? WHERE id = ?",
+            "DELETE sizes[?] FROM shop.carts WHERE id = ?",
+        ] {
+            assert_eq!(severity(cql, 360_000), None, "{cql}");
+        }
+    }
+
+    #[test]
+    fn without_a_schema_it_says_what_it_does_not_know() {
+        let cql = "UPDATE shop.carts SET items[?] = ? WHERE id = ?";
+        let judgement = run(
+            &ListModification,
+            &window([write(cql, StatementKind::Update, &[], 60)]),
+        );
+        assert_eq!(judgement.findings, []);
+        assert!(
+            judgement.blind_spots[0]
+                .text
+                .starts_with("60 writes change elements")
+        );
+    }
+}

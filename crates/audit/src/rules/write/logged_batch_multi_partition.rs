@@ -1,0 +1,145 @@
+//! Logged batches over several partitions.
+//!
+//! The atomic write of one fact to a few tables is what they are for, and only worth knowing. Over one partition Cassandra
+//! leaves out the batch log by itself.
+
+use super::{
+    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, RARE_PER_HOUR, Severity, by_partitions, partitions,
+    user_batches, with_partitions, written_tables,
+};
+use crate::{
+    rules::{Finding, Rule, figures::often},
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{plan::Flag, schema::Schema};
+
+pub(in crate::rules) struct LoggedBatchMultiPartition;
+
+impl Rule for LoggedBatchMultiPartition {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+        for (id, pattern) in user_batches(window).filter(|(_, pattern)| pattern.is(Flag::LoggedBatch)) {
+            let lowest = if pattern.is(Flag::SeveralTables) {
+                Severity::Info
+            } else {
+                Severity::Low
+            };
+            if let Some(severity) = by_partitions(found, &ABOUT, pattern, window, lowest) {
+                found.push(finding(severity, id, pattern, window));
+            }
+        }
+    }
+}
+
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+    let title = format!(
+        "Logged batches write {} of {}{}",
+        partitions(pattern),
+        written_tables(pattern),
+        often(pattern.count, window)
+    );
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+    let finding = with_partitions(finding, pattern);
+    if severity > Severity::Info {
+        return finding;
+    }
+    finding.advice(
+        "The right way to keep a few tables that hold the same fact from drifting apart. It costs a second write of all of it, \
+         so keep batches to the tables of one fact.",
+    )
+}
+
+const ABOUT: About = About {
+    id: "logged-batch-multi-partition",
+    group: "writes",
+    summary: "A logged batch writes several partitions.",
+    why: "\
+        Before it writes anything, the coordinator stores the whole batch on two other nodes, waits for them, \
+        then sends each partition's writes to its replicas, waits for all of them, and deletes the stored \
+        batch. Everything is written twice, one slow replica holds up the batch, and the deleted batches are \
+        tombstones. What it gives is that all of it happens sooner or later, not that it is faster.",
+    fix: "\
+        Batch only what must not drift apart: the rows of one fact in the tables that answer its queries. \
+        Send everything else as single statements at the same time; the driver routes each to its replicas.",
+    before: "BEGIN BATCH\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  \
+             INSERT INTO shop.orders (id, amount) VALUES (?, ?);\nAPPLY BATCH;",
+    after: "-- each by itself, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
+    severity: "\
+        By the partitions of one batch at p99: nothing for one; from two on low, or info where they are of \
+        several tables; medium from `medium_partitions`, high from `high_partitions`; one step down below \
+        `rare_per_hour` batches an hour.",
+    thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS, RARE_PER_HOUR],
+    needs: "Bound values and the tables' schemas, to count distinct partitions.",
+    source: "\
+        Cassandra classes `BatchlogManager` and `StorageProxy.mutateAtomically`; Cassandra documentation, \
+        BATCH; Data Modeling in Cassandra: batches for atomic denormalised writes",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{batch, run, window};
+    use cqlens_cql::plan::StatementKind;
+
+    fn logged(flags: &[Flag], partitions: u64, times: u64) -> Pattern {
+        let mut all = vec![Flag::LoggedBatch];
+        all.extend(flags);
+        batch(&all, partitions, times)
+    }
+
+    fn severity(pattern: Pattern) -> Option<Severity> {
+        let judgement = run(&LoggedBatchMultiPartition, &window([pattern]));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn a_few_partitions_of_several_tables_are_only_worth_knowing() {
+        assert_eq!(
+            severity(logged(&[Flag::SeveralTables], 2, 1_000_000)),
+            Some(Severity::Info)
+        );
+        assert_eq!(
+            severity(logged(&[Flag::SeveralTables], 9, 1_000_000)),
+            Some(Severity::Info)
+        );
+    }
+
+    #[test]
+    fn severity_rises_with_the_number_of_partitions() {
+        assert_eq!(severity(logged(&[], 2, 60)), Some(Severity::Low));
+        assert_eq!(severity(logged(&[], 10, 60)), Some(Severity::Medium));
+        assert_eq!(
+            severity(logged(&[Flag::SeveralTables], 10, 60)),
+            Some(Severity::Medium)
+        );
+        assert_eq!(severity(logged(&[], 50, 60)), Some(Severity::High));
+        let mut month = window([logged(&[], 50, 60)]);
+        month.observed_seconds = 86_400.0 * 30.0;
+        let judgement = run(&LoggedBatchMultiPartition, &month);
+        assert_eq!(judgement.findings[0].severity, Severity::Medium);
+    }
+
+    #[test]
+    fn one_partition_is_fine_and_other_batches_are_not_its_business() {
+        assert_eq!(severity(logged(&[], 1, 1_000_000)), None);
+        assert_eq!(severity(batch(&[Flag::UnloggedBatch], 50, 60)), None);
+        let mut single = logged(&[], 50, 60);
+        single.head.kind = StatementKind::Insert;
+        assert_eq!(severity(single), None);
+    }
+
+    #[test]
+    fn the_title_says_how_many_partitions_of_which_tables() {
+        let judgement = run(
+            &LoggedBatchMultiPartition,
+            &window([logged(&[Flag::SeveralTables], 3, 60)]),
+        );
+        assert_eq!(
+            judgement.findings[0].title,
+            "Logged batches write 3 partitions (p99) of `shop.orders` and other tables, 1 a minute"
+        );
+    }
+}

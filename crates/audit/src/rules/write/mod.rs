@@ -1,0 +1,107 @@
+//! Rules on writes: batches, conditions, and what makes replicas read before they write.
+
+mod batch_too_large;
+mod counter_batch;
+mod list_modification;
+mod logged_batch_multi_partition;
+mod lwt_heavy;
+mod overwriting_insert;
+mod unlogged_batch_multi_partition;
+
+use super::{
+    About, Finding, Findings, Severity, Threshold,
+    figures::{per_hour, table, user_writes},
+};
+use crate::{
+    number,
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::plan::{Flag, StatementKind};
+
+pub(super) use batch_too_large::BatchTooLarge;
+pub(super) use counter_batch::CounterBatch;
+pub(super) use list_modification::ListModification;
+pub(super) use logged_batch_multi_partition::LoggedBatchMultiPartition;
+pub(super) use lwt_heavy::LwtHeavy;
+pub(super) use overwriting_insert::OverwritingInsert;
+pub(super) use unlogged_batch_multi_partition::UnloggedBatchMultiPartition;
+
+/// The application's own batches.
+fn user_batches(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
+    user_writes(window).filter(|(_, pattern)| pattern.head.kind == StatementKind::Batch)
+}
+
+/// The tables of a batch as a title writes them.
+fn written_tables(pattern: &Pattern) -> String {
+    if pattern.is(Flag::SeveralTables) {
+        format!("{} and other tables", table(pattern))
+    } else {
+        table(pattern)
+    }
+}
+
+/// The finding with the partitions of a batch as its first numbers.
+fn with_partitions(finding: Finding, pattern: &Pattern) -> Finding {
+    finding
+        .first("partitions_max", pattern.partitions.max())
+        .first("partitions_p99", pattern.partitions.quantile(0.99))
+        .first("partitions_p50", pattern.partitions.quantile(0.5))
+        .first("request_p99_bytes", pattern.request_bytes.quantile(0.99))
+}
+
+/// `12 partitions (p99)`.
+fn partitions(pattern: &Pattern) -> String {
+    let partitions = &pattern.partitions;
+    let p99 = if partitions.count() > 1 { " (p99)" } else { "" };
+    format!(
+        "{}{p99}",
+        number::plural(partitions.quantile(0.99), "partition", "partitions")
+    )
+}
+
+/// The severity of a batch over several partitions, by their number at p99; none for one. What is rare costs one step less.
+///
+/// The rule's thresholds must hold [`MEDIUM_PARTITIONS`], [`HIGH_PARTITIONS`] and [`RARE_PER_HOUR`].
+fn by_partitions(
+    found: &Findings<'_>,
+    about: &About,
+    pattern: &Pattern,
+    window: &Window,
+    lowest: Severity,
+) -> Option<Severity> {
+    let p99 = pattern.partitions.quantile(0.99);
+    if p99 <= 1 {
+        return None;
+    }
+    let reached = |threshold: &Threshold| p99 as f64 >= found.threshold(about, threshold);
+    let severity = if reached(&HIGH_PARTITIONS) {
+        Severity::High
+    } else if reached(&MEDIUM_PARTITIONS) {
+        Severity::Medium
+    } else {
+        lowest
+    };
+    let rare = per_hour(pattern.count, window) < found.threshold(about, &RARE_PER_HOUR);
+    Some(if rare { severity.lowered() } else { severity })
+}
+
+const MEDIUM_PARTITIONS: Threshold = Threshold {
+    name: "medium_partitions",
+    unit: "partitions at p99",
+    default: 10.0,
+    origin: "`unlogged_batch_across_partitions_warn_threshold` of cassandra.yaml: 10",
+};
+
+const HIGH_PARTITIONS: Threshold = Threshold {
+    name: "high_partitions",
+    unit: "partitions at p99",
+    default: 50.0,
+    origin: "own choice: five times as many as Cassandra warns of; it has no threshold at which it refuses",
+};
+
+const RARE_PER_HOUR: Threshold = Threshold {
+    name: "rare_per_hour",
+    unit: "batches an hour",
+    default: 1.0,
+    origin: "own choice: jobs and administrators come less often, requests of users more often",
+};

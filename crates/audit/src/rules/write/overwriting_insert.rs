@@ -1,0 +1,241 @@
+//! INSERTs that keep hitting rows that are there already: either the key lacks something, or an update is meant.
+
+use std::collections::BTreeMap;
+
+use cqlens_cql::syntax::{self, ast::Modification};
+
+use super::{About, Findings, Severity, Threshold, user_writes};
+use crate::{
+    number,
+    rules::{
+        Finding, Rule,
+        figures::{STEADY_PER_HOUR, often, per_hour, share},
+        statement::{modifications, written},
+    },
+    window::{InsertedRows, Pattern, PatternId, Window},
+};
+use cqlens_cql::schema::{Schema, TableName};
+
+pub(in crate::rules) struct OverwritingInsert;
+
+impl Rule for OverwritingInsert {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+        let mut judged: Vec<_> = Vec::new();
+        for (name, traffic) in &window.tables {
+            let rows_of_partitions = schema
+                .table(&name.keyspace, &name.table)
+                .is_some_and(|table| !table.clustering().is_empty());
+            if let Some(severity) = severity(found, &traffic.inserted, rows_of_partitions, window) {
+                judged.push((name, &traffic.inserted, severity));
+            }
+        }
+        if judged.is_empty() {
+            return;
+        }
+        let inserts = inserts_by_table(window);
+        for (name, inserted, severity) in judged {
+            let patterns = inserts.get(name).cloned().unwrap_or_default();
+            found.push(finding(severity, name, inserted, patterns, window));
+        }
+    }
+}
+
+/// Info where the same rows come again; where their values differ, a key with clustering columns is likely to lack one, while a
+/// row that is its partition may well be meant to be replaced.
+fn severity(
+    found: &Findings<'_>,
+    inserted: &InsertedRows,
+    rows_of_partitions: bool,
+    window: &Window,
+) -> Option<Severity> {
+    let overwrites = inserted.overwrites();
+    let share_of = |part: u64| share(part, inserted.inserts);
+    let some = found.threshold(&ABOUT, &SOME_SHARE);
+    let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
+    if share_of(overwrites) < some || per_hour(overwrites, window) < steady {
+        return None;
+    }
+    let many = share_of(inserted.changes()) >= found.threshold(&ABOUT, &MANY_SHARE);
+    let severity = match (share_of(inserted.changes()) >= some, rows_of_partitions) {
+        (false, _) => Severity::Info,
+        (true, true) if many => Severity::Medium,
+        (true, true) => Severity::Low,
+        (true, false) if many => Severity::Low,
+        (true, false) => Severity::Info,
+    };
+    Some(severity)
+}
+
+/// The patterns with an INSERT into each table.
+fn inserts_by_table(window: &Window) -> BTreeMap<TableName, Vec<(PatternId, &Pattern)>> {
+    let mut tables: BTreeMap<TableName, Vec<(PatternId, &Pattern)>> = BTreeMap::new();
+    for (id, pattern) in user_writes(window) {
+        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
+            continue;
+        };
+        for modification in modifications(&statement) {
+            let is_insert = matches!(modification, Modification::Insert(_));
+            let name = written(&modification, pattern.head.keyspace.as_deref());
+            if let (true, Some(name)) = (is_insert, name) {
+                let patterns = tables.entry(name).or_default();
+                if patterns.last().is_none_or(|(last, _)| *last != id) {
+                    patterns.push((id, pattern));
+                }
+            }
+        }
+    }
+    tables
+}
+
+fn finding(
+    severity: Severity,
+    name: &TableName,
+    inserted: &InsertedRows,
+    patterns: Vec<(PatternId, &Pattern)>,
+    window: &Window,
+) -> Finding {
+    let (overwrites, changes) = (inserted.overwrites(), inserted.changes());
+    let with = if changes == 0 {
+        "with the values that it had".to_owned()
+    } else {
+        format!("{} of them with other values", number::count(changes))
+    };
+    let title = format!(
+        "{} of the INSERTs into `{name}` overwrite a row that was there, {with}{}",
+        number::percent(share(overwrites, inserted.inserts)),
+        often(overwrites, window)
+    );
+    let finding = Finding::on_all(&ABOUT, severity, patterns, window)
+        .of_table(name)
+        .title(title)
+        .first("distinct_primary_keys", inserted.rows.estimate())
+        .first("inserts", inserted.inserts)
+        .first("overwrites_with_other_values", changes)
+        .first("overwrites", overwrites)
+        .first("overwrites_share", share(overwrites, inserted.inserts));
+    if changes == 0 {
+        return finding.advice(
+            "The same rows are written again: nothing is lost, but each of them is stored once more until it is \
+             compacted. See whether a job or a retry writes what is known already.",
+        );
+    }
+    finding
+}
+
+const SOME_SHARE: Threshold = Threshold {
+    name: "some_share",
+    unit: "of the INSERTs",
+    default: 0.1,
+    origin: "own choice: retries and corrections are less",
+};
+
+const MANY_SHARE: Threshold = Threshold {
+    name: "many_share",
+    unit: "of the INSERTs",
+    default: 0.3,
+    origin: "own choice: every second or third row replaces another one",
+};
+
+const ABOUT: About = About {
+    id: "overwriting-insert",
+    group: "writes",
+    summary: "INSERTs keep hitting rows that are there already, and replace their values without saying so.",
+    why: "\
+        An INSERT in Cassandra does not look whether the row exists: same primary key, same row. Where the key \
+        lacks what tells two things apart (two guests of one name, two orders of one second), the later one \
+        silently replaces the earlier one, and no error tells. Where it is meant, each row is stored in as \
+        many files as it was written in, and reads merge them.",
+    fix: "\
+        Add to the clustering columns what tells the rows apart: a number, an id, a time-based UUID. Where \
+        replacing is meant, write UPDATE, which says so, and accept this finding for the table; where it must \
+        never happen, and seldom does, write INSERT … IF NOT EXISTS.",
+    before: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, room int,\n  PRIMARY KEY ((name), hotel));\n\
+             INSERT INTO hotel.reservations_by_guest (name, hotel, room) VALUES (?, ?, ?);",
+    after: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, number text, room int,\n  PRIMARY KEY ((name), hotel, number));\n\
+            INSERT INTO hotel.reservations_by_guest (name, hotel, number, room) VALUES (?, ?, ?, ?);",
+    severity: "\
+        From `some_share` of the INSERTs and `steady_per_hour` overwrites an hour. Info where the values are \
+        the same as before. Where they differ: low, medium from `many_share`; one step down for tables without \
+        clustering columns, whose rows may be meant to be replaced. Nothing for conditional INSERTs.",
+    thresholds: &[SOME_SHARE, MANY_SHARE, STEADY_PER_HOUR],
+    needs: "\
+        INSERTs that name the whole primary key, under a known schema, and their rows in the same window: rows \
+        that were there before it, and deletes in between, are not seen. Different rows are counted by a \
+        sketch with an error of 2.3 %; only what is beyond the error counts as overwritten. JSON is left out.",
+    source: "Cassandra: The Definitive Guide, hotel data model: reservations_by_guest; CQL documentation, INSERT",
+};
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::rules::testing::{run_with, window, write};
+    use cqlens_cql::plan::StatementKind;
+
+    fn schema() -> Schema {
+        Schema::from_cql(
+            "CREATE KEYSPACE hotel WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+             CREATE TABLE hotel.reservations (name text, hotel text, room int, PRIMARY KEY ((name), hotel));
+             CREATE TABLE hotel.rooms (room int PRIMARY KEY, state text);",
+        )
+        .unwrap()
+    }
+
+    /// So many INSERTs into so many rows with so many contents.
+    fn judged(table: &str, inserts: u64, rows: u64, contents: u64) -> Vec<Finding> {
+        let cql = format!("INSERT INTO hotel.{table} (name, hotel) VALUES (?, ?)");
+        let mut window = window([write(&cql, StatementKind::Insert, &[], inserts)]);
+        let name = TableName {
+            keyspace: "hotel".to_owned(),
+            table: table.to_owned(),
+        };
+        window.count_table(&name, |traffic| {
+            traffic.inserted.inserts = inserts;
+            (0..rows).for_each(|row| traffic.inserted.rows.insert(row));
+            (0..contents).for_each(|content| traffic.inserted.contents.insert(content));
+        });
+        run_with(&OverwritingInsert, &window, &schema()).findings
+    }
+
+    fn severity(table: &str, inserts: u64, rows: u64, contents: u64) -> Option<Severity> {
+        let findings = judged(table, inserts, rows, contents);
+        findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_follows_the_share_the_values_and_the_key() {
+        assert_eq!(severity("reservations", 200, 100, 200), Some(Severity::Medium));
+        assert_eq!(severity("reservations", 400, 320, 400), Some(Severity::Low));
+        assert_eq!(severity("reservations", 200, 100, 100), Some(Severity::Info));
+        assert_eq!(severity("rooms", 200, 100, 200), Some(Severity::Low));
+        assert_eq!(severity("rooms", 400, 320, 400), Some(Severity::Info));
+    }
+
+    #[test]
+    fn rows_of_their_own_are_fine_and_so_are_a_few_that_are_not() {
+        assert_eq!(severity("reservations", 200, 200, 200), None);
+        assert_eq!(severity("reservations", 100_000, 100_000, 100_000), None);
+        assert_eq!(severity("reservations", 1_000, 930, 1_000), None);
+        assert_eq!(severity("reservations", 118, 59, 118), None, "59 an hour");
+    }
+
+    #[test]
+    fn the_finding_names_the_statement_and_what_was_lost() {
+        let findings = judged("reservations", 200, 50, 50);
+        assert_eq!(
+            findings[0].title,
+            "75 % of the INSERTs into `hotel.reservations` overwrite a row that was there, with the values that it had, \
+             2.5 a minute"
+        );
+        assert_eq!(findings[0].patterns, [PatternId(1)]);
+        assert!(
+            judged("reservations", 200, 50, 200)[0]
+                .title
+                .contains("of them with other values")
+        );
+    }
+}

@@ -1,0 +1,121 @@
+//! Unlogged batches over several partitions: batches for speed, which they do not give.
+
+use super::{
+    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, RARE_PER_HOUR, Severity, by_partitions, partitions,
+    user_batches, with_partitions, written_tables,
+};
+use crate::{
+    rules::{Finding, Rule, figures::often},
+    window::{Pattern, PatternId, Window},
+};
+use cqlens_cql::{plan::Flag, schema::Schema};
+
+pub(in crate::rules) struct UnloggedBatchMultiPartition;
+
+impl Rule for UnloggedBatchMultiPartition {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+        // Counters cannot be in a logged batch: theirs are judged by themselves.
+        let is_its = |pattern: &Pattern| pattern.is(Flag::UnloggedBatch) && !pattern.is(Flag::Counter);
+        for (id, pattern) in user_batches(window).filter(|(_, pattern)| is_its(pattern)) {
+            if let Some(severity) = by_partitions(found, &ABOUT, pattern, window, Severity::Low) {
+                found.push(finding(severity, id, pattern, window));
+            }
+        }
+    }
+}
+
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+    let title = format!(
+        "Unlogged batches write {} of {}{}",
+        partitions(pattern),
+        written_tables(pattern),
+        often(pattern.count, window)
+    );
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+    let finding = with_partitions(finding, pattern);
+    if pattern.is(Flag::SeveralTables) && severity < Severity::Medium {
+        return finding.advice(
+            "If the tables hold the same fact, make it a logged batch: an unlogged one may write some of them and not the others. \
+             If not, send the statements by themselves.",
+        );
+    }
+    finding
+}
+
+const ABOUT: About = About {
+    id: "unlogged-batch-multi-partition",
+    group: "writes",
+    summary: "An unlogged batch writes several partitions.",
+    why: "\
+        The coordinator takes the batch apart and sends each partition's writes to its replicas, as the \
+        driver would have done, but alone, over one more hop, and it answers when the slowest of all has. \
+        Where single statements spread over all nodes, one node carries the batch. If it fails, the client \
+        does not know which part was written and has to send all of it again.",
+    fix: "\
+        Send the statements by themselves, prepared, several at a time; the driver sends each to a replica. \
+        Batch only writes to one partition: those are one mutation.",
+    before: "BEGIN UNLOGGED BATCH\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n  INSERT INTO shop.orders (id, amount) VALUES (?, ?);\n\
+             APPLY BATCH;",
+    after: "-- each by itself, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
+    severity: "\
+        By the partitions of one batch at p99: nothing for one; low from two on, medium from \
+        `medium_partitions`, high from `high_partitions`; one step down below `rare_per_hour` batches an hour.",
+    thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS, RARE_PER_HOUR],
+    needs: "Bound values and the tables' schemas, to count distinct partitions.",
+    source: "\
+        Cassandra's own warning `Unlogged batch covering … partitions detected` (CASSANDRA-9282, \
+        CASSANDRA-11529); Data Modeling in Cassandra, the pathology lab: batches for speed",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{batch, run, window};
+
+    fn severity(pattern: Pattern) -> Option<Severity> {
+        let judgement = run(&UnloggedBatchMultiPartition, &window([pattern]));
+        judgement.findings.first().map(|finding| finding.severity)
+    }
+
+    #[test]
+    fn severity_rises_with_the_number_of_partitions() {
+        let of = |partitions| severity(batch(&[Flag::UnloggedBatch], partitions, 60));
+        assert_eq!(of(2), Some(Severity::Low));
+        assert_eq!(of(9), Some(Severity::Low));
+        assert_eq!(of(10), Some(Severity::Medium));
+        assert_eq!(of(50), Some(Severity::High));
+    }
+
+    #[test]
+    fn one_partition_is_fine_and_so_are_logged_and_counter_batches_here() {
+        assert_eq!(severity(batch(&[Flag::UnloggedBatch], 1, 1_000_000)), None);
+        assert_eq!(severity(batch(&[Flag::LoggedBatch], 50, 60)), None);
+        assert_eq!(
+            severity(batch(&[Flag::UnloggedBatch, Flag::Counter], 50, 60)),
+            None
+        );
+    }
+
+    #[test]
+    fn over_several_tables_it_may_have_been_meant_to_be_atomic() {
+        let flags = [Flag::UnloggedBatch, Flag::SeveralTables];
+        let judgement = run(&UnloggedBatchMultiPartition, &window([batch(&flags, 2, 60)]));
+        let finding = &judgement.findings[0];
+        assert!(finding.advice.contains("make it a logged batch"));
+        assert_eq!(
+            finding.title,
+            "Unlogged batches write 2 partitions (p99) of `shop.orders` and other tables, 1 a minute"
+        );
+    }
+
+    #[test]
+    fn drivers_own_statements_are_not_judged() {
+        let mut system = batch(&[Flag::UnloggedBatch], 50, 60);
+        system.head.system = true;
+        assert_eq!(severity(system), None);
+    }
+}

@@ -1,0 +1,35 @@
+//! What a statement does, in one word.
+
+use serde::{Deserialize, Serialize};
+
+/// What a statement does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StatementKind {
+    /// SELECT.
+    Select,
+    /// INSERT.
+    Insert,
+    /// UPDATE.
+    Update,
+    /// DELETE.
+    Delete,
+    /// BATCH, as text or as a message.
+    Batch,
+    /// CREATE, ALTER, DROP, TRUNCATE.
+    Ddl,
+    /// Everything else, statements that were not understood included.
+    Other,
+}
+
+impl StatementKind {
+    /// Whether this is a read.
+    pub fn is_read(self) -> bool {
+        self == Self::Select
+    }
+
+    /// Whether this writes rows.
+    pub fn is_write(self) -> bool {
+        matches!(self, Self::Insert | Self::Update | Self::Delete | Self::Batch)
+    }
+}

@@ -1,0 +1,51 @@
+//! Why a definition could not be taken over.
+
+use crate::syntax::{ParseError, Span};
+
+/// A definition that could not be taken over, and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{kind}")]
+pub struct SchemaError {
+    /// What is wrong.
+    pub kind: SchemaErrorKind,
+    /// The statement, or the name that is wrong, in the text that was read.
+    pub span: Span,
+}
+
+/// What is wrong with a definition.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaErrorKind {
+    /// The text is not CQL.
+    #[error("{0}")]
+    Syntax(ParseError),
+    /// Neither the name nor a `USE` before it says which keyspace.
+    #[error("no keyspace is named or in use")]
+    NoKeyspace,
+    /// There is no such keyspace.
+    #[error("keyspace {0} does not exist")]
+    KeyspaceUnknown(String),
+    /// There is no such table or view.
+    #[error("table {0} does not exist")]
+    TableUnknown(String),
+    /// There is no such column.
+    #[error("column {0} does not exist")]
+    ColumnUnknown(String),
+    /// There is no such type.
+    #[error("type {0} does not exist")]
+    TypeUnknown(String),
+    /// There is no such index.
+    #[error("index {0} does not exist")]
+    IndexUnknown(String),
+    /// There is one of that name already.
+    #[error("{0} already exists")]
+    AlreadyExists(String),
+    /// A table or view without a partition key.
+    #[error("no primary key is defined")]
+    NoPrimaryKey,
+    /// The statement defines nothing.
+    #[error("{0} is no definition")]
+    NotADefinition(&'static str),
+    /// A type in a row of `system_schema` that is not understood.
+    #[error("type {0} is not understood")]
+    TypeNotUnderstood(String),
+}
