@@ -13,14 +13,12 @@ use std::{
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{
+use crate::audit::{
     HashKey, Options,
-    budget::Budget,
-    connection::ConnectionState,
-    counter::Pipeline,
+    connection::{ConnectionState, budget::Budget, session::ClientAddresses},
     failure,
-    filling::{OpenWindow, lock},
-    session::ClientAddresses,
+    open_window::{OpenWindow, lock},
+    pipeline::Pipeline,
 };
 use crate::{
     capture::{Capture, ConnectionId, Moment, Queue},
@@ -53,7 +51,7 @@ const QUANTUM: Duration = Duration::from_micros(150);
 const PAUSE: Duration = Duration::from_micros(50);
 
 /// The connections, and what is counted of them.
-pub(super) struct Auditor {
+pub(crate) struct Auditor {
     line: usize,
     queue: Arc<Queue>,
     window: Arc<Mutex<OpenWindow>>,
@@ -73,7 +71,7 @@ pub(super) struct Auditor {
 
 impl Auditor {
     /// The one that empties `queue` into `window`.
-    pub(super) fn new(
+    pub(crate) fn new(
         queue: Arc<Queue>,
         window: Arc<Mutex<OpenWindow>>,
         pulse: Pulse,
@@ -96,7 +94,7 @@ impl Auditor {
     }
 
     /// Works until `stop`. A panic costs the connection at hand its place and the requests that were in flight on it.
-    pub(super) fn run(mut self, stop: &AtomicBool) {
+    pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut said = BTreeSet::new();
         while let Err(failure) = failure::guard(|| self.work(stop)) {
             failure.say(&mut said);

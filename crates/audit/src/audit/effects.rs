@@ -7,18 +7,19 @@
 
 use cqlens_proto::message::{BatchQuery, Prepare, Prepared, QueryResult, Request, Response};
 
-use super::{
-    builder::{ExchangeBuilder, keyspace_of},
-    exchange::{DecodedExchange, Execution},
-    pair::ReceivedResponse,
-    session::Session,
+use crate::audit::{
+    connection::{event::ReceivedResponse, session::Session},
+    exchange::{
+        DecodedExchange, Execution,
+        builder::{ExchangeBuilder, keyspace_of},
+    },
 };
 use crate::catalog::{Live, PreparedStatement};
 use cqlens_cql::{footprint::Reason, plan::Markers};
 
 /// Applies what an exchange changes.
 #[inline]
-pub(super) fn apply(
+pub(crate) fn apply(
     live: &Live,
     builder: &mut ExchangeBuilder,
     session: &mut Session,
@@ -48,7 +49,7 @@ pub(super) fn apply(
 
 /// Whether the rows of an answer may be the schema's, where no control connection may have read it.
 #[inline]
-pub(super) fn may_show_schema(session: &Session, execution: &Execution) -> bool {
+pub(crate) fn may_show_schema(session: &Session, execution: &Execution) -> bool {
     session.is_recorded && execution.analysis.head.system
 }
 

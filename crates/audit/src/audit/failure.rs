@@ -19,7 +19,7 @@ thread_local! {
 
 /// A panic.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// File, line and column.
     place: String,
     /// What it said.
@@ -30,7 +30,7 @@ pub(super) struct Failure {
 ///
 /// # Errors
 /// The panic that ended it.
-pub(super) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
+pub(crate) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
     listen();
     GUARDED.set(true);
     let done = panic::catch_unwind(AssertUnwindSafe(work));
@@ -43,7 +43,7 @@ pub(super) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 
 impl Failure {
     /// Logs it, once for each place in the program: a client that can cause it once can cause it a thousand times a second.
-    pub(super) fn say(&self, said: &mut BTreeSet<String>) {
+    pub(crate) fn say(&self, said: &mut BTreeSet<String>) {
         if said.insert(self.place.clone()) {
             tracing::error!(place = %self.place, "the auditor has failed, which is an error in cqlens: {}; forwarding \
                 and the audit go on, further failures there are only counted", self.message);

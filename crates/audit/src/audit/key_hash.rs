@@ -35,7 +35,7 @@ impl HashKey {
     }
 
     /// Seeds of hashes that stay in the process; never 0.
-    pub(super) fn seeds(self) -> (u64, u64) {
+    pub(crate) fn seeds(self) -> (u64, u64) {
         (self.0 | 1, self.1 | 1)
     }
 
@@ -45,12 +45,12 @@ impl HashKey {
     }
 
     /// The hash of a routing key of `table`.
-    pub(super) fn hash(self, table: &TableName, routing_key: &[u8]) -> u64 {
+    pub(crate) fn hash(self, table: &TableName, routing_key: &[u8]) -> u64 {
         self.of_table(table).of(routing_key)
     }
 
     /// What the hashes of all keys of `table` begin with.
-    pub(super) fn of_table(self, table: &TableName) -> TableHash {
+    pub(crate) fn of_table(self, table: &TableName) -> TableHash {
         let mut hasher = self.hasher();
         hasher.write(table.keyspace.as_bytes());
         // 0xff is in no name: the three parts cannot run into each other.
@@ -63,11 +63,11 @@ impl HashKey {
 
 /// The beginning of the hashes of a table's partition keys.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TableHash(SipHasher13);
+pub(crate) struct TableHash(SipHasher13);
 
 impl TableHash {
     /// The hash of a routing key.
-    pub(super) fn of(&self, routing_key: &[u8]) -> u64 {
+    pub(crate) fn of(&self, routing_key: &[u8]) -> u64 {
         let Self(mut hasher) = *self;
         // The same as to write the bytes, and shorter: the library takes in a number without a loop.
         let (words, rest) = routing_key.as_chunks::<8>();

@@ -5,55 +5,26 @@
 //! (retries, the pages of a read, the ranges of a full scan) could not be related. What the auditor cannot keep up with the
 //! queue leaves out and counts.
 
-mod analysis;
-mod answer;
 mod auditor;
-mod batch;
-mod bounded;
-mod budget;
-mod builder;
-pub mod cells;
-mod clients;
 mod connection;
-mod counter;
-mod coverage;
-mod deferred;
+mod count;
 mod effects;
 mod exchange;
 pub mod failure;
-mod filling;
-mod gaps;
-mod identity;
-mod ids;
-mod in_flight;
 mod key_hash;
-mod load;
 mod node_figures;
 mod once;
-mod outcome;
-mod pair;
-mod pattern;
+mod open_window;
+mod pipeline;
 #[cfg(test)]
 mod random_traffic;
-mod reads;
-mod record;
-mod refusals;
-mod repeats;
-mod replicas;
-mod row_keys;
-mod sample;
-mod session;
-mod side;
-mod statements;
-mod sweeps;
-mod tables;
+mod server_stats;
+mod statement;
 #[cfg(test)]
 mod testing;
-mod told;
 #[cfg(test)]
 mod too_long;
-mod traffic;
-mod warning;
+mod trace_sample;
 
 use std::{
     fmt,
@@ -66,21 +37,22 @@ use std::{
 };
 
 use auditor::Auditor;
+pub use connection::session::ClientAddresses;
+pub use count::cells;
+pub use count::retries::{Ending, Repeat, RetryDetector};
+pub use count::tables::Tables;
 use cqlens_proto::envelope::Envelope;
-use filling::{OpenWindow, lock};
-pub use identity::RequestKey;
+pub use exchange::request_key::RequestKey;
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
 pub use node_figures::{Histogram, ReadHistograms, TraceEvent};
 pub use once::Once;
+use open_window::{OpenWindow, lock};
 use parking_lot::Mutex;
-pub use repeats::{Ending, Repeat, RetryDetector};
-pub use sample::TraceSample;
-use sample::TraceSampler;
-pub use session::ClientAddresses;
-pub use tables::Tables;
+pub use server_stats::ServerStats;
 use tokio::sync::mpsc::Receiver;
-pub use told::ServerStats;
+pub use trace_sample::TraceSample;
+use trace_sample::TraceSampler;
 
 use crate::{
     capture::{Clock, Dropped, Queue},

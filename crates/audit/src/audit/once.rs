@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cqlens_cql::{syntax::Template, syntax::ast::BatchKind};
 use jiff::Timestamp;
 
-use super::{
+use crate::audit::statement::{
     analysis::Analysis,
     batch::{Children, batch_analysis},
     ids::Ids,

@@ -17,7 +17,7 @@ use cqlens_proto::{
 };
 use jiff::Timestamp;
 
-use super::{Audit, HashKey};
+use crate::audit::{Audit, HashKey};
 use crate::{
     capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
     catalog::Live,

@@ -1,6 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::audit::side::HEAD;
+use crate::audit::connection::side::HEAD;
 use crate::capture::{Clock, ConnectionId, Limits, Queue, Tap};
 use bytes::{BufMut, BytesMut};
 use cqlens_proto::{
