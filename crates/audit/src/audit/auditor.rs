@@ -27,15 +27,16 @@ use crate::{
     pulse::Pulse,
 };
 
-/// How long the auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many requests at a time,
-/// while what they all need is in the processor's cache.
+/// How long the auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many
+/// requests at a time, while what they all need is in the processor's cache.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// How long it sleeps at least, where much comes: the queue does not fill meanwhile, and long rows, of which some megabytes pass in
-/// this time, are read into memory that is still in a processor's cache.
+/// How long it sleeps at least, where much comes: the queue does not fill meanwhile, and long rows, of which
+/// some megabytes pass in this time, are read into memory that is still in a processor's cache.
 const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// From so many bytes after a sleep the next one is shorter, below so few it is longer: as much as stays in a processor's cache.
+/// From so many bytes after a sleep the next one is shorter, below so few it is longer: as much as stays in a
+/// processor's cache.
 const MANY: usize = 1 << 20;
 const FEW: usize = 256 << 10;
 
@@ -45,8 +46,9 @@ const CHECK_CONNECTIONS_EVERY: Duration = Duration::from_millis(500);
 /// How many captures the auditor takes before it unlocks the window.
 const BATCH: usize = 32;
 
-/// How long the auditor works without a pause, and the pause, where little waits. On a machine with few processors a forwarding
-/// thread may be waiting for the one that the auditor is on, and the kernel lets the auditor work on for milliseconds.
+/// How long the auditor works without a pause, and the pause, where little waits. On a machine with few
+/// processors a forwarding thread may be waiting for the one that the auditor is on, and the kernel lets the
+/// auditor work on for milliseconds.
 const QUANTUM: Duration = Duration::from_micros(150);
 const PAUSE: Duration = Duration::from_micros(50);
 
@@ -93,7 +95,8 @@ impl Auditor {
         }
     }
 
-    /// Works until `stop`. A panic costs the connection at hand its place and the requests that were in flight on it.
+    /// Works until `stop`. A panic costs the connection at hand its place and the requests that were in
+    /// flight on it.
     pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut said = BTreeSet::new();
         while let Err(failure) = failure::guard(|| self.work(stop)) {
@@ -102,8 +105,8 @@ impl Auditor {
         }
     }
 
-    /// Goes on without what a panic may have left half-done: the state of the connection at hand, and all that exchanges are
-    /// compared with. The capture that was being taken is not taken again.
+    /// Goes on without what a panic may have left half-done: the state of the connection at hand, and all
+    /// that exchanges are compared with. The capture that was being taken is not taken again.
     fn recover(&mut self) {
         if let Some(id) = self.at_hand.take()
             && let Some(state) = self.connections.remove(&id)
@@ -163,7 +166,8 @@ impl Auditor {
         }
     }
 
-    /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other work, too.
+    /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other
+    /// work, too.
     fn drain_present(&mut self) {
         let mut left = self.queue.waiting(self.line);
         let mut began = self.pipeline.clock.now();
@@ -177,7 +181,8 @@ impl Auditor {
         }
     }
 
-    /// Pauses if it is time for that and little waits: where much does, the kernel shares the processor out well enough.
+    /// Pauses if it is time for that and little waits: where much does, the kernel shares the processor out
+    /// well enough.
     fn pause_if_due(&self, began: &mut Moment) {
         let now = || self.pipeline.clock.now();
         if now().since(*began) >= QUANTUM && self.queue.waiting_bytes(self.line) < MANY {

@@ -1,9 +1,9 @@
-//! What an exchange changes for those that follow: the keyspace of its connection (USE), the prepared statements (PREPARE), the schema
-//! (definitions, and rows of the schema that a client has read).
+//! What an exchange changes for those that follow: the keyspace of its connection (USE), the prepared
+//! statements (PREPARE), the schema (definitions, and rows of the schema that a client has read).
 //!
-//! The only place where traffic changes session or catalog, called once for each exchange, however often it is interpreted.
-//! What a connection agrees on before its first statement (STARTUP, SUPPORTED) belongs to [`connection`](super::connection): the bytes
-//! that follow cannot be read without it.
+//! The only place where traffic changes session or catalog, called once for each exchange, however often it
+//! is interpreted. What a connection agrees on before its first statement (STARTUP, SUPPORTED) belongs to
+//! [`connection`](super::connection): the bytes that follow cannot be read without it.
 
 use cqlens_proto::message::{BatchQuery, Prepare, Prepared, QueryResult, Request, Response};
 
@@ -53,7 +53,8 @@ pub(crate) fn may_show_schema(session: &Session, execution: &Execution) -> bool 
     session.is_recorded && execution.analysis.head.system
 }
 
-/// Asks the control connection for the statements of `request` that the server has executed and that are not known.
+/// Asks the control connection for the statements of `request` that the server has executed and that are not
+/// known.
 #[cold]
 fn want_unknown(live: &Live, request: &Request<'_>) {
     match request {

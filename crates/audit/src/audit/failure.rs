@@ -1,6 +1,7 @@
 //! A panic of the auditor: what is logged of it. The auditor itself decides how it goes on.
 //!
-//! A panic's text may hold what was being read (slices of text show it), so only texts that are part of the program are said.
+//! A panic's text may hold what was being read (slices of text show it), so only texts that are part of the
+//! program are said.
 
 use std::{
     any::Any,
@@ -42,7 +43,8 @@ pub(crate) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 }
 
 impl Failure {
-    /// Logs it, once for each place in the program: a client that can cause it once can cause it a thousand times a second.
+    /// Logs it, once for each place in the program: a client that can cause it once can cause it a thousand
+    /// times a second.
     pub(crate) fn say(&self, said: &mut BTreeSet<String>) {
         if said.insert(self.place.clone()) {
             tracing::error!(place = %self.place, "the auditor has failed, which is an error in cqlens: {}; forwarding \

@@ -13,7 +13,8 @@ use cqlens_cql::schema::TableName;
 /// The operator's key for hashes of partition keys.
 ///
 /// The same key gives the same hashes, so that the windows of a report series compare; without the key a
-/// reader of a report can neither see which partition a hash stands for nor try keys one by one (partition keys are personal data).
+/// reader of a report can neither see which partition a hash stands for nor try keys one by one (partition
+/// keys are personal data).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey(u64, u64);
 

@@ -1,5 +1,16 @@
 //! From captures to windows: the auditor takes what waits in the queue, matches requests with responses, and counts.
 //!
+//! The way of a request, in the order of the folders:
+//!
+//! - `connection`: chunks become envelopes, requests find their responses; what is missing is accounted for (`gaps`).
+//! - `statement`: what is executed is analysed once, and has small numbers (`ids`) that all counters index by.
+//! - `exchange`: request, answer and analysis become one plain value (`builder`).
+//! - `effects`: what the exchange changes for those that follow. The only writer of session and catalog.
+//! - `count`: recorders read the exchange and add to the window, by id; names get into it when it is taken.
+//!
+//! `pipeline` is that way, `auditor` the thread that goes it. What must add up: `connection::gaps` for the requests of a
+//! connection, [`Coverage::check`](crate::window::Coverage::check) for every window.
+//!
 //! There is one auditor in a process, a thread of its own that the data path neither waits for nor wakes. With several, counts
 //! of distinct values would only be exact until their windows are merged, and what one client does over all its connections
 //! (retries, the pages of a read, the ranges of a full scan) could not be related. What the auditor cannot keep up with the
@@ -62,8 +73,9 @@ use crate::{
     window::{Limits, Window},
 };
 
-/// Sees each request before it is counted, or the head of one that is too long to be kept: for commands that show traffic, and
-/// for tests. It runs in the auditor's thread: its time is the audit's, and its panic is a failure of the auditor.
+/// Sees each request before it is counted, or the head of one that is too long to be kept: for commands that
+/// show traffic, and for tests. It runs in the auditor's thread: its time is the audit's, and its panic is a
+/// failure of the auditor.
 #[derive(Clone, Default)]
 pub struct Watch(Option<Arc<See>>);
 
@@ -171,8 +183,8 @@ impl Audit {
         &self.pulse
     }
 
-    /// Hands over one of the reads that pass each time that `every` has gone by, for a caller that sends it again, with tracing,
-    /// and counts the result with [`ServerStats`]. None where the auditor is stuck.
+    /// Hands over one of the reads that pass each time that `every` has gone by, for a caller that sends it
+    /// again, with tracing, and counts the result with [`ServerStats`]. None where the auditor is stuck.
     pub fn sample(&self, every: Duration) -> Option<Receiver<TraceSample>> {
         let mut window = self.window.try_lock_for(MOMENT)?;
         let (sampler, samples) = TraceSampler::new(every);
@@ -190,14 +202,15 @@ impl Audit {
         source.clone_into(&mut self.source.lock());
     }
 
-    /// Ends the window that is being filled at `now` and begins the next one. Waits for the auditor, however long it takes.
+    /// Ends the window that is being filled at `now` and begins the next one. Waits for the auditor, however
+    /// long it takes.
     pub fn take_window(&self, now: Timestamp) -> Window {
         let window = lock(&self.window).take(now, &self.source.lock());
         self.close(window, now)
     }
 
-    /// The same, without waiting for the auditor for longer than `patience`: none where it goes on open its window, which is
-    /// taken the next time.
+    /// The same, without waiting for the auditor for longer than `patience`: none where it goes on open its
+    /// window, which is taken the next time.
     pub fn take_window_within(&self, now: Timestamp, patience: Duration) -> Option<Window> {
         let mut open = self.window.try_lock_for(patience)?;
         let window = open.take(now, &self.source.lock());
@@ -215,13 +228,15 @@ impl Audit {
         window
     }
 
-    /// Waits until everything that was captured is counted, ends the auditor, and gives the last window. The audit counts nothing more.
+    /// Waits until everything that was captured is counted, ends the auditor, and gives the last window. The
+    /// audit counts nothing more.
     pub fn stop(&self, now: Timestamp) -> Window {
         self.end_auditor(Duration::MAX);
         self.take_window(now)
     }
 
-    /// The same, waiting no longer than `patience`: what waits to be counted then is left out, and said in the window.
+    /// The same, waiting no longer than `patience`: what waits to be counted then is left out, and said in
+    /// the window.
     pub fn stop_within(&self, now: Timestamp, patience: Duration) -> Option<Window> {
         let has_ended = self.end_auditor(patience);
         let mut window = self.take_window_within(now, MOMENT);

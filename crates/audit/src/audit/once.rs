@@ -32,8 +32,8 @@ pub struct Once {
 }
 
 impl Once {
-    /// An execution of a statement that touches `footprint`; where that is not known because nothing was bound, what every
-    /// execution touches counts.
+    /// An execution of a statement that touches `footprint`; where that is not known because nothing was
+    /// bound, what every execution touches counts.
     pub fn of(template: Template, plan: Plan, footprint: &Footprint) -> Self {
         let touched = touched(footprint, Some(&plan));
         let facts = plan.facts();

@@ -114,7 +114,8 @@ impl OpenWindow {
     }
 }
 
-/// A window, also after a panic of its auditor: counters are additions, so the window lacks one exchange at most.
+/// A window, also after a panic of its auditor: counters are additions, so the window lacks one exchange at
+/// most.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock()
 }

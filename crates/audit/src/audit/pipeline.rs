@@ -1,4 +1,5 @@
-//! The way of an exchange through the audit: decoded, planned, answered, followed, counted.
+//! The way of an exchange through the audit: its request is decoded and planned, its answer read; its effects
+//! are applied, once; it is built, and counted.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -253,7 +254,8 @@ fn plain_rows(raw: &RawExchange) -> Option<Rows<'_>> {
     }
 }
 
-/// Whether this is a statement that comes too early for any server. Where answers may be missing only an error shows that.
+/// Whether this is a statement that comes too early for any server. Where answers may be missing only an
+/// error shows that.
 fn is_before_startup(session: &Session, raw: &RawExchange) -> bool {
     if session.is_started {
         return false;

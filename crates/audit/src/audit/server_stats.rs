@@ -1,4 +1,5 @@
-//! What the server itself says of reads: traces of reads that cqlens has sent again, and the nodes' own histograms.
+//! What the server itself says of reads: traces of reads that cqlens has sent again, and the nodes' own
+//! histograms.
 
 use std::sync::Arc;
 
@@ -40,8 +41,8 @@ impl ServerStats {
         true
     }
 
-    /// Keeps what a node's own histograms say of its reads. That belongs to the window that is being filled, if the table
-    /// is read in it.
+    /// Keeps what a node's own histograms say of its reads. That belongs to the window that is being filled,
+    /// if the table is read in it.
     pub fn histograms(&self, tables: Vec<ReadHistograms>) {
         let mut open = lock(&self.0);
         for told in tables {
@@ -63,8 +64,8 @@ impl ServerStats {
     }
 }
 
-/// Live rows and tombstones of the replica that has passed the most tombstones: `Read <n> live rows and <m> tombstone cells`, once for
-/// each part of its range.
+/// Live rows and tombstones of the replica that has passed the most tombstones: `Read <n> live rows and <m>
+/// tombstone cells`, once for each part of its range.
 fn most_read(events: &[TraceEvent]) -> Option<(u64, u64)> {
     let mut by_source: FxHashMap<&str, (u64, u64)> = FxHashMap::default();
     for event in events {

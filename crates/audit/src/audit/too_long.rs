@@ -1,4 +1,5 @@
-//! Tests of requests and responses that are too long to be kept: of the head of each is counted what it says, of the rest the bytes.
+//! Tests of requests and responses that are too long to be kept: of the head of each is counted what it says,
+//! of the rest the bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

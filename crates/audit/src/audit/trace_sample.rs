@@ -1,7 +1,7 @@
 //! Reads that cqlens sends again, with tracing: what a read passes on its way, only the server knows.
 //!
-//! The client's own request is never touched. Of the reads that pass between two samples, the one is taken whose pattern was
-//! taken least, so that seldom reads have their turn too.
+//! The client's own request is never touched. Of the reads that pass between two samples, the one is taken
+//! whose pattern was taken least, so that seldom reads have their turn too.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -21,7 +21,8 @@ use crate::audit::{
 use crate::{capture::Moment, catalog::Live, window::PatternId};
 use cqlens_cql::plan::{Flag, StatementKind};
 
-/// A read as a client has sent it, values included: never shown, never kept for longer than until it was sent again.
+/// A read as a client has sent it, values included: never shown, never kept for longer than until it was sent
+/// again.
 #[derive(Clone)]
 pub struct TraceSample {
     analysis: Arc<Analysis>,
@@ -44,7 +45,8 @@ impl TraceSample {
         self.keyspace.as_deref()
     }
 
-    /// The first page of the same read with the same values and consistency level; none for what cannot be sent like this.
+    /// The first page of the same read with the same values and consistency level; none for what cannot be
+    /// sent like this.
     pub fn query(&self) -> Option<Query<'_>> {
         let request = Request::decode(&self.request, self.extensions).ok()?.message;
         let (query, asked) = match request {
@@ -172,8 +174,8 @@ impl TraceSampler {
     }
 }
 
-/// The statement, if it may be sent again: a read of a client's own tables that was answered, without what writes (the paxos rounds of
-/// serial reads), from its beginning.
+/// The statement, if it may be sent again: a read of a client's own tables that was answered, without what
+/// writes (the paxos rounds of serial reads), from its beginning.
 fn repeatable<'e>(exchange: &'e Exchange<'_>) -> Option<&'e Arc<Analysis>> {
     let execution = exchange.execution?;
     let analysis = &execution.analysis;

@@ -1,5 +1,5 @@
-//! How much an auditor keeps of all its connections together: requests that wait for their responses, and envelopes that are being put
-//! together.
+//! How much an auditor keeps of all its connections together: requests that wait for their responses, and
+//! envelopes that are being put together.
 
 use crate::memory::Part;
 
@@ -42,7 +42,8 @@ impl Budget {
 
 /// What the envelope that is being put together takes of a budget.
 ///
-/// All of them together take half of it at most: a server whose answers are long must not cost other connections their requests.
+/// All of them together take half of it at most: a server whose answers are long must not cost other
+/// connections their requests.
 #[derive(Debug)]
 pub(crate) struct Share {
     budget: Budget,

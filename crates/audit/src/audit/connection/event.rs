@@ -50,7 +50,8 @@ pub(crate) struct RawExchange {
     pub(crate) request_len: usize,
     /// When its last byte came.
     pub(crate) requested_at: Moment,
-    /// The response; none if it never came, or was lost. With the time at which its first byte came, if that is known.
+    /// The response; none if it never came, or was lost. With the time at which its first byte came, if that
+    /// is known.
     pub(crate) response: Option<(ReceivedResponse, Option<Moment>)>,
     /// How many times USE had changed the keyspace of the connection when the request came.
     pub(crate) keyspace_changes: u64,

@@ -19,7 +19,8 @@ use cqlens_proto::{
 use crate::audit::connection::event::MissingRequests;
 use crate::capture::Moment;
 
-/// The requests of a connection that came or are known to be missing. What the data path has counted beyond them was left out.
+/// The requests of a connection that came or are known to be missing. What the data path has counted beyond
+/// them was left out.
 #[derive(Debug, Default)]
 pub(crate) struct RequestCounts {
     arrived_or_missing: u64,
@@ -49,8 +50,8 @@ impl RequestCounts {
         self.arrived_or_missing + self.missing_segments
     }
 
-    /// What is newly missing after a gap before which `begun` requests had begun, `opcodes` where that is known, and
-    /// `missing_segments` compressed segments were left out.
+    /// What is newly missing after a gap before which `begun` requests had begun, `opcodes` where that is
+    /// known, and `missing_segments` compressed segments were left out.
     pub(crate) fn miss(
         &mut self,
         begun: u64,
@@ -83,8 +84,8 @@ impl RequestCounts {
 pub(crate) struct EarlyResponses {
     /// Requests that were not understood, or are counted as missing, and whose responses may still come.
     expected: u64,
-    /// Responses to requests that have not come, of a record that has gaps: after a gap, requests are held back until their place
-    /// is sure.
+    /// Responses to requests that have not come, of a record that has gaps: after a gap, requests are held
+    /// back until their place is sure.
     waiting: VecDeque<EarlyResponse>,
 }
 
@@ -116,8 +117,8 @@ impl EarlyResponses {
         self.expected += requests - early;
     }
 
-    /// Takes a response without a request in flight; it waits for its request if that `may_be_early`. Whether a request is missing
-    /// for it: that of the response that waited longest, since too many wait.
+    /// Takes a response without a request in flight; it waits for its request if that `may_be_early`. Whether
+    /// a request is missing for it: that of the response that waited longest, since too many wait.
     pub(crate) fn came(&mut self, stream_id: StreamId, answered_at: Moment, may_be_early: bool) -> bool {
         if self.expected > 0 {
             self.expected -= 1;
@@ -137,7 +138,8 @@ impl EarlyResponses {
         is_full
     }
 
-    /// Gives up responses from before `at`, where a request of `at` has come; how many there were. Their requests never come.
+    /// Gives up responses from before `at`, where a request of `at` has come; how many there were. Their
+    /// requests never come.
     pub(crate) fn give_up_before(&mut self, at: Moment) -> usize {
         let before = self.waiting.len();
         while self

@@ -13,7 +13,8 @@ const EACH: usize = 128;
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) request: Envelope,
-    /// Length of its body: see [`RawExchange::request_len`](crate::audit::connection::event::RawExchange::request_len).
+    /// Length of its body: see
+    /// [`RawExchange::request_len`](crate::audit::connection::event::RawExchange::request_len).
     pub(crate) request_len: usize,
     /// When its last byte came.
     pub(crate) at: Moment,
@@ -55,8 +56,8 @@ impl InFlight {
         self.budget.clone()
     }
 
-    /// Whether there is room for a request; without, it is counted as unanswered at once. A server that reads far ahead of its
-    /// answers gets there.
+    /// Whether there is room for a request; without, it is counted as unanswered at once. A server that reads
+    /// far ahead of its answers gets there.
     pub(crate) fn has_room_for(&self, pending: &PendingRequest) -> bool {
         self.budget.has_room_for(weight(&pending.request))
     }

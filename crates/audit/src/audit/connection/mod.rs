@@ -29,8 +29,8 @@ use crate::capture::{Capture, Connection, Moment};
 
 /// What is known of a connection.
 ///
-/// Bounded: at most one request for each of the protocol's 32,768 stream ids and one envelope being joined in each direction, as long
-/// as the auditor has room for them.
+/// Bounded: at most one request for each of the protocol's 32,768 stream ids and one envelope being joined in
+/// each direction, as long as the auditor has room for them.
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     connection: Arc<Connection>,
@@ -46,8 +46,8 @@ pub(crate) struct ConnectionState {
     session: Session,
 }
 
-/// What speaks against taking an answer for that of the request in flight with its stream id: with both, the id may belong to a request
-/// that was left out.
+/// What speaks against taking an answer for that of the request in flight with its stream id: with both, the
+/// id may belong to a request that was left out.
 #[derive(Debug, Default)]
 struct Ambiguity {
     requests_missing: bool,
@@ -73,8 +73,8 @@ impl ConnectionState {
         }
     }
 
-    /// The same connection without anything that may be half-done: it goes on at the next boundary of each direction.
-    /// Requests that waited for their responses are forgotten; the caller knows how many.
+    /// The same connection without anything that may be half-done: it goes on at the next boundary of each
+    /// direction. Requests that waited for their responses are forgotten; the caller knows how many.
     pub(crate) fn afresh(self) -> Self {
         let mut fresh = Self {
             counts: self.counts,
@@ -103,7 +103,8 @@ impl ConnectionState {
         self.connection.is_closed()
     }
 
-    /// Lets go of the buffers of the data path: a request that waits for long would keep one that is many times its size.
+    /// Lets go of the buffers of the data path: a request that waits for long would keep one that is many
+    /// times its size.
     pub(crate) fn detach(&mut self) {
         for waiting in self.waiting.not_detached() {
             detach(&mut waiting.request);
@@ -208,8 +209,9 @@ impl ConnectionState {
         }
     }
 
-    /// Where an answer was left out its stream id may be in use again, by a request that was left out too: its answer must
-    /// not be taken for the other's. So requests in flight are given up where both were left out.
+    /// Where an answer was left out its stream id may be in use again, by a request that was left out too:
+    /// its answer must not be taken for the other's. So requests in flight are given up where both were left
+    /// out.
     fn give_up_ambiguous(&mut self, capture: &Capture, each: &mut impl FnMut(&mut Session, ConnectionEvent)) {
         let is_answer_missing = capture.direction == Direction::Response && capture.after_gap.is_some();
         if capture.request_gaps == self.request_gaps && !is_answer_missing {
@@ -344,8 +346,8 @@ impl ConnectionState {
         }
     }
 
-    /// Takes a response of which only the header and the beginning of the body are there. That it is an error says more than that there was
-    /// an answer.
+    /// Takes a response of which only the header and the beginning of the body are there. That it is an error
+    /// says more than that there was an answer.
     fn cut_response(
         &mut self,
         header: Header,
@@ -371,7 +373,8 @@ impl ConnectionState {
         each(&mut self.session, ConnectionEvent::LostResponse);
     }
 
-    /// Takes a response without a request in flight. It shows that there was one: where a record has gaps nothing else may.
+    /// Takes a response without a request in flight. It shows that there was one: where a record has gaps
+    /// nothing else may.
     fn without_request(
         &mut self,
         stream_id: StreamId,
@@ -444,7 +447,8 @@ impl ConnectionState {
     }
 }
 
-/// Whether this is one of DSE's continuous pages, which come without a request of their own once the first one has answered it.
+/// Whether this is one of DSE's continuous pages, which come without a request of their own once the first
+/// one has answered it.
 #[cold]
 fn is_later_page(response: &ReceivedResponse, extensions: Extensions) -> bool {
     let begun;
@@ -466,7 +470,8 @@ fn is_later_page(response: &ReceivedResponse, extensions: Extensions) -> bool {
 fn shows_started(header: &Header, body: &[u8]) -> bool {
     match header.opcode {
         Opcode::READY | Opcode::AUTH_SUCCESS | Opcode::RESULT => true,
-        // Before, there are protocol errors, server errors and bad credentials; nothing is compressed, and there are no warnings.
+        // Before, there are protocol errors, server errors and bad credentials; nothing is compressed, and
+        // there are no warnings.
         Opcode::ERROR => header.flags.0 != 0 || !matches!(body.first_chunk(), Some([0, 0, 0..0x10, _])),
         _ => false,
     }

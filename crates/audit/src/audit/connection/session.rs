@@ -41,7 +41,8 @@ pub(crate) struct Session {
     /// What was agreed beyond the version.
     pub(crate) extensions: Extensions,
     announced: Extensions,
-    /// Whether its STARTUP is complete, or may be: something that the server only does then has been seen, or its beginning was not.
+    /// Whether its STARTUP is complete, or may be: something that the server only does then has been seen, or
+    /// its beginning was not.
     pub(crate) is_started: bool,
     /// Whether a STARTUP has said how the client calls itself.
     is_named: bool,
@@ -91,8 +92,8 @@ impl Session {
         }
     }
 
-    /// Changes of the keyspace that are remembered. Drivers change it once, if at all; a request that stays in flight for longer has an
-    /// unknown one.
+    /// Changes of the keyspace that are remembered. Drivers change it once, if at all; a request that stays
+    /// in flight for longer has an unknown one.
     const EARLIER: usize = 16;
 
     /// How many times USE has changed the keyspace: for [`Session::keyspace_after`].
@@ -146,7 +147,8 @@ pub(crate) struct Sender {
     pub(crate) coordinator: Option<u16>,
 }
 
-/// How much of clients' addresses is shown: they are personal data in some places, and the whole story in others.
+/// How much of clients' addresses is shown: they are personal data in some places, and the whole story in
+/// others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum ClientAddresses {
@@ -183,7 +185,8 @@ fn host(address: IpAddr) -> u64 {
     hasher.finish()
 }
 
-/// `certificate application (driver version) address`, as far as the client says and addresses are shown. First what it cannot make up.
+/// `certificate application (driver version) address`, as far as the client says and addresses are shown.
+/// First what it cannot make up.
 fn client_name(startup: &Startup<'_>, connection: &Connection, shown: ClientAddresses) -> String {
     let joined = |name, version| match (startup.get(name), startup.get(version)) {
         (Some(name), Some(version)) => Some(format!("{name} {version}")),

@@ -14,8 +14,8 @@ use crate::capture::{Capture, Moment};
 /// Results that are longer than this, and in parts, are put together only where their rows are read.
 const LONG: usize = 16 << 10;
 
-/// How much is kept of bodies that are too long to be kept as a whole: metadata and warnings of a result are rarely longer, nor is what
-/// stands before the values of a request.
+/// How much is kept of bodies that are too long to be kept as a whole: metadata and warnings of a result are
+/// rarely longer, nor is what stands before the values of a request.
 pub(crate) const HEAD: usize = 64 << 10;
 
 /// One direction.
@@ -26,7 +26,8 @@ pub(crate) struct Side {
     kept: Share,
     /// When the first byte of the envelope that is being joined came.
     pub(crate) begun: Option<Moment>,
-    /// Something before the next chunk is missing: the place is found again at its boundary, or at that of a later one.
+    /// Something before the next chunk is missing: the place is found again at its boundary, or at that of a
+    /// later one.
     pub(crate) lost: bool,
 }
 

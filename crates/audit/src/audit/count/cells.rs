@@ -1,4 +1,5 @@
-//! Counts the cells of one execution by value: the rows that INSERTs write, and the values of columns that have an index.
+//! Counts the cells of one execution by value: the rows that INSERTs write, and the values of columns that
+//! have an index.
 
 use cqlens_cql::cells::{Cells, Use};
 

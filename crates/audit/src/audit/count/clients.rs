@@ -1,6 +1,7 @@
 //! Which clients execute which statements, and how, while a window is filled.
 //!
-//! What a window looks up by name or converts is counted by ids here, and gets its names when the window is taken.
+//! What a window looks up by name or converts is counted by ids here, and gets its names when the window is
+//! taken.
 
 use std::{
     hash::{Hash, Hasher},

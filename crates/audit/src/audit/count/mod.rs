@@ -1,4 +1,5 @@
-//! Folds exchanges into a window.
+//! Counts exchanges in a window: each recorder reads the exchange and adds to what it counts, by id where it
+//! can.
 
 pub(crate) mod bounded;
 pub mod cells;
@@ -35,7 +36,8 @@ use crate::window::{Pattern, PatternId, RetryCause, Window};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///
-/// Sees the exchanges of all connections: a driver retries, or fetches the next page, on another one. Everything in it has a limit; what is forgotten because of it is in the window's coverage.
+/// Sees the exchanges of all connections: a driver retries, or fetches the next page, on another one.
+/// Everything in it has a limit; what is forgotten because of it is in the window's coverage.
 #[derive(Debug)]
 pub(crate) struct WindowRecorder {
     hashing: Hashing,
@@ -58,11 +60,12 @@ impl WindowRecorder {
         }
     }
 
-    /// How many requests are compared with earlier ones together: what those are is anywhere in memory, and it takes no longer to
-    /// fetch it for some than for one.
+    /// How many requests are compared with earlier ones together: what those are is anywhere in memory, and
+    /// it takes no longer to fetch it for some than for one.
     const TOGETHER: usize = 32;
 
-    /// Adds `exchange` to `window` and its `tables`; `keys` are the partitions that it named, `seen` those in its rows.
+    /// Adds `exchange` to `window` and its `tables`; `keys` are the partitions that it named, `seen` those in
+    /// its rows.
     pub(crate) fn record(
         &mut self,
         window: &mut Window,
@@ -98,7 +101,8 @@ impl WindowRecorder {
         }
     }
 
-    /// Has a request compared with others like it: together with the next ones, but for one that has read a part of the ring.
+    /// Has a request compared with others like it: together with the next ones, but for one that has read a
+    /// part of the ring.
     fn compare_later(
         &mut self,
         window: &mut Window,
@@ -205,7 +209,8 @@ impl WindowRecorder {
     }
 }
 
-/// A request that is in its window and not yet compared with those before it, and what of it matters if it is one of them again.
+/// A request that is in its window and not yet compared with those before it, and what of it matters if it is
+/// one of them again.
 #[derive(Debug)]
 struct Uncompared {
     request: Request,
@@ -251,7 +256,8 @@ fn is_logical_read(exchange: &Exchange<'_>, execution: &Execution) -> bool {
     execution.analysis.head.kind.is_read() && execution.first_page && !exchange.refused
 }
 
-/// Only of patterns that are there already: what they are is decided by what is known of the schema at their first execution.
+/// Only of patterns that are there already: what they are is decided by what is known of the schema at their
+/// first execution.
 fn count_prepared(window: &mut Window, exchange: &Exchange<'_>) {
     if let Some(pattern) = exchange.prepared.and_then(|id| window.patterns.get_mut(&id)) {
         pattern.prepared_again += 1;

@@ -1,6 +1,8 @@
-//! What the nodes of the cluster had to do: the node that coordinates an execution, and those that hold its partitions.
+//! What the nodes of the cluster had to do: the node that coordinates an execution, and those that hold its
+//! partitions.
 //!
-//! Nodes are small numbers here, their places in the cluster that the auditor last saw; they get their names when a window is taken.
+//! Nodes are small numbers here, their places in the cluster that the auditor last saw; they get their names
+//! when a window is taken.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -83,7 +85,8 @@ impl NodeCounts {
         self.nodes.resize(cluster.nodes.len(), Counts::default());
     }
 
-    /// Adds everything to `load` and begins anew. Where anything was counted, all nodes are there, idle ones too.
+    /// Adds everything to `load` and begins anew. Where anything was counted, all nodes are there, idle ones
+    /// too.
     pub(crate) fn flush_into(&mut self, load: &mut Load) {
         for (node, counts) in self.cluster.nodes.iter().zip(self.nodes.drain(..)) {
             if let Some(id) = node.host_id.as_ref().or(node.address.as_ref()) {

@@ -1,9 +1,10 @@
 //! Puts the pages of one read together.
 //!
-//! A page is found by what the answer before it offered: the keyed hash of its paging state, of the statement and of the
-//! values ([`super::RequestKey`]). Neither the connection nor the host matters, since a driver may fetch each page from another
-//! node, and an application may hand the state to its own client and continue anywhere. Reads of the same thing at the same
-//! time have the same paging states and share one place here; each of them is counted when it ends.
+//! A page is found by what the answer before it offered: the keyed hash of its paging state, of the statement
+//! and of the values ([`super::RequestKey`]). Neither the connection nor the host matters, since a driver may
+//! fetch each page from another node, and an application may hand the state to its own client and continue
+//! anywhere. Reads of the same thing at the same time have the same paging states and share one place here;
+//! each of them is counted when it ends.
 
 use std::time::Duration;
 
@@ -40,13 +41,13 @@ pub(crate) struct Page {
 /// Reads that wait for their next page, and those that have got it.
 #[derive(Debug)]
 pub(crate) struct OpenReads {
-    waiting: BoundedMap<Waiting>,
+    waiting: BoundedMap<OpenRead>,
     /// Pages that were fetched not long ago: another read of the same thing, or a retry, may fetch them too.
-    fetched: BoundedMap<Waiting>,
+    fetched: BoundedMap<OpenRead>,
 }
 
 #[derive(Debug, Clone)]
-struct Waiting {
+struct OpenRead {
     progress: Progress,
     pattern: PatternId,
     since: Moment,
@@ -99,7 +100,7 @@ impl OpenReads {
         {
             abandon(&read, window);
         }
-        let waiting = Waiting {
+        let waiting = OpenRead {
             progress,
             pattern,
             since: at,
@@ -117,8 +118,9 @@ impl OpenReads {
     }
 }
 
-/// Counts a read whose next page no client fetches in its pattern. Without executions in `window` there is no pattern to count it in.
-fn abandon(read: &Waiting, window: &mut Window) {
+/// Counts a read whose next page no client fetches in its pattern. Without executions in `window` there is no
+/// pattern to count it in.
+fn abandon(read: &OpenRead, window: &mut Window) {
     let Some(pattern) = window.counted_pattern(read.pattern) else {
         window.coverage.reads_forgotten += 1;
         return;

@@ -1,4 +1,5 @@
-//! Clients of whom the server refuses everything: an application with a wrong password or without permissions, or an attacker.
+//! Clients of whom the server refuses everything: an application with a wrong password or without
+//! permissions, or an attacker.
 
 use std::{cmp::Reverse, sync::Arc, time::Duration};
 

@@ -1,8 +1,10 @@
-//! Recognises requests that come again: speculative executions, retries, and applications that send the same thing twice.
+//! Recognises requests that come again: speculative executions, retries, and applications that send the same
+//! thing twice.
 //!
-//! What is compared are keyed hashes of what was asked and of the host that asked it ([`RequestKey`]). Nothing on the wire
-//! says that a request is a repetition, so this names what it sees: the same request again while the first was in flight, or
-//! after a failure. Connections do not matter; a driver tries again on another one.
+//! What is compared are keyed hashes of what was asked and of the host that asked it ([`RequestKey`]).
+//! Nothing on the wire says that a request is a repetition, so this names what it sees: the same request
+//! again while the first was in flight, or after a failure. Connections do not matter; a driver tries again
+//! on another one.
 
 use std::hint::black_box;
 
@@ -11,9 +13,9 @@ use crate::{capture::Moment, window::RetryCause};
 
 /// The latest 65,536 requests, in 1 MiB.
 ///
-/// Four share a bucket, from which successes go before failures and older ones before younger ones. A request is compared
-/// with the latest of its like only. Different requests are taken for the same one in 1 of 4 million cases, and then count
-/// only if they overlap or one of them failed.
+/// Four share a bucket, from which successes go before failures and older ones before younger ones. A request
+/// is compared with the latest of its like only. Different requests are taken for the same one in 1 of 4
+/// million cases, and then count only if they overlap or one of them failed.
 #[derive(Debug)]
 pub struct RetryDetector {
     buckets: Box<[Bucket]>,
@@ -85,11 +87,12 @@ struct Seen {
 /// Buckets: a power of two.
 const BUCKETS: usize = 1 << 14;
 
-/// Drivers try again at once, or after preparing the statement. What comes later is the application's own doing.
+/// Drivers try again at once, or after preparing the statement. What comes later is the application's own
+/// doing.
 const RETRY_WITHIN: i64 = 1_000_000 * MICROSECOND;
 
-/// A lost connection may be noticed by a request timeout: 10 s in the Python driver, 12 s in the Node.js driver, 2 s in
-/// the Java driver.
+/// A lost connection may be noticed by a request timeout: 10 s in the Python driver, 12 s in the Node.js
+/// driver, 2 s in the Java driver.
 const RETRY_OF_LOST_WITHIN: i64 = 15_000_000 * MICROSECOND;
 
 /// In nanoseconds.
@@ -117,7 +120,8 @@ impl RetryDetector {
         self.compare(&request)
     }
 
-    /// Brings the buckets of all `requests` to the processor at the same time: one after the other, each would be waited for.
+    /// Brings the buckets of all `requests` to the processor at the same time: one after the other, each
+    /// would be waited for.
     pub(crate) fn fetch<'r>(&self, requests: impl Iterator<Item = &'r Request>) {
         let word = |request: &Request| {
             let bucket = self.buckets.get(request.bucket);
@@ -147,7 +151,8 @@ impl RetryDetector {
         None
     }
 
-    /// Failures that were forgotten within the time in which a retry would have been recognised, since the last call.
+    /// Failures that were forgotten within the time in which a retry would have been recognised, since the
+    /// last call.
     pub(crate) fn take_forgotten(&mut self) -> u64 {
         std::mem::take(&mut self.forgotten)
     }

@@ -1,8 +1,9 @@
-//! Recognises reads that together cover the whole ring: drivers, Spark and export jobs read it token range by token range.
+//! Recognises reads that together cover the whole ring: drivers, Spark and export jobs read it token range by
+//! token range.
 //!
-//! The ranges of one statement from one host belong together until they cover 99 % of the ring. What follows completes the scan,
-//! as long as it is new; the first range that was read before begins the next one. Two scans by one host at the same time are
-//! taken for one.
+//! The ranges of one statement from one host belong together until they cover 99 % of the ring. What follows
+//! completes the scan, as long as it is new; the first range that was read before begins the next one. Two
+//! scans by one host at the same time are taken for one.
 
 use crate::audit::count::bounded::BoundedMap;
 use crate::window::{PatternId, RingCover, Window};
@@ -123,7 +124,8 @@ mod tests {
             let time = u64::try_from(time).unwrap_or(0);
             assert_eq!(seen(&window).0, time);
         }
-        // A narrow range at the end of a sweep may be taken for the beginning of the next one; no read counts twice.
+        // A narrow range at the end of a sweep may be taken for the beginning of the next one; no read counts
+        // twice.
         let (_, reads) = seen(&window);
         assert!((50 * 384 - 50..=50 * 384).contains(&reads), "{reads}");
         assert!((window.patterns[&ID].token_ranges.cover.share() - 1.0).abs() < 1e-9);

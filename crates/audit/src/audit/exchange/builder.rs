@@ -1,7 +1,7 @@
 //! Makes exchanges: from a request, its answer and what is known of the statement and of the ring.
 //!
-//! Changes nothing but its own caches and buffers: what an exchange means for those that follow is the business of
-//! [`effects`](super::effects).
+//! Changes nothing but its own caches and buffers: what an exchange means for those that follow is the
+//! business of [`effects`](super::effects).
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -75,7 +75,8 @@ impl ExchangeBuilder {
         }
     }
 
-    /// Forgets what was found under another schema or ring; whether it did. Ids of statements and tables mean others then.
+    /// Forgets what was found under another schema or ring; whether it did. Ids of statements and tables mean
+    /// others then.
     #[inline]
     pub(crate) fn refresh(&mut self) -> bool {
         let is_old = self.statements.refresh();
@@ -130,7 +131,8 @@ impl ExchangeBuilder {
         Some(self.bind(analysis, parameters, prepared))
     }
 
-    /// What is executed by a request of which only the head is there. Values that are missing may be those of the partition key.
+    /// What is executed by a request of which only the head is there. Values that are missing may be those of
+    /// the partition key.
     #[cold]
     fn execution_of_head(&mut self, raw: &RawExchange, session: &Session) -> Option<Execution> {
         let head = Request::decode_head(&raw.request, session.extensions).ok()?;
@@ -288,7 +290,8 @@ impl ExchangeBuilder {
         }
     }
 
-    /// The key of what was executed; none of what drivers and tools read for themselves, which they repeat all the time.
+    /// The key of what was executed; none of what drivers and tools read for themselves, which they repeat
+    /// all the time.
     #[inline]
     fn request_key(
         &self,
@@ -303,8 +306,8 @@ impl ExchangeBuilder {
         }
     }
 
-    /// Whether the coordinator holds the partition; none unless a client's statement touches just one. A batch that writes one partition
-    /// of two tables touches two.
+    /// Whether the coordinator holds the partition; none unless a client's statement touches just one. A
+    /// batch that writes one partition of two tables touches two.
     #[inline]
     fn routed(
         &mut self,
@@ -400,7 +403,8 @@ fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64
     plan.token_range(&parameters.values)
 }
 
-/// Which of the first 64 values are null, a bit for each. Values with names stand in an order of their own: none of them.
+/// Which of the first 64 values are null, a bit for each. Values with names stand in an order of their own:
+/// none of them.
 fn nulls(values: &Values<'_>) -> u64 {
     if values.is_named() {
         return 0;
@@ -422,8 +426,9 @@ fn page_size(parameters: &QueryParameters<'_>) -> Option<PageSize> {
     })
 }
 
-/// The keyspace of unqualified names: the one that the request names, else the connection's when the request came. Names are cut off here,
-/// since every statement of a batch is looked up by it, and no keyspace has one as long.
+/// The keyspace of unqualified names: the one that the request names, else the connection's when the request
+/// came. Names are cut off here, since every statement of a batch is looked up by it, and no keyspace has one
+/// as long.
 pub(crate) fn keyspace_of<'k>(
     requested: Option<&'k str>,
     raw: &'k RawExchange,

@@ -1,9 +1,9 @@
 //! Exchanges that the catalog cannot explain yet.
 //!
-//! A statement that the server has executed names a table that exists. Where the schema does not have it, the schema
-//! is behind: another client has just created the table, or the control connection has not read it yet. The same goes
-//! for prepared ids that are still being looked up. Such exchanges wait a moment, and are counted once they are
-//! understood, or when the moment is over as what they are: unknown.
+//! A statement that the server has executed names a table that exists. Where the schema does not have it, the
+//! schema is behind: another client has just created the table, or the control connection has not read it
+//! yet. The same goes for prepared ids that are still being looked up. Such exchanges wait a moment, and are
+//! counted once they are understood, or when the moment is over as what they are: unknown.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -131,8 +131,9 @@ impl Deferred {
         self.waiting.len()
     }
 
-    /// What is to be tried again, a few times a second: all that waits where the catalog has `learned` something since the last
-    /// attempt, else what is due. What is still not clear goes back with [`Deferred::keep`].
+    /// What is to be tried again, a few times a second: all that waits where the catalog has `learned`
+    /// something since the last attempt, else what is due. What is still not clear goes back with
+    /// [`Deferred::keep`].
     pub(crate) fn take(&mut self, now: Moment, learned: u64) -> VecDeque<DeferredExchange> {
         let before = self.tried;
         if before.is_some_and(|last| now.since(last.at) < EVERY) {

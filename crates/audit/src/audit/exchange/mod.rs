@@ -1,5 +1,6 @@
-//! One request matched with its response, and what it means. Plain data: [`ExchangeBuilder`](crate::audit::exchange::builder::ExchangeBuilder) makes
-//! it, everything that counts reads it.
+//! One request matched with its response, and what it means. Plain data:
+//! [`ExchangeBuilder`](crate::audit::exchange::builder::ExchangeBuilder) makes it, everything that counts
+//! reads it.
 
 pub(crate) mod answer;
 pub(crate) mod builder;
@@ -35,7 +36,7 @@ use crate::{
 use cqlens_cql::footprint::{Count, Footprint, Key, Keys};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
-/// A request with its response, both decoded.
+/// A request with its response, both decoded: what effects and exchanges are made of.
 #[derive(Clone, Copy)]
 pub(crate) struct DecodedExchange<'a> {
     pub(crate) raw: &'a RawExchange,
@@ -48,7 +49,8 @@ pub(crate) struct DecodedExchange<'a> {
 pub(crate) struct Exchange<'a> {
     /// When the request's last byte came.
     pub(crate) at: Moment,
-    /// From the request's last byte to the response's first; none without a response, or where their times are not known.
+    /// From the request's last byte to the response's first; none without a response, or where their times
+    /// are not known.
     pub(crate) latency: Option<Duration>,
     /// The client that sent the request.
     pub(crate) client: ClientId,
@@ -137,8 +139,8 @@ pub(crate) enum PageSize {
     Bytes,
 }
 
-/// A page of so many bytes on the wire may have ended because of its size: ScyllaDB ends one at a megabyte, and compression may make a
-/// tenth of that.
+/// A page of so many bytes on the wire may have ended because of its size: ScyllaDB ends one at a megabyte,
+/// and compression may make a tenth of that.
 const PAGE_BYTES: u64 = 64 << 10;
 
 impl Execution {
@@ -176,8 +178,8 @@ impl Execution {
             )
     }
 
-    /// Whether an answer of `rows` rows and `bytes` bytes, with more to come, has fewer rows than its page had room for, and
-    /// nothing else ends a page early but what was deleted.
+    /// Whether an answer of `rows` rows and `bytes` bytes, with more to come, has fewer rows than its page
+    /// had room for, and nothing else ends a page early but what was deleted.
     pub(crate) fn ends_short(&self, rows: u64, bytes: u64) -> bool {
         let plan = self.analysis.plan.as_ref();
         bytes < PAGE_BYTES

@@ -37,9 +37,9 @@ impl Outcome {
         matches!(self, Self::Done | Self::Rows { .. } | Self::Unread)
     }
 
-    /// Whether the server refused the statement before it touched any partition: codes 0x2000 and above (syntax,
-    /// unauthorized, invalid, unprepared, …), and those below 0x1000 (protocol error, bad credentials) but 0: see
-    /// [`Self::is_server_error`].
+    /// Whether the server refused the statement before it touched any partition: codes 0x2000 and above
+    /// (syntax, unauthorized, invalid, unprepared, …), and those below 0x1000 (protocol error, bad
+    /// credentials) but 0: see [`Self::is_server_error`].
     pub(crate) fn is_refused(self) -> bool {
         matches!(self, Self::Error { code: 1.., .. }) && !self.is_while_running()
     }
@@ -55,8 +55,8 @@ impl Outcome {
         )
     }
 
-    /// The coordinator has not asked the replicas of a partition: unavailable, overloaded, bootstrapping. Where a request
-    /// names several, it may have asked those of others before.
+    /// The coordinator has not asked the replicas of a partition: unavailable, overloaded, bootstrapping.
+    /// Where a request names several, it may have asked those of others before.
     pub(crate) fn is_turned_away(self) -> bool {
         matches!(
             self,
@@ -84,13 +84,14 @@ pub(crate) fn says_not_how_far(outcome: Outcome, footprint: &Footprint) -> Optio
     (outcome.is_turned_away() && footprint.number().is_some()).then_some(Reason::TurnedAway)
 }
 
-/// Whether a coordinator that cannot ask the replicas of one partition has asked none at all. A condition may have been read,
-/// and proposed, with another consistency level than the one that fails.
+/// Whether a coordinator that cannot ask the replicas of one partition has asked none at all. A condition may
+/// have been read, and proposed, with another consistency level than the one that fails.
 pub(crate) fn is_all_or_nothing(footprint: &Footprint, conditional: bool) -> bool {
     matches!(footprint.count, Count::Exact(0 | 1)) && !conditional
 }
 
-/// Whether nothing can be executed with what is bound: of values of wrong lengths Cassandra says so by a server error.
+/// Whether nothing can be executed with what is bound: of values of wrong lengths Cassandra says so by a
+/// server error.
 pub(crate) fn could_not_run(footprint: &Footprint) -> bool {
     matches!(
         footprint.count,

@@ -1,7 +1,7 @@
 //! Which nodes hold a partition, and which node a connection reaches.
 //!
-//! Nodes are small numbers here, their places in the cluster that the auditor last saw. So looking them up allocates nothing and
-//! compares no names but those of keyspaces.
+//! Nodes are small numbers here, their places in the cluster that the auditor last saw. So looking them up
+//! allocates nothing and compares no names but those of keyspaces.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
@@ -121,7 +121,8 @@ impl Ring {
 
     fn place(&self, keyspace: &str) -> Placed {
         let placement = self.live.placement(keyspace);
-        // The ring may have been replaced meanwhile by one whose nodes have other numbers: the next exchange finds a new version.
+        // The ring may have been replaced meanwhile by one whose nodes have other numbers: the next exchange
+        // finds a new version.
         if !Arc::ptr_eq(&self.live.cluster(), &self.cluster) {
             return Err(Unplaced::RingUnknown);
         }

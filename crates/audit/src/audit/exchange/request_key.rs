@@ -7,8 +7,8 @@ use crate::window::PatternId;
 
 /// What a request is for.
 ///
-/// Two requests have the same key if statement, values and paging state are the same. Consistency, timestamps, flags and
-/// page size may differ: drivers change them when they try again.
+/// Two requests have the same key if statement, values and paging state are the same. Consistency,
+/// timestamps, flags and page size may differ: drivers change them when they try again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestKey {
     /// Statement and values: the same for all pages of a read.
@@ -83,10 +83,11 @@ fn page(key: HashKey, statement: u64, state: PagingState<'_>) -> u64 {
     hasher.finish()
 }
 
-/// A hash that takes 16 bytes at a time, by one multiplication whose halves are folded into each other (the step of wyhash).
+/// A hash that takes 16 bytes at a time, by one multiplication whose halves are folded into each other (the
+/// step of wyhash).
 ///
-/// Not the hash of reports: what it gives never leaves the process, so that it may be quick. The key keeps clients from making
-/// requests that look the same on purpose.
+/// Not the hash of reports: what it gives never leaves the process, so that it may be quick. The key keeps
+/// clients from making requests that look the same on purpose.
 #[derive(Debug, Clone, Copy)]
 struct Mixer {
     state: u64,

@@ -1,6 +1,7 @@
 //! The partition keys in the rows of an answer: what a scan shows of the partitions that it reads.
 //!
-//! Only the key's columns are read, of the first [`MAX_ROWS`] rows of an answer; they become keyed hashes at once.
+//! Only the key's columns are read, of the first [`MAX_ROWS`] rows of an answer; they become keyed hashes at
+//! once.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,7 +19,8 @@ type Positions = Arc<[usize]>;
 
 /// Finds the partition keys in rows.
 ///
-/// Bounded: the positions of at most [`MAX_PREPARED`] prepared statements, all of which are dropped when there are more.
+/// Bounded: the positions of at most [`MAX_PREPARED`] prepared statements, all of which are dropped when
+/// there are more.
 #[derive(Debug)]
 pub(crate) struct ScannedKeys {
     live: Arc<Live>,
@@ -54,7 +56,8 @@ pub(crate) struct PageKeys {
     pub(crate) first: u64,
     /// That of the last row that was read.
     pub(crate) last: u64,
-    /// Partitions come one after the other, as the ring has them; else a later page may come back to an earlier one.
+    /// Partitions come one after the other, as the ring has them; else a later page may come back to an
+    /// earlier one.
     pub(crate) in_ring_order: bool,
 }
 
@@ -93,7 +96,8 @@ impl ScannedKeys {
         }
     }
 
-    /// Reads the rows of a scan of `table` with the template `cql`; [`Self::hashes`] are their partitions afterwards.
+    /// Reads the rows of a scan of `table` with the template `cql`; [`Self::hashes`] are their partitions
+    /// afterwards.
     pub(crate) fn scan(
         &mut self,
         table: &TableName,
@@ -163,7 +167,8 @@ impl ScannedKeys {
         scanned
     }
 
-    /// The positions of the partition key of the table that the columns are of; none if one of them is not there.
+    /// The positions of the partition key of the table that the columns are of; none if one of them is not
+    /// there.
     fn positions(&self, columns: &ColumnSpecs<'_>) -> Option<Positions> {
         let first = columns.iter().next()?;
         let schema = self.live.schema();
@@ -177,7 +182,8 @@ impl ScannedKeys {
     }
 }
 
-/// Appends a part of a routing key: the cell itself, or with its length and an end mark where there are several (`CompositeType`).
+/// Appends a part of a routing key: the cell itself, or with its length and an end mark where there are
+/// several (`CompositeType`).
 fn append(routing_key: &mut Vec<u8>, cell: &[u8], is_composite: bool) -> bool {
     if !is_composite {
         routing_key.extend_from_slice(cell);

@@ -74,7 +74,8 @@ fn number_between<'a>(
     Some(number)
 }
 
-/// Whether an error message names the tombstone threshold as the reason of a failure (version 4 has no reason codes).
+/// Whether an error message names the tombstone threshold as the reason of a failure (version 4 has no reason
+/// codes).
 pub(crate) fn names_too_many_tombstones(message: &str) -> bool {
     message.contains("READ_TOO_MANY_TOMBSTONES")
         || matches!(tombstones(message), Some(TombstoneText::Aborted { .. }))

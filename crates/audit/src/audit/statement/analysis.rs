@@ -45,7 +45,8 @@ pub(crate) struct Analysis {
     pub(crate) unparsed: bool,
     /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of them.
     pub(crate) touches_partitions: bool,
-    /// The server names other markers of the partition key than the text and the schema do: only what it says is used.
+    /// The server names other markers of the partition key than the text and the schema do: only what it says
+    /// is used.
     pub(crate) disagrees: bool,
     /// What it takes up, about.
     pub(crate) weight: usize,
@@ -61,7 +62,8 @@ pub(crate) struct NamedTable {
 }
 
 impl Analysis {
-    /// Adds to `cells` what an execution says of rows and of columns that have an index, nothing of the server's own tables.
+    /// Adds to `cells` what an execution says of rows and of columns that have an index, nothing of the
+    /// server's own tables.
     pub(crate) fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
         if let (Some(plan), false) = (&self.plan, self.head.system) {
             plan.note_cells(values, cells);
@@ -215,7 +217,8 @@ pub(crate) fn are_system(tables: &[NamedTable]) -> bool {
     !tables.is_empty() && tables.iter().all(|table| is_system(&table.name.keyspace))
 }
 
-/// The statement with its markers numbered as the server has them: ScyllaDB takes a name that occurs twice for one marker.
+/// The statement with its markers numbered as the server has them: ScyllaDB takes a name that occurs twice
+/// for one marker.
 fn numbered_as<'text>(
     statement: ast::Statement<'text>,
     markers: Option<&Markers>,
@@ -238,8 +241,9 @@ fn unparsed_reason(error: &ParseError) -> Reason {
     }
 }
 
-/// What the analysis of a text takes up, about. A plan has parts for each part of its text: 42 bytes for each byte of a batch of short
-/// statements, 30 for one of a long list of numbers, 10 for one of a usual statement.
+/// What the analysis of a text takes up, about. A plan has parts for each part of its text: 42 bytes for each
+/// byte of a batch of short statements, 30 for one of a long list of numbers, 10 for one of a usual
+/// statement.
 fn weight(text: &str, kind: StatementKind) -> usize {
     const EACH: usize = 1 << 10;
     let of_a_byte = match kind {
@@ -249,8 +253,8 @@ fn weight(text: &str, kind: StatementKind) -> usize {
     EACH + of_a_byte * text.len()
 }
 
-/// The columns of an INSERT whose values are markers, in the order of the markers; they end where a value is computed, which may
-/// hold markers of its own.
+/// The columns of an INSERT whose values are markers, in the order of the markers; they end where a value is
+/// computed, which may hold markers of its own.
 fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
     let ast::Body::Insert(insert) = &statement.body else {
         return Vec::new();

@@ -1,7 +1,8 @@
 //! What the statements of a BATCH message are together.
 //!
-//! Batches are told apart by their kind and the set of their statements' templates, as templates of batches are: so batches of any
-//! number of the same statements, with ever new values or in another order, share an analysis.
+//! Batches are told apart by their kind and the set of their statements' templates, as templates of batches
+//! are: so batches of any number of the same statements, with ever new values or in another order, share an
+//! analysis.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -20,7 +21,8 @@ use cqlens_cql::plan::{Flag, StatementKind};
 pub(crate) struct Children {
     /// In the order of their first appearance.
     distinct: Vec<Child>,
-    /// Where a statement may be in `distinct`, by its id. Never cleared: what is there says whether it is the one.
+    /// Where a statement may be in `distinct`, by its id. Never cleared: what is there says whether it is the
+    /// one.
     places: Vec<u32>,
     /// Positions among a batch's tables, by their ids.
     positions: Vec<u32>,

@@ -1,5 +1,5 @@
-//! The analyses of statements that come again: made once for each text (or prepared id, or set of statements in a batch) and
-//! each version of the schema.
+//! The analyses of statements that come again: made once for each text (or prepared id, or set of statements
+//! in a batch) and each version of the schema.
 
 use std::{collections::HashMap, hash::BuildHasher, sync::Arc};
 
@@ -21,14 +21,15 @@ use cqlens_cql::footprint::Reason;
 /// Longer texts are analysed each time.
 const MAX_TEXT_LEN: usize = 4 << 10;
 
-/// Longer texts of prepared statements are analysed for each execution, as are those whose analysis takes up more than one part in so many
-/// of the memory.
+/// Longer texts of prepared statements are analysed for each execution, as are those whose analysis takes up
+/// more than one part in so many of the memory.
 const MAX_PREPARED_LEN: usize = 64 << 10;
 const LARGEST: usize = 4;
 
 /// The analyses of all statements that come again.
 ///
-/// Bounded: when there is no more room half of what is kept is evicted, and what is still in use comes back with its next execution.
+/// Bounded: when there is no more room half of what is kept is evicted, and what is still in use comes back
+/// with its next execution.
 #[derive(Debug)]
 pub(crate) struct StatementCache {
     live: Arc<Live>,
@@ -126,8 +127,8 @@ impl StatementCache {
         analysis
     }
 
-    /// Whether a text with this hash is among those analysed last. Texts with ever new values never come again: caching them would
-    /// evict those that do.
+    /// Whether a text with this hash is among those analysed last. Texts with ever new values never come
+    /// again: caching them would evict those that do.
     fn has_come_before(&mut self, hash: u64) -> bool {
         let last = &mut self.last_texts[usize::try_from(hash).unwrap_or(0) % LAST_TEXTS];
         std::mem::replace(last, hash) == hash
@@ -244,8 +245,8 @@ impl StatementCache {
         }
     }
 
-    /// Forgets what was analysed under another schema, and everything where there are too many ids; whether it did. All ids are
-    /// new then.
+    /// Forgets what was analysed under another schema, and everything where there are too many ids; whether
+    /// it did. All ids are new then.
     #[inline]
     pub(crate) fn refresh(&mut self) -> bool {
         let version = self.live.version();
@@ -334,7 +335,8 @@ mod tests {
         Arc::new(Live::within(memory).beginning_with(Schema::from_cql(schema).unwrap()))
     }
 
-    /// The keys of an execution with these values of a statement of which PREPARED names these markers and, of the partition key, these.
+    /// The keys of an execution with these values of a statement of which PREPARED names these markers and,
+    /// of the partition key, these.
     fn keys_of(cql: &str, markers: &[&str], partition_key: &[u16], values: &[i32]) -> (Vec<Vec<u8>>, bool) {
         let columns = markers.iter().map(|&name| (name.to_owned(), CqlType::Int));
         let statement = PreparedStatement {

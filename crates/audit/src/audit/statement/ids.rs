@@ -1,7 +1,9 @@
-//! Small numbers for statements, tables and clients: what is counted for each exchange is found by them, not by names.
+//! Small numbers for statements, tables and clients: what is counted for each exchange is found by them, not
+//! by names.
 //!
-//! A statement and its tables get their ids where the statement is analysed, a client when its connection's first exchange is
-//! counted. Names stand in windows only once these are taken. Nodes have ids already: their places in the catalog's cluster.
+//! A statement and its tables get their ids where the statement is analysed, a client when its connection's
+//! first exchange is counted. Names stand in windows only once these are taken. Nodes have ids already: their
+//! places in the catalog's cluster.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -45,8 +47,8 @@ impl ClientId {
 
 /// The ids of statements and tables.
 ///
-/// They are valid until [`Ids::clear`]: the analyses that hold them go at the same time, and everything that is counted by them
-/// gets its names.
+/// They are valid until [`Ids::clear`]: the analyses that hold them go at the same time, and everything that
+/// is counted by them gets its names.
 #[derive(Debug, Default)]
 pub(crate) struct Ids {
     statements: FxHashMap<PatternId, StatementId>,
