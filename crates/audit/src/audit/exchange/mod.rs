@@ -197,7 +197,7 @@ impl Execution {
 #[derive(Debug, Default)]
 pub(crate) struct KeyBuffer {
     pub(crate) keys: Keys,
-    /// Of each key, or one for all.
+    /// Of each key.
     tables: Vec<TableId>,
 }
 
@@ -213,7 +213,7 @@ impl KeyBuffer {
     #[inline]
     pub(crate) fn name_tables(&mut self, tables: &[NamedTable], ids: &mut Ids) {
         match tables {
-            [only] => self.tables.push(only.id),
+            [only] => self.tables.resize(self.keys.len(), only.id),
             _ => self
                 .tables
                 .extend(self.keys.iter().map(|key| ids.table(key.table))),
@@ -235,10 +235,6 @@ impl<'k> NamedKeys<'k> {
     /// Each with the id of its table, in the order of their first appearance.
     #[inline]
     pub(crate) fn iter(self) -> impl Iterator<Item = (TableId, Key<'k>)> {
-        let Self(KeyBuffer { keys, tables }) = self;
-        let last = tables.len().saturating_sub(1);
-        keys.iter()
-            .enumerate()
-            .filter_map(move |(place, key)| Some((*tables.get(place.min(last))?, key)))
+        self.0.tables.iter().copied().zip(self.0.keys.iter())
     }
 }

@@ -42,7 +42,8 @@ pub(crate) struct StatementCache {
     texts: FxHashMap<u64, KnownText>,
     /// Hashes of the texts that were analysed last, each in the slot that it picks.
     last_texts: Box<[u64]>,
-    prepared: HashMap<Box<[u8]>, Arc<Analysis>, RandomState>,
+    /// By id.
+    prepared: HashMap<u128, Arc<Analysis>, RandomState>,
     /// BATCH messages.
     batches: HashMap<BatchShape, Arc<Analysis>, RandomState>,
     unknown_prepared: Arc<Analysis>,
@@ -67,9 +68,16 @@ impl KnownText {
     }
 }
 
+/// The id of a prepared statement as a number: servers take a digest of 16 bytes. Statements with other ids are
+/// analysed for each execution.
+#[inline]
+fn digest(id: &[u8]) -> Option<u128> {
+    id.try_into().ok().map(u128::from_le_bytes)
+}
+
 /// What a prepared statement with its id takes up.
-fn prepared_weight(id: &[u8], analysis: &Analysis) -> usize {
-    id.len() + analysis.weight
+fn prepared_weight(analysis: &Analysis) -> usize {
+    size_of::<u128>() + analysis.weight
 }
 
 impl Drop for StatementCache {
@@ -137,7 +145,7 @@ impl StatementCache {
     /// The analysis of a prepared statement.
     #[inline]
     pub(crate) fn of_prepared(&mut self, id: &[u8]) -> Arc<Analysis> {
-        match self.prepared.get(id) {
+        match digest(id).and_then(|digest| self.prepared.get(&digest)) {
             Some(analysis) => Arc::clone(analysis),
             None => self.of_unknown(id),
         }
@@ -150,17 +158,18 @@ impl StatementCache {
         };
         let analysis = self.analyse(&statement.cql, statement.keyspace.as_deref(), Some(&statement));
         let analysis = Arc::new(analysis);
-        if statement.cql.len() > MAX_PREPARED_LEN {
-            return analysis;
-        }
-        let weight = prepared_weight(id, &analysis);
-        if self.take(weight) && self.prepared.insert(id.into(), Arc::clone(&analysis)).is_some() {
+        let weight = prepared_weight(&analysis);
+        if let Some(digest) = digest(id)
+            && statement.cql.len() <= MAX_PREPARED_LEN
+            && self.take(weight)
+            && self.prepared.insert(digest, Arc::clone(&analysis)).is_some()
+        {
             self.give_back(weight);
         }
         analysis
     }
 
-    /// StatementCache a text, unless there is no room for parsing it.
+    /// Analyses a text, unless there is no room for parsing it.
     fn analyse(
         &mut self,
         text: &str,
@@ -231,7 +240,7 @@ impl StatementCache {
         };
         self.texts.retain(|_, known| stays(known.weight()));
         self.prepared
-            .retain(|id, analysis| stays(prepared_weight(id, analysis)));
+            .retain(|_, analysis| stays(prepared_weight(analysis)));
         self.batches
             .retain(|shape, analysis| stays(batch_weight(shape, analysis)));
         self.memory.count_evicted(count.div_ceil(2));
@@ -240,8 +249,8 @@ impl StatementCache {
 
     /// Forgets a statement that is prepared again: the server may describe other markers.
     pub(crate) fn forget_prepared(&mut self, id: &[u8]) {
-        if let Some(before) = self.prepared.remove(id) {
-            self.give_back(prepared_weight(id, &before));
+        if let Some(before) = digest(id).and_then(|digest| self.prepared.remove(&digest)) {
+            self.give_back(prepared_weight(&before));
         }
     }
 
