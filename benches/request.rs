@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
-    audit::{Ending, HashKey, Identity, Repeats, Tables},
+    audit::{Ending, HashKey, RequestKey, RetryDetector, Tables},
     capture::Moment,
     catalog::{Cluster, Node, Replication, Ring},
     window::{PatternId, RingLoad, Window},
@@ -157,7 +157,7 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
 /// each another read than those before it, so that its place is rarely in a cache.
 #[divan::bench(sample_size = 100)]
 fn repeat(bencher: Bencher<'_, '_>) {
-    let (key, mut repeats) = (HashKey::random(), Repeats::default());
+    let (key, mut repeats) = (HashKey::random(), RetryDetector::default());
     let envelopes: Vec<_> = (0..DEPTH).map(|number| execute_with(number as i64)).collect();
     let requests: Vec<_> = envelopes
         .iter()
@@ -175,7 +175,7 @@ fn repeat(bencher: Bencher<'_, '_>) {
         for request in &requests {
             nanoseconds += 10_000;
             let at = Moment::from_unix_nanoseconds(nanoseconds);
-            if let Some(identity) = Identity::of(key, PatternId(7), black_box(request)) {
+            if let Some(identity) = RequestKey::of(key, PatternId(7), black_box(request)) {
                 black_box(repeats.note(identity, host, at, Ending::Answered(at)));
             }
         }

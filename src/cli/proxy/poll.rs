@@ -13,7 +13,7 @@ use crate::{
     control::{Contacts, SystemReader},
 };
 use cqlens_audit::{
-    audit::{Audit, Told},
+    audit::{Audit, ServerStats},
     catalog::Live,
 };
 use cqlens_client::{ClientError, ClientOptions};
@@ -25,9 +25,9 @@ pub(super) fn poll(
     live: &Arc<Live>,
     audit: &Audit,
 ) -> Option<impl Future<Output = ()> + use<>> {
-    let (every, told) = (args.poll_system_views?, audit.told());
+    let (every, stats) = (args.poll_system_views?, audit.server_stats());
     let (contacts, options) = (control::contacts(args), control::options(args, tls));
-    Some(ask_all(every, contacts, Arc::clone(live), options, told))
+    Some(ask_all(every, contacts, Arc::clone(live), options, stats))
 }
 
 async fn ask_all(
@@ -35,7 +35,7 @@ async fn ask_all(
     contacts: Contacts,
     live: Arc<Live>,
     options: impl Fn(&str) -> ClientOptions,
-    told: Told,
+    stats: ServerStats,
 ) {
     let mut ticks = interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -44,7 +44,7 @@ async fn ask_all(
         ticks.tick().await;
         // Each knows its own reads only.
         for address in contacts.round(&live.cluster(), None) {
-            match ask(&address, &options(&address), &told).await {
+            match ask(&address, &options(&address), &stats).await {
                 Ok(()) => has_failed = false,
                 // Once until it works again.
                 Err(error) if has_failed => {
@@ -59,10 +59,10 @@ async fn ask_all(
     }
 }
 
-async fn ask(address: &str, options: &ClientOptions, told: &Told) -> Result<(), ClientError> {
+async fn ask(address: &str, options: &ClientOptions, stats: &ServerStats) -> Result<(), ClientError> {
     let mut reader = SystemReader::connect(address, options).await?;
-    let (told, histograms) = (told.clone(), reader.read_histograms().await?);
-    // A stuck auditor blocks only this call.
-    let _ = spawn_blocking(move || told.histograms(histograms)).await;
+    let (stats, histograms) = (stats.clone(), reader.read_histograms().await?);
+    // A stuck auditor holds up only this thread.
+    let _ = spawn_blocking(move || stats.histograms(histograms)).await;
     Ok(())
 }

@@ -10,7 +10,7 @@ use crate::{
     control::{Contacts, SystemReader},
 };
 use cqlens_audit::{
-    audit::{Audit, Sample, Told},
+    audit::{Audit, ServerStats, TraceSample},
     catalog::Live,
 };
 use cqlens_client::{ClientError, ClientOptions};
@@ -26,7 +26,7 @@ pub(super) fn trace(
     let repeater = Repeater {
         contacts: control::contacts(args),
         live: Arc::clone(live),
-        told: audit.told(),
+        stats: audit.server_stats(),
         reader: None,
         keyspace: None,
     };
@@ -36,7 +36,7 @@ pub(super) fn trace(
 struct Repeater {
     contacts: Contacts,
     live: Arc<Live>,
-    told: Told,
+    stats: ServerStats,
     reader: Option<SystemReader>,
     /// What `reader` has in use.
     keyspace: Option<String>,
@@ -46,7 +46,7 @@ struct Repeater {
 const PAUSE: Duration = Duration::from_secs(5);
 
 impl Repeater {
-    async fn run(mut self, mut samples: Receiver<Sample>, options: impl Fn(&str) -> ClientOptions) {
+    async fn run(mut self, mut samples: Receiver<TraceSample>, options: impl Fn(&str) -> ClientOptions) {
         let mut has_failed = false;
         while let Some(sample) = samples.recv().await {
             let Err(error) = self.repeat(&sample, &options).await else {
@@ -67,7 +67,7 @@ impl Repeater {
 
     async fn repeat(
         &mut self,
-        sample: &Sample,
+        sample: &TraceSample,
         options: &impl Fn(&str) -> ClientOptions,
     ) -> Result<(), ClientError> {
         let Some(query) = sample.query() else {
@@ -87,9 +87,9 @@ impl Repeater {
             self.keyspace = Some(keyspace.to_owned());
         }
         let events = reader.trace(query).await?;
-        let (told, sample) = (self.told.clone(), sample.clone());
-        // A stuck auditor blocks only this call.
-        let is_told = spawn_blocking(move || told.trace(&sample, &events)).await;
+        let (stats, sample) = (self.stats.clone(), sample.clone());
+        // A stuck auditor holds up only this thread.
+        let is_told = spawn_blocking(move || stats.trace(&sample, &events)).await;
         if let Ok(false) = is_told {
             tracing::debug!("a trace does not tell what was read");
         }

@@ -13,14 +13,12 @@ use std::{
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
-use super::{
+use crate::audit::{
     HashKey, Options,
-    budget::Budget,
-    connection::ConnectionState,
-    counter::Counter,
+    connection::{ConnectionState, budget::Budget, session::ClientAddresses},
     failure,
-    filling::{Filling, lock},
-    session::ClientAddresses,
+    open_window::{OpenWindow, lock},
+    pipeline::Pipeline,
 };
 use crate::{
     capture::{AuditorQueue, Capture, ConnectionId, Moment},
@@ -29,42 +27,44 @@ use crate::{
     pulse::Pulse,
 };
 
-/// How long an auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many requests at a time, with what
-/// they all need at hand.
-const LONGEST_NAP: Duration = Duration::from_millis(50);
+/// How long the auditor sleeps at most: an idle proxy costs nothing, and one that is not busy is audited many
+/// requests at a time, while what they all need is in the processor's cache.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
-/// How long it sleeps at least, where much comes: the queue does not fill meanwhile, and long rows, of which some megabytes pass in this time,
-/// are read into memory that is still in a processor's cache.
-const SHORTEST_NAP: Duration = Duration::from_millis(1);
+/// How long it sleeps at least, where much comes: the queue does not fill meanwhile, and long rows, of which
+/// some megabytes pass in this time, are read into memory that is still in a processor's cache.
+const SHORTEST_SLEEP: Duration = Duration::from_millis(1);
 
-/// Bytes after a nap that are so many that the next one is shorter, and so few that it is longer: as much as stays in a processor's cache.
+/// From so many bytes after a sleep the next one is shorter, below so few it is longer: as much as stays in a
+/// processor's cache.
 const MANY: usize = 1 << 20;
 const FEW: usize = 256 << 10;
 
-/// Time between two looks for connections that have ended, and for requests that wait for long.
-const SWEEP: Duration = Duration::from_millis(500);
+/// How often connections are checked for having ended, and for requests that wait for long.
+const CHECK_CONNECTIONS_EVERY: Duration = Duration::from_millis(500);
 
-/// How many captures an auditor takes before it lets others have the window.
+/// How many captures the auditor takes before it unlocks the window.
 const BATCH: usize = 32;
 
-/// How long an auditor works without a break, and the break, where little waits. On a machine with few processors somebody may be
-/// waiting for the one that it is on, and the kernel lets it work on for milliseconds.
-const TURN: Duration = Duration::from_micros(150);
-const BREAK: Duration = Duration::from_micros(50);
+/// How long the auditor works without a pause, and the pause, where little waits. On a machine with few
+/// processors a forwarding thread may be waiting for the one that the auditor is on, and the kernel lets the
+/// auditor work on for milliseconds.
+const QUANTUM: Duration = Duration::from_micros(150);
+const PAUSE: Duration = Duration::from_micros(50);
 
 /// The connections, and what is counted of them.
-pub(super) struct Auditor {
+pub(crate) struct Auditor {
     queue: AuditorQueue,
-    window: Arc<Mutex<Filling>>,
+    window: Arc<Mutex<OpenWindow>>,
     /// Beats each time around, and for each batch of captures.
     pulse: Pulse,
     connections: FxHashMap<ConnectionId, ConnectionState>,
-    counter: Counter,
+    pipeline: Pipeline,
     /// For what is kept of connections.
     budget: Budget,
     /// How much of their addresses is shown.
     shown: ClientAddresses,
-    /// The connection of which something is being looked at.
+    /// The connection whose capture is being taken.
     at_hand: Option<ConnectionId>,
     /// Requests of connections that have ended.
     ended: u64,
@@ -72,9 +72,9 @@ pub(super) struct Auditor {
 
 impl Auditor {
     /// The one that empties `queue` into `window`.
-    pub(super) fn new(
+    pub(crate) fn new(
         queue: AuditorQueue,
-        window: Arc<Mutex<Filling>>,
+        window: Arc<Mutex<OpenWindow>>,
         pulse: Pulse,
         live: &Arc<Live>,
         key: HashKey,
@@ -85,7 +85,7 @@ impl Auditor {
             window,
             pulse,
             connections: FxHashMap::default(),
-            counter: Counter::new(Arc::clone(live), key, options.watch.clone()),
+            pipeline: Pipeline::new(Arc::clone(live), key, options.watch.clone()),
             budget: Budget::of(live.memory().part(Use::Connections)),
             shown: options.client_addresses,
             at_hand: None,
@@ -93,8 +93,9 @@ impl Auditor {
         }
     }
 
-    /// Works until `stop`. A panic costs the connection at hand its place and the requests that were in flight on it.
-    pub(super) fn run(mut self, stop: &AtomicBool) {
+    /// Works until `stop`. A panic costs the connection at hand its place and the requests that were in
+    /// flight on it.
+    pub(crate) fn run(mut self, stop: &AtomicBool) {
         let mut said = BTreeSet::new();
         while let Err(failure) = failure::guard(|| self.work(stop)) {
             failure.say(&mut said);
@@ -102,87 +103,89 @@ impl Auditor {
         }
     }
 
-    /// Goes on without what a panic may have left half-done: the state of the connection at hand, and all that exchanges are
-    /// compared with. What was being looked at is not looked at again.
+    /// Goes on without what a panic may have left half-done: the state of the connection at hand, and all
+    /// that exchanges are compared with. The capture that was being taken is not taken again.
     fn recover(&mut self) {
         if let Some(id) = self.at_hand.take()
             && let Some(state) = self.connections.remove(&id)
         {
             self.connections.insert(id, state.afresh());
         }
-        self.counter.begin_anew();
         let states = self.connections.values();
         let (known, waiting) = states.fold((self.ended, 0), |(known, waiting), state| {
             (known + state.known(), waiting + state.waiting())
         });
-        let waiting = waiting + self.counter.deferred.len();
-        let mut filling = lock(&self.window);
+        let waiting = waiting + self.pipeline.deferred.len();
+        let mut open = lock(&self.window);
+        self.pipeline.begin_anew(&mut open);
         // What is known of and neither waits nor is counted was lost with the panic.
-        let lost = known.saturating_sub(filling.counted() + waiting as u64);
-        let coverage = &mut filling.window.coverage;
+        let lost = known.saturating_sub(open.counted() + waiting as u64);
+        let coverage = &mut open.window.coverage;
         coverage.auditor_failures += 1;
         coverage.undecoded += lost;
     }
 
     fn work(&mut self, stop: &AtomicBool) {
-        let mut swept = self.counter.clock.now();
-        let mut nap = SHORTEST_NAP;
+        let mut checked = self.pipeline.clock.now();
+        let mut sleep = SHORTEST_SLEEP;
         loop {
             // Read before the line is emptied: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
             self.pulse.beat();
             let bytes = self.queue.waiting_bytes();
             self.drain_present();
-            let now = self.counter.clock.now();
-            if last || now.since(swept) >= SWEEP {
-                swept = now;
+            let now = self.pipeline.clock.now();
+            if last || now.since(checked) >= CHECK_CONNECTIONS_EVERY {
+                checked = now;
                 self.end_closed(last);
                 self.connections.values_mut().for_each(ConnectionState::detach);
             }
             self.count_deferred();
-            if last && self.counter.deferred.is_empty() {
-                self.counter.end(&mut lock(&self.window));
+            if last && self.pipeline.deferred.is_empty() {
+                self.pipeline.end(&mut lock(&self.window));
                 return;
             }
-            nap = match bytes {
-                MANY.. => (nap / 2).max(SHORTEST_NAP),
-                FEW.. => nap,
-                _ => (nap * 2).min(LONGEST_NAP),
+            sleep = match bytes {
+                MANY.. => (sleep / 2).max(SHORTEST_SLEEP),
+                FEW.. => sleep,
+                _ => (sleep * 2).min(LONGEST_SLEEP),
             };
             if self.queue.waiting_bytes() < MANY {
-                thread::sleep(nap);
+                thread::sleep(sleep);
             }
         }
     }
 
-    /// Looks again at what was not clear before.
+    /// Counts what was not clear before, if it is now.
     fn count_deferred(&mut self) {
-        let now = self.counter.clock.now();
-        for waiting in self.counter.take_deferred(now) {
-            self.counter.count_again(&mut lock(&self.window), waiting, now);
+        let now = self.pipeline.clock.now();
+        for waiting in self.pipeline.take_deferred(now) {
+            self.pipeline.count_again(&mut lock(&self.window), waiting, now);
         }
     }
 
-    /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other things to do, too.
+    /// Counts the captures that wait now, not those that come meanwhile: an auditor that is behind has other
+    /// work, too.
     fn drain_present(&mut self) {
         let mut left = self.queue.waiting();
-        let mut turn_began = self.counter.clock.now();
+        let mut began = self.pipeline.clock.now();
         while left > 0 {
             let taken = self.drain();
             if taken < BATCH {
                 return;
             }
             left = left.saturating_sub(taken);
-            self.give_way(&mut turn_began);
+            self.pause_if_due(&mut began);
         }
     }
 
-    /// Makes a break if it is time for one and little waits: where much does, the kernel shares the processor out well enough.
-    fn give_way(&self, turn_began: &mut Moment) {
-        let now = || self.counter.clock.now();
-        if now().since(*turn_began) >= TURN && self.queue.waiting_bytes() < MANY {
-            thread::sleep(BREAK);
-            *turn_began = now();
+    /// Pauses if it is time for that and little waits: where much does, the kernel shares the processor out
+    /// well enough.
+    fn pause_if_due(&self, began: &mut Moment) {
+        let now = || self.pipeline.clock.now();
+        if now().since(*began) >= QUANTUM && self.queue.waiting_bytes() < MANY {
+            thread::sleep(PAUSE);
+            *began = now();
         }
     }
 
@@ -192,13 +195,13 @@ impl Auditor {
         let (window, queue) = (Arc::clone(&self.window), self.queue.clone());
         let mut window = lock(&window);
         let taken = queue.take(BATCH, |capture| self.take(capture, &mut window));
-        self.counter.settle(&mut window);
+        self.pipeline.settle(&mut window);
         self.at_hand = None;
         taken
     }
 
     #[inline]
-    fn take(&mut self, capture: Capture, filling: &mut Filling) {
+    fn take(&mut self, capture: Capture, open: &mut OpenWindow) {
         let id = capture.connection.id;
         self.at_hand = Some(id);
         let state = match self.connections.get_mut(&id) {
@@ -207,8 +210,8 @@ impl Auditor {
                 ConnectionState::new(Arc::clone(&capture.connection), self.budget.clone(), self.shown)
             }),
         };
-        let counter = &mut self.counter;
-        state.take(capture, |session, found| counter.count(filling, session, found));
+        let pipeline = &mut self.pipeline;
+        state.take(capture, |session, found| pipeline.count(open, session, found));
     }
 
     /// Forgets connections that are closed and whose captures have all been taken.
@@ -228,14 +231,14 @@ impl Auditor {
         let mut window = lock(&window);
         for id in ended {
             if let Some(mut state) = self.connections.remove(&id) {
-                let counter = &mut self.counter;
+                let pipeline = &mut self.pipeline;
                 let missing = state.missing_at_end();
                 self.ended += state.known();
                 state.end(missing, |session, found| {
-                    counter.count(&mut window, session, found)
+                    pipeline.count(&mut window, session, found)
                 });
             }
         }
-        self.counter.settle(&mut window);
+        self.pipeline.settle(&mut window);
     }
 }

@@ -1,6 +1,7 @@
 //! A panic of the auditor: what is logged of it. The auditor itself decides how it goes on.
 //!
-//! A panic's text may hold what was being read (slices of text show it), so only texts that are part of the program are said.
+//! A panic's text may hold what was being read (slices of text show it), so only texts that are part of the
+//! program are said.
 
 use std::{
     any::Any,
@@ -19,7 +20,7 @@ thread_local! {
 
 /// A panic.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// File, line and column.
     place: String,
     /// What it said.
@@ -30,7 +31,7 @@ pub(super) struct Failure {
 ///
 /// # Errors
 /// The panic that ended it.
-pub(super) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
+pub(crate) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
     listen();
     GUARDED.set(true);
     let done = panic::catch_unwind(AssertUnwindSafe(work));
@@ -42,8 +43,9 @@ pub(super) fn guard<T>(work: impl FnOnce() -> T) -> Result<T, Failure> {
 }
 
 impl Failure {
-    /// Says it, once for each place in the program: who can cause it once can cause it a thousand times a second.
-    pub(super) fn say(&self, said: &mut BTreeSet<String>) {
+    /// Logs it, once for each place in the program: a client that can cause it once can cause it a thousand
+    /// times a second.
+    pub(crate) fn say(&self, said: &mut BTreeSet<String>) {
         if said.insert(self.place.clone()) {
             tracing::error!(place = %self.place, "the auditor has failed, which is an error in cqlens: {}; forwarding \
                 and the audit go on, further failures there are only counted", self.message);
@@ -60,7 +62,7 @@ pub fn message(payload: &(dyn Any + Send)) -> &'static str {
         .unwrap_or("its message may hold values and is not shown")
 }
 
-/// Notes the place of panics that are caught here, and leaves all others to whoever cared for them before.
+/// Notes the place of panics that are caught here, and leaves all others to the hook that was there before.
 fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

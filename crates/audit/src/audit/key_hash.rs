@@ -12,13 +12,14 @@ use cqlens_cql::schema::TableName;
 
 /// The operator's key for hashes of partition keys.
 ///
-/// The same key gives the same hashes, so that the windows of a report series compare; without the key nobody can
-/// tell from a report which partition a hash stands for, nor try keys one by one (partition keys are personal data).
+/// The same key gives the same hashes, so that the windows of a report series compare; without the key a
+/// reader of a report can neither see which partition a hash stands for nor try keys one by one (partition
+/// keys are personal data).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct HashKey(u64, u64);
 
 impl HashKey {
-    /// A key that nobody knows.
+    /// A key that is not known outside of this process.
     pub fn random() -> Self {
         // Each `RandomState` is seeded by the operating system.
         Self(
@@ -27,7 +28,7 @@ impl HashKey {
         )
     }
 
-    /// Tells whether two windows were hashed with the same key, without telling the key.
+    /// The same for windows that were hashed with the same key; the key cannot be found from it.
     pub fn id(self) -> String {
         let mut hasher = SipHasher13::new_with_keys(self.0, self.1);
         hasher.write(b"cqlens hash key id");
@@ -35,7 +36,7 @@ impl HashKey {
     }
 
     /// Seeds of hashes that stay in the process; never 0.
-    pub(super) fn seeds(self) -> (u64, u64) {
+    pub(crate) fn seeds(self) -> (u64, u64) {
         (self.0 | 1, self.1 | 1)
     }
 
@@ -45,12 +46,12 @@ impl HashKey {
     }
 
     /// The hash of a routing key of `table`.
-    pub(super) fn hash(self, table: &TableName, routing_key: &[u8]) -> u64 {
+    pub(crate) fn hash(self, table: &TableName, routing_key: &[u8]) -> u64 {
         self.of_table(table).of(routing_key)
     }
 
     /// What the hashes of all keys of `table` begin with.
-    pub(super) fn of_table(self, table: &TableName) -> TableHash {
+    pub(crate) fn of_table(self, table: &TableName) -> TableHash {
         let mut hasher = self.hasher();
         hasher.write(table.keyspace.as_bytes());
         // 0xff is in no name: the three parts cannot run into each other.
@@ -63,11 +64,11 @@ impl HashKey {
 
 /// The beginning of the hashes of a table's partition keys.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TableHash(SipHasher13);
+pub(crate) struct TableHash(SipHasher13);
 
 impl TableHash {
     /// The hash of a routing key.
-    pub(super) fn of(&self, routing_key: &[u8]) -> u64 {
+    pub(crate) fn of(&self, routing_key: &[u8]) -> u64 {
         let Self(mut hasher) = *self;
         // The same as to write the bytes, and shorter: the library takes in a number without a loop.
         let (words, rest) = routing_key.as_chunks::<8>();

@@ -1,47 +1,41 @@
 //! From captures to windows: the auditor takes what waits in the queue, matches requests with responses, and counts.
 //!
+//! The way of a request, in the order of the folders:
+//!
+//! - `connection`: chunks become envelopes, requests find their responses; what is missing is accounted for (`gaps`).
+//! - `statement`: what is executed is analysed once, and has small numbers (`ids`) that all counters index by.
+//! - `exchange`: request, answer and analysis become one plain value (`builder`).
+//! - `effects`: what the exchange changes for those that follow. The only writer of session and catalog.
+//! - `count`: recorders read the exchange and add to the window, by id; names get into it when it is taken.
+//!
+//! `pipeline` is that way, `auditor` the thread that goes it. What must add up: `connection::gaps` for the requests of a
+//! connection, [`Coverage::check`](crate::window::Coverage::check) for every window.
+//!
 //! There is one auditor in a process, a thread of its own that the data path neither waits for nor wakes. With several, counts
 //! of distinct values would only be exact until their windows are merged, and what one client does over all its connections
 //! (retries, the pages of a read, the ranges of a full scan) could not be related. What the auditor cannot keep up with the
 //! queue leaves out and counts.
 
-mod analysis;
 mod auditor;
-mod bounded;
-mod budget;
-mod by_table;
-pub mod cells;
-mod clients;
 mod connection;
-mod counter;
-mod deferred;
+mod count;
+mod effects;
 mod exchange;
 pub mod failure;
-mod filling;
-mod identity;
-mod in_flight;
 mod key_hash;
-mod load;
 mod node_figures;
 mod once;
-mod pair;
+mod open_window;
+mod pipeline;
 #[cfg(test)]
 mod random_traffic;
-mod reads;
-mod record;
-mod refusals;
-mod repeats;
-mod row_keys;
-mod sample;
-mod session;
-mod sweeps;
-mod tables;
+mod server_stats;
+mod statement;
 #[cfg(test)]
 mod testing;
-mod told;
 #[cfg(test)]
 mod too_long;
-mod warning;
+mod trace_sample;
 
 use std::{
     fmt,
@@ -54,21 +48,22 @@ use std::{
 };
 
 use auditor::Auditor;
+pub use connection::session::ClientAddresses;
+pub use count::cells;
+pub use count::retries::{Ending, Repeat, RetryDetector};
+pub use count::tables::Tables;
 use cqlens_proto::envelope::Envelope;
-use filling::{Filling, lock};
-pub use identity::Identity;
+pub use exchange::request_key::RequestKey;
 use jiff::Timestamp;
 pub use key_hash::{HashKey, HashKeyError};
 pub use node_figures::{Histogram, ReadHistograms, TraceEvent};
 pub use once::Once;
+use open_window::{OpenWindow, lock};
 use parking_lot::Mutex;
-pub use repeats::{Ending, Repeat, Repeats};
-pub use sample::Sample;
-use sample::Sampler;
-pub use session::ClientAddresses;
-pub use tables::Tables;
+pub use server_stats::ServerStats;
 use tokio::sync::mpsc::Receiver;
-pub use told::Told;
+pub use trace_sample::TraceSample;
+use trace_sample::TraceSampler;
 
 use crate::{
     capture::{AuditorQueue, Clock, Dropped},
@@ -78,8 +73,9 @@ use crate::{
     window::{Limits, Window},
 };
 
-/// Sees each request before it is counted, or the head of one that is too long to be kept: for commands that show traffic, and
-/// for tests. It runs in the auditor's thread: its time is the audit's, and its panic is a failure of the auditor.
+/// Sees each request before it is counted, or the head of one that is too long to be kept: for commands that
+/// show traffic, and for tests. It runs in the auditor's thread: its time is the audit's, and its panic is a
+/// failure of the auditor.
 #[derive(Clone, Default)]
 pub struct Watch(Option<Arc<See>>);
 
@@ -124,7 +120,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Audit {
     queue: AuditorQueue,
-    window: Arc<Mutex<Filling>>,
+    window: Arc<Mutex<OpenWindow>>,
     pulse: Pulse,
     /// None once the auditor has ended, or was left to itself.
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -162,7 +158,7 @@ impl Audit {
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let memory = live.memory().clone();
-        let window = Filling::new(now, source, options.limits, memory.part(memory::Use::Window));
+        let window = OpenWindow::new(now, source, options.limits, memory.part(memory::Use::Window));
         let window = Arc::new(Mutex::new(window));
         let pulse = Pulse::new(THREAD);
         let queue = queue.into();
@@ -188,18 +184,18 @@ impl Audit {
         &self.pulse
     }
 
-    /// Hands over one of the reads that pass each time that `every` has gone by, for a caller that sends it again, with tracing,
-    /// and counts the result with [`Told`]. None where the auditor is stuck.
-    pub fn sample(&self, every: Duration) -> Option<Receiver<Sample>> {
+    /// Hands over one of the reads that pass each time that `every` has gone by, for a caller that sends it
+    /// again, with tracing, and counts the result with [`ServerStats`]. None where the auditor is stuck.
+    pub fn sample(&self, every: Duration) -> Option<Receiver<TraceSample>> {
         let mut window = self.window.try_lock_for(MOMENT)?;
-        let (sampler, samples) = Sampler::new(every);
+        let (sampler, samples) = TraceSampler::new(every);
         window.sampler = Some(sampler);
         Some(samples)
     }
 
-    /// Where it is counted what the server tells beside its answers.
-    pub fn told(&self) -> Told {
-        Told(Arc::clone(&self.window))
+    /// Takes what the server says of reads beside its answers.
+    pub fn server_stats(&self) -> ServerStats {
+        ServerStats(Arc::clone(&self.window))
     }
 
     /// Names the windows that begin from now on after `source`.
@@ -207,18 +203,19 @@ impl Audit {
         source.clone_into(&mut self.source.lock());
     }
 
-    /// Ends the window that is being filled at `now` and begins the next one. Waits for the auditor, however long it takes.
+    /// Ends the window that is being filled at `now` and begins the next one. Waits for the auditor, however
+    /// long it takes.
     pub fn take_window(&self, now: Timestamp) -> Window {
         let window = lock(&self.window).take(now, &self.source.lock());
         self.close(window, now)
     }
 
-    /// The same, without waiting for the auditor for longer than `patience`: none where it goes on filling its window, which is
-    /// taken the next time.
+    /// The same, without waiting for the auditor for longer than `patience`: none where it goes on open its
+    /// window, which is taken the next time.
     pub fn take_window_within(&self, now: Timestamp, patience: Duration) -> Option<Window> {
-        let mut filling = self.window.try_lock_for(patience)?;
-        let window = filling.take(now, &self.source.lock());
-        drop(filling);
+        let mut open = self.window.try_lock_for(patience)?;
+        let window = open.take(now, &self.source.lock());
+        drop(open);
         Some(self.close(window, now))
     }
 
@@ -232,13 +229,15 @@ impl Audit {
         window
     }
 
-    /// Waits until everything that was captured is counted, ends the auditor, and gives the last window. The audit counts nothing more.
+    /// Waits until everything that was captured is counted, ends the auditor, and gives the last window. The
+    /// audit counts nothing more.
     pub fn stop(&self, now: Timestamp) -> Window {
         self.end_auditor(Duration::MAX);
         self.take_window(now)
     }
 
-    /// The same, waiting no longer than `patience`: what waits to be counted then is left out, and said in the window.
+    /// The same, waiting no longer than `patience`: what waits to be counted then is left out, and said in
+    /// the window.
     pub fn stop_within(&self, now: Timestamp, patience: Duration) -> Option<Window> {
         let has_ended = self.end_auditor(patience);
         let mut window = self.take_window_within(now, MOMENT);

@@ -1,13 +1,17 @@
 //! A window in which one statement was executed once: what the rules can say of it before there is traffic.
 //!
-//! What only traffic tells (a rate, latencies, rows, clients) is not there, so that no rule speaks of it.
+//! What only traffic shows (a rate, latencies, rows, clients) is not there, so that no rule speaks of it.
 
 use std::sync::Arc;
 
-use cqlens_cql::syntax::{Template, ast::BatchKind};
+use cqlens_cql::{syntax::Template, syntax::ast::BatchKind};
 use jiff::Timestamp;
 
-use super::analysis::{Analysis, batch_analysis};
+use crate::audit::statement::{
+    analysis::Analysis,
+    batch::{Children, batch_analysis},
+    ids::Ids,
+};
 use crate::window::{Pattern, PatternId, Window};
 use cqlens_cql::{
     footprint::{Count, Footprint},
@@ -28,13 +32,13 @@ pub struct Once {
 }
 
 impl Once {
-    /// An execution of a statement that touches `footprint`; where that is not known because nothing was bound, what every
-    /// execution touches counts.
+    /// An execution of a statement that touches `footprint`; where that is not known because nothing was
+    /// bound, what every execution touches counts.
     pub fn of(template: Template, plan: Plan, footprint: &Footprint) -> Self {
         let touched = touched(footprint, Some(&plan));
         let facts = plan.facts();
         let (keyspace, table) = (facts.keyspace.clone(), facts.table.clone());
-        let mut analysis = Analysis::of_plan(template, plan);
+        let mut analysis = Analysis::of_plan(template, plan, &mut Ids::default());
         if analysis.tables.is_empty() {
             // Without a schema the text alone says what is read.
             analysis.head.system = keyspace.as_deref().is_some_and(is_system);
@@ -49,15 +53,16 @@ impl Once {
         statements: impl IntoIterator<Item = (Template, Plan)>,
         footprint: &Footprint,
     ) -> Self {
-        let statements = statements.into_iter();
-        let children: Vec<_> = statements
-            .map(|(template, plan)| Arc::new(Analysis::of_plan(template, plan)))
-            .collect();
-        Self::window(batch_analysis(kind, &children), touched(footprint, None))
+        let (mut ids, mut children) = (Ids::default(), Children::default());
+        for (template, plan) in statements {
+            children.add(Arc::new(Analysis::of_plan(template, plan, &mut ids)));
+        }
+        let analysis = batch_analysis(kind, &children, &mut ids);
+        Self::window(analysis, touched(footprint, None))
     }
 
     fn window(analysis: Analysis, (class, partitions): (PartitionClass, Option<u64>)) -> Self {
-        let touches = analysis.touches_partitions();
+        let touches = analysis.touches_partitions;
         let Analysis { id, head, flags, .. } = analysis;
         let mut pattern = Pattern::new(head, flags);
         pattern.count = 1;

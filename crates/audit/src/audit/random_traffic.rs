@@ -15,7 +15,7 @@ use cqlens_proto::{
 use jiff::Timestamp;
 use proptest::prelude::*;
 
-use super::{Audit, HashKey, testing};
+use crate::audit::{Audit, HashKey, testing};
 use crate::{
     capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
     catalog::Live,

@@ -9,12 +9,12 @@ use cqlens_proto::{
 };
 
 /// The bytes of a QUERY, as stream 1 of version 4.
-pub(super) fn query(cql: &str, consistency: Consistency) -> Bytes {
+pub(crate) fn query(cql: &str, consistency: Consistency) -> Bytes {
     query_on(1, cql, consistency)
 }
 
 /// The same as another stream.
-pub(super) fn query_on(stream: i16, cql: &str, consistency: Consistency) -> Bytes {
+pub(crate) fn query_on(stream: i16, cql: &str, consistency: Consistency) -> Bytes {
     let query = Request::Query(Query {
         query: cql,
         parameters: QueryParameters::new(consistency),
@@ -28,12 +28,12 @@ pub(super) fn query_on(stream: i16, cql: &str, consistency: Consistency) -> Byte
 }
 
 /// The bytes of its answer: a RESULT of kind void.
-pub(super) fn void() -> Bytes {
+pub(crate) fn void() -> Bytes {
     result(1, &[0, 0, 0, 1])
 }
 
 /// The bytes of the answer to a USE.
-pub(super) fn set_keyspace(stream: i16, keyspace: &str) -> Bytes {
+pub(crate) fn set_keyspace(stream: i16, keyspace: &str) -> Bytes {
     let len = u16::try_from(keyspace.len()).unwrap();
     result(
         stream,
@@ -42,7 +42,7 @@ pub(super) fn set_keyspace(stream: i16, keyspace: &str) -> Bytes {
 }
 
 /// The bytes of a RESULT.
-pub(super) fn result(stream: i16, body: &[u8]) -> Bytes {
+pub(crate) fn result(stream: i16, body: &[u8]) -> Bytes {
     bytes(&Envelope {
         header: Header::response(Version::V4, StreamId(stream), Opcode::RESULT),
         body: Bytes::copy_from_slice(body),
@@ -50,7 +50,7 @@ pub(super) fn result(stream: i16, body: &[u8]) -> Bytes {
 }
 
 /// An envelope as it passes.
-pub(super) fn bytes(envelope: &Envelope) -> Bytes {
+pub(crate) fn bytes(envelope: &Envelope) -> Bytes {
     let mut bytes = BytesMut::new();
     envelope.encode(&mut bytes).unwrap();
     bytes.freeze()

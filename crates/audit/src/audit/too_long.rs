@@ -1,4 +1,5 @@
-//! Tests of requests and responses that are too long to be kept: of the head of each is counted what it tells, of the rest the bytes.
+//! Tests of requests and responses that are too long to be kept: of the head of each is counted what it says,
+//! of the rest the bytes.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,7 +18,7 @@ use cqlens_proto::{
 };
 use jiff::Timestamp;
 
-use super::{Audit, HashKey};
+use crate::audit::{Audit, HashKey};
 use crate::{
     capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
     catalog::Live,

@@ -1,4 +1,5 @@
-//! What was seen and what was not: the line with which every report opens; and what of it must add up ([`SUMS`]).
+//! What was seen and what was not: the line with which every report opens; and what of it must add up
+//! ([`SUMS`]).
 
 use std::collections::BTreeMap;
 
@@ -8,9 +9,9 @@ use super::{counts, sketch::meter};
 
 /// How much of the traffic the numbers of a window speak of.
 ///
-/// The `partitions_*` counters speak of executions of SELECT, INSERT, UPDATE, DELETE and BATCH on user keyspaces that the server
-/// did not refuse; together with `refused` they are all of them. What timed out, or had too few replicas, counts as what it asked
-/// for. Which counters add up to which: [`Coverage::check`].
+/// The `partitions_*` counters speak of executions of SELECT, INSERT, UPDATE, DELETE and BATCH on user
+/// keyspaces that the server did not refuse; together with `refused` they are all of them. What timed out, or
+/// had too few replicas, counts as what it asked for. Which counters add up to which: [`Coverage::check`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Coverage {
@@ -18,7 +19,8 @@ pub struct Coverage {
     pub requests: u64,
     /// Requests that were decoded, matched with their answer and counted (answered or not).
     pub audited: u64,
-    /// Requests left out because the audit was behind, or missing in a capture. Compressed segments of version 5 count as one request each.
+    /// Requests left out because the audit was behind, or missing in a capture. Compressed segments of
+    /// version 5 count as one request each.
     pub dropped: u64,
     /// Of those, what is known of their opcodes; what was in compressed segments is not.
     #[serde(deserialize_with = "meter::map")]
@@ -27,12 +29,13 @@ pub struct Coverage {
     pub dropped_bytes: u64,
     /// Requests that could not be decoded.
     pub undecoded: u64,
-    /// Panics of the auditor, which would be errors in cqlens. The requests that one costs (those in flight on the connection whose
-    /// bytes it was taking) are among the undecoded.
+    /// Panics of the auditor, which would be errors in cqlens. The requests that one costs (those in flight
+    /// on the connection whose bytes it was taking) are among the undecoded.
     pub auditor_failures: u64,
     /// Responses that could not be decoded or whose request is not known.
     pub responses_lost: u64,
-    /// Results that are too long to be read as a whole, and whose beginning does not tell how many rows they have.
+    /// Results that are too long to be read as a whole, and whose beginning does not tell how many rows they
+    /// have.
     pub rows_unknown: u64,
     /// Requests whose connection ended before the answer, or whose answer was lost.
     pub unanswered: u64,
@@ -44,9 +47,9 @@ pub struct Coverage {
     pub partitions_scan: u64,
     /// Executions of which nothing is known.
     pub partitions_unknown: u64,
-    /// Executions that the server refused (syntax, values, permissions, an id that it does not know; a single partition that it
-    /// could not ask the replicas of): they are requests and
-    /// errors, and have touched no partition.
+    /// Executions that the server refused (syntax, values, permissions, an id that it does not know; a single
+    /// partition that it could not ask the replicas of): they are requests and errors, and have touched no
+    /// partition.
     pub refused: u64,
     /// Why counts are bounded or unknown.
     #[serde(deserialize_with = "meter::map")]
@@ -73,32 +76,36 @@ pub struct Coverage {
     pub patterns_evicted: u64,
     /// Exchanges folded into "other statements" because another template has the fingerprint of theirs.
     pub patterns_collided: u64,
-    /// Executions of prepared statements for which the server named other markers of the partition key than their text and the schema do: what
-    /// the server says is all that is known of them.
+    /// Executions of prepared statements for which the server named other markers of the partition key than
+    /// their text and the schema do: what the server says is all that is known of them.
     #[serde(skip_serializing_if = "is_zero")]
     pub markers_disagreed: u64,
     /// Reads and writes that are not in the numbers of their table because the window held too many tables.
     pub tables_overflowed: u64,
     /// How often a table was given up for others that are used more.
     pub tables_evicted: u64,
-    /// Statements before their connection had completed its STARTUP, which no server runs: they are requests and nothing else.
+    /// Statements before their connection had completed its STARTUP, which no server runs: they are requests
+    /// and nothing else.
     pub before_startup: u64,
     /// Clients of whom the server has refused everything for a minute or longer, and how many requests.
     #[serde(deserialize_with = "meter::map")]
     pub refused_clients: BTreeMap<String, u64>,
-    /// Reads and writes of columns with an index that were not counted because the window held too many such columns.
+    /// Reads and writes of columns with an index that were not counted because the window held too many such
+    /// columns.
     pub indexed_columns_overflowed: u64,
-    /// Reads whose next page could no longer be linked, because too many others waited for theirs; and abandoned reads whose statement
-    /// was not executed in the window in which they were given up.
+    /// Reads whose next page could no longer be linked, because too many others waited for theirs; and
+    /// abandoned reads whose statement was not executed in the window in which they were given up.
     pub reads_forgotten: u64,
-    /// Failed requests that could no longer be recognised when they came again, because too many others came between.
+    /// Failed requests that could no longer be recognised when they came again, because too many others came
+    /// between.
     pub retries_forgotten: u64,
     /// Token range reads whose sweep was given up half-way, because too many other sweeps went on.
     pub sweeps_forgotten: u64,
     /// What a packet capture lacked, where that was the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureCoverage>,
-    /// What the reader must know before any number, in whole sentences (traffic may bypass the proxy, no schema, …).
+    /// What the reader must know before any number, in whole sentences (traffic may bypass the proxy, no
+    /// schema, …).
     pub notices: std::collections::BTreeSet<String>,
 }
 
@@ -109,14 +116,16 @@ const MAX_REFUSED_CLIENTS: usize = 100;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CaptureCoverage {
-    /// Bytes of requests and responses that are in the capture, each once; those of connections that were not looked into are not among
-    /// them. With the lost and the cut ones they are all that was sent, as far as the capture shows it.
+    /// Bytes of requests and responses that are in the capture, each once; those of connections that were not
+    /// looked into are not among them. With the lost and the cut ones they are all that was sent, as far as
+    /// the capture shows it.
     pub seen_bytes: u64,
     /// Bytes of requests and responses whose packets are not in the capture.
     pub lost_bytes: u64,
     /// Bytes that the snap length has cut off.
     pub cut_bytes: u64,
-    /// Bytes that are there, but of which it is not known where an envelope begins: after missing ones, or in mid-connection.
+    /// Bytes that are there, but of which it is not known where an envelope begins: after missing ones, or in
+    /// mid-connection.
     pub unplaced_bytes: u64,
     /// Connections whose beginning is not in the capture.
     pub begun_before: u64,
@@ -154,8 +163,9 @@ struct Sum {
 
 /// What holds of every window, and of windows merged, since each side is a sum of counters.
 ///
-/// Deliberately not among them: `dropped_by_opcode` may name requests in one window that were `dropped` in an earlier one, when
-/// the opcodes of a gap become known later; `responses_lost` and `rows_unknown` count responses, some of which have no request.
+/// Deliberately not among them: `dropped_by_opcode` may name requests in one window that were `dropped` in an
+/// earlier one, when the opcodes of a gap become known later; `responses_lost` and `rows_unknown` count
+/// responses, some of which have no request.
 const SUMS: &[Sum] = &[
     Sum {
         says: "requests = audited + dropped + undecoded",
@@ -163,8 +173,9 @@ const SUMS: &[Sum] = &[
         is_equal: true,
         right: |coverage| coverage.audited + coverage.dropped + coverage.undecoded,
     },
-    // Of what was audited: statements before STARTUP, the drivers' own, and those that touch partitions. What is left are
-    // requests that execute nothing (OPTIONS, PREPARE, ...), and statements that touch none (USE, definitions).
+    // Of what was audited: statements before STARTUP, the drivers' own, and those that touch partitions. What
+    // is left are requests that execute nothing (OPTIONS, PREPARE, ...), and statements that touch none (USE,
+    // definitions).
     Sum {
         says: "before_startup + system_requests + refused + partitions_exact + partitions_bounded + partitions_scan + \
                partitions_unknown <= audited",

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used)]
 use super::*;
+use crate::audit::connection::side::HEAD;
 use crate::capture::{Clock, ConnectionId, Limits, Queue, Tap};
 use bytes::{BufMut, BytesMut};
 use cqlens_proto::{
@@ -32,15 +33,15 @@ struct Seen {
 }
 
 impl Seen {
-    fn note(&mut self, found: &Found) {
+    fn note(&mut self, found: &ConnectionEvent) {
         match found {
-            Found::Pair(Pair {
+            ConnectionEvent::Exchange(RawExchange {
                 response: Some(_), ..
             }) => self.answered += 1,
-            Found::Pair(_) => self.unanswered += 1,
-            Found::UndecodedRequest => self.undecoded += 1,
-            Found::Dropped(missing) => self.dropped += missing.requests,
-            Found::LostResponse => self.lost_responses += 1,
+            ConnectionEvent::Exchange(_) => self.unanswered += 1,
+            ConnectionEvent::UndecodedRequest => self.undecoded += 1,
+            ConnectionEvent::MissingRequests(missing) => self.dropped += missing.requests,
+            ConnectionEvent::LostResponse => self.lost_responses += 1,
         }
     }
 }

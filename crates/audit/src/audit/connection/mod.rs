@@ -1,0 +1,481 @@
+//! One connection, as the audit follows it: requests find their responses.
+
+pub(crate) mod budget;
+pub(crate) mod event;
+pub(crate) mod gaps;
+pub(crate) mod in_flight;
+pub(crate) mod session;
+pub(crate) mod side;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cqlens_proto::{
+    cutter::Negotiated,
+    envelope::{Direction, Envelope, Header, Opcode, StreamId},
+    message::{Extensions, QueryResult, Response},
+    stream::{EnvelopeHead, StreamItem},
+};
+
+use crate::audit::connection::{
+    budget::Budget,
+    event::{ConnectionEvent, MissingRequests, RawExchange, ReceivedResponse, detach},
+    gaps::{EarlyResponses, RequestCounts},
+    in_flight::{InFlight, PendingRequest},
+    session::{ClientAddresses, Session},
+    side::Side,
+};
+use crate::capture::{Capture, Connection, Moment};
+
+/// What is known of a connection.
+///
+/// Bounded: at most one request for each of the protocol's 32,768 stream ids and one envelope being joined in
+/// each direction, as long as the auditor has room for them.
+#[derive(Debug)]
+pub(crate) struct ConnectionState {
+    connection: Arc<Connection>,
+    requests: Side,
+    responses: Side,
+    waiting: InFlight,
+    counts: RequestCounts,
+    /// Chunks of requests that were left out before the last chunk.
+    request_gaps: u64,
+    early: EarlyResponses,
+    /// What was left out since nothing was in flight.
+    ambiguity: Ambiguity,
+    session: Session,
+}
+
+/// What speaks against taking an answer for that of the request in flight with its stream id: with both, the
+/// id may belong to a request that was left out.
+#[derive(Debug, Default)]
+struct Ambiguity {
+    requests_missing: bool,
+    answers_missing: bool,
+}
+
+impl ConnectionState {
+    /// A connection of which nothing has been seen.
+    pub(crate) fn new(connection: Arc<Connection>, budget: Budget, shown: ClientAddresses) -> Self {
+        // Not the data path's: it is ahead of the audit.
+        let negotiated = Arc::new(Negotiated::new());
+        let side = |direction| Side::new(direction, &negotiated, &budget);
+        Self {
+            requests: side(Direction::Request),
+            responses: side(Direction::Response),
+            waiting: InFlight::new(budget),
+            counts: RequestCounts::default(),
+            request_gaps: 0,
+            early: EarlyResponses::default(),
+            ambiguity: Ambiguity::default(),
+            session: Session::new(&connection, shown),
+            connection,
+        }
+    }
+
+    /// The same connection without anything that may be half-done: it goes on at the next boundary of each
+    /// direction. Requests that waited for their responses are forgotten; the caller knows how many.
+    pub(crate) fn afresh(self) -> Self {
+        let mut fresh = Self {
+            counts: self.counts,
+            request_gaps: self.request_gaps,
+            session: self.session,
+            ..Self::new(self.connection, self.waiting.budget(), ClientAddresses::default())
+        };
+        fresh.session.is_started = true;
+        fresh.requests.lost = true;
+        fresh.responses.lost = true;
+        fresh
+    }
+
+    /// Requests that have been handed on, are in flight, or are known to be missing.
+    pub(crate) fn known(&self) -> u64 {
+        self.counts.known()
+    }
+
+    /// Requests that wait for their responses.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether the data path is done with the connection.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.connection.is_closed()
+    }
+
+    /// Lets go of the buffers of the data path: a request that waits for long would keep one that is many
+    /// times its size.
+    pub(crate) fn detach(&mut self) {
+        for waiting in self.waiting.not_detached() {
+            detach(&mut waiting.request);
+            waiting.is_detached = true;
+        }
+    }
+
+    /// Takes the next chunk and says what became whole with it.
+    #[inline]
+    pub(crate) fn take(&mut self, mut capture: Capture, mut each: impl FnMut(&mut Session, ConnectionEvent)) {
+        self.give_up_ambiguous(&capture, &mut each);
+        match self.side(capture.direction).take_envelope(&mut capture) {
+            Some(envelope) => self.envelope(capture.direction, envelope, capture.at, capture.at, &mut each),
+            None => self.take_any(capture, &mut each),
+        }
+    }
+
+    /// Takes a chunk of any kind.
+    fn take_any(&mut self, capture: Capture, each: &mut impl FnMut(&mut Session, ConnectionEvent)) {
+        let (direction, at) = (capture.direction, capture.at);
+        self.session.is_started |= capture.after_gap.is_some() || capture.gap > 0;
+        let side = self.side(direction);
+        side.lost |= capture.after_gap.is_some();
+        if side.lost {
+            side.begun = None;
+            if direction == Direction::Request {
+                let hidden = self.connection.hidden_segments();
+                let missing = self
+                    .counts
+                    .miss(capture.begun, capture.after_gap.as_deref(), hidden);
+                self.hand_on_missing(missing, each);
+            }
+        }
+        self.side(direction).feed(capture);
+        while let Some((item, begun)) = self.side(direction).next(at) {
+            match (direction, item) {
+                (_, StreamItem::Envelope(envelope)) => {
+                    self.envelope(direction, envelope, at, begun, each);
+                }
+                (Direction::Response, StreamItem::Long(long)) => {
+                    self.response(ReceivedResponse::Long(long), begun, each);
+                }
+                (Direction::Request, StreamItem::Head(head)) => {
+                    let EnvelopeHead { envelope, body_len } = *head;
+                    self.request(envelope, body_len, at, each);
+                }
+                (Direction::Response, StreamItem::Head(head)) => {
+                    self.response(ReceivedResponse::Head(head), begun, each);
+                }
+                // The data path has counted the connection as opaque.
+                (_, StreamItem::Lost(_)) => {}
+                (Direction::Request, StreamItem::Skipped { header, .. }) => {
+                    self.counts.arrived(header.opcode);
+                    self.early.expect(1);
+                    each(&mut self.session, ConnectionEvent::UndecodedRequest);
+                }
+                // Only results are long.
+                (Direction::Request, StreamItem::Damaged(_) | StreamItem::Long(_)) => {
+                    self.counts.arrived_without_opcode();
+                    self.early.expect(1);
+                    each(&mut self.session, ConnectionEvent::UndecodedRequest);
+                }
+                (
+                    Direction::Response,
+                    StreamItem::Skipped {
+                        header, begun: body, ..
+                    },
+                ) => {
+                    self.cut_response(header, body, begun, each);
+                }
+                (Direction::Response, StreamItem::Damaged(_)) => {
+                    each(&mut self.session, ConnectionEvent::LostResponse)
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn side(&mut self, direction: Direction) -> &mut Side {
+        match direction {
+            Direction::Request => &mut self.requests,
+            Direction::Response => &mut self.responses,
+        }
+    }
+
+    /// Takes an envelope that began and ended then.
+    #[inline]
+    fn envelope(
+        &mut self,
+        direction: Direction,
+        envelope: Envelope,
+        at: Moment,
+        begun: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        match direction {
+            Direction::Request => {
+                let body_len = envelope.body.len();
+                self.request(envelope, body_len, at, each);
+            }
+            Direction::Response => self.response(ReceivedResponse::Whole(envelope), begun, each),
+        }
+    }
+
+    /// Where an answer was left out its stream id may be in use again, by a request that was left out too:
+    /// its answer must not be taken for the other's. So requests in flight are given up where both were left
+    /// out.
+    fn give_up_ambiguous(&mut self, capture: &Capture, each: &mut impl FnMut(&mut Session, ConnectionEvent)) {
+        let is_answer_missing = capture.direction == Direction::Response && capture.after_gap.is_some();
+        if capture.request_gaps == self.request_gaps && !is_answer_missing {
+            return;
+        }
+        self.ambiguity.requests_missing |= capture.request_gaps != self.request_gaps;
+        self.ambiguity.answers_missing |= is_answer_missing;
+        self.request_gaps = capture.request_gaps;
+        if self.waiting.is_empty() {
+            self.ambiguity = Ambiguity::default();
+        }
+        if !(self.ambiguity.requests_missing && self.ambiguity.answers_missing) {
+            return;
+        }
+        self.ambiguity = Ambiguity::default();
+        // Answers to PREPARE are kept when others are not.
+        let keeps_prepares = !self.connection.misses_prepares();
+        let is_ambiguous = |request: &Envelope| !(keeps_prepares && request.header.opcode == Opcode::PREPARE);
+        for waiting in self.waiting.take(is_ambiguous) {
+            self.early.expect(1);
+            self.unanswered(Some(waiting), false, each);
+        }
+    }
+
+    /// What was left out at the end of the connection.
+    pub(crate) fn missing_at_end(&mut self) -> MissingRequests {
+        let is_whole = !self.connection.has_gaps() && !self.requests.lost;
+        // Without gaps, what is missing is a request that the client never finished.
+        if is_whole || self.connection.is_opaque() {
+            return MissingRequests::default();
+        }
+        let connection = &self.connection;
+        let hidden = connection.hidden_segments();
+        self.counts
+            .miss(connection.requests(), connection.requests_by_opcode(), hidden)
+    }
+
+    /// Gives up the requests that never got a response; `missing` were left out at the end.
+    pub(crate) fn end(
+        mut self,
+        missing: MissingRequests,
+        mut each: impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        self.hand_on_missing(missing, &mut each);
+        let missing = self.early.len();
+        if missing > 0 {
+            each(
+                &mut self.session,
+                ConnectionEvent::MissingRequests(MissingRequests::requests(missing)),
+            );
+        }
+        for waiting in self.waiting.take(|_| true) {
+            self.unanswered(Some(waiting), true, &mut each);
+        }
+    }
+
+    fn hand_on_missing(
+        &mut self,
+        missing: MissingRequests,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        self.early.are_missing(missing.requests);
+        if missing.requests > 0 || missing.opcodes.total() > 0 {
+            each(&mut self.session, ConnectionEvent::MissingRequests(missing));
+        }
+    }
+
+    /// Takes a request, or the head of one, whose body has `body_len` bytes.
+    fn request(
+        &mut self,
+        envelope: Envelope,
+        body_len: usize,
+        at: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        self.counts.arrived(envelope.header.opcode);
+        if envelope.header.opcode == Opcode::STARTUP {
+            self.session.start(&envelope, &self.connection);
+        }
+        let stream_id = envelope.header.stream_id;
+        let waiting = PendingRequest {
+            request: envelope,
+            request_len: body_len,
+            at,
+            keyspace_changes: self.session.keyspace_changes(),
+            is_detached: false,
+        };
+        if self.has_been_answered(stream_id, at, each) {
+            return self.unanswered(Some(waiting), false, each);
+        }
+        // A stream id that comes again belonged to a request whose response was lost.
+        let before = match self.waiting.has_room_for(&waiting) {
+            true => self.waiting.insert(waiting),
+            false => {
+                self.unanswered(Some(waiting), false, each);
+                self.waiting.remove(stream_id)
+            }
+        };
+        self.unanswered(before, false, each);
+    }
+
+    fn response(
+        &mut self,
+        response: ReceivedResponse,
+        begun: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        let header = response.header();
+        if header.opcode == Opcode::EVENT {
+            return;
+        }
+        if !self.session.is_started {
+            self.session.is_started = match &response {
+                ReceivedResponse::Whole(envelope) => shows_started(header, &envelope.body),
+                ReceivedResponse::Head(head) => shows_started(header, &head.envelope.body),
+                ReceivedResponse::Long(_) => true,
+            };
+        }
+        let waiting = self.waiting.remove(header.stream_id);
+        if let ReceivedResponse::Whole(envelope) = &response
+            && envelope.header.opcode == Opcode::SUPPORTED
+        {
+            self.session.supported(envelope);
+        }
+        match waiting {
+            Some(waiting) => self.answered(waiting, response, begun, each),
+            None if is_later_page(&response, self.session.extensions) => {}
+            None => {
+                self.without_request(header.stream_id, begun, each);
+                each(&mut self.session, ConnectionEvent::LostResponse);
+            }
+        }
+    }
+
+    /// Takes a response of which only the header and the beginning of the body are there. That it is an error
+    /// says more than that there was an answer.
+    fn cut_response(
+        &mut self,
+        header: Header,
+        body: Bytes,
+        begun: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        self.session.is_started = self.session.is_started || shows_started(&header, &body);
+        let waiting = self.waiting.remove(header.stream_id);
+        if waiting.is_none() && header.opcode != Opcode::EVENT {
+            self.without_request(header.stream_id, begun, each);
+        }
+        match waiting {
+            Some(waiting) if header.opcode == Opcode::ERROR => {
+                let response = ReceivedResponse::Head(Box::new(EnvelopeHead {
+                    envelope: Envelope { header, body },
+                    body_len: header.body_len as usize,
+                }));
+                self.answered(waiting, response, begun, each);
+            }
+            waiting => self.unanswered(waiting, false, each),
+        }
+        each(&mut self.session, ConnectionEvent::LostResponse);
+    }
+
+    /// Takes a response without a request in flight. It shows that there was one: where a record has gaps
+    /// nothing else may.
+    fn without_request(
+        &mut self,
+        stream_id: StreamId,
+        answered_at: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        let may_be_early = self.connection.is_recorded() && self.connection.has_gaps();
+        if self.early.came(stream_id, answered_at, may_be_early) {
+            each(
+                &mut self.session,
+                ConnectionEvent::MissingRequests(MissingRequests::requests(1)),
+            );
+        }
+    }
+
+    /// Whether the response to a request of `at` has come before it.
+    fn has_been_answered(
+        &mut self,
+        stream_id: StreamId,
+        at: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) -> bool {
+        for _ in 0..self.early.give_up_before(at) {
+            each(
+                &mut self.session,
+                ConnectionEvent::MissingRequests(MissingRequests::requests(1)),
+            );
+        }
+        self.early.take(stream_id)
+    }
+
+    fn answered(
+        &mut self,
+        waiting: PendingRequest,
+        response: ReceivedResponse,
+        begun: Moment,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        let begun = self.connection.is_timed().then_some(begun);
+        let raw = RawExchange {
+            request: waiting.request,
+            request_len: waiting.request_len,
+            requested_at: waiting.at,
+            response: Some((response, begun)),
+            keyspace_changes: waiting.keyspace_changes,
+            cut_off: false,
+        };
+        each(&mut self.session, ConnectionEvent::Exchange(raw));
+    }
+
+    fn unanswered(
+        &mut self,
+        waiting: Option<PendingRequest>,
+        cut_off: bool,
+        each: &mut impl FnMut(&mut Session, ConnectionEvent),
+    ) {
+        if let Some(waiting) = waiting {
+            each(
+                &mut self.session,
+                ConnectionEvent::Exchange(RawExchange {
+                    request: waiting.request,
+                    request_len: waiting.request_len,
+                    requested_at: waiting.at,
+                    response: None,
+                    keyspace_changes: waiting.keyspace_changes,
+                    cut_off,
+                }),
+            );
+        }
+    }
+}
+
+/// Whether this is one of DSE's continuous pages, which come without a request of their own once the first
+/// one has answered it.
+#[cold]
+fn is_later_page(response: &ReceivedResponse, extensions: Extensions) -> bool {
+    let begun;
+    let decoded = match response {
+        ReceivedResponse::Whole(envelope) => Response::decode(envelope, extensions),
+        ReceivedResponse::Head(head) => Response::decode_head(&head.envelope, head.body_len, extensions),
+        ReceivedResponse::Long(long) => {
+            begun = long.head();
+            Response::decode(&begun, extensions)
+        }
+    };
+    let Ok(Response::Result(QueryResult::Rows(rows))) = decoded.map(|decoded| decoded.message) else {
+        return false;
+    };
+    rows.metadata.continuous_page.is_some_and(|page| page.number > 1)
+}
+
+/// Whether a server answers so only on a connection whose STARTUP is complete, or completes it so.
+fn shows_started(header: &Header, body: &[u8]) -> bool {
+    match header.opcode {
+        Opcode::READY | Opcode::AUTH_SUCCESS | Opcode::RESULT => true,
+        // Before, there are protocol errors, server errors and bad credentials; nothing is compressed, and
+        // there are no warnings.
+        Opcode::ERROR => header.flags.0 != 0 || !matches!(body.first_chunk(), Some([0, 0, 0..0x10, _])),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

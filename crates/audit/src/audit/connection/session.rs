@@ -1,0 +1,352 @@
+//! What a connection has agreed on and set, which the meaning of its requests depends on.
+
+use std::{
+    collections::VecDeque,
+    hash::{DefaultHasher, Hash, Hasher},
+    net::{IpAddr, Ipv6Addr},
+    sync::Arc,
+};
+
+use cqlens_cql::syntax::cut_name;
+use cqlens_proto::{
+    envelope::Envelope,
+    message::{Extensions, Request, Response, Startup},
+};
+
+use crate::audit::{
+    exchange::replicas::{Coordinator, ReplicaLookup},
+    statement::ids::{ClientId, ClientIds},
+};
+use crate::capture::Connection;
+
+/// What the connection's own requests have set.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    /// The keyspace of unqualified names: what USE has set.
+    keyspace: Option<Arc<str>>,
+    /// How many times USE has changed it.
+    changes: u64,
+    /// What it was before each of the last changes, the latest last: requests may have come before them.
+    earlier: VecDeque<Option<Arc<str>>>,
+    /// How much of the client's address is in its name.
+    shown: ClientAddresses,
+    /// What the client calls itself, its address, and the name in its certificate if it has shown one.
+    pub(crate) client: Arc<str>,
+    /// The id of that name, once an exchange was counted under it.
+    client_id: Option<ClientId>,
+    /// Stands for the client's host: connections from one address have the same one.
+    pub(crate) host: u64,
+    /// The node that its requests go to.
+    coordinator: Coordinator,
+    /// What was agreed beyond the version.
+    pub(crate) extensions: Extensions,
+    announced: Extensions,
+    /// Whether its STARTUP is complete, or may be: something that the server only does then has been seen, or
+    /// its beginning was not.
+    pub(crate) is_started: bool,
+    /// Whether a STARTUP has said how the client calls itself.
+    is_named: bool,
+    /// There may be no control connection: what clients read of the schema is taken over.
+    pub(crate) is_recorded: bool,
+}
+
+impl Session {
+    /// That of a connection on which nothing has been said.
+    pub(crate) fn new(connection: &Connection, shown: ClientAddresses) -> Self {
+        Self {
+            keyspace: None,
+            changes: 0,
+            earlier: VecDeque::new(),
+            shown,
+            client: client_name(&Startup { options: Vec::new() }, connection, shown).into(),
+            client_id: None,
+            host: host(connection.client.ip()),
+            coordinator: Coordinator::at(connection.upstream()),
+            extensions: Extensions::NONE,
+            announced: Extensions::NONE,
+            is_started: false,
+            is_named: false,
+            is_recorded: connection.is_recorded(),
+        }
+    }
+
+    /// Learns from a STARTUP.
+    pub(crate) fn start(&mut self, envelope: &Envelope, connection: &Connection) {
+        let Ok(decoded) = Request::decode(envelope, Extensions::NONE) else {
+            return;
+        };
+        if let Request::Startup(startup) = decoded.message {
+            self.extensions = self.announced.agreed(&startup);
+            self.client = client_name(&startup, connection, self.shown).into();
+            self.client_id = None;
+            self.is_named = true;
+        }
+    }
+
+    /// The two ends of its requests.
+    #[inline]
+    pub(crate) fn sender(&mut self, clients: &mut ClientIds, replicas: &ReplicaLookup) -> Sender {
+        Sender {
+            client: *self.client_id.get_or_insert_with(|| clients.of(&self.client)),
+            coordinator: self.coordinator.node(replicas),
+        }
+    }
+
+    /// Changes of the keyspace that are remembered. Drivers change it once, if at all; a request that stays
+    /// in flight for longer has an unknown one.
+    const EARLIER: usize = 16;
+
+    /// How many times USE has changed the keyspace: for [`Session::keyspace_after`].
+    pub(crate) fn keyspace_changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The keyspace after so many changes of it.
+    pub(crate) fn keyspace_after(&self, changes: u64) -> Option<&str> {
+        let keyspace = match usize::try_from(self.changes.checked_sub(changes)?).ok()? {
+            0 => self.keyspace.as_ref(),
+            ago => self.earlier.get(self.earlier.len().checked_sub(ago)?)?.as_ref(),
+        };
+        keyspace.map(AsRef::as_ref)
+    }
+
+    /// The server has answered a USE.
+    pub(crate) fn use_keyspace(&mut self, keyspace: &str) {
+        let keyspace = cut_name(keyspace);
+        if self.keyspace.as_deref() == Some(&*keyspace) {
+            return;
+        }
+        if self.earlier.len() == Self::EARLIER {
+            self.earlier.pop_front();
+        }
+        self.earlier.push_back(self.keyspace.replace(keyspace.into()));
+        self.changes += 1;
+    }
+
+    /// Whether its name is more than an address, and from a client whom the server may not have let in.
+    pub(crate) fn is_only_claimed(&self) -> bool {
+        self.is_named && !self.is_started
+    }
+
+    /// Learns from a SUPPORTED.
+    pub(crate) fn supported(&mut self, envelope: &Envelope) {
+        let Ok(decoded) = Response::decode(envelope, Extensions::NONE) else {
+            return;
+        };
+        if let Response::Supported(supported) = decoded.message {
+            self.announced = Extensions::announced(&supported);
+        }
+    }
+}
+
+/// The ends of a request, as ids.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sender {
+    pub(crate) client: ClientId,
+    /// The node that it was sent to, by its place in the cluster; none where it is not known.
+    pub(crate) coordinator: Option<u16>,
+}
+
+/// How much of clients' addresses is shown: they are personal data in some places, and the whole story in
+/// others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
+pub enum ClientAddresses {
+    /// The whole address, without the port.
+    #[default]
+    Full,
+    /// The network: the first 24 bits of an address of version 4, the first 48 of one of version 6.
+    Network,
+    /// Nothing of it.
+    None,
+}
+
+impl ClientAddresses {
+    /// `10.1.2.3`, `10.1.2.0/24`, or nothing.
+    fn show(self, address: IpAddr) -> Option<String> {
+        match (self, address.to_canonical()) {
+            (Self::Full, address) => Some(address.to_string()),
+            (Self::Network, IpAddr::V4(address)) => {
+                let [a, b, c, _] = address.octets();
+                Some(format!("{a}.{b}.{c}.0/24"))
+            }
+            (Self::Network, IpAddr::V6(address)) => {
+                let [a, b, c, ..] = address.segments();
+                Some(format!("{}/48", Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0)))
+            }
+            (Self::None, _) => None,
+        }
+    }
+}
+
+fn host(address: IpAddr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    address.to_canonical().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// `certificate application (driver version) address`, as far as the client says and addresses are shown.
+/// First what it cannot make up.
+fn client_name(startup: &Startup<'_>, connection: &Connection, shown: ClientAddresses) -> String {
+    let joined = |name, version| match (startup.get(name), startup.get(version)) {
+        (Some(name), Some(version)) => Some(format!("{name} {version}")),
+        (Some(name), None) => Some(name.to_owned()),
+        (None, _) => None,
+    };
+    let application = joined("APPLICATION_NAME", "APPLICATION_VERSION");
+    let driver = joined("DRIVER_NAME", "DRIVER_VERSION");
+    let parts = [
+        connection.certificate().map(str::to_owned),
+        application,
+        driver.map(|driver| format!("({driver})")),
+        shown.show(connection.client.ip()),
+    ];
+    let name = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
+    if name.is_empty() {
+        return "(unnamed)".to_owned();
+    }
+    // A client may call itself what it likes, at any length.
+    name.chars()
+        .filter(|c| !c.is_control())
+        .take(MAX_CLIENT_NAME)
+        .collect()
+}
+
+const MAX_CLIENT_NAME: usize = 160;
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use cqlens_proto::{envelope::Direction, message::Consistency};
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::{
+        audit::{
+            Audit, HashKey,
+            testing::{query_on, result, set_keyspace},
+        },
+        capture::{Clock, ConnectionId, Limits, Queue, Tap},
+        catalog::Live,
+    };
+
+    #[test]
+    fn a_request_has_the_keyspace_that_was_set_when_it_came() {
+        let queue = Arc::new(Queue::new(Limits::default()));
+        let live = Arc::new(Live::default());
+        let audit = Audit::start(
+            Arc::clone(&queue),
+            &live,
+            HashKey::random(),
+            "test",
+            Timestamp::UNIX_EPOCH,
+        );
+        let audit = audit.unwrap();
+        let connection = Arc::new(Connection::new(
+            ConnectionId(0),
+            "10.0.0.1:40000".parse().unwrap(),
+        ));
+        let [mut client, mut server] = [Direction::Request, Direction::Response].map(|direction| {
+            Tap::new(
+                Arc::clone(&connection),
+                direction,
+                Arc::clone(&queue),
+                Clock::start(),
+            )
+        });
+        let mut ask = |stream, cql| client.offer(&query_on(stream, cql, Consistency::One));
+        let slow = "SELECT v FROM t WHERE k = 1";
+        ask(1, "USE one");
+        server.offer(&set_keyspace(1, "one"));
+        ask(2, slow);
+        ask(3, "USE two");
+        server.offer(&set_keyspace(3, "two"));
+        ask(4, slow);
+        ask(5, "USE three");
+        server.offer(&set_keyspace(5, "three"));
+        ask(6, slow);
+        for stream in [6, 4, 2] {
+            server.offer(&result(stream, &[0, 0, 0, 1]));
+        }
+        connection.close();
+        let window = audit.stop(Timestamp::UNIX_EPOCH);
+        let heads = window
+            .patterns
+            .values()
+            .map(|pattern| (&pattern.head.cql, pattern.count));
+        let reads: Vec<_> = heads.filter(|(cql, _)| cql.starts_with("SELECT")).collect();
+        let mut reads: Vec<_> = reads
+            .into_iter()
+            .map(|(cql, count)| (cql.as_str(), count))
+            .collect();
+        reads.sort_unstable();
+        assert_eq!(
+            reads,
+            [
+                ("SELECT v FROM one.t WHERE k = ?", 1),
+                ("SELECT v FROM three.t WHERE k = ?", 1),
+                ("SELECT v FROM two.t WHERE k = ?", 1),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_bounded_number_of_keyspaces_is_remembered() {
+        let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
+        let mut session = Session::new(&connection, ClientAddresses::default());
+        assert_eq!(session.keyspace_after(0), None);
+        for number in 1..=100 {
+            session.use_keyspace(&format!("k{number}"));
+            session.use_keyspace(&format!("k{number}"));
+        }
+        assert_eq!(session.keyspace_changes(), 100);
+        assert_eq!(session.earlier.len(), Session::EARLIER);
+        for (changes, keyspace) in [
+            (100, Some("k100")),
+            (99, Some("k99")),
+            (84, Some("k84")),
+            (83, None),
+            (0, None),
+        ] {
+            assert_eq!(session.keyspace_after(changes), keyspace, "{changes}");
+        }
+    }
+
+    #[test]
+    fn a_client_is_known_by_what_startup_says() {
+        let options = vec![
+            ("APPLICATION_NAME", "shop"),
+            ("DRIVER_NAME", "a\ndriver"),
+            ("DRIVER_VERSION", "3.1"),
+        ];
+        let connection = Connection::new(ConnectionId(0), "[::ffff:10.1.2.3]:4".parse().unwrap());
+        let startup = Startup { options };
+        let name = |startup, shown| client_name(startup, &connection, shown);
+        assert_eq!(
+            name(&startup, ClientAddresses::Full),
+            "shop (adriver 3.1) 10.1.2.3"
+        );
+        assert_eq!(
+            name(&startup, ClientAddresses::Network),
+            "shop (adriver 3.1) 10.1.2.0/24"
+        );
+        assert_eq!(name(&startup, ClientAddresses::None), "shop (adriver 3.1)");
+        let nobody = Startup { options: Vec::new() };
+        assert_eq!(name(&nobody, ClientAddresses::None), "(unnamed)");
+        connection.certified("CN=orders\n");
+        assert_eq!(
+            name(&startup, ClientAddresses::Full),
+            "CN=orders shop (adriver 3.1) 10.1.2.3"
+        );
+        let long = "x".repeat(10_000);
+        let startup = Startup {
+            options: vec![("APPLICATION_NAME", &long)],
+        };
+        assert_eq!(name(&startup, ClientAddresses::Full).len(), MAX_CLIENT_NAME);
+        let of_version_6 = Connection::new(ConnectionId(0), "[2001:db8:7:8::9]:4".parse().unwrap());
+        assert_eq!(
+            client_name(&nobody, &of_version_6, ClientAddresses::Network),
+            "2001:db8:7::/48"
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! What of an exchange stands in the traffic of its tables.
+
+use crate::audit::{
+    HashKey,
+    count::{pattern::record_tombstones, tables::Tables},
+    exchange::{Exchange, Execution, NamedKeys},
+    key_hash::TableHash,
+    statement::{
+        analysis::Analysis,
+        ids::{ByTable, TableId},
+    },
+};
+use crate::window::TableTraffic;
+use cqlens_cql::footprint::Key;
+
+/// Names that no schema has are believed once the server has run a statement with them.
+pub(crate) fn has_tables(exchange: &Exchange<'_>, analysis: &Analysis) -> bool {
+    !exchange.refused && (analysis.is_known || exchange.is_confirmed())
+}
+
+/// A read counts on its table; a write (and each write of a batch) on every table that it names.
+pub(crate) fn record_tables(
+    tables: &mut Tables,
+    exchange: &Exchange<'_>,
+    execution: &Execution,
+    keys: NamedKeys<'_>,
+    hashing: &mut Hashing,
+) {
+    let read = execution.analysis.head.kind.is_read();
+    // The table of most statements is the only one: it is found once for them and their keys.
+    let is_only = execution.analysis.tables.len() == 1;
+    for (table, statements) in execution.tables() {
+        tables.count_in(table.id, &table.name, |table| {
+            record_statements(table, statements, exchange, execution);
+            if is_only {
+                keys.iter()
+                    .for_each(|(id, key)| record_key(table, hashing.hash(id, key), read));
+            }
+        });
+    }
+    if !is_only {
+        for (id, key) in keys.iter() {
+            let hash = hashing.hash(id, key);
+            tables.count_in(id, key.table, |table| record_key(table, hash, read));
+        }
+    }
+}
+
+fn record_statements(
+    table: &mut TableTraffic,
+    statements: u32,
+    exchange: &Exchange<'_>,
+    execution: &Execution,
+) {
+    table.known |= execution.analysis.is_known;
+    if execution.analysis.head.kind.is_read() {
+        record_read(table, exchange, execution);
+    } else {
+        table.writes += u64::from(statements);
+    }
+}
+
+fn record_read(table: &mut TableTraffic, exchange: &Exchange<'_>, execution: &Execution) {
+    table.reads += 1;
+    if let Some(count) = execution.footprint.number() {
+        table.partitions_per_read.record(count);
+    }
+    record_tombstones(&mut table.tombstones, exchange);
+}
+
+fn record_key(table: &mut TableTraffic, hash: u64, read: bool) {
+    table.distinct_partitions.insert(hash);
+    if read {
+        table.top_partitions.read(hash);
+    } else {
+        table.top_partitions.write(hash);
+    }
+}
+
+/// Hashes partition keys, with the beginning that all of a table have in common at hand.
+#[derive(Debug)]
+pub(crate) struct Hashing {
+    key: HashKey,
+    begun: ByTable<TableHash>,
+}
+
+impl Hashing {
+    /// Of the operator's key.
+    pub(crate) fn new(key: HashKey) -> Self {
+        Self {
+            key,
+            begun: ByTable::default(),
+        }
+    }
+
+    /// Ids of tables mean others from now on.
+    #[cold]
+    pub(crate) fn forget_ids(&mut self) {
+        self.begun.clear();
+    }
+
+    fn hash(&mut self, table: TableId, key: Key<'_>) -> u64 {
+        let begun = self.begun.of(table, || self.key.of_table(key.table));
+        begun.of(key.bytes)
+    }
+}

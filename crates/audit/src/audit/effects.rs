@@ -1,0 +1,123 @@
+//! What an exchange changes for those that follow: the keyspace of its connection (USE), the prepared
+//! statements (PREPARE), the schema (definitions, and rows of the schema that a client has read).
+//!
+//! The only place where traffic changes session or catalog, called once for each exchange, however often it
+//! is interpreted. What a connection agrees on before its first statement (STARTUP, SUPPORTED) belongs to
+//! [`connection`](super::connection): the bytes that follow cannot be read without it.
+
+use cqlens_proto::message::{BatchQuery, Prepare, Prepared, QueryResult, Request, Response};
+
+use crate::audit::{
+    connection::{event::ReceivedResponse, session::Session},
+    exchange::{
+        DecodedExchange, Execution,
+        builder::{ExchangeBuilder, keyspace_of},
+    },
+};
+use crate::catalog::{Live, PreparedStatement};
+use cqlens_cql::{footprint::Reason, plan::Markers};
+
+/// Applies what an exchange changes.
+#[inline]
+pub(crate) fn apply(
+    live: &Live,
+    builder: &mut ExchangeBuilder,
+    session: &mut Session,
+    decoded: DecodedExchange<'_>,
+    execution: Option<&Execution>,
+) {
+    let DecodedExchange { raw, request, answer } = decoded;
+    if let Some(execution) = execution
+        && !execution.is_of_one()
+        && answer.outcome.is_answer()
+    {
+        if execution.footprint.reason() == Some(Reason::PreparedIdUnknown) {
+            want_unknown(live, request);
+        }
+        // Of the rows of a head some are missing.
+        let is_whole = !matches!(raw.response, Some((ReceivedResponse::Head(_), _)));
+        if let (Some(rows), true) = (answer.rows, is_whole && may_show_schema(session, execution)) {
+            live.see_rows(rows);
+        }
+    }
+    if let Some(response) = answer.message
+        && (!raw.is_request_cut() || is_keyspace(response))
+    {
+        follow(live, builder, session, decoded, response);
+    }
+}
+
+/// Whether the rows of an answer may be the schema's, where no control connection may have read it.
+#[inline]
+pub(crate) fn may_show_schema(session: &Session, execution: &Execution) -> bool {
+    session.is_recorded && execution.analysis.head.system
+}
+
+/// Asks the control connection for the statements of `request` that the server has executed and that are not
+/// known.
+#[cold]
+fn want_unknown(live: &Live, request: &Request<'_>) {
+    match request {
+        Request::Execute(execute) => live.prepared.want(execute.id.0),
+        Request::Batch(batch) => {
+            for statement in &batch.statements {
+                if let BatchQuery::Prepared(id) = statement.query {
+                    live.prepared.want(id.0);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What a response that is no rows changes.
+fn follow(
+    live: &Live,
+    builder: &mut ExchangeBuilder,
+    session: &mut Session,
+    decoded: DecodedExchange<'_>,
+    response: &Response<'_>,
+) {
+    let DecodedExchange { raw, request, .. } = decoded;
+    match (request, response) {
+        (_, Response::Result(QueryResult::SetKeyspace { keyspace })) => session.use_keyspace(keyspace),
+        (Request::Prepare(prepare), Response::Result(QueryResult::Prepared(prepared))) => {
+            let keyspace = keyspace_of(prepare.keyspace, raw, session);
+            learn(live, builder, prepare, prepared, keyspace.as_deref());
+        }
+        (Request::Query(query), Response::Result(QueryResult::SchemaChange(_))) => {
+            let keyspace = keyspace_of(query.parameters.keyspace, raw, session);
+            live.apply(query.query, keyspace.as_deref());
+        }
+        (Request::Execute(execute), Response::Result(QueryResult::SchemaChange(_))) => {
+            if let Some(statement) = live.prepared.get(execute.id.0) {
+                live.apply(&statement.cql, statement.keyspace.as_deref());
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Takes over what a PREPARED result says.
+fn learn(
+    live: &Live,
+    builder: &mut ExchangeBuilder,
+    prepare: &Prepare<'_>,
+    prepared: &Prepared<'_>,
+    keyspace: Option<&str>,
+) {
+    let id = prepared.id.0;
+    let statement = PreparedStatement {
+        cql: prepare.query.into(),
+        keyspace: keyspace.map(Into::into),
+        markers: Some(Markers::of(&prepared.bind)),
+    };
+    builder.scanned_keys.prepared(prepare.query, prepared);
+    builder.statements.forget_prepared(id);
+    live.prepared.insert(id, statement);
+}
+
+/// Whether the connection has another keyspace from now on.
+fn is_keyspace(response: &Response<'_>) -> bool {
+    matches!(response, Response::Result(QueryResult::SetKeyspace { .. }))
+}

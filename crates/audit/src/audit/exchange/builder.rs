@@ -1,0 +1,440 @@
+//! Makes exchanges: from a request, its answer and what is known of the statement and of the ring.
+//!
+//! Changes nothing but its own caches and buffers: what an exchange means for those that follow is the
+//! business of [`effects`](super::effects).
+
+use std::{borrow::Cow, sync::Arc};
+
+use cqlens_cql::syntax::cut_name;
+use cqlens_proto::message::{
+    Batch, BatchQuery, QueryParameters, QueryResult, Request, Response, Value, Values,
+};
+
+use crate::audit::{
+    HashKey, RequestKey,
+    connection::{
+        event::{RawExchange, ReceivedResponse},
+        session::{Sender, Session},
+    },
+    exchange::{
+        DecodedExchange, Exchange, Execution, KeyBuffer, PageSize,
+        answer::{Answer, size},
+        outcome::{Outcome, says_not_how_far},
+        replicas::ReplicaLookup,
+        scanned_keys::{ScannedKeys, ScannedRows},
+    },
+    statement::{
+        analysis::Analysis,
+        batch::{Children, batch_kind},
+        cache::StatementCache,
+    },
+};
+use crate::{
+    catalog::Live,
+    window::{PatternId, Routed},
+};
+use cqlens_cql::{
+    cells::Cells,
+    footprint::{Count, Footprint},
+    plan::BatchSum,
+};
+use cqlens_cql::{
+    footprint::{PartitionClass, Reason},
+    plan::StatementKind,
+};
+
+/// What it takes to make an exchange of a request and its answer.
+pub(crate) struct ExchangeBuilder {
+    /// The operator's key of all hashes.
+    pub(crate) key: HashKey,
+    /// Text and prepared statements, analysed under the schema in force.
+    pub(crate) statements: StatementCache,
+    /// Where partitions are.
+    pub(crate) replicas: ReplicaLookup,
+    /// Filled with the partitions that the execution names, but for those that its answer excludes.
+    pub(crate) keys: KeyBuffer,
+    /// Filled with what the execution says of rows and of columns that have an index.
+    pub(crate) cells: Cells,
+    /// Filled with the partitions that the rows of a scan show.
+    pub(crate) scanned_keys: ScannedKeys,
+    /// The statements of a batch.
+    children: Children,
+}
+
+impl ExchangeBuilder {
+    /// Nothing known yet.
+    pub(crate) fn new(live: &Arc<Live>, key: HashKey) -> Self {
+        Self {
+            key,
+            statements: StatementCache::new(Arc::clone(live)),
+            replicas: ReplicaLookup::new(Arc::clone(live)),
+            keys: KeyBuffer::default(),
+            cells: Cells::new(key.hasher()),
+            scanned_keys: ScannedKeys::new(Arc::clone(live), key),
+            children: Children::default(),
+        }
+    }
+
+    /// Forgets what was found under another schema or ring; whether it did. Ids of statements and tables mean
+    /// others then.
+    #[inline]
+    pub(crate) fn refresh(&mut self) -> bool {
+        let is_old = self.statements.refresh();
+        if is_old {
+            self.replicas.begin_anew();
+        }
+        is_old
+    }
+
+    /// What is executed by a request, before its answer is known.
+    #[inline(always)]
+    pub(crate) fn execution(
+        &mut self,
+        request: &Request<'_>,
+        raw: &RawExchange,
+        session: &Session,
+    ) -> Option<Execution> {
+        self.keys.clear();
+        self.cells.clear();
+        let execution = match raw.is_request_cut() {
+            false => self.execution_of_whole(request, raw, session),
+            true => self.execution_of_head(raw, session),
+        }?;
+        self.keys
+            .name_tables(&execution.analysis.tables, &mut self.statements.ids);
+        Some(execution)
+    }
+
+    #[inline(always)]
+    fn execution_of_whole(
+        &mut self,
+        request: &Request<'_>,
+        raw: &RawExchange,
+        session: &Session,
+    ) -> Option<Execution> {
+        let (analysis, parameters, prepared) = match request {
+            Request::Execute(execute) => {
+                let analysis = self.statements.of_prepared(execute.id.0);
+                (analysis, &execute.parameters, true)
+            }
+            Request::Query(query) => {
+                let keyspace = keyspace_of(query.parameters.keyspace, raw, session);
+                let analysis = self.statements.of_text(query.query, keyspace.as_deref());
+                (analysis, &query.parameters, false)
+            }
+            Request::Batch(batch) => {
+                let keyspace = keyspace_of(batch.keyspace, raw, session);
+                return Some(self.batch(batch, keyspace.as_deref()));
+            }
+            _ => return None,
+        };
+        Some(self.bind(analysis, parameters, prepared))
+    }
+
+    /// What is executed by a request of which only the head is there. Values that are missing may be those of
+    /// the partition key.
+    #[cold]
+    fn execution_of_head(&mut self, raw: &RawExchange, session: &Session) -> Option<Execution> {
+        let head = Request::decode_head(&raw.request, session.extensions).ok()?;
+        let keyspace = match head.may_name_keyspace {
+            true => None,
+            false => keyspace_of(None, raw, session),
+        };
+        let keyspace = keyspace.as_deref();
+        let mut execution = match &head.message {
+            Request::Query(query) => {
+                let analysis = match head.is_text_whole {
+                    true => self.statements.of_text(query.query, keyspace),
+                    false => self.statements.of_cut_text(query.query),
+                };
+                self.bind(analysis, &query.parameters, false)
+            }
+            Request::Batch(batch) => self.batch(batch, keyspace),
+            message => self.execution_of_whole(message, raw, session)?,
+        };
+        self.cells.clear();
+        // Behind a text, and behind the statements of a batch.
+        let is_batch = matches!(head.message, Request::Batch(_));
+        execution.consistency = execution.consistency.filter(|_| head.is_text_whole && !is_batch);
+        let count = execution.footprint.count;
+        let is_missing = match count {
+            Count::Unknown(reason) => matches!(reason, Reason::Unbound | Reason::ValueUndecodable),
+            // Others may follow.
+            _ => is_batch,
+        };
+        if is_missing {
+            execution.footprint = Footprint::unknown(Reason::RequestCut);
+            self.keys.clear();
+        }
+        Some(execution)
+    }
+
+    #[inline(always)]
+    fn bind(
+        &mut self,
+        analysis: Arc<Analysis>,
+        parameters: &QueryParameters<'_>,
+        prepared: bool,
+    ) -> Execution {
+        let footprint = match &analysis.plan {
+            Some(plan) => plan.footprint(&parameters.values, &mut self.keys.keys),
+            None => Footprint::unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
+        };
+        // A later page asks for nothing else than the first one.
+        if parameters.paging_state.is_none() {
+            analysis.note_cells(&parameters.values, &mut self.cells);
+        }
+        let nulls = match analysis.head.kind {
+            StatementKind::Insert | StatementKind::Update => nulls(&parameters.values),
+            _ => 0,
+        };
+        Execution {
+            analysis,
+            footprint,
+            nulls,
+            prepared,
+            consistency: Some(parameters.consistency),
+            first_page: parameters.paging_state.is_none(),
+            page_size: page_size(parameters),
+            batched: Vec::new(),
+        }
+    }
+
+    /// A BATCH message: the distinct partitions of all its statements.
+    fn batch(&mut self, batch: &Batch<'_>, keyspace: Option<&str>) -> Execution {
+        let kind = batch_kind(batch.kind);
+        let mut sum = BatchSum::new(kind);
+        let mut refused = None;
+        let mut prepared = false;
+        for statement in &batch.statements {
+            let analysis = match statement.query {
+                BatchQuery::Text(text) => self.statements.of_text(text, keyspace),
+                BatchQuery::Prepared(id) => {
+                    prepared = true;
+                    self.statements.of_prepared(id.0)
+                }
+            };
+            match &analysis.plan {
+                Some(plan) => {
+                    refused = refused.or(sum.add(plan, Some(&statement.values), &mut self.keys.keys).err());
+                    analysis.note_cells(&statement.values, &mut self.cells);
+                }
+                None => sum.add_unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
+            }
+            self.children.add(analysis);
+        }
+        let footprint = refused.map_or_else(|| sum.footprint(&self.keys.keys), Err);
+        let analysis = self.statements.of_batch(kind, &self.children);
+        let batched = self.children.statements_by_table(&analysis);
+        self.children.clear();
+        Execution {
+            analysis,
+            footprint: footprint.unwrap_or_else(|refusal| Footprint::unknown(refusal.reason)),
+            prepared,
+            consistency: Some(batch.consistency),
+            first_page: true,
+            nulls: 0,
+            page_size: None,
+            batched,
+        }
+    }
+
+    /// What a request means with its answer.
+    #[inline(always)]
+    pub(crate) fn exchange<'s>(
+        &mut self,
+        session: &'s Session,
+        sender: Sender,
+        decoded: DecodedExchange<'_>,
+        execution: &'s mut Option<Execution>,
+    ) -> Exchange<'s> {
+        let DecodedExchange { raw, request, answer } = decoded;
+        let outcome = answer.outcome;
+        let is_of_one = execution.as_ref().is_some_and(Execution::is_of_one);
+        let refused = is_refused(execution.as_ref(), outcome);
+        if let Some(execution) = execution
+            && !refused
+            // The answer of one partition says nothing more of which ones.
+            && !(is_of_one && outcome.is_answer())
+        {
+            self.narrow(execution, outcome);
+        }
+        let execution = execution.as_ref();
+        let of_several = execution.filter(|_| !is_of_one);
+        let request_key = self.request_key(raw, request, execution);
+        let next_page = answer
+            .rows
+            .and_then(|rows| rows.metadata.paging_state)
+            .zip(request_key);
+        Exchange {
+            at: raw.requested_at,
+            latency: answer.at.map(|at| at.since(raw.requested_at)),
+            client: sender.client,
+            client_name: &session.client,
+            host: session.host,
+            coordinator: sender.coordinator,
+            routed: self.routed(sender.coordinator, execution, refused),
+            cut_off: raw.cut_off,
+            prepared: self.prepared(request, answer),
+            request_key,
+            next_page: next_page.map(|(state, request_key)| request_key.following(self.key, state)),
+            token_range: of_several.and_then(|execution| token_range(request, execution)),
+            scanned_rows: of_several.and_then(|execution| self.scan_rows(decoded, execution)),
+            execution,
+            outcome,
+            refused,
+            warnings: answer.warnings.len() as u64,
+            tombstones: answer.tombstones(),
+            request_bytes: size(raw.request_len),
+            response_bytes: answer.bytes,
+        }
+    }
+
+    /// The key of what was executed; none of what drivers and tools read for themselves, which they repeat
+    /// all the time.
+    #[inline]
+    fn request_key(
+        &self,
+        raw: &RawExchange,
+        request: &Request<'_>,
+        execution: Option<&Execution>,
+    ) -> Option<RequestKey> {
+        let analysis = &execution?.analysis;
+        match !analysis.head.system && !raw.is_request_cut() {
+            true => RequestKey::of(self.key, analysis.id, request),
+            false => None,
+        }
+    }
+
+    /// Whether the coordinator holds the partition; none unless a client's statement touches just one. A
+    /// batch that writes one partition of two tables touches two.
+    #[inline]
+    fn routed(
+        &mut self,
+        coordinator: Option<u16>,
+        execution: Option<&Execution>,
+        refused: bool,
+    ) -> Option<Routed> {
+        let execution = execution.filter(|execution| {
+            !refused && execution.analysis.touches_partitions && !execution.analysis.head.system
+        })?;
+        let is_one = execution.footprint.count == Count::Exact(1) && self.keys.keys.len() <= 1;
+        is_one.then(|| self.replicas.route(coordinator, self.keys.named().iter().next()))
+    }
+
+    /// The pattern of the statement that was prepared.
+    #[inline]
+    fn prepared(&mut self, request: &Request<'_>, answer: &Answer<'_>) -> Option<PatternId> {
+        match (request, answer.message?) {
+            (Request::Prepare(_), Response::Result(QueryResult::Prepared(prepared))) => {
+                Some(self.statements.of_prepared(prepared.id.0).id)
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes into account what the answer says of the partitions that were touched.
+    #[inline(never)]
+    fn narrow(&mut self, execution: &mut Execution, outcome: Outcome) {
+        if !outcome.is_answer()
+            && let Some(reason) = says_not_how_far(outcome, &execution.footprint)
+        {
+            execution.footprint = Footprint::unknown(reason);
+            self.keys.clear();
+        }
+        // All pages of a read of one partition are of that one.
+        if execution.footprint.class() != PartitionClass::Multi {
+            return;
+        }
+        let more = matches!(outcome, Outcome::Rows { more: true, .. });
+        let plan = execution.analysis.plan.as_ref();
+        // The server itself reads pages of partitions then, and sees after each page whether it needs another.
+        let ends_early = plan.is_some_and(|plan| plan.facts().limits_groups());
+        execution.footprint = execution
+            .footprint
+            .of_page(execution.first_page, more || ends_early);
+        if matches!(execution.footprint.count, Count::Page { first: false, .. }) {
+            // In which of them it goes on only the server knows.
+            self.keys.clear();
+        }
+    }
+
+    /// The partitions in the rows of a scan of one table.
+    fn scan_rows(&mut self, decoded: DecodedExchange<'_>, execution: &Execution) -> Option<ScannedRows> {
+        let DecodedExchange { raw, request, answer } = decoded;
+        let rows = answer.rows?;
+        // Of the rows of a head some are missing.
+        if matches!(raw.response, Some((ReceivedResponse::Head(_), _))) || !execution.is_scan() {
+            return None;
+        }
+        let analysis = &execution.analysis;
+        let table = &analysis.tables.first()?.name;
+        let id = match request {
+            Request::Execute(execute) => Some(execute.id),
+            _ => None,
+        };
+        // An index may order by something else, such as the distance to a vector.
+        let in_ring_order = execution.footprint.class() != PartitionClass::Index;
+        Some(
+            self.scanned_keys
+                .scan(table, &analysis.head.cql, id, rows, in_ring_order),
+        )
+    }
+}
+
+/// Whether the server refused the request before it touched any partition.
+#[inline]
+fn is_refused(execution: Option<&Execution>, outcome: Outcome) -> bool {
+    !outcome.is_answer()
+        && (outcome.is_refused() || execution.is_some_and(|execution| execution.is_refused_by(outcome)))
+}
+
+/// The tokens between which a request reads.
+fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64)> {
+    if !matches!(execution.footprint.count, Count::TokenRange { .. }) {
+        return None;
+    }
+    let parameters = match request {
+        Request::Query(query) => &query.parameters,
+        Request::Execute(execute) => &execute.parameters,
+        _ => return None,
+    };
+    let plan = execution.analysis.plan.as_ref()?;
+    plan.token_range(&parameters.values)
+}
+
+/// Which of the first 64 values are null, a bit for each. Values with names stand in an order of their own:
+/// none of them.
+fn nulls(values: &Values<'_>) -> u64 {
+    if values.is_named() {
+        return 0;
+    }
+    let first = values.iter().take(64).enumerate();
+    first.fold(0, |nulls, (at, (_, value))| {
+        nulls | (u64::from(value == Value::Null) << at)
+    })
+}
+
+/// Cassandra takes a size of zero or less for none.
+#[inline]
+fn page_size(parameters: &QueryParameters<'_>) -> Option<PageSize> {
+    let size = parameters.page_size.and_then(|size| u64::try_from(size).ok());
+    let size = size.filter(|&size| size > 0)?;
+    Some(match parameters.page_size_in_bytes {
+        true => PageSize::Bytes,
+        false => PageSize::Rows(size),
+    })
+}
+
+/// The keyspace of unqualified names: the one that the request names, else the connection's when the request
+/// came. Names are cut off here, since every statement of a batch is looked up by it, and no keyspace has one
+/// as long.
+pub(crate) fn keyspace_of<'k>(
+    requested: Option<&'k str>,
+    raw: &'k RawExchange,
+    session: &'k Session,
+) -> Option<Cow<'k, str>> {
+    requested
+        .or_else(|| session.keyspace_after(raw.keyspace_changes))
+        .map(cut_name)
+}

@@ -1,0 +1,240 @@
+//! One request matched with its response, and what it means. Plain data:
+//! [`ExchangeBuilder`](crate::audit::exchange::builder::ExchangeBuilder) makes it, everything that counts
+//! reads it.
+
+pub(crate) mod answer;
+pub(crate) mod builder;
+pub(crate) mod deferred;
+pub(crate) mod outcome;
+pub(crate) mod replicas;
+pub(crate) mod request_key;
+pub(crate) mod scanned_keys;
+pub(crate) mod warning;
+
+use std::{sync::Arc, time::Duration};
+
+use cqlens_proto::message::{Consistency, Request};
+
+use crate::audit::{
+    RequestKey,
+    connection::event::RawExchange,
+    exchange::{
+        answer::Answer,
+        outcome::{Outcome, could_not_run, is_all_or_nothing},
+        scanned_keys::ScannedRows,
+        warning::TombstoneText,
+    },
+    statement::{
+        analysis::{Analysis, NamedTable},
+        ids::{ClientId, Ids, TableId},
+    },
+};
+use crate::{
+    capture::Moment,
+    window::{PatternId, Routed},
+};
+use cqlens_cql::footprint::{Count, Footprint, Key, Keys};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+
+/// A request with its response, both decoded: what effects and exchanges are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct DecodedExchange<'a> {
+    pub(crate) raw: &'a RawExchange,
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) answer: &'a Answer<'a>,
+}
+
+/// What a request with its response means.
+#[derive(Debug)]
+pub(crate) struct Exchange<'a> {
+    /// When the request's last byte came.
+    pub(crate) at: Moment,
+    /// From the request's last byte to the response's first; none without a response, or where their times
+    /// are not known.
+    pub(crate) latency: Option<Duration>,
+    /// The client that sent the request.
+    pub(crate) client: ClientId,
+    /// Its name.
+    pub(crate) client_name: &'a Arc<str>,
+    /// Its host: see [`Session::host`](crate::audit::connection::session::Session::host).
+    pub(crate) host: u64,
+    /// The node that the request was sent to, by its place in the cluster; none where it is not known.
+    pub(crate) coordinator: Option<u16>,
+    /// Whether that node holds the partition; none unless there is only one.
+    pub(crate) routed: Option<Routed>,
+    /// The connection ended before there was an answer.
+    pub(crate) cut_off: bool,
+    /// The pattern of the statement that was prepared.
+    pub(crate) prepared: Option<PatternId>,
+    /// What was executed; none for requests that execute nothing (OPTIONS, PREPARE, …).
+    pub(crate) execution: Option<&'a Execution>,
+    /// The same for requests of the same thing; none where nothing was executed.
+    pub(crate) request_key: Option<RequestKey>,
+    /// The page that the answer offers, as the key of the request for it has it.
+    pub(crate) next_page: Option<u64>,
+    /// The tokens that a read covers, where it says so: above the first one, up to and with the second one.
+    pub(crate) token_range: Option<(i64, i64)>,
+    /// What the rows of a scan show of its partitions.
+    pub(crate) scanned_rows: Option<ScannedRows>,
+    /// How it ended.
+    pub(crate) outcome: Outcome,
+    /// The server refused it before it touched any partition.
+    pub(crate) refused: bool,
+    /// Warnings in the response.
+    pub(crate) warnings: u64,
+    /// What warnings and errors say of tombstones.
+    pub(crate) tombstones: Vec<TombstoneText>,
+    /// Size of the request's envelope, uncompressed.
+    pub(crate) request_bytes: u64,
+    /// Size of the response's envelope, uncompressed.
+    pub(crate) response_bytes: Option<u64>,
+}
+
+impl Exchange<'_> {
+    /// Whether the server has run a statement of an application, which says that the client may do something.
+    pub(crate) fn is_granted(&self) -> bool {
+        let is_of_application = |execution: &Execution| !execution.analysis.head.system;
+        self.outcome.is_answer() && self.execution.is_some_and(is_of_application)
+    }
+
+    /// Whether the answer shows that the server ran it.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        !self.refused && !matches!(self.outcome, Outcome::Unanswered | Outcome::Failed)
+    }
+
+    /// What was executed, if it is of a kind that touches partitions and was not refused before it did.
+    #[inline]
+    pub(crate) fn touching(&self) -> Option<&Execution> {
+        self.execution
+            .filter(|execution| !self.refused && execution.analysis.touches_partitions)
+    }
+}
+
+/// What was executed.
+#[derive(Debug)]
+pub(crate) struct Execution {
+    /// What is the same for all executions.
+    pub(crate) analysis: Arc<Analysis>,
+    /// The partitions that this one touches.
+    pub(crate) footprint: Footprint,
+    /// Whether a prepared statement was executed.
+    pub(crate) prepared: bool,
+    /// The consistency level.
+    pub(crate) consistency: Option<Consistency>,
+    /// Not a later page of a paged read.
+    pub(crate) first_page: bool,
+    /// Which of the first 64 values are null, in INSERTs and UPDATEs: a bit for each, the lowest for the first.
+    pub(crate) nulls: u64,
+    /// The rows that an answer holds at most; none where no pages are asked for.
+    pub(crate) page_size: Option<PageSize>,
+    /// Of a BATCH message, how many statements name each of the tables of `analysis`; empty for others.
+    pub(crate) batched: Vec<u32>,
+}
+
+/// How much a client asks for at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PageSize {
+    Rows(u64),
+    /// DSE: as many rows as fit in a number of bytes.
+    Bytes,
+}
+
+/// A page of so many bytes on the wire may have ended because of its size: ScyllaDB ends one at a megabyte,
+/// and compression may make a tenth of that.
+const PAGE_BYTES: u64 = 64 << 10;
+
+impl Execution {
+    /// The tables that it names, and how many of its statements do.
+    #[inline]
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (&NamedTable, u32)> {
+        let tables = self.analysis.tables.iter().enumerate();
+        tables.map(|(place, table)| {
+            (
+                table,
+                self.batched.get(place).copied().unwrap_or(table.statements),
+            )
+        })
+    }
+
+    /// Whether an answer that does not say so by itself means that this has touched nothing.
+    pub(crate) fn is_refused_by(&self, outcome: Outcome) -> bool {
+        (outcome.is_server_error() && could_not_run(&self.footprint))
+            || (outcome.is_turned_away() && self.is_all_or_nothing())
+    }
+
+    /// Whether it is known to touch one partition at most: then an answer says nothing more of which ones.
+    #[inline]
+    pub(crate) fn is_of_one(&self) -> bool {
+        matches!(self.footprint.count, Count::Exact(0 | 1))
+    }
+
+    /// Whether it goes over the ring, of tables that are not the server's own.
+    pub(crate) fn is_scan(&self) -> bool {
+        let class = self.footprint.class();
+        !self.analysis.head.system
+            && matches!(
+                class,
+                PartitionClass::Scan | PartitionClass::TokenRange | PartitionClass::Index
+            )
+    }
+
+    /// Whether an answer of `rows` rows and `bytes` bytes, with more to come, has fewer rows than its page
+    /// had room for, and nothing else ends a page early but what was deleted.
+    pub(crate) fn ends_short(&self, rows: u64, bytes: u64) -> bool {
+        let plan = self.analysis.plan.as_ref();
+        bytes < PAGE_BYTES
+            && matches!(self.page_size, Some(PageSize::Rows(size)) if rows < size)
+            && plan.is_some_and(|plan| plan.facts().fills_pages())
+    }
+
+    /// Whether it has touched nothing where the coordinator could not ask the replicas of a partition.
+    fn is_all_or_nothing(&self) -> bool {
+        is_all_or_nothing(&self.footprint, self.analysis.flags.contains(&Flag::Lwt))
+    }
+}
+
+/// The partitions that an execution names, with the ids of their tables. A buffer that its owner reuses.
+#[derive(Debug, Default)]
+pub(crate) struct KeyBuffer {
+    pub(crate) keys: Keys,
+    /// Of each key.
+    tables: Vec<TableId>,
+}
+
+impl KeyBuffer {
+    /// Forgets all keys and keeps the memory.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.keys.clear();
+        self.tables.clear();
+    }
+
+    /// Finds the ids of the keys' tables, which are the `tables` of their statement.
+    #[inline]
+    pub(crate) fn name_tables(&mut self, tables: &[NamedTable], ids: &mut Ids) {
+        match tables {
+            [only] => self.tables.resize(self.keys.len(), only.id),
+            _ => self
+                .tables
+                .extend(self.keys.iter().map(|key| ids.table(key.table))),
+        }
+    }
+
+    /// The keys with their tables.
+    #[inline]
+    pub(crate) fn named(&self) -> NamedKeys<'_> {
+        NamedKeys(self)
+    }
+}
+
+/// The keys of a [`KeyBuffer`], to be counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NamedKeys<'k>(&'k KeyBuffer);
+
+impl<'k> NamedKeys<'k> {
+    /// Each with the id of its table, in the order of their first appearance.
+    #[inline]
+    pub(crate) fn iter(self) -> impl Iterator<Item = (TableId, Key<'k>)> {
+        self.0.tables.iter().copied().zip(self.0.keys.iter())
+    }
+}

@@ -1,0 +1,279 @@
+//! What is the same for all executions of a statement, under one version of the schema.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use cqlens_cql::{
+    syntax,
+    syntax::{ParseError, ParseErrorKind, Template, Templates, Work, ast, cut_name},
+};
+use cqlens_proto::message::Values;
+
+use crate::audit::statement::ids::{Ids, StatementId, TableId};
+use crate::{
+    catalog::{Live, PreparedStatement},
+    window::{PatternHead, PatternId},
+};
+use cqlens_cql::{cells::Cells, plan::Plan};
+use cqlens_cql::{
+    footprint::Reason,
+    plan::{Flag, Markers, StatementKind},
+    schema::{TableName, is_system},
+};
+
+/// A statement under one version of the schema.
+#[derive(Debug)]
+pub(crate) struct Analysis {
+    /// The fingerprint of its template.
+    pub(crate) id: PatternId,
+    /// The same as a small number, for the caches of this auditor.
+    pub(crate) statement: StatementId,
+    /// Its kind, names and template.
+    pub(crate) head: PatternHead,
+    /// Its properties.
+    pub(crate) flags: BTreeSet<Flag>,
+    /// How its partitions are counted; none where that cannot be known.
+    pub(crate) plan: Option<Plan>,
+    /// Why there is no plan.
+    pub(crate) unknown: Option<Reason>,
+    /// The tables that it names, each once.
+    pub(crate) tables: Vec<NamedTable>,
+    /// For each bind marker of an INSERT the column that it is the value of.
+    pub(crate) marker_columns: Vec<Box<str>>,
+    /// Whether all of its tables are in the schema.
+    pub(crate) is_known: bool,
+    /// The parser did not understand it.
+    pub(crate) unparsed: bool,
+    /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of them.
+    pub(crate) touches_partitions: bool,
+    /// The server names other markers of the partition key than the text and the schema do: only what it says
+    /// is used.
+    pub(crate) disagrees: bool,
+    /// What it takes up, about.
+    pub(crate) weight: usize,
+}
+
+/// A table that a statement names.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedTable {
+    pub(crate) name: Arc<TableName>,
+    pub(crate) id: TableId,
+    /// How many statements name it: several do in the text of a batch.
+    pub(crate) statements: u32,
+}
+
+impl Analysis {
+    /// Adds to `cells` what an execution says of rows and of columns that have an index, nothing of the
+    /// server's own tables.
+    pub(crate) fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
+        if let (Some(plan), false) = (&self.plan, self.head.system) {
+            plan.note_cells(values, cells);
+        }
+    }
+
+    /// Whether it was planned by what PREPARED and the text say.
+    pub(crate) fn lacks_schema(&self) -> bool {
+        let plan = self.plan.as_ref();
+        plan.is_some_and(|plan| plan.facts().schema.is_none())
+    }
+
+    /// Analyses a text, as the server has prepared it where it has.
+    pub(crate) fn of(
+        text: &str,
+        keyspace: Option<&str>,
+        prepared: Option<&PreparedStatement>,
+        live: &Live,
+        templates: &mut Templates,
+        ids: &mut Ids,
+    ) -> Self {
+        let work = Work::of_text(text);
+        let keyspace = keyspace.map(cut_name);
+        let keyspace = keyspace.as_deref();
+        let mut analysis = match syntax::parse_within(text, &work) {
+            Ok(statement) => {
+                let template = templates.template(&statement, keyspace, &work);
+                let markers = prepared.and_then(|prepared| prepared.markers.as_ref());
+                let statement = numbered_as(statement, markers, &work);
+                Self::of_statement(&statement, template, keyspace, markers, live, &work, ids)
+            }
+            Err(error) => Self::unparsed(text, unparsed_reason(&error), &work, ids),
+        };
+        analysis.weight = weight(text, analysis.head.kind);
+        analysis
+    }
+
+    fn of_statement(
+        statement: &ast::Statement<'_>,
+        template: Template,
+        keyspace: Option<&str>,
+        markers: Option<&Markers>,
+        live: &Live,
+        work: &Work,
+        ids: &mut Ids,
+    ) -> Self {
+        let mut plan = Plan::of_within(statement, keyspace, &live.schema(), work);
+        let disagrees = markers.is_some_and(|markers| plan.disagrees_with(markers));
+        match markers {
+            Some(markers) if disagrees => plan = Plan::without_schema(statement, keyspace, markers),
+            _ if plan.is_known() => {}
+            Some(markers) => plan = Plan::without_schema(statement, keyspace, markers),
+            None if live.is_known() => {}
+            None => plan = Plan::without_schema(statement, keyspace, &Markers::default()),
+        }
+        Self {
+            marker_columns: marker_columns(statement),
+            disagrees,
+            ..Self::of_plan(template, plan, ids)
+        }
+    }
+
+    /// A statement that is understood.
+    pub(crate) fn of_plan(template: Template, plan: Plan, ids: &mut Ids) -> Self {
+        let named = |(name, statements): &(Arc<TableName>, u32)| NamedTable {
+            id: ids.table(name),
+            name: Arc::clone(name),
+            statements: *statements,
+        };
+        let tables: Vec<_> = plan.tables().iter().map(named).collect();
+        let first = tables.first().map(|table| &table.name);
+        let head = PatternHead {
+            kind: plan.facts().statement_kind(),
+            keyspace: first.map(|name| name.keyspace.clone()),
+            table: first.map(|name| name.table.clone()),
+            cql: template.text,
+            system: are_system(&tables),
+        };
+        let id = PatternId(template.fingerprint.0);
+        Self {
+            id,
+            statement: ids.statement(id),
+            touches_partitions: head.kind.is_read() || head.kind.is_write(),
+            head,
+            flags: plan.flags(),
+            is_known: plan.is_known() && plan.facts().schema.is_some(),
+            tables,
+            plan: Some(plan),
+            unknown: None,
+            marker_columns: Vec::new(),
+            unparsed: false,
+            disagrees: false,
+            weight: 0,
+        }
+    }
+
+    /// A text that is not CQL as we know it: counted under its words, without its values.
+    pub(crate) fn unparsed(text: &str, reason: Reason, work: &Work, ids: &mut Ids) -> Self {
+        let template = Template::unparsed_within(text, work);
+        Self {
+            unparsed: true,
+            ..Self::other(PatternId(template.fingerprint.0), template.text, reason, ids)
+        }
+    }
+
+    /// A text that ends early: its pattern is that of its beginning.
+    pub(crate) fn cut(text: &str, ids: &mut Ids) -> Self {
+        let template = Template::unparsed_within(text, &Work::of_text(text));
+        Self::other(
+            PatternId(template.fingerprint.0),
+            template.text,
+            Reason::RequestCut,
+            ids,
+        )
+    }
+
+    /// An execution of an id whose PREPARE the auditor has not seen.
+    pub(crate) fn unknown_prepared(ids: &mut Ids) -> Self {
+        let cql = "(a prepared statement that was not seen)".to_owned();
+        Self::other(UNKNOWN_PREPARED, cql, Reason::PreparedIdUnknown, ids)
+    }
+
+    fn other(id: PatternId, cql: String, unknown: Reason, ids: &mut Ids) -> Self {
+        let head = PatternHead {
+            kind: StatementKind::Other,
+            keyspace: None,
+            table: None,
+            cql,
+            system: false,
+        };
+        Self {
+            id,
+            statement: ids.statement(id),
+            head,
+            flags: BTreeSet::new(),
+            plan: None,
+            unknown: Some(unknown),
+            tables: Vec::new(),
+            marker_columns: Vec::new(),
+            is_known: false,
+            unparsed: false,
+            touches_partitions: matches!(unknown, Reason::PreparedIdUnknown | Reason::RequestCut),
+            disagrees: false,
+            weight: 0,
+        }
+    }
+}
+
+/// Whether all of them are the server's own, of at least one.
+pub(crate) fn are_system(tables: &[NamedTable]) -> bool {
+    !tables.is_empty() && tables.iter().all(|table| is_system(&table.name.keyspace))
+}
+
+/// The statement with its markers numbered as the server has them: ScyllaDB takes a name that occurs twice
+/// for one marker.
+fn numbered_as<'text>(
+    statement: ast::Statement<'text>,
+    markers: Option<&Markers>,
+    work: &Work,
+) -> ast::Statement<'text> {
+    let announced = markers.map_or(0, |markers| markers.columns.len());
+    if announced == 0 || announced == statement.bind_markers.len() {
+        return statement;
+    }
+    match syntax::parse_with_shared_markers(statement.text, work) {
+        Ok(shared) if shared.bind_markers.len() == announced => shared,
+        _ => statement,
+    }
+}
+
+fn unparsed_reason(error: &ParseError) -> Reason {
+    match error.kind {
+        ParseErrorKind::TooDeep | ParseErrorKind::TooLong => Reason::StatementTooComplex,
+        _ => Reason::StatementUnknown,
+    }
+}
+
+/// What the analysis of a text takes up, about. A plan has parts for each part of its text: 42 bytes for each
+/// byte of a batch of short statements, 30 for one of a long list of numbers, 10 for one of a usual
+/// statement.
+fn weight(text: &str, kind: StatementKind) -> usize {
+    const EACH: usize = 1 << 10;
+    let of_a_byte = match kind {
+        StatementKind::Batch => 64,
+        _ => 32,
+    };
+    EACH + of_a_byte * text.len()
+}
+
+/// The columns of an INSERT whose values are markers, in the order of the markers; they end where a value is
+/// computed, which may hold markers of its own.
+fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
+    let ast::Body::Insert(insert) = &statement.body else {
+        return Vec::new();
+    };
+    let ast::InsertSource::Values { columns, values } = &insert.source else {
+        return Vec::new();
+    };
+    let values = columns.iter().zip(values);
+    let simple = values.take_while(|(_, value)| {
+        matches!(
+            value,
+            ast::Term::BindMarker(_) | ast::Term::Literal(_) | ast::Term::Null(_)
+        )
+    });
+    let bound = simple.filter(|(_, value)| matches!(value, ast::Term::BindMarker(_)));
+    bound
+        .map(|(column, _)| cut_name(column.as_str()).into())
+        .collect()
+}
+
+/// The pattern of all executions of unknown prepared statements.
+pub(crate) const UNKNOWN_PREPARED: PatternId = PatternId(1);
