@@ -9,9 +9,10 @@ use cqlens_proto::message::Values;
 use cqlens_proto::types::CqlType;
 
 use super::Target;
+use super::compile::Receiver;
 use super::restriction::Test;
 use super::restrictions::Restrictions;
-use super::term::{Datum, Receiver, Term};
+use super::term::{Datum, Term};
 use crate::cells::{Cells, Use, write_value};
 use crate::schema::{ColumnName, TableName};
 

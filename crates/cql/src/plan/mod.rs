@@ -11,16 +11,14 @@
 //!                      └─────> Footprint, Keys
 //! ```
 
-mod arithmetic;
 mod batch;
 mod batch_sum;
-mod cast;
 mod cells;
 mod clustering;
+mod compile;
 mod facts;
 mod flag;
 mod foreseen;
-mod function;
 mod index;
 mod json;
 mod keys;

@@ -4,8 +4,9 @@ use crate::syntax::Span;
 use crate::syntax::ast::{Comparand, Relation, RelationOperator, Subject};
 use cqlens_proto::types::CqlType;
 
+use super::compile::{Compiler, Receiver, marker_of};
 use super::refusal::Refusal;
-use super::term::{Compiler, Marker, Receiver, Term, marker_of};
+use super::term::{Marker, Term};
 use crate::footprint::Reason;
 use crate::schema::{Column, ColumnKind, DataType, Keyspace, Table};
 

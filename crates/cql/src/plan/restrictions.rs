@@ -5,10 +5,11 @@
 
 use crate::syntax::ast::{Comparand, Relation, RelationOperator, Subject, Where};
 
+use super::compile::Receiver;
 use super::index::Indexes;
 use super::refusal::Refusal;
 use super::restriction::{Restriction, Slice, Test, Translator};
-use super::term::{Receiver, Term};
+use super::term::Term;
 use crate::schema::{Column, ColumnKind, DataType, Table, is_virtual};
 
 /// What a statement does with the rows that its `WHERE` clause names.

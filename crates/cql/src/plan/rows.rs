@@ -12,8 +12,9 @@ use crate::syntax::ast::{
 use cqlens_proto::types::CqlType;
 
 use super::clustering::{RowCheck, RowSlice};
+use super::compile::{Compiler, Receiver};
 use super::restriction::Slice;
-use super::term::{Compiler, Marker, Receiver, Term};
+use super::term::{Marker, Term};
 use crate::plan::Markers;
 
 /// What is to be checked; none if every execution names rows.

@@ -4,12 +4,13 @@ use crate::syntax::ast::{Direction, Select, Selection, Term as AstTerm};
 
 use super::cells::CellPlan;
 use super::clustering::RowCheck;
+use super::compile::{Compiler, Receiver};
 use super::facts::SchemaFacts;
 use super::keys::{KeyColumn, KeyPlan};
 use super::refusal::Refusal;
 use super::restrictions::{Purpose, Restrictions};
 use super::selector;
-use super::term::{Compiler, Fault, Receiver, Term};
+use super::term::{Fault, Term};
 use super::token::TokenRange;
 use super::{ReadPlan, Reads, Target};
 use crate::schema::{Column, ColumnKind, Table, is_virtual};
