@@ -13,9 +13,9 @@ use cqlens_proto::types::CqlType;
 
 use super::clustering::{RowCheck, RowSlice};
 use super::compile::{Compiler, Receiver};
+use super::markers::Markers;
 use super::restriction::Slice;
 use super::term::{Marker, Term};
-use crate::plan::Markers;
 
 /// What is to be checked; none if every execution names rows.
 pub(super) fn check(clause: &Where<'_>, markers: &Markers, work: &Work) -> Option<RowCheck> {
