@@ -16,6 +16,7 @@ mod batch_sum;
 mod cells;
 mod clustering;
 mod compile;
+mod conclusions;
 mod execution;
 mod facts;
 mod flag;
@@ -43,7 +44,9 @@ mod tests;
 mod text_facts;
 mod token;
 mod touched;
+mod translator;
 mod value;
+mod where_clause;
 
 pub use batch::summed;
 pub use batch_sum::BatchSum;

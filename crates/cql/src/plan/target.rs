@@ -14,9 +14,9 @@ use cqlens_proto::types::CqlType;
 use super::compile::Compiler;
 use super::facts::{Facts, SchemaFacts};
 use super::refusal::Refusal;
-use super::restriction::Translator;
 use super::restrictions::Restrictions;
 use super::text_facts::TextFacts;
+use super::translator::Translator;
 
 /// A table that a statement reads or writes, found in the schema.
 pub(super) struct Target<'s> {
