@@ -44,8 +44,21 @@ impl Function {
                 arithmetic::operate(operator, *left, *right, result).map(Some)
             }
             (Self::Cast, [(cql_type, bytes)]) => cast::convert(cql_type, bytes, result).map(Some),
-            (function, [(cql_type, bytes)]) => Ok(time::convert(function, cql_type, bytes)),
+            (function, [(cql_type, bytes)]) => {
+                Ok(time::millis(cql_type, bytes).and_then(|millis| function.of_millis(millis)))
+            }
             _ => Err(Fault::NotFollowed),
+        }
+    }
+
+    /// The result for a time in milliseconds since 1970; `None` if this is no function of times.
+    fn of_millis(self, millis: i64) -> Option<Vec<u8>> {
+        match self {
+            Self::ToDate => Some(time::date(millis)),
+            Self::ToTimestamp | Self::ToUnixTimestamp => Some(millis.to_be_bytes().to_vec()),
+            Self::MinTimeUuid => Some(time::least_uuid(millis)),
+            Self::MaxTimeUuid => Some(time::greatest_uuid(millis)),
+            _ => None,
         }
     }
 }
