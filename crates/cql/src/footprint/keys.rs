@@ -67,7 +67,7 @@ impl Keys {
     pub const MAX_BYTES: usize = 8 << 20;
     /// Most bytes of keys that are put together of the values of several columns, with [`Keys::EACH`] for each key: two short lists
     /// make very many keys, which are hashed one by one, known or not.
-    pub const MAX_COMBINED: usize = 4 * Self::MAX_BYTES;
+    pub(crate) const MAX_COMBINED: usize = 4 * Self::MAX_BYTES;
     /// What a key costs beside its bytes.
     pub const EACH: usize = 64;
     /// Up to here a walk over all keys beats a table.
@@ -110,7 +110,7 @@ impl Keys {
     }
 
     /// Takes note of a key that was put together; false when there were too many.
-    pub fn combine(&mut self, len: usize) -> bool {
+    pub(crate) fn combine(&mut self, len: usize) -> bool {
         self.combined = self.combined.saturating_add(len + Self::EACH);
         self.combined <= Self::MAX_COMBINED
     }
@@ -130,7 +130,7 @@ impl Keys {
     ///
     /// Those of `write`; no key is added then.
     #[inline]
-    pub fn try_push_with<E>(
+    pub(crate) fn try_push_with<E>(
         &mut self,
         table: &Arc<TableName>,
         write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,

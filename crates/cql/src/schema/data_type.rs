@@ -57,7 +57,7 @@ impl DataType {
     }
 
     /// The type without the `frozen` around it.
-    pub fn thawed(&self) -> &Self {
+    pub(crate) fn thawed(&self) -> &Self {
         match self {
             Self::Frozen(inner) => inner,
             other => other,
@@ -70,7 +70,7 @@ impl DataType {
     }
 
     /// Whether it is a list, set or map, frozen or not.
-    pub fn is_collection(&self) -> bool {
+    pub(crate) fn is_collection(&self) -> bool {
         matches!(self.thawed(), Self::List(_) | Self::Set(_) | Self::Map(..))
     }
 

@@ -186,7 +186,7 @@ impl Table {
     }
 
     /// Whether it is an old table of one row a partition: Cassandra keeps its columns as static ones.
-    pub fn is_static_compact(&self) -> bool {
+    pub(crate) fn is_static_compact(&self) -> bool {
         self.compact_storage && self.clustering().is_empty()
     }
 
