@@ -4,6 +4,7 @@
 //! property must not be set twice, a grant must apply to its resource. What it checks later does not.
 
 mod describe;
+mod expression;
 mod function;
 mod modification;
 mod name;
