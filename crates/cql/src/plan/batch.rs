@@ -1,32 +1,26 @@
-//! Batches, as text and as messages: several modifications whose partitions are counted together.
+//! Plans of batches in CQL text, made of the plans of their statements.
 
-use crate::syntax::ast::{Batch, BatchKind, Term, Using};
-use cqlens_proto::message::Values;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use super::batch_sum::{BatchSum, Rules};
+use crate::syntax::ast::{Batch, Term, Using};
+
+use super::batch_sum::Rules;
 use super::facts::{Facts, SchemaFacts};
-use super::refusal::{Refusal, Stage};
-use super::{KeyText, Plan, Shape, TextFacts, Touched, markers_in_key_order, summed};
-use crate::cells::Cells;
-use crate::footprint::Keys;
-use crate::schema::{Schema, Table};
+use super::refusal::Stage;
+use super::shape::{BatchPlan, Plan, Shape};
+use super::target::{KeyText, markers_in_key_order};
+use super::text_facts::TextFacts;
+use crate::schema::{Schema, Table, TableName};
 
-/// A batch in CQL text.
-#[derive(Debug, Clone)]
-pub(super) struct BatchPlan {
-    kind: BatchKind,
+/// Plans `BEGIN … BATCH` of the plans of its statements.
+pub(super) fn plan(
+    text: &TextFacts<'_, '_>,
+    batch: &Batch<'_>,
     children: Vec<Plan>,
-    refusal: Option<Refusal>,
-}
-
-/// Plans `BEGIN … BATCH`.
-pub(super) fn plan(text: &TextFacts<'_, '_>, batch: &Batch<'_>, schema: &Schema) -> Plan {
+    schema: &Schema,
+) -> Plan {
     let markers = text.statement.bind_markers.len();
-    let children: Vec<Plan> = batch
-        .statements
-        .iter()
-        .map(|child| text.of_modification(child, schema))
-        .collect();
     let tables = summed(children.iter().flat_map(Plan::tables));
     if text.work.is_exhausted() {
         let facts = Facts {
@@ -90,33 +84,6 @@ pub(super) fn plan(text: &TextFacts<'_, '_>, batch: &Batch<'_>, schema: &Schema)
     }
 }
 
-impl BatchPlan {
-    pub(super) fn refusal(&self) -> Option<&Refusal> {
-        self.refusal.as_ref()
-    }
-
-    /// What each statement tells of rows and of columns that have an index.
-    pub(super) fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
-        if self.refusal.is_none() {
-            self.children
-                .iter()
-                .for_each(|child| child.note_cells(values, cells));
-        }
-    }
-
-    /// All statements of a batch in text share the batch's values.
-    pub(super) fn touch(&self, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<Touched, Refusal> {
-        if let Some(refusal) = &self.refusal {
-            return Err(refusal.clone());
-        }
-        let mut sum = BatchSum::new(self.kind);
-        for child in &self.children {
-            sum.add(child, values, keys)?;
-        }
-        sum.touched(keys)
-    }
-}
-
 /// Whether a marker stands behind the `USING` of the batch: it is a value of no table.
 fn binds_using(using: &Using<'_>) -> bool {
     let is_marker = |term: &Option<Term<'_>>| matches!(term, Some(Term::BindMarker(_)));
@@ -131,4 +98,19 @@ fn key_markers(batch: &Batch<'_>, table: &Table) -> Option<Vec<usize>> {
         .flat_map(|child| KeyText::from(child).markers(table))
         .collect();
     markers_in_key_order(table, &markers)
+}
+
+/// Tables in the order of their first appearance, with the sums of their counts.
+pub fn summed<'t>(all: impl Iterator<Item = &'t (Arc<TableName>, u32)>) -> Vec<(Arc<TableName>, u32)> {
+    let mut sums: Vec<(Arc<TableName>, u32)> = Vec::new();
+    // Of a batch on thousands of tables each is looked for thousands of times.
+    let mut places: HashMap<&TableName, usize> = HashMap::new();
+    for (table, count) in all {
+        let place = *places.entry(table).or_insert(sums.len());
+        match sums.get_mut(place) {
+            Some((_, sum)) => *sum += count,
+            None => sums.push((Arc::clone(table), *count)),
+        }
+    }
+    sums
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::syntax::ast::BatchKind;
-use cqlens_proto::message::Values;
 
 use super::keys::Counted;
 use super::refusal::Refusal;
-use super::{Plan, Shape, Touched};
+use super::shape::{Plan, Shape};
+use super::touched::Touched;
 use crate::footprint::{Footprint, Keys};
 use crate::{footprint::Reason, schema::TableName};
 
@@ -16,7 +16,7 @@ use crate::{footprint::Reason, schema::TableName};
 /// All of them push their keys to one buffer, which is clear before the first.
 #[derive(Debug)]
 pub struct BatchSum {
-    rules: Rules,
+    pub(super) rules: Rules,
     generated: u64,
     /// Whether one of them has a key, be it known or not.
     has_key: bool,
@@ -36,24 +36,6 @@ impl BatchSum {
             is_bound: false,
             unknown: None,
         }
-    }
-
-    /// Adds a statement with its own values, none where nothing was bound.
-    ///
-    /// # Errors
-    ///
-    /// The refusal of the statement: Cassandra then refuses the batch.
-    pub fn add(&mut self, plan: &Plan, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<(), Refusal> {
-        self.rules.add(plan)?;
-        if values.is_none() && plan.facts.bind_markers > 0 && plan.refusal().is_none() {
-            self.add_unknown(Reason::Unbound);
-            return Ok(());
-        }
-        let mut offsets = Vec::new();
-        // A batch in text has one list of values, which has its index.
-        let values = values.map(|values| super::indexed(values, &mut offsets));
-        self.add_touched(plan.touch(values.as_ref(), keys)?);
-        Ok(())
     }
 
     /// Adds a statement of which nothing is known.

@@ -8,10 +8,11 @@ use crate::syntax::ast::{AssignmentOperation, Delete, Insert, InsertSource, Name
 use cqlens_proto::message::Values;
 use cqlens_proto::types::CqlType;
 
-use super::Target;
+use super::compile::Receiver;
 use super::restriction::Test;
 use super::restrictions::Restrictions;
-use super::term::{Datum, Receiver, Term};
+use super::target::Target;
+use super::term::{Datum, Term};
 use crate::cells::{Cells, Use, write_value};
 use crate::schema::{ColumnName, TableName};
 

@@ -6,11 +6,11 @@ use std::cmp::Ordering;
 use cqlens_proto::message::{Value, Values};
 use cqlens_proto::types::CqlType;
 
-use super::Touched;
 use super::keys::Counted;
 use super::restriction::{Bound, Choices, Restriction, Test};
 use super::restrictions::Restrictions;
 use super::term::{Datum, Marker};
+use super::touched::Touched;
 use super::value;
 use crate::footprint::Reason;
 use crate::schema::Keyspace;

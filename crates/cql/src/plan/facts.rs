@@ -2,7 +2,8 @@
 
 use crate::syntax::ast::{BatchKind, Kind};
 
-use crate::plan::{Flag, StatementKind};
+use super::flag::Flag;
+use super::kind::StatementKind;
 
 /// What the text of a statement says, and what the schema makes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

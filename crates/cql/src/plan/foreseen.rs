@@ -1,11 +1,54 @@
 //! What a statement alone tells of the number of its partitions, before anything is bound.
 
+use crate::footprint::PartitionClass;
+
 use super::keys::{Choice, KeyColumn, KeyPlan};
 use super::restriction::Choices;
+use super::shape::{Plan, ReadPlan, Reads, Shape, WritePlan, Writes};
 use super::term::Datum;
-use super::{Plan, ReadPlan, Reads, Shape, WritePlan, Writes, value};
+use super::value;
 
 impl Plan {
+    /// What every execution touches, as far as that does not depend on what is bound: `WHERE k = ?` is one partition,
+    /// `k IN ?` may be any number.
+    pub fn class(&self) -> PartitionClass {
+        let of_keys = |plan: &KeyPlan| {
+            if plan.is_one() {
+                PartitionClass::Single
+            } else {
+                PartitionClass::Multi
+            }
+        };
+        match &self.shape {
+            _ if self.refusal().is_some() => PartitionClass::Unknown,
+            Shape::Read(ReadPlan {
+                reads: Reads::Keys { keys, .. },
+                ..
+            }) => of_keys(keys),
+            Shape::Read(ReadPlan {
+                reads: Reads::Range { by_index: true, .. },
+                ..
+            }) => PartitionClass::Index,
+            Shape::Read(ReadPlan {
+                reads: Reads::Range { token: Some(_), .. },
+                ..
+            }) => PartitionClass::TokenRange,
+            Shape::Read(ReadPlan {
+                reads: Reads::Range { .. },
+                ..
+            }) => PartitionClass::Scan,
+            Shape::Write(WritePlan {
+                writes: Writes::Keys(keys),
+                ..
+            }) => of_keys(keys),
+            Shape::Write(WritePlan {
+                writes: Writes::Json(_) | Writes::Unnamed,
+                ..
+            }) => PartitionClass::Single,
+            Shape::Batch(_) | Shape::Unknown(..) => PartitionClass::Unknown,
+        }
+    }
+
     /// How many distinct partitions every execution names, whatever is bound: `a = ? AND b IN (1, 2)` are two.
     ///
     /// None where that depends on the values (`IN ?`, a marker in a list, `token()` beside the key), and where no key is

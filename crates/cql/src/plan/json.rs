@@ -9,8 +9,9 @@ use cqlens_proto::message::{Value as BoundValue, Values};
 use cqlens_proto::types::CqlType;
 use serde_json::Value;
 
+use super::compile::{Receiver, marker_of};
 use super::keys::{Choice, Counted, KeyColumn, KeyPlan};
-use super::term::{Fault, Marker, Receiver, Term, marker_of};
+use super::term::{Fault, Marker, Term};
 use super::value;
 use crate::footprint::Keys;
 use crate::{footprint::Reason, schema::TableName};

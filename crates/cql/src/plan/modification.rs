@@ -9,13 +9,14 @@ use cqlens_proto::types::CqlType;
 
 use super::cells::CellPlan;
 use super::clustering::RowCheck;
+use super::compile::Receiver;
 use super::facts::{DeleteKind, SchemaFacts};
 use super::json::{self, JsonKey};
 use super::keys::{KeyColumn, KeyPlan};
 use super::refusal::Refusal;
 use super::restrictions::{Purpose, Restrictions};
-use super::term::Receiver;
-use super::{Target, WritePlan, Writes};
+use super::shape::{WritePlan, Writes};
+use super::target::Target;
 use crate::schema::{Column, ColumnKind, DataType, Table};
 
 /// Which of a row's cells a statement writes or its conditions look at.

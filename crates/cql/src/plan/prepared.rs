@@ -5,10 +5,14 @@ use std::sync::Arc;
 use crate::syntax::Work;
 use crate::syntax::ast::{Body, Comparand, Modification, RelationOperator, Statement, Subject, Where};
 
+use super::clustering::RowCheck;
 use super::keys::{Choice, KeyColumn, KeyPlan};
+use super::markers::Markers;
+use super::rows;
+use super::shape::{Plan, ReadPlan, Reads, Shape, WritePlan, Writes};
+use super::target::direct_marker;
 use super::term::{Marker, Term};
-use super::{Plan, ReadPlan, Reads, RowCheck, Shape, TextFacts, WritePlan, Writes, kept, rows};
-use crate::plan::Markers;
+use super::text_facts::{TextFacts, kept};
 use crate::{footprint::Reason, schema::TableName};
 
 impl Plan {
@@ -186,7 +190,7 @@ fn names_one_key(clause: &Where<'_>, markers: &Markers) -> bool {
                 }
                 _ => None,
             };
-            let marker = value.and_then(super::direct_marker);
+            let marker = value.and_then(direct_marker);
             marker.is_some_and(|marker| marker.index == usize::from(*index))
         })
     };

@@ -12,9 +12,10 @@ use crate::syntax::ast::{
 use cqlens_proto::types::CqlType;
 
 use super::clustering::{RowCheck, RowSlice};
+use super::compile::{Compiler, Receiver};
+use super::markers::Markers;
 use super::restriction::Slice;
-use super::term::{Compiler, Marker, Receiver, Term};
-use crate::plan::Markers;
+use super::term::{Marker, Term};
 
 /// What is to be checked; none if every execution names rows.
 pub(super) fn check(clause: &Where<'_>, markers: &Markers, work: &Work) -> Option<RowCheck> {

@@ -1,17 +1,19 @@
 //! Plans of `SELECT` (`SelectStatement.RawStatement.prepare`).
 
-use crate::syntax::ast::{Direction, Select, Selection, Term as AstTerm};
+use crate::syntax::ast::{Direction, Select, Term as AstTerm};
 
 use super::cells::CellPlan;
 use super::clustering::RowCheck;
+use super::compile::Receiver;
 use super::facts::SchemaFacts;
 use super::keys::{KeyColumn, KeyPlan};
 use super::refusal::Refusal;
 use super::restrictions::{Purpose, Restrictions};
 use super::selector;
-use super::term::{Compiler, Fault, Receiver, Term};
+use super::shape::{ReadPlan, Reads};
+use super::target::Target;
+use super::term::{Fault, Term};
 use super::token::TokenRange;
-use super::{ReadPlan, Reads, Target};
 use crate::schema::{Column, ColumnKind, Table, is_virtual};
 use cqlens_proto::types::CqlType;
 
@@ -309,41 +311,4 @@ fn reversed(select: &Select<'_>, restrictions: &Restrictions<'_>, is_ann: bool) 
         reversed = Some(against);
     }
     Ok(reversed.unwrap_or(false))
-}
-
-/// A limit that was written, evaluated: rows, or no limit where it is not set.
-pub(super) fn limit_of(
-    term: Option<&Term>,
-    values: Option<&cqlens_proto::message::Values<'_>>,
-) -> Result<Option<i32>, Fault> {
-    use super::term::Datum;
-    let Some(term) = term else { return Ok(None) };
-    match term.evaluate(values)? {
-        Datum::NotSet => Ok(None),
-        Datum::Null => Err(Fault::invalid("Invalid null value of limit")),
-        Datum::Bytes(bytes) => match bytes.as_ref().try_into().map(i32::from_be_bytes) {
-            // The greatest int is how Cassandra itself says that there is no limit.
-            Ok(i32::MAX) => Ok(None),
-            Ok(limit @ 1..) => Ok(Some(limit)),
-            Ok(_) => Err(Fault::invalid("LIMIT must be strictly positive")),
-            Err(_) => Err(Fault::invalid("Invalid limit value")),
-        },
-    }
-}
-
-/// The compiler for terms of a target.
-impl<'s> Target<'s> {
-    pub(super) fn compiler(&'s self) -> Compiler<'s> {
-        Compiler {
-            keyspace: Some(self.keyspace),
-            partition_key: &self.key_types,
-            token_type: &self.token_type,
-            work: self.work,
-        }
-    }
-}
-
-/// Whether a `SELECT` asks for all columns.
-pub(super) fn is_star(select: &Select<'_>) -> bool {
-    select.selection == Selection::All
 }

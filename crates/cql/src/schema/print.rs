@@ -1,26 +1,14 @@
 //! The schema as CQL again, so that reading it gives the same schema.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
-use crate::syntax::Keyword;
 use crate::syntax::ast::IndexTargetKind;
 
-use super::{Column, ColumnKind, Index, IndexClass, Keyspace, OptionValue, Order, Schema, Table, UserType};
-
-/// A name as CQL must write it: quoted where it would otherwise be read as something else.
-pub fn quote(name: &str) -> Cow<'_, str> {
-    let mut characters = name.chars();
-    let begins = characters.next().is_some_and(|first| first.is_ascii_lowercase());
-    let plain =
-        |character: char| character.is_ascii_lowercase() || character.is_ascii_digit() || character == '_';
-    if begins && characters.all(plain) && Keyword::of(name).is_none_or(|keyword| !keyword.is_reserved()) {
-        Cow::Borrowed(name)
-    } else {
-        Cow::Owned(format!("\"{}\"", name.replace('"', "\"\"")))
-    }
-}
+use super::model::{
+    Column, ColumnKind, Index, IndexClass, Keyspace, OptionValue, Order, Schema, Table, UserType,
+};
+use super::quote::quote;
 
 impl Schema {
     /// The definitions of everything in the schema, in an order in which they can be executed.

@@ -9,9 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::syntax::ast::{Body, IndexTargetKind};
 use crate::syntax::{self, Span};
 
-use super::{
-    Column, ColumnKind, DataType, Index, IndexClass, IndexTarget, Keyspace, OptionValue, Order, Schema,
-    SchemaError, SchemaErrorKind, Table, UserType, View, is_virtual,
+use super::data_type::DataType;
+use super::error::{SchemaError, SchemaErrorKind};
+use super::is_virtual;
+use super::model::{
+    Column, ColumnKind, Index, IndexClass, IndexTarget, Keyspace, OptionValue, Order, Schema, Table,
+    UserType, View,
 };
 
 /// Everything that is read of `system_schema`.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::{Keyspace, Schema};
+use super::model::{Keyspace, Schema};
 
 /// The keyspaces that Cassandra, ScyllaDB and DSE keep for themselves.
 const SYSTEM: &[&str] = &[

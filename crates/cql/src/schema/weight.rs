@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{DataType, Index, Keyspace, OptionValue, Schema, Table, UserType};
+use super::data_type::DataType;
+use super::model::{Index, Keyspace, OptionValue, Schema, Table, UserType};
 
 /// An entry of a map, or an element of a list, beside what it points to.
 const EACH: usize = 64;

@@ -226,20 +226,20 @@ impl Keyword {
 
     /// Whether the keyword cannot be the unquoted name of anything.
     #[must_use]
-    pub const fn is_reserved(self) -> bool {
+    pub(crate) const fn is_reserved(self) -> bool {
         matches!(self.class(), KeywordClass::Reserved)
     }
 
     /// Whether the keyword may be the unquoted name of a function; `token` may, though it is reserved.
     #[must_use]
-    pub const fn may_name_function(self) -> bool {
+    pub(crate) const fn may_name_function(self) -> bool {
         matches!(self.class(), KeywordClass::Unreserved | KeywordClass::NativeType)
             || matches!(self, Self::Token | Self::Count)
     }
 
     /// Whether the keyword may be the unquoted name of a user-defined type.
     #[must_use]
-    pub const fn may_name_type(self) -> bool {
+    pub(crate) const fn may_name_type(self) -> bool {
         matches!(self.class(), KeywordClass::Unreserved) || matches!(self, Self::Key)
     }
 }

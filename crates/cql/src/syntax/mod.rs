@@ -20,7 +20,8 @@ mod template;
 mod token;
 mod work;
 
-pub use cut::{MAX_NAME_LEN, cut_name};
+pub(crate) use cut::MAX_NAME_LEN;
+pub use cut::cut_name;
 pub use error::{Expected, ParseError, ParseErrorKind};
 pub use keyword::{Keyword, KeywordClass};
 pub use lexer::MAX_TOKENS;

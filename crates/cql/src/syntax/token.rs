@@ -111,7 +111,7 @@ pub enum TokenKind {
 impl TokenKind {
     /// How the token is written, where there is one way only.
     #[must_use]
-    pub const fn symbol(self) -> Option<&'static str> {
+    pub(crate) const fn symbol(self) -> Option<&'static str> {
         Some(match self {
             Self::Keyword(keyword) => keyword.as_str(),
             Self::EmptyQuotedName => "\"\"",

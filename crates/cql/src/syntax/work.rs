@@ -17,10 +17,10 @@ pub struct Work {
 impl Work {
     /// Steps that every text has, however short: half a millisecond. The most entangled statements that people write need a
     /// tenth of it.
-    pub const BASE: u64 = 1 << 16;
+    pub(crate) const BASE: u64 = 1 << 16;
 
     /// Steps for each byte. Lexer, parser and template take up to eight; the rest is for the plan.
-    pub const PER_BYTE: u64 = 16;
+    pub(crate) const PER_BYTE: u64 = 16;
 
     /// The budget of a text.
     #[must_use]
@@ -30,7 +30,7 @@ impl Work {
 
     /// The budget of a text of `len` bytes.
     #[must_use]
-    pub const fn of_len(len: usize) -> Self {
+    pub(crate) const fn of_len(len: usize) -> Self {
         Self {
             spent: Cell::new(0),
             allowed: Self::BASE + Self::PER_BYTE * len as u64,
@@ -39,7 +39,7 @@ impl Work {
 
     /// Takes steps; false when more were taken than are allowed.
     #[inline]
-    pub fn spend(&self, steps: u64) -> bool {
+    pub(crate) fn spend(&self, steps: u64) -> bool {
         let spent = self.spent.get().saturating_add(steps);
         self.spent.set(spent);
         spent <= self.allowed
@@ -53,7 +53,7 @@ impl Work {
 
     /// Whether more steps were taken than are allowed.
     #[must_use]
-    pub const fn is_exhausted(&self) -> bool {
+    pub(crate) const fn is_exhausted(&self) -> bool {
         self.spent.get() > self.allowed
     }
 }

@@ -4,7 +4,8 @@ use std::cmp::Ordering;
 
 use cqlens_proto::types::CqlType;
 
-use super::{Decimal, components, elements, number, vector_elements};
+use super::number::{self, Decimal};
+use super::pack::{components, elements, vector_elements};
 
 /// Compares two valid values of a type; empty values come first.
 pub(in crate::plan) fn compare(cql_type: &CqlType, left: &[u8], right: &[u8]) -> Ordering {

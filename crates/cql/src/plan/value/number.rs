@@ -4,6 +4,8 @@ use std::cmp::Ordering;
 
 use num_bigint::{BigInt, BigUint};
 
+use super::pack::split_int;
+
 /// To make a number of `n` digits takes about `n²` divided by this steps: 19 digits fit a word, and each word is multiplied by all
 /// words before it.
 pub(in crate::plan) const DIGITS_SQUARED_PER_STEP: u64 = 1_000;
@@ -23,7 +25,7 @@ pub(in crate::plan) struct Decimal {
 impl Decimal {
     /// Reads the serialized form: the scale as an int, then the unscaled varint.
     pub(in crate::plan) fn read(bytes: &[u8]) -> Self {
-        let (scale, unscaled) = super::split_int(bytes).unwrap_or_default();
+        let (scale, unscaled) = split_int(bytes).unwrap_or_default();
         Self {
             unscaled: BigInt::from_signed_bytes_be(unscaled),
             scale,

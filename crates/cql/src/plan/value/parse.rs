@@ -4,7 +4,8 @@
 use crate::syntax::ast::{Literal, LiteralKind};
 use cqlens_proto::types::CqlType;
 
-use super::{Decimal, Integer, time};
+use super::number::{Decimal, Integer};
+use super::time;
 
 /// The bytes of a constant as a value of a type; `None` if the type does not accept it.
 pub(in crate::plan) fn parse(cql_type: &CqlType, literal: &Literal<'_>) -> Option<Vec<u8>> {

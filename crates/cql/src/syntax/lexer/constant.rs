@@ -9,7 +9,7 @@ use nom::character::complete::{digit0, digit1, one_of};
 use nom::combinator::{opt, recognize};
 use nom::sequence::{pair, preceded};
 
-use super::{Fault, Lexed, broken};
+use super::cut::{LexError, Lexed, broken};
 use crate::syntax::{ParseErrorKind, TokenKind};
 
 /// The length of the integer that `input` begins with, if what follows it cannot go on with any constant.
@@ -145,7 +145,7 @@ fn unit(input: &[u8]) -> Lexed<'_, ()> {
         [b'u' | b'U' | b'n' | b'N', ..] | [0xC2, 0xB5, ..] => {
             return broken(ParseErrorKind::MalformedConstant);
         }
-        _ => return Err(nom::Err::Error(Fault(ParseErrorKind::MalformedConstant))),
+        _ => return Err(nom::Err::Error(LexError(ParseErrorKind::MalformedConstant))),
     };
     Ok((&input[length..], ()))
 }
@@ -187,7 +187,7 @@ fn alternative_duration(input: &[u8]) -> Lexed<'_, ()> {
 /// `-` is a sign of its own unless a digit or the letters of another constant follow: `-n…` must become `-NaN`.
 pub(super) fn minus(input: &[u8]) -> Lexed<'_, TokenKind> {
     let named = |name: &'static str| -> Lexed<'_, TokenKind> {
-        match tag_no_case::<_, _, Fault>(name)(input) {
+        match tag_no_case::<_, _, LexError>(name)(input) {
             Ok((rest, _)) => Ok((rest, TokenKind::Float)),
             Err(_) => broken(ParseErrorKind::MalformedConstant),
         }

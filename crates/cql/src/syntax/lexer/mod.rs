@@ -12,15 +12,16 @@
 //! structure: the other constants, and comments.
 
 mod constant;
+mod cut;
 mod word;
 
+use nom::Parser;
 use nom::branch::alt;
 use nom::bytes::complete::{tag, take_until, take_while};
 use nom::character::complete::one_of;
-use nom::error::{ErrorKind, ParseError as NomError};
-use nom::{IResult, Parser};
 
 use constant::{constant, constant_run, minus, plain_integer};
+use cut::{Cut, LexError, Lexed, cut};
 use word::{dollar_string, quoted_name, sign, string, word};
 
 use super::{ParseError, ParseErrorKind, Span, Token, TokenKind, Work};
@@ -98,7 +99,7 @@ impl<'text> Lexer<'text> {
                 [b' ' | b'\t' | b'\r' | b'\n', rest @ ..] => self.rest = rest,
                 [b'-' | b'/', ..] if begins_comment(self.rest) => match comment(self.rest) {
                     Ok((rest, ())) => self.rest = rest,
-                    Err(_) => return Err(self.fail(Fault(ParseErrorKind::UnterminatedComment))),
+                    Err(_) => return Err(self.fail(LexError(ParseErrorKind::UnterminatedComment))),
                 },
                 _ => return Ok(()),
             }
@@ -107,7 +108,7 @@ impl<'text> Lexer<'text> {
 
     /// Reports a fault at the current place and moves on, so that whoever goes on reading makes progress.
     #[inline]
-    fn fail(&mut self, fault: Fault) -> ParseError {
+    fn fail(&mut self, fault: LexError) -> ParseError {
         let (error, rest) = broken_off(self.text, self.rest, fault);
         self.rest = rest;
         error
@@ -118,7 +119,7 @@ impl<'text> Lexer<'text> {
 //
 // Apart from the lexer, which can stay in registers as long as nobody asks for its address.
 #[cold]
-fn broken_off<'text>(text: &str, rest: &'text [u8], Fault(kind): Fault) -> (ParseError, &'text [u8]) {
+fn broken_off<'text>(text: &str, rest: &'text [u8], LexError(kind): LexError) -> (ParseError, &'text [u8]) {
     use ParseErrorKind::{
         MalformedConstant, UnterminatedComment, UnterminatedName, UnterminatedString, ValueNotAllowed,
     };
@@ -183,27 +184,6 @@ fn lexical_error(kind: ParseErrorKind, span: Span) -> ParseError {
     }
 }
 
-/// Why the bytes at hand are no token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Fault(ParseErrorKind);
-
-impl NomError<&[u8]> for Fault {
-    fn from_error_kind(_: &[u8], _: ErrorKind) -> Self {
-        Self(ParseErrorKind::UnknownCharacter)
-    }
-
-    fn append(_: &[u8], _: ErrorKind, other: Self) -> Self {
-        other
-    }
-}
-
-type Lexed<'text, T> = IResult<&'text [u8], T, Fault>;
-
-/// The parser gives up for good: no other kind of token is tried.
-fn broken<T>(kind: ParseErrorKind) -> Lexed<'static, T> {
-    Err(nom::Err::Failure(Fault(kind)))
-}
-
 fn begins_comment(input: &[u8]) -> bool {
     matches!(input, [b'-', b'-', ..] | [b'/', b'/' | b'*', ..])
 }
@@ -220,27 +200,9 @@ fn comment(input: &[u8]) -> Lexed<'_, ()> {
     alt((line.map(|_| ()), block.map(|_| ()))).parse(input)
 }
 
-/// A token without its place.
-struct Cut {
-    /// How many bytes it takes.
-    length: usize,
-    kind: TokenKind,
-    has_capitals: bool,
-}
-
-impl Cut {
-    const fn new(length: usize, kind: TokenKind) -> Self {
-        Self {
-            length,
-            kind,
-            has_capitals: false,
-        }
-    }
-}
-
 // token ::= string | quoted_name | number | uuid | duration | hex | identifier | keyword | sign
 #[inline]
-fn token(input: &[u8]) -> Result<Cut, Fault> {
+fn token(input: &[u8]) -> Result<Cut, LexError> {
     let Some(first) = input.first() else {
         return Ok(Cut::new(0, TokenKind::End));
     };
@@ -255,15 +217,6 @@ fn token(input: &[u8]) -> Result<Cut, Fault> {
         b'$' => dollar_string(input),
         b'-' => cut(input, minus(input)),
         _ => sign(input),
-    }
-}
-
-/// What a nom parser found at the beginning of `input`.
-fn cut(input: &[u8], found: Lexed<'_, TokenKind>) -> Result<Cut, Fault> {
-    match found {
-        Ok((rest, kind)) => Ok(Cut::new(input.len() - rest.len(), kind)),
-        Err(nom::Err::Error(fault) | nom::Err::Failure(fault)) => Err(fault),
-        Err(nom::Err::Incomplete(_)) => Err(Fault(ParseErrorKind::UnexpectedEnd)),
     }
 }
 

@@ -4,16 +4,16 @@ use memchr::memchr;
 use memchr::memmem;
 
 use super::constant::{UUID_HEAD, capital_p, uuid};
-use super::{Cut, Fault, cut};
+use super::cut::{Cut, LexError, cut};
 use crate::syntax::{Keyword, ParseErrorKind, TokenKind};
 
 // identifier ::= letter (letter | digit | '_')*
 #[inline]
-pub(super) fn word(input: &[u8]) -> Result<Cut, Fault> {
+pub(super) fn word(input: &[u8]) -> Result<Cut, LexError> {
     let (length, has_capitals) = scan(input);
     match (input, length, input.get(length)) {
         (_, UUID_HEAD, Some(b'-')) if input.iter().take(UUID_HEAD).all(u8::is_ascii_hexdigit) => {
-            return cut(input, uuid(input)).map_err(|_| Fault(ParseErrorKind::MalformedConstant));
+            return cut(input, uuid(input)).map_err(|_| LexError(ParseErrorKind::MalformedConstant));
         }
         ([b'P', ..], ..) => {
             if let Some(found) = capital_p(input, length) {
@@ -100,13 +100,13 @@ fn quoted(input: &[u8], mark: u8) -> Option<usize> {
     }
 }
 
-pub(super) fn string(input: &[u8]) -> Result<Cut, Fault> {
-    let length = quoted(input, b'\'').ok_or(Fault(ParseErrorKind::UnterminatedString))?;
+pub(super) fn string(input: &[u8]) -> Result<Cut, LexError> {
+    let length = quoted(input, b'\'').ok_or(LexError(ParseErrorKind::UnterminatedString))?;
     Ok(Cut::new(length, TokenKind::String))
 }
 
-pub(super) fn quoted_name(input: &[u8]) -> Result<Cut, Fault> {
-    let length = quoted(input, b'"').ok_or(Fault(ParseErrorKind::UnterminatedName))?;
+pub(super) fn quoted_name(input: &[u8]) -> Result<Cut, LexError> {
+    let length = quoted(input, b'"').ok_or(LexError(ParseErrorKind::UnterminatedName))?;
     let kind = match length {
         2 => TokenKind::EmptyQuotedName,
         _ => TokenKind::QuotedName,
@@ -115,16 +115,16 @@ pub(super) fn quoted_name(input: &[u8]) -> Result<Cut, Fault> {
 }
 
 // dollar_string ::= '$$' .* '$$'
-pub(super) fn dollar_string(input: &[u8]) -> Result<Cut, Fault> {
+pub(super) fn dollar_string(input: &[u8]) -> Result<Cut, LexError> {
     let inside = input
         .strip_prefix(b"$$")
-        .ok_or(Fault(ParseErrorKind::UnknownCharacter))?;
-    let end = memmem::find(inside, b"$$").ok_or(Fault(ParseErrorKind::UnterminatedString))?;
+        .ok_or(LexError(ParseErrorKind::UnknownCharacter))?;
+    let end = memmem::find(inside, b"$$").ok_or(LexError(ParseErrorKind::UnterminatedString))?;
     Ok(Cut::new(end + 4, TokenKind::String))
 }
 
 #[inline]
-pub(super) fn sign(input: &[u8]) -> Result<Cut, Fault> {
+pub(super) fn sign(input: &[u8]) -> Result<Cut, LexError> {
     use TokenKind as Kind;
     let (length, kind) = match input {
         [b'!', b'=', ..] => (2, Kind::NotEqual),
@@ -150,7 +150,7 @@ pub(super) fn sign(input: &[u8]) -> Result<Cut, Fault> {
         [b'*', ..] => (1, Kind::Star),
         [b'/', ..] => (1, Kind::Slash),
         [b'%', ..] => (1, Kind::Percent),
-        _ => return Err(Fault(ParseErrorKind::UnknownCharacter)),
+        _ => return Err(LexError(ParseErrorKind::UnknownCharacter)),
     };
     Ok(Cut::new(length, kind))
 }

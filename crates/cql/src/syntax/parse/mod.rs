@@ -4,6 +4,7 @@
 //! property must not be set twice, a grant must apply to its resource. What it checks later does not.
 
 mod describe;
+mod expression;
 mod function;
 mod modification;
 mod name;
@@ -20,15 +21,13 @@ mod table;
 mod term;
 mod types;
 
+pub use parser::MAX_DEPTH;
+
 use super::ast::{Body, Dropped, Kind, Statement};
 use super::{Expected, Keyword, ParseError, Token, TokenKind, Work, lexer};
 pub(super) use name::unquoted;
 use parser::{Parsed, Parser};
 pub(super) use types::class_name;
-
-/// How deep brackets may nest: far deeper than any statement needs, and shallow enough for a stack of 2 MiB, of which
-/// it takes the greater half without optimisation and a fifth with it.
-pub const MAX_DEPTH: usize = 128;
 
 /// Parses one statement; semicolons may follow.
 ///

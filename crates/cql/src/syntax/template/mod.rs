@@ -13,19 +13,22 @@
 //! Everything but a definition's template is itself CQL, of which it is the template.
 
 mod definition;
+mod fingerprint;
 mod statement;
 mod unparsed;
 mod writer;
 
-use std::{collections::HashMap, fmt};
+use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-use sha2::{Digest, Sha256};
 
 use super::Work;
 use super::ast::{BatchKind, Statement};
 use super::cut::cut_text;
+use fingerprint::Domain;
 use writer::Writer;
+
+pub use fingerprint::Fingerprint;
 
 /// A statement with its values taken out: the identity of a query pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +43,7 @@ pub struct Template {
 impl Template {
     /// How many bytes of a template's text are kept, enough for an `INSERT` of several hundred columns: a window keeps thousands
     /// of them.
-    pub const MAX_LEN: usize = 8 * 1024;
+    pub const MAX_LEN: usize = fingerprint::MAX_LEN;
 
     /// How many bytes are kept of the template of a text that does not parse.
     pub const MAX_UNPARSED_LEN: usize = 1024;
@@ -128,50 +131,5 @@ impl Templates {
                 .insert(template.text.as_str().into(), template.fingerprint);
         }
         template
-    }
-}
-
-/// What parses never has the fingerprint of what does not.
-#[derive(Clone, Copy)]
-enum Domain {
-    Parsed,
-    Unparsed,
-}
-
-impl Domain {
-    fn digest(self, text: &str) -> [u8; 32] {
-        match self {
-            Self::Parsed => Sha256::digest(text),
-            Self::Unparsed => Sha256::new().chain_update([0]).chain_update(text).finalize(),
-        }
-        .into()
-    }
-}
-
-/// The text of one statement of a batch: cut off as its template is where it is sent on its own.
-fn child_text(text: String) -> String {
-    if text.len() <= Template::MAX_LEN {
-        return text;
-    }
-    let digest = Domain::Parsed.digest(&text);
-    cut_text(text, Template::MAX_LEN, &digest)
-}
-
-/// 64 bits that identify a template, the same on every machine and in every version.
-///
-/// They are the first 64 of the SHA-256 of the template's whole text in UTF-8 (behind a zero byte if the text did not parse), so
-/// that nobody can write a statement that takes the place of another.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Fingerprint(pub u64);
-
-impl fmt::Display for Fingerprint {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:016x}", self.0)
-    }
-}
-
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, formatter)
     }
 }

@@ -6,8 +6,9 @@ use crate::syntax::ast::{
     Subject, Term, Update, Using, Where,
 };
 
+use super::fingerprint::child_text;
+use super::unparsed;
 use super::writer::{VALUE, Writer};
-use super::{child_text, unparsed};
 
 impl Writer<'_> {
     pub(super) fn statement(&mut self, statement: &Statement<'_>) {

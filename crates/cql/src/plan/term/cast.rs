@@ -2,70 +2,11 @@
 //!
 //! How Java prints floating numbers, times and addresses is left to the server.
 
-use crate::syntax::ast;
 use cqlens_proto::types::CqlType;
 use num_bigint::BigInt;
 
 use super::arithmetic::{MAX_OPERAND, write_integer};
-use super::function::{self, Function, Signature};
-use super::refusal::Refusal;
-use super::term::{Compiler, Fault, Fit, Receiver, Term, accepts};
-
-/// The types that a cast may begin with, in no particular order: Cassandra takes the one that fits exactly.
-const SOURCES: [CqlType; 18] = [
-    CqlType::TinyInt,
-    CqlType::SmallInt,
-    CqlType::Int,
-    CqlType::BigInt,
-    CqlType::Float,
-    CqlType::Double,
-    CqlType::Decimal,
-    CqlType::Varint,
-    CqlType::Counter,
-    CqlType::Ascii,
-    CqlType::Text,
-    CqlType::Boolean,
-    CqlType::Uuid,
-    CqlType::TimeUuid,
-    CqlType::Timestamp,
-    CqlType::Date,
-    CqlType::Time,
-    CqlType::Inet,
-];
-
-/// Compiles a cast for a receiver.
-pub(super) fn compile(
-    compiler: Compiler<'_>,
-    term: &ast::Term<'_>,
-    target: &CqlType,
-    receiver: Receiver<'_>,
-) -> Result<Term, Refusal> {
-    if !accepts(receiver.cql_type, target) {
-        let message = format!(
-            "Type error: cannot assign a cast to {target} to {} ({})",
-            receiver.name, receiver.cql_type
-        );
-        return Err(Refusal::at(message, term.span()));
-    }
-    let fits: Vec<_> = SOURCES
-        .iter()
-        .map(|source| (compiler.fit(term, source), source))
-        .collect();
-    let exact = fits.iter().find(|(fit, _)| *fit == Fit::Exactly);
-    let mut weak = fits.iter().filter(|(fit, _)| *fit == Fit::Weakly);
-    let source = match (exact, weak.next(), weak.next()) {
-        (Some((_, source)), ..) | (None, Some((_, source)), None) => (*source).clone(),
-        (None, None, _) => return Err(Refusal::at("this term cannot be cast", term.span())),
-        _ => return Ok(Term::Unknown(Fault::NotFollowed)),
-    };
-    let signature = Signature::new(Function::Cast, [source], target.clone());
-    function::call_of(
-        compiler,
-        &format!("cast_as_{}", target.name()),
-        signature,
-        std::iter::once(term),
-    )
-}
+use super::fault::Fault;
 
 /// The bytes of a value as a value of another type.
 pub(super) fn convert(from: &CqlType, bytes: &[u8], to: &CqlType) -> Result<Vec<u8>, Fault> {

@@ -1,0 +1,33 @@
+//! `CREATE` and `ALTER KEYSPACE`.
+
+use super::found::{Result, exists, missing};
+use super::option::set_keyspace_options;
+use crate::schema::error::SchemaErrorKind;
+use crate::schema::model::{Keyspace, Schema};
+use crate::syntax::ast::{AlterKeyspace, CreateKeyspace};
+
+impl Schema {
+    pub(super) fn create_keyspace(&mut self, create: &CreateKeyspace<'_>) -> Result<()> {
+        let name = create.name.as_str();
+        if self.keyspaces.contains_key(name) {
+            return exists(create.if_not_exists, &create.name);
+        }
+        let mut keyspace = Keyspace {
+            name: name.to_owned(),
+            durable_writes: true,
+            ..Keyspace::default()
+        };
+        set_keyspace_options(&mut keyspace, &create.options);
+        self.keyspaces.insert(name.to_owned(), keyspace);
+        Ok(())
+    }
+
+    pub(super) fn alter_keyspace(&mut self, alter: &AlterKeyspace<'_>) -> Result<()> {
+        match self.keyspaces.get_mut(alter.name.as_str()) {
+            Some(keyspace) => set_keyspace_options(keyspace, &alter.options),
+            None if alter.if_exists => {}
+            None => return Err(missing(&alter.name, SchemaErrorKind::KeyspaceUnknown)),
+        }
+        Ok(())
+    }
+}
