@@ -23,6 +23,7 @@ mod addresses;
 mod cell;
 mod counts;
 mod hold_budget;
+mod known_nodes;
 mod missing;
 mod node;
 mod prepared;
@@ -35,8 +36,9 @@ mod select_shape;
 mod shared;
 mod walk;
 
-pub use addresses::{Addresses, Known, NodeAddress, PATIENCE, Pairing};
+pub use addresses::{Addresses, PATIENCE, Pairing};
 pub use counts::Counts;
+pub use known_nodes::{KnownNodes, NodeAddress};
 pub(super) use requests::Requests;
 pub(super) use responses::Responses;
 pub(super) use shared::Shared;
