@@ -1,7 +1,7 @@
 //! Terms to serialized values: literals by the type of their column, markers by what is bound to them.
 
 use bytes::{Bytes, BytesMut};
-use cqlens_cql::syntax::ast::{BindMarker, Term};
+use cqlens_cql::syntax::ast::{BindMarker, FunctionCall, Term};
 use cqlens_proto::cursor::{Cursor, Writer};
 use cqlens_proto::error::EncodeError;
 use cqlens_proto::message::Value;
@@ -68,7 +68,7 @@ pub(crate) fn term(term: &Term<'_>, cql_type: &CqlType, execution: &Execution<'_
                 .ok_or_else(|| wrong_type(cql_type))
         }
         Term::TypeHint { term: inner, .. } => self::term(inner, cql_type, execution),
-        Term::Function(call) => function::scalar(call, cql_type, execution).map(Bound::Value),
+        Term::Function(call) => self::call(call, cql_type, execution).map(Bound::Value),
         Term::List { items, .. } => list(items, cql_type, execution),
         Term::Set { items, .. } => set(items, cql_type, execution),
         Term::Map { entries, .. } => map(entries, cql_type, execution),
@@ -89,6 +89,21 @@ pub(crate) fn term(term: &Term<'_>, cql_type: &CqlType, execution: &Execution<'_
             "This stand-in node does not compute expressions",
         )),
     }
+}
+
+/// The result of a function without columns, as a value of `expected`.
+///
+/// # Errors
+/// Functions that this node does not have, and arguments that they do not take.
+pub(crate) fn call(
+    call: &FunctionCall<'_>,
+    expected: &CqlType,
+    execution: &Execution<'_>,
+) -> Result<Bytes, Failure> {
+    let argument = |argument: &Term<'_>| {
+        term(argument, &function::argument_type(call), execution)?.required("function argument")
+    };
+    function::scalar(call, expected, execution.clock_micros, argument)
 }
 
 /// The terms of a tuple against the columns of a multi-column relation, or what a marker binds to them.
@@ -150,11 +165,16 @@ pub(crate) fn components(tuple: &[u8], count: usize) -> Result<Vec<Bound>, Failu
 ///
 /// # Errors
 /// Bytes that are no map.
-pub(crate) fn entries(map: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Failure> {
+fn entries(map: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Failure> {
     let mut cursor = Cursor::new(map);
     let count = cursor.read("entries", notation::count).map_err(|_| malformed())?;
     let mut half = || element(&mut cursor)?.required("map entry");
     (0..count).map(|_| Ok((half()?, half()?))).collect()
+}
+
+/// The keys and values of a serialized map; none where the bytes are no map.
+pub(crate) fn map_entries(map: &[u8]) -> Vec<(Bytes, Bytes)> {
+    entries(map).unwrap_or_default()
 }
 
 /// What is bound to the marker of `IN ?`: for each element the values of the columns that it is about.

@@ -9,9 +9,8 @@ use super::bind;
 use super::execution::Execution;
 use super::failure::Failure;
 use super::layout::{Column, Layout, RowView};
-use super::marker::{element_types, field_type};
 use super::mutation::Mutation;
-use super::restriction::map_entries;
+use super::operand::{element_types, field_type};
 use super::store::{Partition, Table, order};
 
 /// The condition of a write.
@@ -196,7 +195,7 @@ fn subject(
             let key = bind::term(key, &key_type, execution)?.required(&column.name)?;
             let collection = row.value(column).map_or(&[][..], |value| value);
             let element = match column.cql_type {
-                CqlType::Map(_) => map_entries(collection)
+                CqlType::Map(_) => bind::map_entries(collection)
                     .into_iter()
                     .find(|(its, _)| *its == key)
                     .map(|(_, v)| v),

@@ -3,11 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use cqlens_cql::syntax::ast::FunctionCall;
+use cqlens_cql::syntax::ast::{FunctionCall, Term};
 use cqlens_proto::types::{CqlType, Uuid};
 
-use super::bind;
-use super::execution::Execution;
 use super::failure::Failure;
 
 /// A function of one time to another form of it.
@@ -73,22 +71,23 @@ pub(crate) fn argument_type(call: &FunctionCall<'_>) -> CqlType {
     }
 }
 
-/// What a function without columns gives as a value of `expected`.
+/// What a function without columns gives as a value of `expected`; `evaluate` serializes its argument.
 ///
 /// # Errors
 /// Functions that this node does not have, and arguments that they do not take.
 pub(crate) fn scalar(
     call: &FunctionCall<'_>,
     expected: &CqlType,
-    execution: &Execution<'_>,
+    clock_micros: i64,
+    evaluate: impl Fn(&Term<'_>) -> Result<Bytes, Failure>,
 ) -> Result<Bytes, Failure> {
     let name = call.name.name.as_str().to_ascii_lowercase();
-    let millis = execution.clock_micros.div_euclid(1_000);
+    let millis = clock_micros.div_euclid(1_000);
     let argument = || {
         let Some(argument) = call.arguments.first() else {
             return Err(unknown(&name));
         };
-        bind::term(argument, &argument_type(call), execution)?.required("function argument")
+        evaluate(argument)
     };
     if let Some(conversion) = Conversion::of(&name) {
         let value = argument()?;
@@ -97,8 +96,8 @@ pub(crate) fn scalar(
             .ok_or_else(|| unknown(&name));
     }
     match name.replace('_', "").as_str() {
-        "uuid" => Ok(random_uuid(execution.clock_micros)),
-        "now" | "currenttimeuuid" => Ok(time_uuid(execution.clock_micros * 10 + next_tick(), NODE)),
+        "uuid" => Ok(random_uuid(clock_micros)),
+        "now" | "currenttimeuuid" => Ok(time_uuid(clock_micros * 10 + next_tick(), NODE)),
         "currenttimestamp" => Ok(long(millis)),
         "currentdate" => Conversion::Date
             .apply(&CqlType::Timestamp, &long(millis))

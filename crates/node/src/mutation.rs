@@ -9,7 +9,6 @@ use super::bind::{self, Bound};
 use super::failure::Failure;
 use super::function::long;
 use super::layout::{Column, Layout};
-use super::restriction::map_entries;
 use super::store::{Cell, Expiry, Liveness, PartitionId, Place, Row, Seconds, Stretch, Table, Timestamp};
 use cqlens_cql::schema::ColumnKind;
 
@@ -231,8 +230,10 @@ fn values(collection: &[u8]) -> Result<Vec<Bytes>, Failure> {
 
 fn joined(present: Option<&Bytes>, added: &[u8], cql_type: &CqlType) -> Result<Bytes, Failure> {
     if let CqlType::Map(types) = cql_type {
-        let mut entries = present.map(|present| map_entries(present)).unwrap_or_default();
-        entries.extend(map_entries(added));
+        let mut entries = present
+            .map(|present| bind::map_entries(present))
+            .unwrap_or_default();
+        entries.extend(bind::map_entries(added));
         return bind::map_of(entries, &types.0);
     }
     let mut all = present
@@ -249,7 +250,7 @@ fn joined(present: Option<&Bytes>, added: &[u8], cql_type: &CqlType) -> Result<B
 fn without(present: &[u8], removed: &[u8], cql_type: &CqlType) -> Result<Bytes, Failure> {
     let removed = values(removed)?;
     if let CqlType::Map(types) = cql_type {
-        let mut entries = map_entries(present);
+        let mut entries = bind::map_entries(present);
         entries.retain(|(key, _)| !removed.contains(key));
         return bind::map_of(entries, &types.0);
     }
@@ -265,7 +266,9 @@ fn with_element(
     cql_type: &CqlType,
 ) -> Result<Bytes, Failure> {
     if let CqlType::Map(types) = cql_type {
-        let mut entries = present.map(|present| map_entries(present)).unwrap_or_default();
+        let mut entries = present
+            .map(|present| bind::map_entries(present))
+            .unwrap_or_default();
         entries.retain(|(its_key, _)| *its_key != key);
         entries.extend(value.map(|value| (key, value)));
         return bind::map_of(entries, &types.0);

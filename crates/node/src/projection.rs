@@ -5,9 +5,10 @@ use cqlens_cql::syntax::ast::{FunctionCall, MetadataFunction, Selection, Selecto
 use cqlens_proto::types::CqlType;
 
 use super::answer::ResultColumn;
+use super::bind;
 use super::execution::Execution;
 use super::failure::Failure;
-use super::function::{self, Conversion, long};
+use super::function::{Conversion, long};
 use super::layout::{Layout, RowView};
 use super::store::{PartitionId, order};
 
@@ -184,7 +185,7 @@ impl Expression {
                 "currentdate" | "current_date" => CqlType::Date,
                 _ => CqlType::TimeUuid,
             };
-            let value = function::scalar(call, &cql_type, execution)?;
+            let value = bind::call(call, &cql_type, execution)?;
             return Ok((Expression::Constant(value), format!("system.{name}()"), cql_type));
         };
         let (inner, inner_name, inner_type) = Expression::of(argument, layout, execution)?;

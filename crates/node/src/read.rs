@@ -6,9 +6,10 @@ use std::ops::ControlFlow;
 use super::execution::Execution;
 use super::failure::Failure;
 use super::layout::{Layout, RowView};
+use super::limits::Limits;
 use super::paging::Mark;
 use super::restriction::{Restrictions, Source, literal_text};
-use super::select::{Limits, Rows};
+use super::result_rows::ResultRows;
 use super::store::{Partition, PartitionId, Passed, Row, Stretch, Table, stretch};
 
 /// From how many tombstones on a read is warned about, or fails.
@@ -54,7 +55,7 @@ impl Read<'_> {
     pub(crate) fn run(
         &self,
         table: &Table,
-        rows: &mut Rows<'_>,
+        rows: &mut ResultRows<'_>,
     ) -> Result<(Vec<String>, Option<Mark>), Failure> {
         let mut progress = Progress {
             rows_left: if self.limits.reads_all {
@@ -94,7 +95,7 @@ impl Read<'_> {
         &self,
         tokens: &std::ops::RangeInclusive<i64>,
         table: &Table,
-        rows: &mut Rows<'_>,
+        rows: &mut ResultRows<'_>,
         progress: &mut Progress,
     ) -> Result<(), Failure> {
         let first = PartitionId::first_of(*tokens.start());
@@ -134,7 +135,7 @@ impl Read<'_> {
         &self,
         id: &PartitionId,
         partition: &Partition,
-        rows: &mut Rows<'_>,
+        rows: &mut ResultRows<'_>,
         progress: &mut Progress,
     ) -> Result<ControlFlow<()>, Failure> {
         let now = self.execution.now;
@@ -237,7 +238,7 @@ impl Read<'_> {
         row: &RowView<'_>,
         position: Option<&[u8]>,
         left: &mut u64,
-        rows: &mut Rows<'_>,
+        rows: &mut ResultRows<'_>,
         progress: &mut Progress,
     ) -> ControlFlow<()> {
         rows.add(row, position.unwrap_or_default());

@@ -15,6 +15,7 @@ use super::failure::Failure;
 use super::marker::{self, Markers};
 use super::prepared::{self, PreparedStatement};
 use super::projection::Projection;
+use super::statement;
 
 /// One client's connection.
 pub(crate) struct Session {
@@ -142,7 +143,7 @@ fn run(
     if let Some(now) = parameters.now_in_seconds {
         execution.now = i64::from(now);
     }
-    database.execute(statement, &execution)
+    statement::run(statement, &execution, database)
 }
 
 fn prepare(
@@ -258,7 +259,7 @@ fn run_batch(
             },
         });
     }
-    database.run_batch(kind, &entries)
+    statement::run_batch(kind, &entries, database)
 }
 
 impl<'a> Circumstances<'a> {

@@ -12,6 +12,7 @@ use cqlens_proto::types::{CqlType, CqlValue, Uuid};
 use super::database::Database;
 use super::failure::Failure;
 use super::layout::Layout;
+use super::peers::Peer;
 use super::store::{Cell, Liveness, PartitionId, Table};
 use cqlens_cql::schema::{self, ColumnKind, DataType, IndexClass, Keyspace, OptionValue, Order};
 
@@ -19,7 +20,7 @@ use cqlens_cql::schema::{self, ColumnKind, DataType, IndexClass, Keyspace, Optio
 pub(crate) const CQL_VERSION: &str = "3.4.7";
 
 /// The version that drivers decide by what they may ask.
-pub(super) const RELEASE_VERSION: &str = "5.0.6";
+const RELEASE_VERSION: &str = "5.0.6";
 
 /// The system keyspaces that `system_schema` describes; virtual ones it does not, as in Cassandra.
 const DESCRIBED: [&str; 5] = [
@@ -43,7 +44,7 @@ type SystemRow = BTreeMap<&'static str, CqlValue>;
 pub(crate) fn table(database: &Database, layout: &Layout) -> Result<Table, Failure> {
     let rows = match (layout.keyspace.as_str(), layout.name.as_str()) {
         ("system", "local") => vec![local(database)],
-        ("system", "peers" | "peers_v2") => database.peers.iter().map(super::peers::row).collect(),
+        ("system", "peers" | "peers_v2") => database.peers.iter().map(peer_row).collect(),
         ("system", "prepared_statements") => prepared_statements(database),
         ("system_views", "settings") => settings(database),
         ("system_schema", name) => described(database)
@@ -112,6 +113,32 @@ fn local(database: &Database) -> SystemRow {
         // One node owns the whole ring, whatever its token.
         ("tokens", CqlValue::Set(vec![text("0")])),
     ])
+}
+
+/// The row of a peer, for both tables: columns that a table does not have are left out there.
+fn peer_row(peer: &Peer) -> SystemRow {
+    let mut row = BTreeMap::from([
+        ("peer", CqlValue::Inet(peer.address)),
+        ("peer_port", CqlValue::Int(7000)),
+        ("data_center", text(&peer.data_center)),
+        ("rack", text("rack1")),
+        ("release_version", text(RELEASE_VERSION)),
+        (
+            "tokens",
+            CqlValue::Set(peer.tokens.iter().map(|token| text(token)).collect()),
+        ),
+    ]);
+    if let Some(host_id) = peer.host_id {
+        row.insert("host_id", CqlValue::Uuid(host_id));
+        // All nodes agree on the schema, since nobody asks.
+        row.insert("schema_version", CqlValue::Uuid(host_id));
+    }
+    if let Some(native) = peer.native {
+        row.insert("rpc_address", CqlValue::Inet(native.ip()));
+        row.insert("native_address", CqlValue::Inet(native.ip()));
+        row.insert("native_port", CqlValue::Int(i32::from(native.port())));
+    }
+    row
 }
 
 fn prepared_statements(database: &Database) -> Vec<SystemRow> {

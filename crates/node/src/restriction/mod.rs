@@ -4,6 +4,7 @@
 //! equality on clustering columns and at most one slice after it name stretches, all else is filtering or an index.
 
 mod filter;
+mod predicate;
 mod relation;
 mod slices;
 
@@ -17,9 +18,10 @@ use super::failure::{self, Failure};
 use super::layout::{Column, Layout};
 use super::store::{Stretch, order};
 
-pub(crate) use filter::{Filter, map_entries};
-pub(crate) use relation::literal_text;
-use relation::{Restricted, Test};
+pub(crate) use filter::Filter;
+use predicate::Predicate;
+pub(crate) use predicate::literal_text;
+use relation::Restricted;
 use slices::Slices;
 
 /// A `WHERE` clause against a table.
@@ -83,7 +85,7 @@ impl Restrictions {
         for condition in &conditions {
             let column = &layout.columns[condition.columns[0]];
             let is_other = !column.is_primary_key() || (column.is_partition_key() && !names_keys);
-            if is_other && !matches!(condition.test, Test::Token(_)) {
+            if is_other && !matches!(condition.predicate, Predicate::Token(_)) {
                 to_allow.push(condition.filter());
             }
         }
@@ -124,7 +126,7 @@ impl Restrictions {
     pub(crate) fn restricts_token(&self) -> bool {
         self.conditions
             .iter()
-            .any(|condition| matches!(condition.test, Test::Token(_)))
+            .any(|condition| matches!(condition.predicate, Predicate::Token(_)))
     }
 
     /// How many clustering columns, from the first on, have one value.
@@ -221,14 +223,16 @@ fn source(conditions: &[Restricted], layout: &Layout, filters: &mut Vec<Filter>)
             .flat_map(|key| values.iter().map(|value| extended(key, value)))
             .collect();
     }
-    let tokens = conditions.iter().filter_map(|condition| match &condition.test {
-        Test::Token(range) => Some(range.clone()),
-        _ => None,
-    });
+    let tokens = conditions
+        .iter()
+        .filter_map(|condition| match &condition.predicate {
+            Predicate::Token(range) => Some(range.clone()),
+            _ => None,
+        });
     if is_whole {
         filters.extend(tokens.map(|range| Filter {
             columns: vec![0],
-            test: Test::Token(range),
+            predicate: Predicate::Token(range),
         }));
         return Ok(Source::Keys(keys));
     }
@@ -241,17 +245,17 @@ fn source(conditions: &[Restricted], layout: &Layout, filters: &mut Vec<Filter>)
 fn refuse_doubles(conditions: &[Restricted], layout: &Layout) -> Result<(), Failure> {
     for column in &layout.columns {
         let on_it = |condition: &&Restricted| {
-            condition.columns == [column.index] && !matches!(condition.test, Test::Token(_))
+            condition.columns == [column.index] && !matches!(condition.predicate, Predicate::Token(_))
         };
         let on_it: Vec<_> = conditions.iter().filter(on_it).collect();
         if on_it.len() < 2 {
             continue;
         }
-        let has = |is: fn(&Test) -> bool| on_it.iter().any(|condition| is(&condition.test));
+        let has = |is: fn(&Predicate) -> bool| on_it.iter().any(|condition| is(&condition.predicate));
         // An IN of one value is an equality to Cassandra.
-        let is_equality = |test: &Test| match test {
-            Test::Equal(_) => true,
-            Test::In(values) => values.len() == 1,
+        let is_equality = |predicate: &Predicate| match predicate {
+            Predicate::Equal(_) => true,
+            Predicate::In(values) => values.len() == 1,
             _ => false,
         };
         let equality = match has(is_equality) {
@@ -262,7 +266,7 @@ fn refuse_doubles(conditions: &[Restricted], layout: &Layout) -> Result<(), Fail
                 )));
             }
             true => "an Equal",
-            false if has(|test| matches!(test, Test::In(_))) => "a IN",
+            false if has(|predicate| matches!(predicate, Predicate::In(_))) => "a IN",
             false => continue,
         };
         return Err(Failure::invalid(format!(
