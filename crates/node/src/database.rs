@@ -12,11 +12,11 @@ use super::answer::Change;
 use super::definition;
 use super::failure::Failure;
 use super::layout::Layout;
-use super::mutation::Mutation;
 use super::options::Options;
 use super::peers::{Announcement, Peer};
 use super::prepared::PreparedStatements;
 use super::store::{Seconds, Table, Timestamp};
+use super::write::mutation::Mutation;
 use cqlens_cql::schema::Schema;
 
 /// The node's state.

@@ -9,9 +9,7 @@
 //! ```
 
 mod answer;
-mod batch;
 mod bind;
-mod condition;
 mod connection;
 mod database;
 mod definition;
@@ -19,20 +17,14 @@ mod execution;
 mod failure;
 mod function;
 mod layout;
-mod limits;
 mod literal;
 mod marker;
-mod mutation;
 mod operand;
 mod options;
 mod paging;
 mod peers;
 mod prepared;
-mod projection;
-mod read;
 mod restriction;
-mod result_rows;
-mod row_order;
 pub mod scenario;
 mod select;
 mod session;

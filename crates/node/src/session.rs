@@ -8,14 +8,14 @@ use cqlens_cql::syntax::ast::{BatchKind, Body, Modification, Statement};
 use cqlens_proto::message::{self, BatchQuery, Consistency, QueryParameters, Request, Values};
 
 use super::answer::{Answer, Described, Outcome, PreparedAnswer};
-use super::batch::Entry;
 use super::database::Database;
 use super::execution::{Bindings, Execution};
 use super::failure::Failure;
 use super::marker::{self, Markers};
 use super::prepared::{self, PreparedStatement};
-use super::projection::Projection;
+use super::select::projection::Projection;
 use super::statement;
+use super::write::batch::Entry;
 
 /// One client's connection.
 pub(crate) struct Session {

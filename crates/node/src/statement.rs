@@ -7,16 +7,17 @@ use cqlens_cql::syntax::ast::{self, BatchKind, Body, Modification, QualifiedName
 use cqlens_proto::types::CqlType;
 
 use super::answer::{Answer, Outcome};
-use super::batch::{self, Entry};
 use super::bind;
-use super::condition::{self, Condition, Verdict};
 use super::database::Database;
 use super::execution::Execution;
 use super::failure::Failure;
 use super::layout::Layout;
-use super::read::Thresholds;
+use super::select::read::Thresholds;
 use super::store::Seconds;
-use super::{select, system, view, write};
+use super::write::batch::{self, Entry};
+use super::write::condition::{self, Condition, Verdict};
+use super::write::modification;
+use super::{select, system, view};
 
 /// Runs a statement other than USE.
 ///
@@ -81,7 +82,7 @@ fn modify(
     database: &mut Database,
 ) -> Result<Answer, Failure> {
     let layout = writable(modification.table(), execution, database)?;
-    let mutations = write::mutations(modification, &layout, execution)?;
+    let mutations = modification::mutations(modification, &layout, execution)?;
     let Some(condition) = Condition::of(modification) else {
         database.write(mutations, execution.now)?;
         return Ok(Answer::default());

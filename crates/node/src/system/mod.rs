@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use cqlens_proto::types::{CqlType, CqlValue, Uuid};
 
-use super::database::Database;
-use super::failure::Failure;
-use super::layout::Layout;
-use super::peers::Peer;
-use super::store::{Cell, Liveness, PartitionId, Table};
+use crate::database::Database;
+use crate::failure::Failure;
+use crate::layout::Layout;
+use crate::peers::Peer;
+use crate::store::{Cell, Liveness, PartitionId, Table};
 use cqlens_cql::schema::{self, ColumnKind, DataType, IndexClass, Keyspace, OptionValue, Order};
 
 /// The version of CQL that STARTUP may name and `system.local` states.
@@ -142,7 +142,7 @@ fn peer_row(peer: &Peer) -> SystemRow {
 }
 
 fn prepared_statements(database: &Database) -> Vec<SystemRow> {
-    let row = |(id, statement): (&[u8; 16], &super::prepared::PreparedStatement)| {
+    let row = |(id, statement): (&[u8; 16], &crate::prepared::PreparedStatement)| {
         let mut row = BTreeMap::from([
             ("prepared_id", CqlValue::Blob(id.to_vec())),
             ("query_string", text(&statement.text)),

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use super::layout::RowView;
 use super::limits::Limits;
 use super::projection::{Group, Projection};
 use super::row_order::RowOrder;
+use crate::layout::RowView;
 
 /// ResultRows on their way into the result.
 pub(crate) struct ResultRows<'p> {

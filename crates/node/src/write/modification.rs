@@ -11,14 +11,14 @@ use cqlens_cql::syntax::ast::{
 };
 use cqlens_proto::types::CqlType;
 
-use super::bind::{self, Bound};
-use super::execution::Execution;
-use super::failure::Failure;
-use super::layout::{Column, Layout};
 use super::mutation::{CellChange, Change, Mutation};
-use super::operand::{element_types, field_type, operand_type};
-use super::restriction::{Restrictions, Source};
-use super::store::{Expiry, Liveness, Place, Timestamp};
+use crate::bind::{self, Bound};
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::layout::{Column, Layout};
+use crate::operand::{element_types, field_type, operand_type};
+use crate::restriction::{Restrictions, Source};
+use crate::store::{Expiry, Liveness, Place, Timestamp};
 use cqlens_cql::schema::ColumnKind;
 
 /// The mutations of a statement: one for each partition and row, or stretch of rows, that it names.

@@ -3,14 +3,14 @@
 
 use std::ops::ControlFlow;
 
-use super::execution::Execution;
-use super::failure::Failure;
-use super::layout::{Layout, RowView};
 use super::limits::Limits;
-use super::paging::Mark;
-use super::restriction::{Restrictions, Source, literal_text};
 use super::result_rows::ResultRows;
-use super::store::{Partition, PartitionId, Passed, Row, Stretch, Table, stretch};
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::layout::{Layout, RowView};
+use crate::paging::Mark;
+use crate::restriction::{Restrictions, Source, literal_text};
+use crate::store::{Partition, PartitionId, Passed, Row, Stretch, Table, stretch};
 
 /// From how many tombstones on a read is warned about, or fails.
 #[derive(Debug, Clone, Copy)]

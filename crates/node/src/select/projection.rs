@@ -4,13 +4,13 @@ use bytes::Bytes;
 use cqlens_cql::syntax::ast::{FunctionCall, MetadataFunction, Selection, Selector, Term};
 use cqlens_proto::types::CqlType;
 
-use super::answer::ResultColumn;
-use super::bind;
-use super::execution::Execution;
-use super::failure::Failure;
-use super::function::{Conversion, long};
-use super::layout::{Layout, RowView};
-use super::store::{PartitionId, order};
+use crate::answer::ResultColumn;
+use crate::bind;
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::function::{Conversion, long};
+use crate::layout::{Layout, RowView};
+use crate::store::{PartitionId, order};
 
 /// The selected expressions and the columns that they make.
 #[derive(Debug)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cqlens_proto::types::CqlType;
 
-use super::bind::{self, Bound};
-use super::failure::Failure;
-use super::function::long;
-use super::layout::{Column, Layout};
-use super::store::{Cell, Expiry, Liveness, PartitionId, Place, Row, Seconds, Stretch, Table, Timestamp};
+use crate::bind::{self, Bound};
+use crate::failure::Failure;
+use crate::function::long;
+use crate::layout::{Column, Layout};
+use crate::store::{Cell, Expiry, Liveness, PartitionId, Place, Row, Seconds, Stretch, Table, Timestamp};
 use cqlens_cql::schema::ColumnKind;
 
 /// A change of one partition.

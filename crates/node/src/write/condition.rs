@@ -4,14 +4,14 @@ use bytes::Bytes;
 use cqlens_cql::syntax::ast::{Comparand, If, Modification, Relation, RelationOperator, Subject};
 use cqlens_proto::types::CqlType;
 
-use super::answer::{ResultColumn, RowSet};
-use super::bind;
-use super::execution::Execution;
-use super::failure::Failure;
-use super::layout::{Column, Layout, RowView};
 use super::mutation::Mutation;
-use super::operand::{element_types, field_type};
-use super::store::{Partition, Table, order};
+use crate::answer::{ResultColumn, RowSet};
+use crate::bind;
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::layout::{Column, Layout, RowView};
+use crate::operand::{element_types, field_type};
+use crate::store::{Partition, Table, order};
 
 /// The condition of a write.
 #[derive(Debug, Clone, Copy)]

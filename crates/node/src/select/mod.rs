@@ -1,19 +1,25 @@
 //! SELECT: from the statement to a read and from its rows to a result.
 
+mod limits;
+pub(crate) mod projection;
+pub(crate) mod read;
+mod result_rows;
+mod row_order;
+
 use cqlens_cql::syntax::ast::{Select, Selection, Term};
 
-use super::answer::{Answer, Outcome, ResultColumn, RowSet};
-use super::execution::Execution;
-use super::failure::Failure;
-use super::layout::Layout;
-use super::limits::Limits;
-use super::projection::Projection;
-use super::read::{Read, Thresholds};
-use super::restriction::{Restrictions, Source};
-use super::result_rows::ResultRows;
-use super::row_order::RowOrder;
-use super::store::Table;
+use crate::answer::{Answer, Outcome, ResultColumn, RowSet};
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::layout::Layout;
+use crate::restriction::{Restrictions, Source};
+use crate::store::Table;
 use cqlens_cql::schema::ColumnKind;
+use limits::Limits;
+use projection::Projection;
+use read::{Read, Thresholds};
+use result_rows::ResultRows;
+use row_order::RowOrder;
 
 /// Runs a SELECT on its table.
 ///

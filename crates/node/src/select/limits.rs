@@ -3,10 +3,10 @@
 use cqlens_cql::syntax::ast::{Select, Term};
 use cqlens_proto::types::CqlType;
 
-use super::bind::{self, Bound};
-use super::execution::Execution;
-use super::failure::Failure;
-use super::paging::Mark;
+use crate::bind::{self, Bound};
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::paging::Mark;
 
 /// How many rows are read.
 #[derive(Debug)]

@@ -2,10 +2,10 @@
 
 use cqlens_cql::syntax::ast::{Direction, Select};
 
-use super::execution::Execution;
-use super::failure::Failure;
-use super::layout::Layout;
-use super::restriction::{Restrictions, Source};
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::layout::Layout;
+use crate::restriction::{Restrictions, Source};
 
 /// The order of the rows.
 #[derive(Debug, Clone, Copy)]
