@@ -26,6 +26,7 @@ mod hold_budget;
 mod known_nodes;
 mod missing;
 mod node;
+mod pending;
 mod prepared;
 mod requests;
 mod response_rewriter;

@@ -20,12 +20,12 @@ use cqlens_proto::{
 
 use super::{
     addresses::Pairing,
-    hold_budget::HeldBytes,
+    hold_budget::{HeldBytes, MAX_HELD},
     response_rewriter::{Disposition, ResponseRewriter},
     rows::AddressView,
     segments::{Opened, Segments, joined},
     shared::Shared,
-    walk::{Held, MAX_HELD, Piece, ResponseWalk, Unreadable},
+    walk::{Held, Piece, ResponseWalk, Unreadable},
 };
 
 /// The responses of one connection.
