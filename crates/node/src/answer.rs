@@ -35,7 +35,7 @@ pub(crate) enum Outcome {
     /// A statement to execute.
     Prepared(PreparedAnswer),
     /// The schema is another one now.
-    SchemaChange(Change),
+    SchemaChange(DefinitionChange),
 }
 
 /// Rows to send.
@@ -93,7 +93,7 @@ pub(crate) struct PreparedAnswer {
 
 /// A change of the schema, for the one who made it and for those who registered for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct DefinitionChange {
     /// `CREATED`, `UPDATED` or `DROPPED`.
     pub(crate) change: &'static str,
     /// The keyspace of what changed, or itself.
@@ -145,7 +145,7 @@ pub(crate) fn envelope(
 ///
 /// # Errors
 /// Names that are longer than the wire can say.
-pub(crate) fn event(change: &Change, version: Version) -> Result<Envelope, EncodeError> {
+pub(crate) fn event(change: &DefinitionChange, version: Version) -> Result<Envelope, EncodeError> {
     Response::Event(Event::SchemaChange(change.message())).to_envelope(
         Dialect::new(version),
         StreamId::EVENT,
@@ -248,7 +248,7 @@ impl PreparedAnswer {
     }
 }
 
-impl Change {
+impl DefinitionChange {
     fn message(&self) -> SchemaChange<'_> {
         let object = match &self.object {
             Changed::Keyspace => SchemaObject::Keyspace,

@@ -8,14 +8,14 @@ use std::time::Duration;
 use cqlens_cql::syntax::ast::{QualifiedName, Statement};
 use tokio::sync::broadcast;
 
-use super::answer::Change;
+use super::answer::DefinitionChange;
 use super::definition;
 use super::failure::Failure;
 use super::layout::Layout;
 use super::options::Options;
 use super::peers::{Announcement, Peer};
 use super::prepared::PreparedStatements;
-use super::store::{Seconds, Table, Timestamp};
+use super::store::{Seconds, StoredTable, Timestamp};
 use super::write::mutation::Mutation;
 use cqlens_cql::schema::Schema;
 
@@ -33,7 +33,7 @@ pub(crate) struct Database {
     /// What clients prepared.
     pub(crate) prepared: PreparedStatements,
     layouts: BTreeMap<TableName, Arc<Layout>>,
-    rows: BTreeMap<TableName, Table>,
+    rows: BTreeMap<TableName, StoredTable>,
     /// How often its base had changed when a view was last derived.
     derived: BTreeMap<TableName, u64>,
     last_timestamp: Timestamp,
@@ -45,7 +45,7 @@ pub(crate) struct Database {
 /// What clients may have registered for.
 #[derive(Debug, Clone)]
 pub(crate) enum News {
-    Schema(Change),
+    Schema(DefinitionChange),
     Nodes(Announcement),
 }
 
@@ -127,11 +127,11 @@ impl Database {
     }
 
     /// The rows of a table, made if there are none yet.
-    pub(crate) fn rows(&mut self, layout: &Layout) -> &Table {
+    pub(crate) fn rows(&mut self, layout: &Layout) -> &StoredTable {
         self.rows_mut(layout)
     }
 
-    fn rows_mut(&mut self, layout: &Layout) -> &mut Table {
+    fn rows_mut(&mut self, layout: &Layout) -> &mut StoredTable {
         self.rows.entry(table_name(layout)).or_default()
     }
 
@@ -153,7 +153,7 @@ impl Database {
     }
 
     /// Replaces all rows of a table, for tables whose rows are derived from something else.
-    pub(crate) fn replace_rows(&mut self, layout: &Layout, rows: Table) {
+    pub(crate) fn replace_rows(&mut self, layout: &Layout, rows: StoredTable) {
         self.rows.insert(table_name(layout), rows);
     }
 
@@ -163,7 +163,7 @@ impl Database {
     }
 
     /// Replaces the rows of a view, derived when its base had changed `changes` times.
-    pub(crate) fn replace_view(&mut self, view: &Layout, rows: Table, changes: u64) {
+    pub(crate) fn replace_view(&mut self, view: &Layout, rows: StoredTable, changes: u64) {
         self.replace_rows(view, rows);
         self.derived.insert(table_name(view), changes);
     }
@@ -176,7 +176,7 @@ impl Database {
         &mut self,
         statement: &Statement<'_>,
         keyspace: Option<&str>,
-    ) -> Result<Option<Change>, Failure> {
+    ) -> Result<Option<DefinitionChange>, Failure> {
         let Some(change) = definition::apply(&mut self.schema, statement, keyspace)? else {
             return Ok(None);
         };

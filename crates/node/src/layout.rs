@@ -5,7 +5,7 @@ use cqlens_proto::types::CqlType;
 
 use super::answer::ResultColumn;
 use super::failure::Failure;
-use super::store::{Partition, Place, Row, Seconds, order};
+use super::store::{ClusteringKey, Partition, Row, Seconds, order};
 use cqlens_cql::schema::{self, ColumnKind, IndexTargetKind, Keyspace};
 
 /// The columns of a table or view.
@@ -121,12 +121,12 @@ impl Layout {
     }
 
     /// The place of a row.
-    pub(crate) fn place(&self, clustering: Vec<Bytes>) -> Place {
+    pub(crate) fn clustering_key(&self, clustering: Vec<Bytes>) -> ClusteringKey {
         let mut position = Vec::new();
         for (column, value) in self.clustering().iter().zip(&clustering) {
             column.push_position(&mut position, value);
         }
-        Place { position, clustering }
+        ClusteringKey { position, clustering }
     }
 }
 

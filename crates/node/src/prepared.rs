@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::answer::{Change, Changed, ResultColumn};
+use super::answer::{Changed, DefinitionChange, ResultColumn};
 
 /// A statement that a client prepared.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl PreparedStatements {
     }
 
     /// Forgets the statements on what changed, as Cassandra does.
-    pub(crate) fn forget_changed(&mut self, change: &Change) {
+    pub(crate) fn forget_changed(&mut self, change: &DefinitionChange) {
         let is_changed = |(keyspace, table): &(String, String)| {
             *keyspace == change.keyspace
                 && match &change.object {
@@ -116,7 +116,7 @@ mod tests {
     fn a_changed_table_takes_its_statements_along() {
         let mut statements = PreparedStatements::default();
         let id = statements.insert(statement(None, "t"));
-        let change = |table: &str| Change {
+        let change = |table: &str| DefinitionChange {
             change: "UPDATED",
             keyspace: "k".to_owned(),
             object: Changed::Table(table.to_owned()),

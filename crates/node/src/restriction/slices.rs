@@ -74,7 +74,7 @@ impl<'c> Slices<'c> {
     /// The stretches that the relations name, sorted.
     pub(super) fn stretches(&self) -> Vec<Stretch> {
         let stretch = |named: &Vec<Bytes>| {
-            let prefix = self.layout.place(named.clone()).position;
+            let prefix = self.layout.clustering_key(named.clone()).position;
             let whole = Stretch::of_prefix(prefix.clone());
             let slices = self
                 .bounds

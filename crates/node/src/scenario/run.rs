@@ -129,7 +129,7 @@ impl Worker {
         let phase = Arc::clone(&self.phase);
         let connecting = Client::connect(self.address, &self.options).await;
         let client = connecting.map_err(|error| self.failed("connect", error.into()))?;
-        let mut session = Session {
+        let mut session = ScenarioClient {
             client,
             prepared: HashMap::new(),
             totals: Totals::default(),
@@ -175,7 +175,7 @@ impl Step {
     }
 }
 
-struct Session {
+struct ScenarioClient {
     client: Client,
     prepared: HashMap<String, Prepared>,
     totals: Totals,
@@ -227,7 +227,7 @@ fn is_unprepared(answer: &Result<Answer, ClientError>) -> bool {
     )
 }
 
-impl Session {
+impl ScenarioClient {
     async fn step(
         &mut self,
         step: &Step,

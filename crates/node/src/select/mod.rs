@@ -13,7 +13,7 @@ use crate::execution::Execution;
 use crate::failure::Failure;
 use crate::layout::Layout;
 use crate::restriction::{Restrictions, Source};
-use crate::store::Table;
+use crate::store::StoredTable;
 use cqlens_cql::schema::ColumnKind;
 use limits::Limits;
 use projection::Projection;
@@ -28,7 +28,7 @@ use row_order::RowOrder;
 pub(crate) fn run(
     select: &Select<'_>,
     layout: &Layout,
-    table: &Table,
+    table: &StoredTable,
     execution: &Execution<'_>,
     thresholds: Thresholds,
 ) -> Result<Answer, Failure> {

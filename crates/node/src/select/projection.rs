@@ -17,19 +17,19 @@ use crate::store::{PartitionId, order};
 pub(crate) struct Projection {
     /// The columns of the result.
     pub(crate) columns: Vec<ResultColumn>,
-    expressions: Vec<Expression>,
+    expressions: Vec<SelectExpression>,
 }
 
 #[derive(Debug)]
-enum Expression {
+enum SelectExpression {
     Column(usize),
     Constant(Bytes),
     Token,
     Metadata(MetadataFunction, usize),
-    Conversion(Conversion, Box<Expression>, CqlType),
+    Conversion(Conversion, Box<SelectExpression>, CqlType),
     /// `count(*)`, or `count(column)`: rows in which it is not null.
-    Count(Option<Box<Expression>>),
-    Aggregate(Aggregate, Box<Expression>, CqlType),
+    Count(Option<Box<SelectExpression>>),
+    Aggregate(Aggregate, Box<SelectExpression>, CqlType),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,9 @@ impl Projection {
                     projection
                         .columns
                         .push(layout.result_column(&column.name, &column.cql_type));
-                    projection.expressions.push(Expression::Column(column.index));
+                    projection
+                        .expressions
+                        .push(SelectExpression::Column(column.index));
                 }
             }
             Selection::Selectors(selectors) => {
@@ -78,7 +80,7 @@ impl Projection {
         layout: &Layout,
         execution: &Execution<'_>,
     ) -> Result<(), Failure> {
-        let (expression, name, cql_type) = Expression::of(&selector.term, layout, execution)?;
+        let (expression, name, cql_type) = SelectExpression::of(&selector.term, layout, execution)?;
         let name = selector
             .alias
             .as_ref()
@@ -90,13 +92,13 @@ impl Projection {
 
     /// Whether all rows become one.
     pub(crate) fn is_aggregate(&self) -> bool {
-        self.expressions.iter().any(Expression::is_aggregate)
+        self.expressions.iter().any(SelectExpression::is_aggregate)
     }
 
     /// The columns that are selected as they are.
     pub(crate) fn plain_columns(&self) -> impl Iterator<Item = Option<usize>> {
         self.expressions.iter().map(|expression| match expression {
-            Expression::Column(index) => Some(*index),
+            SelectExpression::Column(index) => Some(*index),
             _ => None,
         })
     }
@@ -113,28 +115,28 @@ impl Projection {
     pub(crate) fn group(&self) -> Group<'_> {
         Group {
             expressions: &self.expressions,
-            states: vec![State::default(); self.expressions.len()],
+            states: vec![AggregateState::default(); self.expressions.len()],
         }
     }
 }
 
-impl Expression {
+impl SelectExpression {
     /// The expression of a term, the name of its column and its type.
     fn of(
         term: &Term<'_>,
         layout: &Layout,
         execution: &Execution<'_>,
-    ) -> Result<(Expression, String, CqlType), Failure> {
+    ) -> Result<(SelectExpression, String, CqlType), Failure> {
         match term {
             Term::Column(name) => {
                 let column = layout.column(name.as_str())?;
                 Ok((
-                    Expression::Column(column.index),
+                    SelectExpression::Column(column.index),
                     column.name.clone(),
                     column.cql_type.clone(),
                 ))
             }
-            Term::CountRows(_) => Ok((Expression::Count(None), "count".to_owned(), CqlType::BigInt)),
+            Term::CountRows(_) => Ok((SelectExpression::Count(None), "count".to_owned(), CqlType::BigInt)),
             Term::Metadata { function, column, .. } => {
                 let Term::Column(name) = &**column else {
                     return Err(unsupported());
@@ -152,10 +154,16 @@ impl Expression {
                     )));
                 }
                 let name = format!("{label}({})", column.name);
-                Ok((Expression::Metadata(*function, column.index), name, cql_type))
+                Ok((
+                    SelectExpression::Metadata(*function, column.index),
+                    name,
+                    cql_type,
+                ))
             }
-            Term::Function(call) => Expression::of_call(call, layout, execution),
-            Term::Tuple { items, .. } if items.len() == 1 => Expression::of(&items[0], layout, execution),
+            Term::Function(call) => SelectExpression::of_call(call, layout, execution),
+            Term::Tuple { items, .. } if items.len() == 1 => {
+                SelectExpression::of(&items[0], layout, execution)
+            }
             _ => Err(unsupported()),
         }
     }
@@ -164,7 +172,7 @@ impl Expression {
         call: &FunctionCall<'_>,
         layout: &Layout,
         execution: &Execution<'_>,
-    ) -> Result<(Expression, String, CqlType), Failure> {
+    ) -> Result<(SelectExpression, String, CqlType), Failure> {
         let name = call.name.name.as_str().to_ascii_lowercase();
         if name == "token" {
             let columns: Vec<_> = layout
@@ -173,7 +181,7 @@ impl Expression {
                 .map(|column| column.name.as_str())
                 .collect();
             return Ok((
-                Expression::Token,
+                SelectExpression::Token,
                 format!("system.token({})", columns.join(", ")),
                 CqlType::BigInt,
             ));
@@ -186,21 +194,25 @@ impl Expression {
                 _ => CqlType::TimeUuid,
             };
             let value = bind::call(call, &cql_type, execution)?;
-            return Ok((Expression::Constant(value), format!("system.{name}()"), cql_type));
+            return Ok((
+                SelectExpression::Constant(value),
+                format!("system.{name}()"),
+                cql_type,
+            ));
         };
-        let (inner, inner_name, inner_type) = Expression::of(argument, layout, execution)?;
+        let (inner, inner_name, inner_type) = SelectExpression::of(argument, layout, execution)?;
         let label = format!("system.{name}({inner_name})");
         let inner = Box::new(inner);
         if let Some(conversion) = Conversion::of(&name) {
             let cql_type = conversion.result_type();
             return Ok((
-                Expression::Conversion(conversion, inner, inner_type),
+                SelectExpression::Conversion(conversion, inner, inner_type),
                 label,
                 cql_type,
             ));
         }
         let aggregate = match name.as_str() {
-            "count" => return Ok((Expression::Count(Some(inner)), label, CqlType::BigInt)),
+            "count" => return Ok((SelectExpression::Count(Some(inner)), label, CqlType::BigInt)),
             "min" => Aggregate::Min,
             "max" => Aggregate::Max,
             "sum" => Aggregate::Sum,
@@ -221,22 +233,22 @@ impl Expression {
             return Err(unsupported());
         }
         Ok((
-            Expression::Aggregate(aggregate, inner, inner_type.clone()),
+            SelectExpression::Aggregate(aggregate, inner, inner_type.clone()),
             label,
             inner_type,
         ))
     }
 
     fn is_aggregate(&self) -> bool {
-        matches!(self, Expression::Count(_) | Expression::Aggregate(..))
+        matches!(self, SelectExpression::Count(_) | SelectExpression::Aggregate(..))
     }
 
     fn value(&self, row: &RowView<'_>) -> Option<Bytes> {
         match self {
-            Expression::Column(index) => row.value(&row.layout.columns[*index]).cloned(),
-            Expression::Constant(value) => Some(value.clone()),
-            Expression::Token => PartitionId::of(&row.partition.key).map(|id| long(id.token)),
-            Expression::Metadata(function, index) => {
+            SelectExpression::Column(index) => row.value(&row.layout.columns[*index]).cloned(),
+            SelectExpression::Constant(value) => Some(value.clone()),
+            SelectExpression::Token => PartitionId::of(&row.partition.key).map(|id| long(id.token)),
+            SelectExpression::Metadata(function, index) => {
                 let column = &row.layout.columns[*index];
                 let cell = row
                     .cells(column)?
@@ -253,8 +265,10 @@ impl Expression {
                     }
                 }
             }
-            Expression::Conversion(conversion, inner, from) => conversion.apply(from, &inner.value(row)?),
-            Expression::Count(_) | Expression::Aggregate(..) => None,
+            SelectExpression::Conversion(conversion, inner, from) => {
+                conversion.apply(from, &inner.value(row)?)
+            }
+            SelectExpression::Count(_) | SelectExpression::Aggregate(..) => None,
         }
     }
 }
@@ -262,12 +276,12 @@ impl Expression {
 /// Rows on their way to becoming one.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
-    expressions: &'a [Expression],
-    states: Vec<State>,
+    expressions: &'a [SelectExpression],
+    states: Vec<AggregateState>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct State {
+struct AggregateState {
     rows: i64,
     whole: i128,
     float: f64,
@@ -292,12 +306,12 @@ impl Group<'_> {
     }
 }
 
-impl State {
-    fn add(&mut self, expression: &Expression, row: &RowView<'_>) {
+impl AggregateState {
+    fn add(&mut self, expression: &SelectExpression, row: &RowView<'_>) {
         match expression {
-            Expression::Count(None) => self.rows += 1,
-            Expression::Count(Some(inner)) => self.rows += i64::from(inner.value(row).is_some()),
-            Expression::Aggregate(aggregate, inner, cql_type) => {
+            SelectExpression::Count(None) => self.rows += 1,
+            SelectExpression::Count(Some(inner)) => self.rows += i64::from(inner.value(row).is_some()),
+            SelectExpression::Aggregate(aggregate, inner, cql_type) => {
                 if let Some(value) = inner.value(row) {
                     self.fold(*aggregate, cql_type, value);
                 }
@@ -332,13 +346,13 @@ impl State {
         }
     }
 
-    fn finish(self, expression: &Expression) -> Option<Bytes> {
+    fn finish(self, expression: &SelectExpression) -> Option<Bytes> {
         match expression {
-            Expression::Count(_) => Some(long(self.rows)),
-            Expression::Aggregate(Aggregate::Sum, _, cql_type) => {
+            SelectExpression::Count(_) => Some(long(self.rows)),
+            SelectExpression::Aggregate(Aggregate::Sum, _, cql_type) => {
                 Some(number(cql_type, self.whole, self.float))
             }
-            Expression::Aggregate(Aggregate::Average, _, cql_type) => {
+            SelectExpression::Aggregate(Aggregate::Average, _, cql_type) => {
                 let rows = self.rows.max(1);
                 // More than 2^53 rows do not fit into this node.
                 #[allow(clippy::cast_precision_loss)]

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::layout::{Layout, RowView};
 use crate::paging::Mark;
 use crate::restriction::{Restrictions, Source, literal_text};
-use crate::store::{Partition, PartitionId, Passed, Row, Stretch, Table, stretch};
+use crate::store::{Partition, PartitionId, Passed, Row, StoredTable, Stretch, stretch};
 
 /// From how many tombstones on a read is warned about, or fails.
 #[derive(Debug, Clone, Copy)]
@@ -54,7 +54,7 @@ impl Read<'_> {
     /// If it passes more tombstones than allowed.
     pub(crate) fn run(
         &self,
-        table: &Table,
+        table: &StoredTable,
         rows: &mut ResultRows<'_>,
     ) -> Result<(Vec<String>, Option<Mark>), Failure> {
         let mut progress = Progress {
@@ -94,7 +94,7 @@ impl Read<'_> {
     fn scan(
         &self,
         tokens: &std::ops::RangeInclusive<i64>,
-        table: &Table,
+        table: &StoredTable,
         rows: &mut ResultRows<'_>,
         progress: &mut Progress,
     ) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ pub(crate) mod stretch;
 pub(crate) mod table;
 
 pub(crate) use cell::{Cell, Expiry, Seconds, Timestamp};
-pub(crate) use partition::{Partition, Passed, Place};
+pub(crate) use partition::{ClusteringKey, Partition, Passed};
 pub(crate) use row::{Liveness, Row};
 pub(crate) use stretch::Stretch;
-pub(crate) use table::{PartitionId, Table};
+pub(crate) use table::{PartitionId, StoredTable};

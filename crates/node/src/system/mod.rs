@@ -16,7 +16,7 @@ use crate::database::Database;
 use crate::failure::Failure;
 use crate::layout::Layout;
 use crate::peers::Peer;
-use crate::store::{Cell, Liveness, PartitionId, Table};
+use crate::store::{Cell, Liveness, PartitionId, StoredTable};
 use cqlens_cql::schema::Keyspace;
 
 use rows::{SystemRow, stable_uuid, text};
@@ -43,7 +43,7 @@ pub(super) const DATA_CENTER: &str = "datacenter1";
 ///
 /// # Errors
 /// None in practice: the rows fit their tables.
-pub(crate) fn table(database: &Database, layout: &Layout) -> Result<Table, Failure> {
+pub(crate) fn table(database: &Database, layout: &Layout) -> Result<StoredTable, Failure> {
     let rows = match (layout.keyspace.as_str(), layout.name.as_str()) {
         ("system", "local") => vec![local(database)],
         ("system", "peers" | "peers_v2") => database.peers.iter().map(peer_row).collect(),
@@ -54,7 +54,7 @@ pub(crate) fn table(database: &Database, layout: &Layout) -> Result<Table, Failu
             .collect(),
         _ => Vec::new(),
     };
-    let mut table = Table::default();
+    let mut table = StoredTable::default();
     for row in rows {
         insert(&mut table, layout, row)?;
     }
@@ -156,7 +156,7 @@ fn settings(database: &Database) -> Vec<SystemRow> {
     ]
 }
 
-fn insert(table: &mut Table, layout: &Layout, row: SystemRow) -> Result<(), Failure> {
+fn insert(table: &mut StoredTable, layout: &Layout, row: SystemRow) -> Result<(), Failure> {
     let value = |name: &str, cql_type: &CqlType| -> Result<Option<Bytes>, Failure> {
         let Some(value) = row.get(name) else {
             return Ok(None);
@@ -181,7 +181,7 @@ fn insert(table: &mut Table, layout: &Layout, row: SystemRow) -> Result<(), Fail
     };
     let key: Vec<Bytes> = whole(key);
     let id = PartitionId::of(&key).ok_or_else(|| Failure::invalid("Partition key is too long"))?;
-    let place = layout.place(whole(clustering));
+    let place = layout.clustering_key(whole(clustering));
     table.partition_mut(id, &key).change_row(&place, |row| {
         row.insert(Liveness {
             timestamp: 0,

@@ -11,7 +11,7 @@ use crate::execution::Execution;
 use crate::failure::Failure;
 use crate::layout::{Column, Layout, RowView};
 use crate::operand::{element_types, field_type};
-use crate::store::{Partition, Table, order};
+use crate::store::{Partition, StoredTable, order};
 
 /// The condition of a write.
 #[derive(Debug, Clone, Copy)]
@@ -55,7 +55,7 @@ pub(crate) enum Verdict {
 pub(crate) fn check(
     condition: Condition<'_>,
     mutation: &Mutation,
-    table: &Table,
+    table: &StoredTable,
     execution: &Execution<'_>,
 ) -> Result<Verdict, Failure> {
     let layout = &*mutation.layout;

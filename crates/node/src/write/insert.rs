@@ -7,14 +7,14 @@ use cqlens_cql::schema::ColumnKind;
 use cqlens_cql::syntax::ast::{Insert, InsertSource, Name, Term};
 
 use super::assignment::put;
-use super::mutation::{CellChange, Change, Mutation};
+use super::mutation::{CellChange, Mutation, PartitionChange};
 use super::targets::missing_key;
 use super::times::Times;
 use crate::bind::{self, Bound};
 use crate::execution::Execution;
 use crate::failure::Failure;
 use crate::layout::{Column, Layout};
-use crate::store::{Liveness, Place};
+use crate::store::{ClusteringKey, Liveness};
 
 /// The mutation of an INSERT.
 ///
@@ -51,7 +51,7 @@ pub(super) fn insert(
         timestamp: times.timestamp,
         expiry: times.expiry,
     });
-    let change = Change::Row {
+    let change = PartitionChange::Row {
         place,
         liveness,
         cells,
@@ -92,14 +92,16 @@ impl Given<'_> {
     }
 
     /// The row that is written. Static columns alone need no clustering column.
-    fn place(&self, layout: &Layout) -> Result<Option<Place>, Failure> {
+    fn place(&self, layout: &Layout) -> Result<Option<ClusteringKey>, Failure> {
         let writes_rows = self.columns.iter().any(|name| {
             layout
                 .column(name.as_str())
                 .is_ok_and(|column| column.kind == ColumnKind::Regular || column.is_clustering())
         });
         match writes_rows || !layout.has_static() {
-            true => Ok(Some(layout.place(self.key(layout.clustering(), "clustering")?))),
+            true => Ok(Some(
+                layout.clustering_key(self.key(layout.clustering(), "clustering")?),
+            )),
             false => Ok(None),
         }
     }

@@ -9,7 +9,7 @@ use cqlens_cql::syntax::ast::{Delete, Modification, Update};
 
 use super::assignment::{assignment, deletion};
 use super::insert::insert;
-use super::mutation::{Change, Mutation};
+use super::mutation::{Mutation, PartitionChange};
 use super::targets::Targets;
 use super::times::Times;
 use crate::execution::Execution;
@@ -56,7 +56,7 @@ fn update(
     let mut mutations = Vec::new();
     for key in &targets.keys {
         for place in &places {
-            let change = Change::Row {
+            let change = PartitionChange::Row {
                 place: place.clone(),
                 liveness: None,
                 cells: cells.clone(),
@@ -95,7 +95,7 @@ fn delete(
     let changes = if cells.is_empty() {
         targets.deletions(layout)
     } else {
-        let row = |place| Change::Row {
+        let row = |place| PartitionChange::Row {
             place,
             liveness: None,
             cells: cells.clone(),
@@ -103,7 +103,7 @@ fn delete(
         };
         targets.places(&cells, layout)?.into_iter().map(row).collect()
     };
-    let mutation = |key: &Vec<Bytes>, change: &Change| Mutation {
+    let mutation = |key: &Vec<Bytes>, change: &PartitionChange| Mutation {
         layout: Arc::clone(layout),
         key: key.clone(),
         change: change.clone(),

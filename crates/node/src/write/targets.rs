@@ -4,12 +4,12 @@ use bytes::Bytes;
 use cqlens_cql::schema::ColumnKind;
 use cqlens_cql::syntax::ast::Relation;
 
-use super::mutation::{CellChange, Change};
+use super::mutation::{CellChange, PartitionChange};
 use crate::execution::Execution;
 use crate::failure::Failure;
 use crate::layout::{Column, Layout};
 use crate::restriction::{Restrictions, Source};
-use crate::store::Place;
+use crate::store::ClusteringKey;
 
 /// What the `WHERE` clause of an UPDATE or DELETE names.
 pub(super) struct Targets {
@@ -86,7 +86,7 @@ impl Targets {
         &self,
         cells: &[(usize, CellChange)],
         layout: &Layout,
-    ) -> Result<Vec<Option<Place>>, Failure> {
+    ) -> Result<Vec<Option<ClusteringKey>>, Failure> {
         let is_static = |(index, _): &(usize, CellChange)| layout.columns[*index].kind == ColumnKind::Static;
         let names_rows = layout.clustering_len == 0 || self.restrictions.restricts_clustering;
         if !names_rows && !cells.is_empty() && cells.iter().all(is_static) {
@@ -95,7 +95,7 @@ impl Targets {
         if let Some(rows) = self.restrictions.rows(layout) {
             return Ok(rows
                 .into_iter()
-                .map(|clustering| Some(layout.place(clustering)))
+                .map(|clustering| Some(layout.clustering_key(clustering)))
                 .collect());
         }
         if self.statement == "DELETE" && self.restrictions.restricts_clustering {
@@ -109,21 +109,21 @@ impl Targets {
     }
 
     /// The tombstones of a DELETE of whole rows: on rows, on stretches of rows, or on the partition.
-    pub(super) fn deletions(&self, layout: &Layout) -> Vec<Change> {
+    pub(super) fn deletions(&self, layout: &Layout) -> Vec<PartitionChange> {
         if !self.restrictions.restricts_clustering {
-            return vec![Change::DeletePartition];
+            return vec![PartitionChange::DeletePartition];
         }
         match self.restrictions.rows(layout) {
             Some(rows) => rows
                 .into_iter()
-                .map(|row| Change::DeleteRow(layout.place(row)))
+                .map(|row| PartitionChange::DeleteRow(layout.clustering_key(row)))
                 .collect(),
             None => self
                 .restrictions
                 .stretches
                 .iter()
                 .cloned()
-                .map(Change::DeleteStretch)
+                .map(PartitionChange::DeleteStretch)
                 .collect(),
         }
     }
