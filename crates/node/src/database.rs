@@ -21,30 +21,30 @@ use cqlens_cql::schema::Schema;
 
 /// The node's state.
 #[derive(Debug)]
-pub(crate) struct Database {
+pub(super) struct Database {
     /// Where clients find it.
-    pub(crate) address: SocketAddr,
+    pub(super) address: SocketAddr,
     /// How it behaves.
-    pub(crate) options: Options,
+    pub(super) options: Options,
     /// Keyspaces and tables.
-    pub(crate) schema: Schema,
+    pub(super) schema: Schema,
     /// How often the schema has changed.
-    pub(crate) schema_changes: u64,
+    pub(super) schema_changes: u64,
     /// What clients prepared.
-    pub(crate) prepared: PreparedStatements,
+    pub(super) prepared: PreparedStatements,
     layouts: BTreeMap<TableName, Arc<Layout>>,
     rows: BTreeMap<TableName, StoredTable>,
     /// How often its base had changed when a view was last derived.
     derived: BTreeMap<TableName, u64>,
     last_timestamp: Timestamp,
     /// Other nodes, as far as clients are told of them.
-    pub(crate) peers: Vec<Peer>,
+    pub(super) peers: Vec<Peer>,
     events: broadcast::Sender<News>,
 }
 
 /// What clients may have registered for.
 #[derive(Debug, Clone)]
-pub(crate) enum News {
+pub(super) enum News {
     Schema(DefinitionChange),
     Nodes(Announcement),
 }
@@ -54,7 +54,7 @@ type TableName = (String, String);
 
 impl Database {
     /// A node without keyspaces of its users.
-    pub(crate) fn new(address: SocketAddr, options: Options) -> Database {
+    pub(super) fn new(address: SocketAddr, options: Options) -> Database {
         // A connection that lags behind further than this misses events, which schema refreshes make up for.
         const EVENTS: usize = 256;
         Database {
@@ -73,18 +73,18 @@ impl Database {
     }
 
     /// What happens from now on.
-    pub(crate) fn events(&self) -> broadcast::Receiver<News> {
+    pub(super) fn events(&self) -> broadcast::Receiver<News> {
         self.events.subscribe()
     }
 
     /// Tells what became of a node.
-    pub(crate) fn announce(&self, announcement: Announcement) {
+    pub(super) fn announce(&self, announcement: Announcement) {
         // Without a registered client there is no receiver.
         let _ = self.events.send(News::Nodes(announcement));
     }
 
     /// A time for a write, in microseconds: later than every one before it.
-    pub(crate) fn next_timestamp(&mut self, since_epoch: Duration) -> Timestamp {
+    pub(super) fn next_timestamp(&mut self, since_epoch: Duration) -> Timestamp {
         let now = Timestamp::try_from(since_epoch.as_micros()).unwrap_or(Timestamp::MAX);
         self.last_timestamp = now.max(self.last_timestamp + 1);
         self.last_timestamp
@@ -94,7 +94,7 @@ impl Database {
     ///
     /// # Errors
     /// Cassandra's texts for names that there are not.
-    pub(crate) fn layout(
+    pub(super) fn layout(
         &mut self,
         name: &QualifiedName<'_>,
         keyspace: Option<&str>,
@@ -107,7 +107,7 @@ impl Database {
     ///
     /// # Errors
     /// Cassandra's texts for names that there are not.
-    pub(crate) fn layout_of(&mut self, keyspace: &str, table: &str) -> Result<Arc<Layout>, Failure> {
+    pub(super) fn layout_of(&mut self, keyspace: &str, table: &str) -> Result<Arc<Layout>, Failure> {
         let key = (keyspace.to_owned(), table.to_owned());
         if let Some(layout) = self.layouts.get(&key) {
             return Ok(Arc::clone(layout));
@@ -127,7 +127,7 @@ impl Database {
     }
 
     /// The rows of a table, made if there are none yet.
-    pub(crate) fn rows(&mut self, layout: &Layout) -> &StoredTable {
+    pub(super) fn rows(&mut self, layout: &Layout) -> &StoredTable {
         self.rows_mut(layout)
     }
 
@@ -139,7 +139,7 @@ impl Database {
     ///
     /// # Errors
     /// Changes of parts of values that are not there; what stands before them is written.
-    pub(crate) fn write(&mut self, mutations: Vec<Mutation>, now: Seconds) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, mutations: Vec<Mutation>, now: Seconds) -> Result<(), Failure> {
         for mutation in mutations {
             let layout = Arc::clone(&mutation.layout);
             mutation.apply(self.rows_mut(&layout), now)?;
@@ -148,22 +148,22 @@ impl Database {
     }
 
     /// Removes all rows of a table, without tombstones.
-    pub(crate) fn truncate(&mut self, layout: &Layout) {
+    pub(super) fn truncate(&mut self, layout: &Layout) {
         self.rows_mut(layout).truncate();
     }
 
     /// Replaces all rows of a table, for tables whose rows are derived from something else.
-    pub(crate) fn replace_rows(&mut self, layout: &Layout, rows: StoredTable) {
+    pub(super) fn replace_rows(&mut self, layout: &Layout, rows: StoredTable) {
         self.rows.insert(table_name(layout), rows);
     }
 
     /// Whether a view was derived when its base had changed `changes` times, and so needs no change now.
-    pub(crate) fn is_view_current(&self, view: &Layout, changes: u64) -> bool {
+    pub(super) fn is_view_current(&self, view: &Layout, changes: u64) -> bool {
         self.derived.get(&table_name(view)) == Some(&changes)
     }
 
     /// Replaces the rows of a view, derived when its base had changed `changes` times.
-    pub(crate) fn replace_view(&mut self, view: &Layout, rows: StoredTable, changes: u64) {
+    pub(super) fn replace_view(&mut self, view: &Layout, rows: StoredTable, changes: u64) {
         self.replace_rows(view, rows);
         self.derived.insert(table_name(view), changes);
     }
@@ -172,7 +172,7 @@ impl Database {
     ///
     /// # Errors
     /// What Cassandra refuses.
-    pub(crate) fn define(
+    pub(super) fn define(
         &mut self,
         statement: &Statement<'_>,
         keyspace: Option<&str>,

@@ -10,7 +10,7 @@ use cqlens_cql::schema::{Schema, SchemaErrorKind, Table, is_system};
 ///
 /// # Errors
 /// What does not fit the schema, and definitions that this node does not know.
-pub(crate) fn apply(
+pub(super) fn apply(
     schema: &mut Schema,
     statement: &Statement<'_>,
     keyspace: Option<&str>,
@@ -145,7 +145,7 @@ fn change(statement: &Statement<'_>, current: Option<&str>) -> Result<Definition
 }
 
 /// Cassandra's text where an unqualified name has no keyspace.
-pub(crate) fn no_keyspace() -> Failure {
+pub(super) fn no_keyspace() -> Failure {
     Failure::invalid(
         "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
     )

@@ -15,18 +15,18 @@ use super::operand::{compared_type, element_types, field_type, operand_type};
 
 /// The markers of a statement.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Markers {
+pub(super) struct Markers {
     /// In their order.
-    pub(crate) columns: Vec<ResultColumn>,
+    pub(super) columns: Vec<ResultColumn>,
     /// For each partition key column the marker that is its value; empty if not each has one.
-    pub(crate) partition_key_indices: Vec<u16>,
+    pub(super) partition_key_indices: Vec<u16>,
 }
 
 /// Finds out what the markers of a statement stand for.
 ///
 /// # Errors
 /// Tables and columns that there are not.
-pub(crate) fn of(
+pub(super) fn of(
     statement: &Statement<'_>,
     database: &mut Database,
     keyspace: Option<&str>,

@@ -4,7 +4,7 @@ use cqlens_cql::syntax::ast::{AssignmentOperation, RelationOperator};
 use cqlens_proto::types::CqlType;
 
 /// The type on the right of a relation on a column.
-pub(crate) fn compared_type(column: &CqlType, operator: RelationOperator) -> CqlType {
+pub(super) fn compared_type(column: &CqlType, operator: RelationOperator) -> CqlType {
     match (operator, column) {
         (RelationOperator::Contains, CqlType::List(element) | CqlType::Set(element)) => (**element).clone(),
         (RelationOperator::Contains, CqlType::Map(types)) => types.1.clone(),
@@ -14,7 +14,7 @@ pub(crate) fn compared_type(column: &CqlType, operator: RelationOperator) -> Cql
 }
 
 /// What is added to or taken from a column: of a map, keys are taken away.
-pub(crate) fn operand_type(column: &CqlType, operation: &AssignmentOperation<'_>) -> CqlType {
+pub(super) fn operand_type(column: &CqlType, operation: &AssignmentOperation<'_>) -> CqlType {
     match (operation, column) {
         (AssignmentOperation::Subtract(_), CqlType::Map(types)) => CqlType::set(types.0.clone()),
         (_, CqlType::Counter) => CqlType::BigInt,
@@ -23,7 +23,7 @@ pub(crate) fn operand_type(column: &CqlType, operation: &AssignmentOperation<'_>
 }
 
 /// Key and value of one element of a map or list.
-pub(crate) fn element_types(column: &CqlType) -> (CqlType, CqlType) {
+pub(super) fn element_types(column: &CqlType) -> (CqlType, CqlType) {
     match column {
         CqlType::Map(types) => (types.0.clone(), types.1.clone()),
         CqlType::List(element) => (CqlType::Int, (**element).clone()),
@@ -32,7 +32,7 @@ pub(crate) fn element_types(column: &CqlType) -> (CqlType, CqlType) {
 }
 
 /// The type of a field of a user-defined type.
-pub(crate) fn field_type(column: &CqlType, field: &str) -> CqlType {
+pub(super) fn field_type(column: &CqlType, field: &str) -> CqlType {
     match column {
         CqlType::Udt(udt) => {
             let found = udt.fields.iter().find(|(name, _)| name == field);

@@ -18,7 +18,7 @@ use super::statement;
 use super::write::batch::Entry;
 
 /// One client's connection.
-pub(crate) struct Session {
+pub(super) struct Session {
     database: Arc<Mutex<Database>>,
     /// What `USE` named.
     keyspace: Option<Arc<str>>,
@@ -32,7 +32,7 @@ struct Circumstances<'a> {
 
 impl Session {
     /// A connection on which nothing was said yet.
-    pub(crate) fn new(database: Arc<Mutex<Database>>) -> Session {
+    pub(super) fn new(database: Arc<Mutex<Database>>) -> Session {
         Session {
             database,
             keyspace: None,
@@ -43,7 +43,7 @@ impl Session {
     ///
     /// # Errors
     /// What the client is told instead.
-    pub(crate) fn answer(&mut self, request: &Request<'_>, since_epoch: Duration) -> Result<Answer, Failure> {
+    pub(super) fn answer(&mut self, request: &Request<'_>, since_epoch: Duration) -> Result<Answer, Failure> {
         let database = Arc::clone(&self.database);
         let mut database = super::lock(&database);
         let keyspace = self.keyspace.clone();

@@ -23,7 +23,7 @@ use super::{select, system, view};
 ///
 /// # Errors
 /// What Cassandra refuses, and what this node does not have.
-pub(crate) fn run(
+pub(super) fn run(
     statement: &Statement<'_>,
     execution: &Execution<'_>,
     database: &mut Database,
@@ -135,7 +135,7 @@ fn batch_statement(
 ///
 /// # Errors
 /// As its statements, and batches that are too large.
-pub(crate) fn run_batch(
+pub(super) fn run_batch(
     kind: BatchKind,
     entries: &[Entry<'_>],
     database: &mut Database,

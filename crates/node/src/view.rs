@@ -13,7 +13,7 @@ use super::store::{Cell, Liveness, PartitionId, Passed, Seconds, StoredTable, St
 ///
 /// # Errors
 /// Columns that the base does not have.
-pub(crate) fn derive(
+pub(super) fn derive(
     view: &Layout,
     base: &Layout,
     base_rows: &StoredTable,

@@ -18,35 +18,35 @@ use super::failure::{self, Failure};
 use super::layout::{Column, Layout};
 use super::store::{Stretch, order};
 
-pub(crate) use filter::Filter;
+use filter::Filter;
 use predicate::Predicate;
-pub(crate) use predicate::literal_text;
+pub(super) use predicate::literal_text;
 use relation::Restricted;
 use slices::Slices;
 
 /// A `WHERE` clause against a table.
 #[derive(Debug)]
-pub(crate) struct Restrictions {
+pub(super) struct Restrictions {
     /// Which partitions are read.
-    pub(crate) source: Source,
+    pub(super) source: Source,
     /// Which parts of each partition, sorted and apart from each other.
-    pub(crate) stretches: Vec<Stretch>,
+    pub(super) stretches: Vec<Stretch>,
     /// What each row has to pass.
-    pub(crate) filters: Vec<Filter>,
+    pub(super) filters: Vec<Filter>,
     /// Whether Cassandra would ask for ALLOW FILTERING.
-    pub(crate) needs_filtering: bool,
+    pub(super) needs_filtering: bool,
     /// Whether an index finds the rows.
-    pub(crate) uses_index: bool,
+    pub(super) uses_index: bool,
     /// Values of the first clustering columns, as far as equality and IN name them; several after an IN.
     named_clustering: Vec<Vec<Bytes>>,
     /// Whether any clustering column is restricted.
-    pub(crate) restricts_clustering: bool,
+    pub(super) restricts_clustering: bool,
     conditions: Vec<Restricted>,
 }
 
 /// Which partitions are read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Source {
+pub(super) enum Source {
     /// These keys, each once, in the order of their values.
     Keys(Vec<Vec<Bytes>>),
     /// All partitions with tokens in a range; it may be empty.
@@ -58,7 +58,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// Columns that there are not, values that are none of their type, and combinations that Cassandra refuses.
-    pub(crate) fn of(
+    pub(super) fn of(
         relations: &[Relation<'_>],
         layout: &Layout,
         execution: &Execution<'_>,
@@ -105,7 +105,7 @@ impl Restrictions {
     }
 
     /// The clustering values of the rows that are named one by one; `None` where stretches are.
-    pub(crate) fn rows(&self, layout: &Layout) -> Option<Vec<Vec<Bytes>>> {
+    pub(super) fn rows(&self, layout: &Layout) -> Option<Vec<Vec<Bytes>>> {
         let are_whole = self
             .named_clustering
             .iter()
@@ -114,7 +114,7 @@ impl Restrictions {
     }
 
     /// The columns outside the primary key that the clause names.
-    pub(crate) fn other_columns(&self, layout: &Layout) -> Vec<String> {
+    pub(super) fn other_columns(&self, layout: &Layout) -> Vec<String> {
         let columns = self.conditions.iter().flat_map(|condition| &condition.columns);
         let others = columns
             .map(|index| &layout.columns[*index])
@@ -123,14 +123,14 @@ impl Restrictions {
     }
 
     /// Whether the clause restricts the token.
-    pub(crate) fn restricts_token(&self) -> bool {
+    pub(super) fn restricts_token(&self) -> bool {
         self.conditions
             .iter()
             .any(|condition| matches!(condition.predicate, Predicate::Token(_)))
     }
 
     /// How many clustering columns, from the first on, have one value.
-    pub(crate) fn fixed_clustering(&self) -> usize {
+    pub(super) fn fixed_clustering(&self) -> usize {
         match &self.named_clustering[..] {
             [only] => only.len(),
             _ => 0,
@@ -138,7 +138,7 @@ impl Restrictions {
     }
 
     /// The relations that are not on the partition key, as CQL with their values, each behind `AND`.
-    pub(crate) fn text_beside_key(&self, layout: &Layout) -> String {
+    pub(super) fn text_beside_key(&self, layout: &Layout) -> String {
         let is_beside = |condition: &&Restricted| !layout.columns[condition.columns[0]].is_partition_key();
         let names_keys = matches!(self.source, Source::Keys(_));
         let shown = self
@@ -154,7 +154,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// If the read would filter.
-    pub(crate) fn check_filtering(&self, layout: &Layout) -> Result<(), Failure> {
+    pub(super) fn check_filtering(&self, layout: &Layout) -> Result<(), Failure> {
         if !self.needs_filtering {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// If there is such a column.
-    pub(crate) fn refuse_gap(&self, layout: &Layout) -> Result<(), Failure> {
+    pub(super) fn refuse_gap(&self, layout: &Layout) -> Result<(), Failure> {
         let on = |column: &Column| {
             self.conditions
                 .iter()

@@ -10,17 +10,17 @@ use crate::paging::Mark;
 
 /// How many rows are read.
 #[derive(Debug)]
-pub(crate) struct Limits {
+pub(super) struct Limits {
     /// LIMIT, less what earlier pages took.
-    pub(crate) limit: u64,
+    pub(super) limit: u64,
     /// PER PARTITION LIMIT.
-    pub(crate) per_partition: u64,
+    pub(super) per_partition: u64,
     /// Rows of this page.
-    pub(crate) page: u64,
+    pub(super) page: u64,
     /// Whether all rows are read before LIMIT is looked at.
-    pub(crate) reads_all: bool,
+    pub(super) reads_all: bool,
     /// Where the page before this one ended.
-    pub(crate) resume: Option<Mark>,
+    pub(super) resume: Option<Mark>,
 }
 
 impl Limits {
@@ -28,7 +28,7 @@ impl Limits {
     ///
     /// # Errors
     /// Limits that are not positive numbers, and paging states that this node did not make.
-    pub(crate) fn of(
+    pub(super) fn of(
         select: &Select<'_>,
         reads_all: bool,
         execution: &Execution<'_>,

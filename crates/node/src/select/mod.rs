@@ -1,8 +1,8 @@
 //! SELECT: from the statement to a read and from its rows to a result.
 
 mod limits;
-pub(crate) mod projection;
-pub(crate) mod read;
+pub(super) mod projection;
+pub(super) mod read;
 mod result_rows;
 mod row_order;
 
@@ -25,7 +25,7 @@ use row_order::RowOrder;
 ///
 /// # Errors
 /// What Cassandra refuses, what this node does not have, and reads that pass too many tombstones.
-pub(crate) fn run(
+pub(super) fn run(
     select: &Select<'_>,
     layout: &Layout,
     table: &StoredTable,

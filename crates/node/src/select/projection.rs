@@ -40,6 +40,33 @@ enum Aggregate {
     Average,
 }
 
+impl Aggregate {
+    /// The aggregate of a name in lower case, over values of a type.
+    fn of(name: &str, of: &CqlType) -> Result<Aggregate, Failure> {
+        let aggregate = match name {
+            "min" => Aggregate::Min,
+            "max" => Aggregate::Max,
+            "sum" => Aggregate::Sum,
+            "avg" => Aggregate::Average,
+            _ => return Err(Failure::invalid(format!("Unknown function '{name}'"))),
+        };
+        let is_number = matches!(
+            of,
+            CqlType::TinyInt
+                | CqlType::SmallInt
+                | CqlType::Int
+                | CqlType::BigInt
+                | CqlType::Counter
+                | CqlType::Float
+                | CqlType::Double
+        );
+        match aggregate {
+            Aggregate::Sum | Aggregate::Average if !is_number => Err(unsupported()),
+            _ => Ok(aggregate),
+        }
+    }
+}
+
 impl Projection {
     /// Reads a selection.
     ///
@@ -91,12 +118,12 @@ impl Projection {
     }
 
     /// Whether all rows become one.
-    pub(crate) fn is_aggregate(&self) -> bool {
+    pub(super) fn is_aggregate(&self) -> bool {
         self.expressions.iter().any(SelectExpression::is_aggregate)
     }
 
     /// The columns that are selected as they are.
-    pub(crate) fn plain_columns(&self) -> impl Iterator<Item = Option<usize>> {
+    pub(super) fn plain_columns(&self) -> impl Iterator<Item = Option<usize>> {
         self.expressions.iter().map(|expression| match expression {
             SelectExpression::Column(index) => Some(*index),
             _ => None,
@@ -104,7 +131,7 @@ impl Projection {
     }
 
     /// A row of the result.
-    pub(crate) fn row(&self, row: &RowView<'_>) -> Vec<Option<Bytes>> {
+    pub(super) fn row(&self, row: &RowView<'_>) -> Vec<Option<Bytes>> {
         self.expressions
             .iter()
             .map(|expression| expression.value(row))
@@ -112,7 +139,7 @@ impl Projection {
     }
 
     /// Aggregates over no rows yet.
-    pub(crate) fn group(&self) -> Group<'_> {
+    pub(super) fn group(&self) -> Group<'_> {
         Group {
             expressions: &self.expressions,
             states: vec![AggregateState::default(); self.expressions.len()],
@@ -211,27 +238,10 @@ impl SelectExpression {
                 cql_type,
             ));
         }
-        let aggregate = match name.as_str() {
-            "count" => return Ok((SelectExpression::Count(Some(inner)), label, CqlType::BigInt)),
-            "min" => Aggregate::Min,
-            "max" => Aggregate::Max,
-            "sum" => Aggregate::Sum,
-            "avg" => Aggregate::Average,
-            _ => return Err(Failure::invalid(format!("Unknown function '{name}'"))),
-        };
-        let is_number = matches!(
-            inner_type,
-            CqlType::TinyInt
-                | CqlType::SmallInt
-                | CqlType::Int
-                | CqlType::BigInt
-                | CqlType::Counter
-                | CqlType::Float
-                | CqlType::Double
-        );
-        if matches!(aggregate, Aggregate::Sum | Aggregate::Average) && !is_number {
-            return Err(unsupported());
+        if name == "count" {
+            return Ok((SelectExpression::Count(Some(inner)), label, CqlType::BigInt));
         }
+        let aggregate = Aggregate::of(&name, &inner_type)?;
         Ok((
             SelectExpression::Aggregate(aggregate, inner, inner_type.clone()),
             label,
@@ -275,7 +285,7 @@ impl SelectExpression {
 
 /// Rows on their way to becoming one.
 #[derive(Debug)]
-pub(crate) struct Group<'a> {
+pub(super) struct Group<'a> {
     expressions: &'a [SelectExpression],
     states: Vec<AggregateState>,
 }
@@ -290,14 +300,14 @@ struct AggregateState {
 
 impl Group<'_> {
     /// Takes a row in.
-    pub(crate) fn add(&mut self, row: &RowView<'_>) {
+    pub(super) fn add(&mut self, row: &RowView<'_>) {
         for (expression, state) in self.expressions.iter().zip(&mut self.states) {
             state.add(expression, row);
         }
     }
 
     /// The one row.
-    pub(crate) fn finish(self) -> Vec<Option<Bytes>> {
+    pub(super) fn finish(self) -> Vec<Option<Bytes>> {
         self.expressions
             .iter()
             .zip(self.states)

@@ -22,18 +22,18 @@ pub(crate) struct Thresholds {
 }
 
 /// A read, decided in all points.
-pub(crate) struct Read<'a> {
-    pub(crate) layout: &'a Layout,
-    pub(crate) restrictions: &'a Restrictions,
-    pub(crate) limits: &'a Limits,
-    pub(crate) thresholds: Thresholds,
-    pub(crate) execution: &'a Execution<'a>,
+pub(super) struct Read<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) restrictions: &'a Restrictions,
+    pub(super) limits: &'a Limits,
+    pub(super) thresholds: Thresholds,
+    pub(super) execution: &'a Execution<'a>,
     /// Against the order in which the table is stored.
-    pub(crate) reversed: bool,
+    pub(super) reversed: bool,
     /// One row for each partition.
-    pub(crate) is_distinct: bool,
+    pub(super) is_distinct: bool,
     /// `SELECT *`.
-    pub(crate) selects_all: bool,
+    pub(super) selects_all: bool,
 }
 
 /// How far a read has come.
@@ -52,7 +52,7 @@ impl Read<'_> {
     ///
     /// # Errors
     /// If it passes more tombstones than allowed.
-    pub(crate) fn run(
+    pub(super) fn run(
         &self,
         table: &StoredTable,
         rows: &mut ResultRows<'_>,

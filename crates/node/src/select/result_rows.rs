@@ -8,7 +8,7 @@ use super::row_order::RowOrder;
 use crate::layout::RowView;
 
 /// ResultRows on their way into the result.
-pub(crate) struct ResultRows<'p> {
+pub(super) struct ResultRows<'p> {
     projection: &'p Projection,
     is_aggregate: bool,
     group_by: Vec<usize>,
@@ -19,7 +19,7 @@ pub(crate) struct ResultRows<'p> {
 
 impl<'p> ResultRows<'p> {
     /// No rows yet.
-    pub(crate) fn new(projection: &'p Projection, is_aggregate: bool, group_by: Vec<usize>) -> Self {
+    pub(super) fn new(projection: &'p Projection, is_aggregate: bool, group_by: Vec<usize>) -> Self {
         ResultRows {
             projection,
             is_aggregate,
@@ -30,7 +30,7 @@ impl<'p> ResultRows<'p> {
     }
 
     /// Takes a row in.
-    pub(crate) fn add(&mut self, row: &RowView<'_>, position: &[u8]) {
+    pub(super) fn add(&mut self, row: &RowView<'_>, position: &[u8]) {
         if !self.is_aggregate {
             self.rows.push((position.to_vec(), self.projection.row(row)));
             return;
@@ -56,7 +56,7 @@ impl<'p> ResultRows<'p> {
     }
 
     /// The rows of the result, sorted and cut at the limit.
-    pub(crate) fn finish(mut self, limits: &Limits, order: RowOrder) -> Vec<Vec<Option<Bytes>>> {
+    pub(super) fn finish(mut self, limits: &Limits, order: RowOrder) -> Vec<Vec<Option<Bytes>>> {
         self.close_group();
         if self.is_aggregate && self.group_by.is_empty() && self.rows.is_empty() {
             self.rows.push((Vec::new(), self.projection.group().finish()));

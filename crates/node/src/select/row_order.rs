@@ -9,11 +9,11 @@ use crate::restriction::{Restrictions, Source};
 
 /// The order of the rows.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct RowOrder {
+pub(super) struct RowOrder {
     /// Against the order in which the table is stored.
-    pub(crate) reversed: bool,
+    pub(super) reversed: bool,
     /// Rows of several partitions are put in one order.
-    pub(crate) sorts: bool,
+    pub(super) sorts: bool,
 }
 
 impl RowOrder {
@@ -21,7 +21,7 @@ impl RowOrder {
     ///
     /// # Errors
     /// Orders that Cassandra refuses.
-    pub(crate) fn of(
+    pub(super) fn of(
         select: &Select<'_>,
         layout: &Layout,
         restrictions: &Restrictions,

@@ -22,7 +22,7 @@ use cqlens_cql::schema::Keyspace;
 use rows::{SystemRow, stable_uuid, text};
 
 /// The version of CQL that STARTUP may name and `system.local` states.
-pub(crate) const CQL_VERSION: &str = "3.4.7";
+pub(super) const CQL_VERSION: &str = "3.4.7";
 
 /// The version that drivers decide by what they may ask.
 const RELEASE_VERSION: &str = "5.0.6";
@@ -43,7 +43,7 @@ pub(super) const DATA_CENTER: &str = "datacenter1";
 ///
 /// # Errors
 /// None in practice: the rows fit their tables.
-pub(crate) fn table(database: &Database, layout: &Layout) -> Result<StoredTable, Failure> {
+pub(super) fn table(database: &Database, layout: &Layout) -> Result<StoredTable, Failure> {
     let rows = match (layout.keyspace.as_str(), layout.name.as_str()) {
         ("system", "local") => vec![local(database)],
         ("system", "peers" | "peers_v2") => database.peers.iter().map(peer_row).collect(),
