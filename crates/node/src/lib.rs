@@ -1,11 +1,7 @@
-//! An embedded, in-memory CQL node: a stand-in for `cqlens demo` and for hermetic tests. It is not a database.
-//!
-//! One node, one copy of the data, no disk, no authentication, no replicas: consistency levels are taken and ignored.
-//! It speaks the native protocol 3, 4 and 5 with compression, answers the system tables that drivers read at connect,
-//! keeps every tombstone that was ever written, and gives Cassandra's texts where clients and `cqlens` read them.
+#![doc = include_str!("../README.md")]
 //!
 //! ```text
-//! connection ── bytes, envelopes ──> session ── statements ──> database: definition, write, select ──> store
+//! connection ── bytes, envelopes ──> session ── statements ──> statement: definition, write, select ──> database, store
 //! ```
 
 mod answer;
