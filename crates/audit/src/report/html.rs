@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use super::{
     Chart, ColumnReport, ColumnRole, FindingReport, PatternReport, Quantiles, Report, TableReport, Unit,
-    evidence, html, load, unseen,
+    coverage_notes, evidence, html, load,
 };
 use crate::{number, rules::Severity, text::Lines};
 
