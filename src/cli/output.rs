@@ -145,7 +145,7 @@ impl Outputs {
         window.coverage.notices.extend(self.notices(live));
         window.coverage.notices.extend(bypass);
         let rekeyed: BTreeSet<_> = live
-            .take_rekeyed()
+            .take_partition_key_changes()
             .iter()
             .take(MOST_REKEYED)
             .map(|table| rekeyed(table))

@@ -150,7 +150,7 @@ async fn session(
     let mut reader = SystemReader::new(client, memory);
     read_all(live, &mut reader).await?;
     so_far.opened = true;
-    let _in_step = live.in_step();
+    let _synced = live.synced();
     live.troubled_by(None);
     tracing::info!(node = address, version = ?reader.client.version(), "control connection open, schema read");
     let (mut heartbeat, mut refresh) = (every(HEARTBEAT), every(REFRESH));

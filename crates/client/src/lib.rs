@@ -1,7 +1,4 @@
-//! A small client of the native protocol: one connection, requests one after the other or many at once.
-//!
-//! For cqlens' own questions (schema, prepared statements), for the demo and for tests. It is no driver: no pool, no
-//! retries, no routing; whoever uses it decides what an error means.
+#![doc = include_str!("../README.md")]
 
 mod answer;
 mod error;

@@ -15,16 +15,16 @@ use super::failure::Failure;
 
 /// What a statement gave, with the warnings for its client.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Answer {
+pub(super) struct Answer {
     /// What it gave.
-    pub(crate) outcome: Outcome,
+    pub(super) outcome: Outcome,
     /// Texts for the client; versions before 4 cannot carry them.
-    pub(crate) warnings: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 /// What a statement gave.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Outcome {
+pub(super) enum Outcome {
     /// Nothing: a write.
     #[default]
     Void,
@@ -35,25 +35,25 @@ pub(crate) enum Outcome {
     /// A statement to execute.
     Prepared(PreparedAnswer),
     /// The schema is another one now.
-    SchemaChange(Change),
+    SchemaChange(DefinitionChange),
 }
 
 /// Rows to send.
 #[derive(Debug, Clone)]
-pub(crate) struct RowSet {
+pub(super) struct RowSet {
     /// What the columns are.
-    pub(crate) columns: Vec<ResultColumn>,
+    pub(super) columns: Vec<ResultColumn>,
     /// The rows; `None` is null.
-    pub(crate) rows: Vec<Vec<Option<Bytes>>>,
+    pub(super) rows: Vec<Vec<Option<Bytes>>>,
     /// Where the next page starts; `None` on the last one.
-    pub(crate) paging_state: Option<Vec<u8>>,
+    pub(super) paging_state: Option<Vec<u8>>,
     /// What the metadata says about the columns.
-    pub(crate) described: Described,
+    pub(super) described: Described,
 }
 
 /// Whether the metadata of rows names the columns.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) enum Described {
+pub(super) enum Described {
     /// It does.
     #[default]
     Fully,
@@ -65,46 +65,46 @@ pub(crate) enum Described {
 
 /// A column of a result, or a bind marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ResultColumn {
+pub(super) struct ResultColumn {
     /// Of the table.
-    pub(crate) keyspace: String,
+    pub(super) keyspace: String,
     /// Of the column.
-    pub(crate) table: String,
+    pub(super) table: String,
     /// Column, alias, selector or marker.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// Its type.
-    pub(crate) column_type: CqlType,
+    pub(super) column_type: CqlType,
 }
 
 /// What PREPARED says.
 #[derive(Debug, Clone)]
-pub(crate) struct PreparedAnswer {
+pub(super) struct PreparedAnswer {
     /// What EXECUTE will name.
-    pub(crate) id: [u8; 16],
+    pub(super) id: [u8; 16],
     /// The name of `columns`.
-    pub(crate) metadata_id: [u8; 16],
+    pub(super) metadata_id: [u8; 16],
     /// The bind markers.
-    pub(crate) markers: Vec<ResultColumn>,
+    pub(super) markers: Vec<ResultColumn>,
     /// For each partition key column its marker; empty if not each has one.
-    pub(crate) partition_key_indices: Vec<u16>,
+    pub(super) partition_key_indices: Vec<u16>,
     /// The columns of the result; `None` for a write.
-    pub(crate) columns: Option<Vec<ResultColumn>>,
+    pub(super) columns: Option<Vec<ResultColumn>>,
 }
 
 /// A change of the schema, for the one who made it and for those who registered for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(super) struct DefinitionChange {
     /// `CREATED`, `UPDATED` or `DROPPED`.
-    pub(crate) change: &'static str,
+    pub(super) change: &'static str,
     /// The keyspace of what changed, or itself.
-    pub(crate) keyspace: String,
+    pub(super) keyspace: String,
     /// What changed.
-    pub(crate) object: Changed,
+    pub(super) object: Changed,
 }
 
 /// The object of a change, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Changed {
+pub(super) enum Changed {
     /// The keyspace.
     Keyspace,
     /// A table, its indexes, or a view.
@@ -117,7 +117,7 @@ pub(crate) enum Changed {
 ///
 /// # Errors
 /// What has no form on the wire, such as a cell of more than 2 GiB.
-pub(crate) fn envelope(
+pub(super) fn envelope(
     result: &Result<Answer, Failure>,
     version: Version,
     stream_id: StreamId,
@@ -145,7 +145,7 @@ pub(crate) fn envelope(
 ///
 /// # Errors
 /// Names that are longer than the wire can say.
-pub(crate) fn event(change: &Change, version: Version) -> Result<Envelope, EncodeError> {
+pub(super) fn event(change: &DefinitionChange, version: Version) -> Result<Envelope, EncodeError> {
     Response::Event(Event::SchemaChange(change.message())).to_envelope(
         Dialect::new(version),
         StreamId::EVENT,
@@ -154,7 +154,7 @@ pub(crate) fn event(change: &Change, version: Version) -> Result<Envelope, Encod
 }
 
 /// READY: the body is empty.
-pub(crate) fn ready(version: Version, stream_id: StreamId) -> Envelope {
+pub(super) fn ready(version: Version, stream_id: StreamId) -> Envelope {
     Envelope {
         header: Header::response(version, stream_id, Opcode::READY),
         body: Bytes::new(),
@@ -183,7 +183,7 @@ impl Outcome {
 
 impl RowSet {
     /// Rows on one page that names its columns.
-    pub(crate) fn new(columns: Vec<ResultColumn>, rows: Vec<Vec<Option<Bytes>>>) -> RowSet {
+    pub(super) fn new(columns: Vec<ResultColumn>, rows: Vec<Vec<Option<Bytes>>>) -> RowSet {
         RowSet {
             columns,
             rows,
@@ -248,7 +248,7 @@ impl PreparedAnswer {
     }
 }
 
-impl Change {
+impl DefinitionChange {
     fn message(&self) -> SchemaChange<'_> {
         let object = match &self.object {
             Changed::Keyspace => SchemaObject::Keyspace,

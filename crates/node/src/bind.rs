@@ -1,7 +1,7 @@
 //! Terms to serialized values: literals by the type of their column, markers by what is bound to them.
 
 use bytes::{Bytes, BytesMut};
-use cqlens_cql::syntax::ast::{BindMarker, Term};
+use cqlens_cql::syntax::ast::{BindMarker, FunctionCall, Term};
 use cqlens_proto::cursor::{Cursor, Writer};
 use cqlens_proto::error::EncodeError;
 use cqlens_proto::message::Value;
@@ -16,7 +16,7 @@ use super::store::order;
 
 /// What a term is worth.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Bound {
+pub(super) enum Bound {
     /// A serialized value of the type that was asked for.
     Value(Bytes),
     /// Null.
@@ -30,7 +30,7 @@ impl Bound {
     ///
     /// # Errors
     /// Cassandra's texts for null and unset values.
-    pub(crate) fn required(self, what: &str) -> Result<Bytes, Failure> {
+    pub(super) fn required(self, what: &str) -> Result<Bytes, Failure> {
         match self {
             Bound::Value(value) => Ok(value),
             Bound::Null => Err(Failure::invalid(format!(
@@ -41,7 +41,7 @@ impl Bound {
     }
 
     /// The value; null and unset are none.
-    pub(crate) fn value(self) -> Option<Bytes> {
+    pub(super) fn value(self) -> Option<Bytes> {
         match self {
             Bound::Value(value) => Some(value),
             Bound::Null | Bound::NotSet => None,
@@ -53,7 +53,7 @@ impl Bound {
 ///
 /// # Errors
 /// Literals and bound values that are none of that type, and expressions that this node does not compute.
-pub(crate) fn term(term: &Term<'_>, cql_type: &CqlType, execution: &Execution<'_>) -> Result<Bound, Failure> {
+pub(super) fn term(term: &Term<'_>, cql_type: &CqlType, execution: &Execution<'_>) -> Result<Bound, Failure> {
     match term {
         Term::Null(_) => Ok(Bound::Null),
         Term::BindMarker(marker) => match execution.bindings.value(marker) {
@@ -68,7 +68,7 @@ pub(crate) fn term(term: &Term<'_>, cql_type: &CqlType, execution: &Execution<'_
                 .ok_or_else(|| wrong_type(cql_type))
         }
         Term::TypeHint { term: inner, .. } => self::term(inner, cql_type, execution),
-        Term::Function(call) => function::scalar(call, cql_type, execution).map(Bound::Value),
+        Term::Function(call) => self::call(call, cql_type, execution).map(Bound::Value),
         Term::List { items, .. } => list(items, cql_type, execution),
         Term::Set { items, .. } => set(items, cql_type, execution),
         Term::Map { entries, .. } => map(entries, cql_type, execution),
@@ -91,11 +91,26 @@ pub(crate) fn term(term: &Term<'_>, cql_type: &CqlType, execution: &Execution<'_
     }
 }
 
+/// The result of a function without columns, as a value of `expected`.
+///
+/// # Errors
+/// Functions that this node does not have, and arguments that they do not take.
+pub(super) fn call(
+    call: &FunctionCall<'_>,
+    expected: &CqlType,
+    execution: &Execution<'_>,
+) -> Result<Bytes, Failure> {
+    let argument = |argument: &Term<'_>| {
+        term(argument, &function::argument_type(call), execution)?.required("function argument")
+    };
+    function::scalar(call, expected, execution.clock_micros, argument)
+}
+
 /// The terms of a tuple against the columns of a multi-column relation, or what a marker binds to them.
 ///
 /// # Errors
 /// Another number of values than types, or values that are none of their type.
-pub(crate) fn tuple_values(
+pub(super) fn tuple_values(
     value: &Term<'_>,
     types: &[CqlType],
     execution: &Execution<'_>,
@@ -121,7 +136,7 @@ pub(crate) fn tuple_values(
 ///
 /// # Errors
 /// Bytes that are no list.
-pub(crate) fn elements(list: &[u8]) -> Result<Vec<Bound>, Failure> {
+pub(super) fn elements(list: &[u8]) -> Result<Vec<Bound>, Failure> {
     let mut cursor = Cursor::new(list);
     let count = cursor
         .read("elements", notation::count)
@@ -134,7 +149,7 @@ pub(crate) fn elements(list: &[u8]) -> Result<Vec<Bound>, Failure> {
 ///
 /// # Errors
 /// Bytes that are no tuple.
-pub(crate) fn components(tuple: &[u8], count: usize) -> Result<Vec<Bound>, Failure> {
+pub(super) fn components(tuple: &[u8], count: usize) -> Result<Vec<Bound>, Failure> {
     let mut cursor = Cursor::new(tuple);
     let mut component = |_| {
         if cursor.rest().is_empty() {
@@ -150,18 +165,23 @@ pub(crate) fn components(tuple: &[u8], count: usize) -> Result<Vec<Bound>, Failu
 ///
 /// # Errors
 /// Bytes that are no map.
-pub(crate) fn entries(map: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Failure> {
+fn entries(map: &[u8]) -> Result<Vec<(Bytes, Bytes)>, Failure> {
     let mut cursor = Cursor::new(map);
     let count = cursor.read("entries", notation::count).map_err(|_| malformed())?;
     let mut half = || element(&mut cursor)?.required("map entry");
     (0..count).map(|_| Ok((half()?, half()?))).collect()
 }
 
+/// The keys and values of a serialized map; none where the bytes are no map.
+pub(super) fn map_entries(map: &[u8]) -> Vec<(Bytes, Bytes)> {
+    entries(map).unwrap_or_default()
+}
+
 /// What is bound to the marker of `IN ?`: for each element the values of the columns that it is about.
 ///
 /// # Errors
 /// Null, unset, and bytes that are no such list.
-pub(crate) fn bound_list(
+pub(super) fn bound_list(
     marker: &BindMarker<'_>,
     types: &[CqlType],
     execution: &Execution<'_>,
@@ -186,7 +206,7 @@ pub(crate) fn bound_list(
 ///
 /// # Errors
 /// More or longer elements than the wire can say.
-pub(crate) fn collection<'v>(
+pub(super) fn collection<'v>(
     count: usize,
     values: impl IntoIterator<Item = &'v Bytes>,
 ) -> Result<Bytes, Failure> {
@@ -205,7 +225,7 @@ pub(crate) fn collection<'v>(
 ///
 /// # Errors
 /// As [`collection`].
-pub(crate) fn set_of(mut values: Vec<Bytes>, element: &CqlType) -> Result<Bytes, Failure> {
+pub(super) fn set_of(mut values: Vec<Bytes>, element: &CqlType) -> Result<Bytes, Failure> {
     values.sort_by_cached_key(|value| order::of(element, value));
     values.dedup_by_key(|value| order::of(element, value));
     collection(values.len(), &values)
@@ -215,7 +235,7 @@ pub(crate) fn set_of(mut values: Vec<Bytes>, element: &CqlType) -> Result<Bytes,
 ///
 /// # Errors
 /// As [`collection`].
-pub(crate) fn map_of(mut entries: Vec<(Bytes, Bytes)>, key: &CqlType) -> Result<Bytes, Failure> {
+pub(super) fn map_of(mut entries: Vec<(Bytes, Bytes)>, key: &CqlType) -> Result<Bytes, Failure> {
     entries.reverse();
     entries.sort_by_cached_key(|entry| order::of(key, &entry.0));
     entries.dedup_by_key(|entry| order::of(key, &entry.0));
@@ -284,7 +304,7 @@ fn tuple(items: &[Term<'_>], cql_type: &CqlType, execution: &Execution<'_>) -> R
 ///
 /// # Errors
 /// The first error among the components, and components that are too long.
-pub(crate) fn components_of(values: impl Iterator<Item = Result<Bound, Failure>>) -> Result<Bytes, Failure> {
+pub(super) fn components_of(values: impl Iterator<Item = Result<Bound, Failure>>) -> Result<Bytes, Failure> {
     let mut out = BytesMut::new();
     for value in values {
         let value = value?.value();

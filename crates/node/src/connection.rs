@@ -21,7 +21,7 @@ use super::session::Session;
 use cqlens_proto::outgoing::Outgoing;
 
 /// Serves a client until it hangs up, sends what cannot be answered, or the node stops.
-pub(crate) async fn serve(
+pub(super) async fn serve(
     mut socket: TcpStream,
     database: Arc<Mutex<Database>>,
     mut stopped: watch::Receiver<bool>,

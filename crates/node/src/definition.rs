@@ -2,7 +2,7 @@
 
 use cqlens_cql::syntax::ast::{Body, Dropped, Name, QualifiedName, Statement, TableChange};
 
-use super::answer::{Change, Changed};
+use super::answer::{Changed, DefinitionChange};
 use super::failure::Failure;
 use cqlens_cql::schema::{Schema, SchemaErrorKind, Table, is_system};
 
@@ -10,11 +10,11 @@ use cqlens_cql::schema::{Schema, SchemaErrorKind, Table, is_system};
 ///
 /// # Errors
 /// What does not fit the schema, and definitions that this node does not know.
-pub(crate) fn apply(
+pub(super) fn apply(
     schema: &mut Schema,
     statement: &Statement<'_>,
     keyspace: Option<&str>,
-) -> Result<Option<Change>, Failure> {
+) -> Result<Option<DefinitionChange>, Failure> {
     let mut change = change(statement, keyspace)?;
     if is_system(&change.keyspace) {
         return Err(Failure::invalid(format!(
@@ -37,7 +37,7 @@ pub(crate) fn apply(
 }
 
 /// Why the schema did not take a definition, in Cassandra's words where they are known.
-fn refused(kind: SchemaErrorKind, change: &Change) -> Failure {
+fn refused(kind: SchemaErrorKind, change: &DefinitionChange) -> Failure {
     let keyspace = &change.keyspace;
     match (kind, &change.object) {
         (SchemaErrorKind::AlreadyExists(_), Changed::Keyspace) => Failure::already_exists(keyspace, ""),
@@ -58,7 +58,11 @@ fn refused(kind: SchemaErrorKind, change: &Change) -> Failure {
 }
 
 /// Refuses to drop what others need: columns of the primary key, types of columns and of other types.
-fn refuse_in_use(schema: &Schema, statement: &Statement<'_>, change: &Change) -> Result<(), Failure> {
+fn refuse_in_use(
+    schema: &Schema,
+    statement: &Statement<'_>,
+    change: &DefinitionChange,
+) -> Result<(), Failure> {
     let Some(keyspace) = schema.keyspace(&change.keyspace) else {
         return Ok(());
     };
@@ -104,7 +108,7 @@ fn refuse_in_use(schema: &Schema, statement: &Statement<'_>, change: &Change) ->
 }
 
 /// What a definition is about to change.
-fn change(statement: &Statement<'_>, current: Option<&str>) -> Result<Change, Failure> {
+fn change(statement: &Statement<'_>, current: Option<&str>) -> Result<DefinitionChange, Failure> {
     let keyspace = |name: &str| (name.to_owned(), Changed::Keyspace);
     let qualified = |name: &QualifiedName<'_>, object: fn(String) -> Changed| {
         let keyspace = name.keyspace_or(current).ok_or_else(no_keyspace)?;
@@ -133,7 +137,7 @@ fn change(statement: &Statement<'_>, current: Option<&str>) -> Result<Change, Fa
             )));
         }
     };
-    Ok(Change {
+    Ok(DefinitionChange {
         change: verb,
         keyspace,
         object,
@@ -141,7 +145,7 @@ fn change(statement: &Statement<'_>, current: Option<&str>) -> Result<Change, Fa
 }
 
 /// Cassandra's text where an unqualified name has no keyspace.
-pub(crate) fn no_keyspace() -> Failure {
+pub(super) fn no_keyspace() -> Failure {
     Failure::invalid(
         "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
     )

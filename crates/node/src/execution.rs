@@ -9,28 +9,28 @@ use super::store::{Seconds, Timestamp};
 
 /// How one statement is to be run.
 #[derive(Debug, Clone)]
-pub(crate) struct Execution<'a> {
+pub(super) struct Execution<'a> {
     /// The keyspace of unqualified names.
-    pub(crate) keyspace: Option<&'a str>,
+    pub(super) keyspace: Option<&'a str>,
     /// What is bound to the markers.
-    pub(crate) bindings: Bindings<'a>,
+    pub(super) bindings: Bindings<'a>,
     /// Taken, and only repeated in errors.
-    pub(crate) consistency: Consistency,
+    pub(super) consistency: Consistency,
     /// Rows a page; `None`: all.
-    pub(crate) page_size: Option<usize>,
+    pub(super) page_size: Option<usize>,
     /// Where the page starts.
-    pub(crate) paging_state: Option<&'a [u8]>,
+    pub(super) paging_state: Option<&'a [u8]>,
     /// The time of writes that do not state their own.
-    pub(crate) timestamp: Timestamp,
+    pub(super) timestamp: Timestamp,
     /// Decides what has expired.
-    pub(crate) now: Seconds,
+    pub(super) now: Seconds,
     /// The node's clock, in microseconds since 1970, whatever the client says it is.
-    pub(crate) clock_micros: i64,
+    pub(super) clock_micros: i64,
 }
 
 /// Bound values by the index of their marker.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Bindings<'a> {
+pub(super) struct Bindings<'a> {
     values: Vec<Value<'a>>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Bindings<'a> {
     ///
     /// # Errors
     /// More or fewer values than markers, or a name that no value has.
-    pub(crate) fn of(values: &Values<'a>, markers: &[ResultColumn]) -> Result<Bindings<'a>, Failure> {
+    pub(super) fn of(values: &Values<'a>, markers: &[ResultColumn]) -> Result<Bindings<'a>, Failure> {
         if values.is_named() {
             let by_name = |marker: &ResultColumn| {
                 values
@@ -62,7 +62,7 @@ impl<'a> Bindings<'a> {
     }
 
     /// The value of a marker.
-    pub(crate) fn value(&self, marker: &BindMarker<'_>) -> Value<'a> {
+    pub(super) fn value(&self, marker: &BindMarker<'_>) -> Value<'a> {
         self.values.get(marker.index).copied().unwrap_or(Value::NotSet)
     }
 }

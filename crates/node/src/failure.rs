@@ -10,7 +10,7 @@ use cqlens_proto::message::{Consistency, ErrorCode, ErrorDetails, ErrorMessage, 
 /// Why a request was not done.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub(crate) struct Failure {
+pub(super) struct Failure {
     code: ErrorCode,
     message: String,
     details: Details,
@@ -25,18 +25,18 @@ enum Details {
 }
 
 /// Cassandra's answer to a read that would filter, word for word.
-pub(crate) const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may \
+pub(super) const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may \
      have unpredictable performance. If you want to execute this query despite the performance unpredictability, use \
      ALLOW FILTERING";
 
 impl Failure {
     /// A statement that is CQL and cannot be done: 0x2200.
-    pub(crate) fn invalid(message: impl Into<String>) -> Failure {
+    pub(super) fn invalid(message: impl Into<String>) -> Failure {
         Failure::new(ErrorCode::INVALID, message)
     }
 
     /// A text that is not CQL: 0x2000.
-    pub(crate) fn syntax(error: &ParseError, text: &str) -> Failure {
+    pub(super) fn syntax(error: &ParseError, text: &str) -> Failure {
         let before = text.get(..error.span.start as usize).unwrap_or(text);
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or("").chars().count();
@@ -44,12 +44,12 @@ impl Failure {
     }
 
     /// A request that the protocol does not allow: 0x000A.
-    pub(crate) fn protocol(message: impl Into<String>) -> Failure {
+    pub(super) fn protocol(message: impl Into<String>) -> Failure {
         Failure::new(ErrorCode::PROTOCOL_ERROR, message)
     }
 
     /// A definition of what is there already: 0x2400; `table` is empty where a keyspace is meant.
-    pub(crate) fn already_exists(keyspace: &str, table: &str) -> Failure {
+    pub(super) fn already_exists(keyspace: &str, table: &str) -> Failure {
         let message = match table {
             "" => format!("Cannot add existing keyspace \"{keyspace}\""),
             table => format!("Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\""),
@@ -66,7 +66,7 @@ impl Failure {
     }
 
     /// An id that no PREPARE of this node gave: 0x2500.
-    pub(crate) fn unprepared(id: &[u8]) -> Failure {
+    pub(super) fn unprepared(id: &[u8]) -> Failure {
         let hex: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
         let message = format!(
             "Prepared query with ID {hex} not found (either the query was not prepared on this host (maybe the host \
@@ -80,7 +80,7 @@ impl Failure {
     }
 
     /// A read that passed more tombstones than the failure threshold allows: 0x1300.
-    pub(crate) fn too_many_tombstones(consistency: Consistency) -> Failure {
+    pub(super) fn too_many_tombstones(consistency: Consistency) -> Failure {
         let message = "Operation failed - received 0 responses and 1 failures: READ_TOO_MANY_TOMBSTONES from \
                        /127.0.0.1:7000";
         let details = Details::TooManyTombstones(consistency);
@@ -100,7 +100,7 @@ impl Failure {
     }
 
     /// The message for a client; version 3 has no READ_FAILURE and sees a timeout instead, as Cassandra does it.
-    pub(crate) fn message(&self, version: Version) -> ErrorMessage<'_> {
+    pub(super) fn message(&self, version: Version) -> ErrorMessage<'_> {
         let code = match self.details {
             Details::TooManyTombstones(_) if version == Version::V3 => ErrorCode::READ_TIMEOUT,
             _ => self.code,

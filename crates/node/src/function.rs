@@ -3,16 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use cqlens_cql::syntax::ast::FunctionCall;
+use cqlens_cql::syntax::ast::{FunctionCall, Term};
 use cqlens_proto::types::{CqlType, Uuid};
 
-use super::bind;
-use super::execution::Execution;
 use super::failure::Failure;
 
 /// A function of one time to another form of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Conversion {
+pub(super) enum Conversion {
     /// `toTimestamp` and, as it once was called, `dateOf`.
     Timestamp,
     /// `toDate`.
@@ -23,7 +21,7 @@ pub(crate) enum Conversion {
 
 impl Conversion {
     /// The conversion of a name in lower case, with or without underscores.
-    pub(crate) fn of(name: &str) -> Option<Conversion> {
+    pub(super) fn of(name: &str) -> Option<Conversion> {
         match name.replace('_', "").as_str() {
             "totimestamp" | "dateof" => Some(Conversion::Timestamp),
             "todate" => Some(Conversion::Date),
@@ -33,7 +31,7 @@ impl Conversion {
     }
 
     /// The type that it gives.
-    pub(crate) fn result_type(self) -> CqlType {
+    pub(super) fn result_type(self) -> CqlType {
         match self {
             Conversion::Timestamp => CqlType::Timestamp,
             Conversion::Date => CqlType::Date,
@@ -42,7 +40,7 @@ impl Conversion {
     }
 
     /// Converts a serialized timeuuid, timestamp or date; `None` for other values.
-    pub(crate) fn apply(self, from: &CqlType, value: &[u8]) -> Option<Bytes> {
+    pub(super) fn apply(self, from: &CqlType, value: &[u8]) -> Option<Bytes> {
         let millis = match from {
             CqlType::TimeUuid | CqlType::Uuid => Uuid(value.try_into().ok()?).unix_millis()?,
             CqlType::Timestamp => i64::from_be_bytes(value.try_into().ok()?),
@@ -66,29 +64,30 @@ const DAY_ZERO: i64 = 1 << 31;
 const MILLIS_PER_DAY: i64 = 86_400_000;
 
 /// The type of a function's argument, for the markers in it.
-pub(crate) fn argument_type(call: &FunctionCall<'_>) -> CqlType {
+pub(super) fn argument_type(call: &FunctionCall<'_>) -> CqlType {
     match call.name.name.as_str().to_ascii_lowercase().as_str() {
         "mintimeuuid" | "maxtimeuuid" => CqlType::Timestamp,
         _ => CqlType::TimeUuid,
     }
 }
 
-/// What a function without columns gives as a value of `expected`.
+/// What a function without columns gives as a value of `expected`; `evaluate` serializes its argument.
 ///
 /// # Errors
 /// Functions that this node does not have, and arguments that they do not take.
-pub(crate) fn scalar(
+pub(super) fn scalar(
     call: &FunctionCall<'_>,
     expected: &CqlType,
-    execution: &Execution<'_>,
+    clock_micros: i64,
+    evaluate: impl Fn(&Term<'_>) -> Result<Bytes, Failure>,
 ) -> Result<Bytes, Failure> {
     let name = call.name.name.as_str().to_ascii_lowercase();
-    let millis = execution.clock_micros.div_euclid(1_000);
+    let millis = clock_micros.div_euclid(1_000);
     let argument = || {
         let Some(argument) = call.arguments.first() else {
             return Err(unknown(&name));
         };
-        bind::term(argument, &argument_type(call), execution)?.required("function argument")
+        evaluate(argument)
     };
     if let Some(conversion) = Conversion::of(&name) {
         let value = argument()?;
@@ -97,8 +96,8 @@ pub(crate) fn scalar(
             .ok_or_else(|| unknown(&name));
     }
     match name.replace('_', "").as_str() {
-        "uuid" => Ok(random_uuid(execution.clock_micros)),
-        "now" | "currenttimeuuid" => Ok(time_uuid(execution.clock_micros * 10 + next_tick(), NODE)),
+        "uuid" => Ok(random_uuid(clock_micros)),
+        "now" | "currenttimeuuid" => Ok(time_uuid(clock_micros * 10 + next_tick(), NODE)),
         "currenttimestamp" => Ok(long(millis)),
         "currentdate" => Conversion::Date
             .apply(&CqlType::Timestamp, &long(millis))
@@ -120,7 +119,7 @@ fn millis_of(timestamp: &[u8]) -> i64 {
 }
 
 /// A serialized `bigint`, counter or timestamp.
-pub(crate) fn long(number: i64) -> Bytes {
+pub(super) fn long(number: i64) -> Bytes {
     Bytes::copy_from_slice(&number.to_be_bytes())
 }
 

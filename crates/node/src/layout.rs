@@ -5,50 +5,50 @@ use cqlens_proto::types::CqlType;
 
 use super::answer::ResultColumn;
 use super::failure::Failure;
-use super::store::{Partition, Place, Row, Seconds, order};
+use super::store::{ClusteringKey, Partition, Row, Seconds, order};
 use cqlens_cql::schema::{self, ColumnKind, IndexTargetKind, Keyspace};
 
 /// The columns of a table or view.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Layout {
+pub(super) struct Layout {
     /// Its keyspace.
-    pub(crate) keyspace: String,
+    pub(super) keyspace: String,
     /// Its name.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// Partition key, clustering columns, then all others by name.
-    pub(crate) columns: Vec<Column>,
+    pub(super) columns: Vec<Column>,
     /// How many columns the partition key has.
-    pub(crate) partition_key_len: usize,
+    pub(super) partition_key_len: usize,
     /// How many clustering columns there are.
-    pub(crate) clustering_len: usize,
+    pub(super) clustering_len: usize,
     /// What its secondary indexes are on.
-    pub(crate) indexes: Vec<(String, IndexTargetKind)>,
+    pub(super) indexes: Vec<(String, IndexTargetKind)>,
     /// The table of the same keyspace that it is a view of.
-    pub(crate) base: Option<String>,
+    pub(super) base: Option<String>,
     /// Whether its values are counters.
-    pub(crate) is_counter: bool,
+    pub(super) is_counter: bool,
     /// Seconds after which rows expire by default; 0: never.
-    pub(crate) default_ttl: i32,
+    pub(super) default_ttl: i32,
 }
 
 /// A column.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Column {
+pub(super) struct Column {
     /// Its name.
-    pub(crate) name: String,
+    pub(super) name: String,
     /// Its part in the key.
-    pub(crate) kind: ColumnKind,
+    pub(super) kind: ColumnKind,
     /// The type of its values.
-    pub(crate) cql_type: CqlType,
+    pub(super) cql_type: CqlType,
     /// Whether a part of the value can be written: a collection or user-defined type that is not frozen.
-    pub(crate) is_multi_cell: bool,
+    pub(super) is_multi_cell: bool,
     /// Its place in [`Layout::columns`].
-    pub(crate) index: usize,
+    pub(super) index: usize,
 }
 
 impl Layout {
     /// The layout of a table of a schema.
-    pub(crate) fn of(keyspace: &Keyspace, table: &schema::Table) -> Layout {
+    pub(super) fn of(keyspace: &Keyspace, table: &schema::Table) -> Layout {
         let columns = table.columns.iter().enumerate().map(|(index, column)| Column {
             name: column.name.clone(),
             kind: column.kind,
@@ -73,22 +73,22 @@ impl Layout {
     }
 
     /// The columns of the partition key.
-    pub(crate) fn partition_key(&self) -> &[Column] {
+    pub(super) fn partition_key(&self) -> &[Column] {
         &self.columns[..self.partition_key_len]
     }
 
     /// The clustering columns.
-    pub(crate) fn clustering(&self) -> &[Column] {
+    pub(super) fn clustering(&self) -> &[Column] {
         &self.columns[self.partition_key_len..][..self.clustering_len]
     }
 
     /// The columns that are not part of the primary key.
-    pub(crate) fn values(&self) -> &[Column] {
+    pub(super) fn values(&self) -> &[Column] {
         &self.columns[self.partition_key_len + self.clustering_len..]
     }
 
     /// Whether there is a static column.
-    pub(crate) fn has_static(&self) -> bool {
+    pub(super) fn has_static(&self) -> bool {
         self.values()
             .iter()
             .any(|column| column.kind == ColumnKind::Static)
@@ -98,7 +98,7 @@ impl Layout {
     ///
     /// # Errors
     /// Cassandra's text if there is none.
-    pub(crate) fn column(&self, name: &str) -> Result<&Column, Failure> {
+    pub(super) fn column(&self, name: &str) -> Result<&Column, Failure> {
         self.columns
             .iter()
             .find(|column| column.name == name)
@@ -111,7 +111,7 @@ impl Layout {
     }
 
     /// A column as results name it.
-    pub(crate) fn result_column(&self, name: &str, cql_type: &CqlType) -> ResultColumn {
+    pub(super) fn result_column(&self, name: &str, cql_type: &CqlType) -> ResultColumn {
         ResultColumn {
             keyspace: self.keyspace.clone(),
             table: self.name.clone(),
@@ -121,18 +121,18 @@ impl Layout {
     }
 
     /// The place of a row.
-    pub(crate) fn place(&self, clustering: Vec<Bytes>) -> Place {
+    pub(super) fn clustering_key(&self, clustering: Vec<Bytes>) -> ClusteringKey {
         let mut position = Vec::new();
         for (column, value) in self.clustering().iter().zip(&clustering) {
             column.push_position(&mut position, value);
         }
-        Place { position, clustering }
+        ClusteringKey { position, clustering }
     }
 }
 
 impl Column {
     /// Appends the order-preserving form of a clustering value, in the direction in which the column is stored.
-    pub(crate) fn push_position(&self, position: &mut Vec<u8>, value: &[u8]) {
+    pub(super) fn push_position(&self, position: &mut Vec<u8>, value: &[u8]) {
         if self.is_descending() {
             order::push_descending(position, &self.cql_type, value);
         } else {
@@ -141,42 +141,42 @@ impl Column {
     }
 
     /// Whether it is a clustering column stored in descending order.
-    pub(crate) fn is_descending(&self) -> bool {
+    pub(super) fn is_descending(&self) -> bool {
         self.kind == ColumnKind::Clustering(schema::Order::Descending)
     }
 
     /// Whether it is a part of the partition key.
-    pub(crate) fn is_partition_key(&self) -> bool {
+    pub(super) fn is_partition_key(&self) -> bool {
         self.kind == ColumnKind::PartitionKey
     }
 
     /// Whether it is a clustering column.
-    pub(crate) fn is_clustering(&self) -> bool {
+    pub(super) fn is_clustering(&self) -> bool {
         matches!(self.kind, ColumnKind::Clustering(_))
     }
 
     /// Whether it is part of the primary key.
-    pub(crate) fn is_primary_key(&self) -> bool {
+    pub(super) fn is_primary_key(&self) -> bool {
         self.is_partition_key() || self.is_clustering()
     }
 }
 
 /// A row as a read sees it: with the partition it is in. Without a row it is what static columns say alone.
 #[derive(Clone, Copy)]
-pub(crate) struct RowView<'a> {
+pub(super) struct RowView<'a> {
     /// The columns.
-    pub(crate) layout: &'a Layout,
+    pub(super) layout: &'a Layout,
     /// The partition.
-    pub(crate) partition: &'a Partition,
+    pub(super) partition: &'a Partition,
     /// The row; none where the partition has only static columns.
-    pub(crate) row: Option<&'a Row>,
+    pub(super) row: Option<&'a Row>,
     /// Decides what has expired.
-    pub(crate) now: Seconds,
+    pub(super) now: Seconds,
 }
 
 impl<'a> RowView<'a> {
     /// The value of a column; `None` is null.
-    pub(crate) fn value(&self, column: &Column) -> Option<&'a Bytes> {
+    pub(super) fn value(&self, column: &Column) -> Option<&'a Bytes> {
         match column.kind {
             ColumnKind::PartitionKey => self.partition.key.get(column.index),
             ColumnKind::Clustering(_) => self
@@ -191,7 +191,7 @@ impl<'a> RowView<'a> {
     }
 
     /// The row that holds the cell of a column outside the primary key.
-    pub(crate) fn cells(&self, column: &Column) -> Option<&'a Row> {
+    pub(super) fn cells(&self, column: &Column) -> Option<&'a Row> {
         match column.kind {
             ColumnKind::Static => Some(&self.partition.static_row),
             _ => self.row,

@@ -1,17 +1,11 @@
-//! An embedded, in-memory CQL node: a stand-in for `cqlens demo` and for hermetic tests. It is not a database.
-//!
-//! One node, one copy of the data, no disk, no authentication, no replicas: consistency levels are taken and ignored.
-//! It speaks the native protocol 3, 4 and 5 with compression, answers the system tables that drivers read at connect,
-//! keeps every tombstone that was ever written, and gives Cassandra's texts where clients and `cqlens` read them.
+#![doc = include_str!("../README.md")]
 //!
 //! ```text
-//! connection ── bytes, envelopes ──> session ── statements ──> database: definition, write, select ──> store
+//! connection ── bytes, envelopes ──> session ── statements ──> statement: definition, write, select ──> database, store
 //! ```
 
 mod answer;
-mod batch;
 mod bind;
-mod condition;
 mod connection;
 mod database;
 mod definition;
@@ -21,23 +15,23 @@ mod function;
 mod layout;
 mod literal;
 mod marker;
-mod mutation;
+mod operand;
+mod options;
 mod paging;
 mod peers;
 mod prepared;
-mod projection;
-mod read;
 mod restriction;
 pub mod scenario;
 mod select;
 mod session;
+mod statement;
 mod store;
 mod system;
 mod view;
 mod write;
 
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::net::TcpListener;
@@ -46,31 +40,8 @@ use tokio::task::{JoinHandle, JoinSet};
 
 use cqlens_proto::types::Uuid;
 use database::Database;
+pub use options::Options;
 pub use peers::{Announcement, Peer};
-
-/// How a node behaves.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// Where it listens; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// Where it tells clients to connect, if that is not where it listens.
-    pub advertise: Option<SocketAddr>,
-    /// A read that passes more tombstones gets a warning; Cassandra's default is 1,000.
-    pub tombstone_warn_threshold: u64,
-    /// A read that passes more tombstones fails; Cassandra's default is 100,000.
-    pub tombstone_failure_threshold: u64,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
-            advertise: None,
-            tombstone_warn_threshold: 1_000,
-            tombstone_failure_threshold: 100_000,
-        }
-    }
-}
 
 /// A running node; it stops when it is dropped.
 #[derive(Debug)]

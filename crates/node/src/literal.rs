@@ -12,7 +12,7 @@ use cqlens_proto::types::{CqlType, Uuid};
 use jiff::civil;
 
 /// The bytes of a constant as a value of a type; `None` if it is not one.
-pub(crate) fn serialize(literal: &Literal<'_>, cql_type: &CqlType) -> Option<Vec<u8>> {
+pub(super) fn serialize(literal: &Literal<'_>, cql_type: &CqlType) -> Option<Vec<u8>> {
     let text = literal.decoded();
     match literal.kind {
         LiteralKind::String => string(&text, cql_type),

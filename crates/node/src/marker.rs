@@ -11,21 +11,22 @@ use super::database::Database;
 use super::failure::Failure;
 use super::function;
 use super::layout::{Column, Layout};
+use super::operand::{compared_type, element_types, field_type, operand_type};
 
 /// The markers of a statement.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Markers {
+pub(super) struct Markers {
     /// In their order.
-    pub(crate) columns: Vec<ResultColumn>,
+    pub(super) columns: Vec<ResultColumn>,
     /// For each partition key column the marker that is its value; empty if not each has one.
-    pub(crate) partition_key_indices: Vec<u16>,
+    pub(super) partition_key_indices: Vec<u16>,
 }
 
 /// Finds out what the markers of a statement stand for.
 ///
 /// # Errors
 /// Tables and columns that there are not.
-pub(crate) fn of(
+pub(super) fn of(
     statement: &Statement<'_>,
     database: &mut Database,
     keyspace: Option<&str>,
@@ -349,44 +350,5 @@ impl<'a> Collector<'a> {
                 key_of: None,
             });
         }
-    }
-}
-
-/// The type on the right of a relation on a column.
-pub(crate) fn compared_type(column: &CqlType, operator: RelationOperator) -> CqlType {
-    match (operator, column) {
-        (RelationOperator::Contains, CqlType::List(element) | CqlType::Set(element)) => (**element).clone(),
-        (RelationOperator::Contains, CqlType::Map(types)) => types.1.clone(),
-        (RelationOperator::ContainsKey, CqlType::Map(types)) => types.0.clone(),
-        _ => column.clone(),
-    }
-}
-
-/// What is added to or taken from a column: of a map, keys are taken away.
-pub(crate) fn operand_type(column: &CqlType, operation: &AssignmentOperation<'_>) -> CqlType {
-    match (operation, column) {
-        (AssignmentOperation::Subtract(_), CqlType::Map(types)) => CqlType::set(types.0.clone()),
-        (_, CqlType::Counter) => CqlType::BigInt,
-        _ => column.clone(),
-    }
-}
-
-/// Key and value of one element of a map or list.
-pub(crate) fn element_types(column: &CqlType) -> (CqlType, CqlType) {
-    match column {
-        CqlType::Map(types) => (types.0.clone(), types.1.clone()),
-        CqlType::List(element) => (CqlType::Int, (**element).clone()),
-        other => (other.clone(), other.clone()),
-    }
-}
-
-/// The type of a field of a user-defined type.
-pub(crate) fn field_type(column: &CqlType, field: &str) -> CqlType {
-    match column {
-        CqlType::Udt(udt) => {
-            let found = udt.fields.iter().find(|(name, _)| name == field);
-            found.map_or(CqlType::Blob, |(_, field_type)| field_type.clone())
-        }
-        _ => CqlType::Blob,
     }
 }

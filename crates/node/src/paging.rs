@@ -9,20 +9,20 @@ use super::store::PartitionId;
 
 /// The place behind the last row that was sent; clients carry it as an opaque paging state.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(super) struct Mark {
     /// The partition of that row.
-    pub(crate) partition: PartitionId,
+    pub(super) partition: PartitionId,
     /// Its position; `None` if it was the partition's static columns alone.
-    pub(crate) position: Option<Vec<u8>>,
+    pub(super) position: Option<Vec<u8>>,
     /// Rows that LIMIT still allows.
-    pub(crate) rows_left: u64,
+    pub(super) rows_left: u64,
     /// Rows of this partition that PER PARTITION LIMIT still allows.
-    pub(crate) rows_left_in_partition: u64,
+    pub(super) rows_left_in_partition: u64,
 }
 
 impl Mark {
     /// The bytes for the client: routing key, position and what is left, each with its length.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = BytesMut::new();
         let mut writer = Writer::new(&mut out);
         writer.long(self.partition.token);
@@ -38,7 +38,7 @@ impl Mark {
     ///
     /// # Errors
     /// Bytes that this node did not make.
-    pub(crate) fn decode(state: &[u8]) -> Result<Mark, Failure> {
+    pub(super) fn decode(state: &[u8]) -> Result<Mark, Failure> {
         let mut cursor = Cursor::new(state);
         let read = |cursor: &mut Cursor<'_>| {
             let token = cursor.read("token", notation::long)?;

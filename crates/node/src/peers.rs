@@ -1,12 +1,11 @@
-//! Other nodes, as far as a node tells of them: rows of `system.peers` and `system.peers_v2`, and events about them.
+//! Other nodes of the cluster: what `system.peers` and `system.peers_v2` say of them, and events about them.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use cqlens_proto::envelope::{Envelope, StreamId, Version};
 use cqlens_proto::error::EncodeError;
 use cqlens_proto::message::{Dialect, Event, Extras, NodeChange, Response};
-use cqlens_proto::types::{CqlValue, Uuid};
+use cqlens_proto::types::Uuid;
 
 /// A row of `system.peers` and `system.peers_v2`; what is none is null there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,31 +56,4 @@ impl Announcement {
             Self::Status(..) => "STATUS_CHANGE",
         }
     }
-}
-
-/// The row of a peer, for both tables: columns that a table does not have are left out there.
-pub(super) fn row(peer: &Peer) -> BTreeMap<&'static str, CqlValue> {
-    let text = |text: &str| CqlValue::Text(text.to_owned());
-    let mut row = BTreeMap::from([
-        ("peer", CqlValue::Inet(peer.address)),
-        ("peer_port", CqlValue::Int(7000)),
-        ("data_center", text(&peer.data_center)),
-        ("rack", text("rack1")),
-        ("release_version", text(super::system::RELEASE_VERSION)),
-        (
-            "tokens",
-            CqlValue::Set(peer.tokens.iter().map(|token| text(token)).collect()),
-        ),
-    ]);
-    if let Some(host_id) = peer.host_id {
-        row.insert("host_id", CqlValue::Uuid(host_id));
-        // All nodes agree on the schema, since nobody asks.
-        row.insert("schema_version", CqlValue::Uuid(host_id));
-    }
-    if let Some(native) = peer.native {
-        row.insert("rpc_address", CqlValue::Inet(native.ip()));
-        row.insert("native_address", CqlValue::Inet(native.ip()));
-        row.insert("native_port", CqlValue::Int(i32::from(native.port())));
-    }
-    row
 }

@@ -6,24 +6,24 @@ use std::sync::Arc;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-use super::answer::{Change, Changed, ResultColumn};
+use super::answer::{Changed, DefinitionChange, ResultColumn};
 
 /// A statement that a client prepared.
 #[derive(Debug, Clone)]
-pub(crate) struct PreparedStatement {
+pub(super) struct PreparedStatement {
     /// Its text.
-    pub(crate) text: Arc<str>,
+    pub(super) text: Arc<str>,
     /// The keyspace of its unqualified names.
-    pub(crate) keyspace: Option<Arc<str>>,
+    pub(super) keyspace: Option<Arc<str>>,
     /// Its tables, with their keyspaces.
-    pub(crate) tables: Vec<(String, String)>,
+    pub(super) tables: Vec<(String, String)>,
     /// The columns of its result; `None` for a write.
-    pub(crate) columns: Option<Vec<ResultColumn>>,
+    pub(super) columns: Option<Vec<ResultColumn>>,
 }
 
 /// All prepared statements by id.
 #[derive(Debug, Default)]
-pub(crate) struct PreparedStatements {
+pub(super) struct PreparedStatements {
     by_id: BTreeMap<[u8; 16], PreparedStatement>,
 }
 
@@ -32,7 +32,7 @@ const LIMIT: usize = 10_000;
 
 impl PreparedStatements {
     /// Keeps a statement; gives its id, which is the same for the same text and keyspace on every run.
-    pub(crate) fn insert(&mut self, statement: PreparedStatement) -> [u8; 16] {
+    pub(super) fn insert(&mut self, statement: PreparedStatement) -> [u8; 16] {
         let id = hash([statement.keyspace.as_deref().unwrap_or(""), &statement.text]);
         if self.by_id.len() == LIMIT && !self.by_id.contains_key(&id) {
             self.by_id.pop_first();
@@ -42,22 +42,22 @@ impl PreparedStatements {
     }
 
     /// The statement of an id.
-    pub(crate) fn get(&self, id: &[u8]) -> Option<&PreparedStatement> {
+    pub(super) fn get(&self, id: &[u8]) -> Option<&PreparedStatement> {
         self.by_id.get(id)
     }
 
     /// Ids and statements.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8; 16], &PreparedStatement)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8; 16], &PreparedStatement)> {
         self.by_id.iter()
     }
 
     /// Forgets all statements: clients have to prepare them again.
-    pub(crate) fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.by_id.clear();
     }
 
     /// Forgets the statements on what changed, as Cassandra does.
-    pub(crate) fn forget_changed(&mut self, change: &Change) {
+    pub(super) fn forget_changed(&mut self, change: &DefinitionChange) {
         let is_changed = |(keyspace, table): &(String, String)| {
             *keyspace == change.keyspace
                 && match &change.object {
@@ -71,7 +71,7 @@ impl PreparedStatements {
 }
 
 /// The id of a result's columns: another one as soon as a name or type changes.
-pub(crate) fn metadata_id(columns: Option<&[ResultColumn]>) -> [u8; 16] {
+pub(super) fn metadata_id(columns: Option<&[ResultColumn]>) -> [u8; 16] {
     let described = columns
         .into_iter()
         .flatten()
@@ -116,7 +116,7 @@ mod tests {
     fn a_changed_table_takes_its_statements_along() {
         let mut statements = PreparedStatements::default();
         let id = statements.insert(statement(None, "t"));
-        let change = |table: &str| Change {
+        let change = |table: &str| DefinitionChange {
             change: "UPDATED",
             keyspace: "k".to_owned(),
             object: Changed::Table(table.to_owned()),

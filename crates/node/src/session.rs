@@ -8,16 +8,17 @@ use cqlens_cql::syntax::ast::{BatchKind, Body, Modification, Statement};
 use cqlens_proto::message::{self, BatchQuery, Consistency, QueryParameters, Request, Values};
 
 use super::answer::{Answer, Described, Outcome, PreparedAnswer};
-use super::batch::Entry;
 use super::database::Database;
 use super::execution::{Bindings, Execution};
 use super::failure::Failure;
 use super::marker::{self, Markers};
 use super::prepared::{self, PreparedStatement};
-use super::projection::Projection;
+use super::select::projection::Projection;
+use super::statement;
+use super::write::batch::Entry;
 
 /// One client's connection.
-pub(crate) struct Session {
+pub(super) struct Session {
     database: Arc<Mutex<Database>>,
     /// What `USE` named.
     keyspace: Option<Arc<str>>,
@@ -31,7 +32,7 @@ struct Circumstances<'a> {
 
 impl Session {
     /// A connection on which nothing was said yet.
-    pub(crate) fn new(database: Arc<Mutex<Database>>) -> Session {
+    pub(super) fn new(database: Arc<Mutex<Database>>) -> Session {
         Session {
             database,
             keyspace: None,
@@ -42,7 +43,7 @@ impl Session {
     ///
     /// # Errors
     /// What the client is told instead.
-    pub(crate) fn answer(&mut self, request: &Request<'_>, since_epoch: Duration) -> Result<Answer, Failure> {
+    pub(super) fn answer(&mut self, request: &Request<'_>, since_epoch: Duration) -> Result<Answer, Failure> {
         let database = Arc::clone(&self.database);
         let mut database = super::lock(&database);
         let keyspace = self.keyspace.clone();
@@ -142,7 +143,7 @@ fn run(
     if let Some(now) = parameters.now_in_seconds {
         execution.now = i64::from(now);
     }
-    database.execute(statement, &execution)
+    statement::run(statement, &execution, database)
 }
 
 fn prepare(
@@ -258,7 +259,7 @@ fn run_batch(
             },
         });
     }
-    database.run_batch(kind, &entries)
+    statement::run_batch(kind, &entries, database)
 }
 
 impl<'a> Circumstances<'a> {

@@ -7,19 +7,19 @@ use bytes::Bytes;
 
 use super::failure::Failure;
 use super::layout::{Column, Layout, RowView};
-use super::store::{Cell, Liveness, PartitionId, Passed, Seconds, Stretch, Table};
+use super::store::{Cell, Liveness, PartitionId, Passed, Seconds, StoredTable, Stretch};
 
 /// The rows of a view, from those of its base.
 ///
 /// # Errors
 /// Columns that the base does not have.
-pub(crate) fn derive(
+pub(super) fn derive(
     view: &Layout,
     base: &Layout,
-    base_rows: &Table,
+    base_rows: &StoredTable,
     now: Seconds,
-) -> Result<Table, Failure> {
-    let mut rows = Table::default();
+) -> Result<StoredTable, Failure> {
+    let mut rows = StoredTable::default();
     let columns = view.columns.iter().map(|column| base.column(&column.name));
     let columns: Vec<&Column> = columns.collect::<Result<_, _>>()?;
     let (key, others) = columns.split_at(view.partition_key_len);
@@ -45,7 +45,7 @@ pub(crate) fn derive(
             let Some(id) = PartitionId::of(&key) else { continue };
             let timestamp = row.liveness.map_or(0, |liveness| liveness.timestamp);
             rows.partition_mut(id, &key)
-                .change_row(&view.place(clustering), |view_row| {
+                .change_row(&view.clustering_key(clustering), |view_row| {
                     view_row.insert(Liveness {
                         timestamp,
                         expiry: None,

@@ -69,7 +69,7 @@ impl Health {
             problems: [self.problems.load().to_vec(), self.admission.outages()].concat(),
             bypass: self.bypass(),
             connections: self.admission.open(),
-            control_connection: match (self.live.is_followed(), self.live.is_in_step()) {
+            control_connection: match (self.live.is_followed(), self.live.is_synced()) {
                 (false, _) => ControlConnection::Off,
                 (true, false) => ControlConnection::Trying,
                 (true, true) => ControlConnection::Open,

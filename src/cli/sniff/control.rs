@@ -40,7 +40,7 @@ pub(super) fn begin(
     };
     let following = runtime.spawn(control::follow(Arc::clone(live), contact, options));
     let begun = Instant::now();
-    while !live.is_in_step() && live.trouble().is_none() && begun.elapsed() < PATIENCE {
+    while !live.is_synced() && live.trouble().is_none() && begun.elapsed() < PATIENCE {
         thread::sleep(LOOK);
     }
     Ok(Some(following))

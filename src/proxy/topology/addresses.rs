@@ -4,19 +4,14 @@
 //! [view](Addresses::known) of the moment. A connection that meets a node that is not in it says so, which wakes discovery
 //! ([`Addresses::wanted`]), and waits for a view in which the node is ready, but never for longer than [`Addresses::patience`].
 
-use std::{
-    collections::{HashMap, HashSet},
-    net::{IpAddr, SocketAddr},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use cqlens_proto::types::Uuid;
 use tokio::sync::{Notify, watch};
 
 use super::{
     counts::{Counters, Counts},
     hold_budget::HoldBudget,
+    known_nodes::{KnownNodes, NodeAddress},
     missing::MissingNodes,
     node::NodeIdentity,
     prepared::PreparedStatements,
@@ -26,100 +21,6 @@ use crate::timers;
 /// How long a connection waits for a node that is not known yet, unless the operator says otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A node, and the listener that stands for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeAddress {
-    /// The node's identity, which outlives its addresses; none until cqlens has read it from the node.
-    pub host_id: Option<Uuid>,
-    /// Where the other nodes reach it: `peer` of `system.peers`, `broadcast_address` of `system.local`.
-    pub broadcast: IpAddr,
-    /// Where the cluster says that clients shall connect to: `rpc_address`, `native_address` and `native_port`; also the address
-    /// in TOPOLOGY_CHANGE and STATUS_CHANGE.
-    pub native: SocketAddr,
-    /// Where cqlens says that clients shall connect to.
-    pub listen: SocketAddr,
-    /// Whether cqlens listens there. Clients do not learn of nodes that are not ready.
-    pub ready: bool,
-}
-
-/// All nodes at one moment.
-#[derive(Debug, Default)]
-pub struct Known {
-    nodes: Vec<NodeAddress>,
-    /// Nodes that have left, the last ones first: clients may still have to learn that they are gone.
-    former: Vec<NodeAddress>,
-    by_host_id: HashMap<Uuid, usize>,
-    by_native: HashMap<SocketAddr, usize>,
-    /// None where several nodes have the address, with different ports.
-    by_native_ip: HashMap<IpAddr, Option<usize>>,
-    by_broadcast: HashMap<IpAddr, Option<usize>>,
-    listen_addresses_differ: bool,
-}
-
-impl Known {
-    fn new(nodes: Vec<NodeAddress>, before: &Self) -> Self {
-        let mut known = Self::default();
-        for (index, node) in nodes.iter().enumerate() {
-            if let Some(host_id) = node.host_id {
-                known.by_host_id.insert(host_id, index);
-            }
-            known.by_native.insert(node.native, index);
-            let is_other = |other: &mut Option<usize>| *other = None;
-            let natives = known.by_native_ip.entry(node.native.ip());
-            natives.and_modify(is_other).or_insert(Some(index));
-            let broadcasts = known.by_broadcast.entry(node.broadcast);
-            broadcasts.and_modify(is_other).or_insert(Some(index));
-        }
-        let listens: HashSet<IpAddr> = nodes.iter().map(|node| node.listen.ip()).collect();
-        known.listen_addresses_differ = listens.len() == nodes.len();
-        known.nodes = nodes;
-        let gone = before.nodes.iter().chain(&before.former);
-        let gone = gone.filter(|node| known.by_native(node.native).is_none());
-        known.former = gone.take(MAX_FORMER).cloned().collect();
-        known
-    }
-
-    /// The node that the cluster has shown to clients at an address and port, if it does so no more.
-    pub(super) fn former(&self, native: SocketAddr) -> Option<&NodeAddress> {
-        self.former.iter().find(|node| node.native == native)
-    }
-
-    /// All nodes, in the order in which they were published.
-    pub fn nodes(&self) -> &[NodeAddress] {
-        &self.nodes
-    }
-
-    /// The node with an identity.
-    pub fn by_host_id(&self, host_id: Uuid) -> Option<&NodeAddress> {
-        self.nodes.get(*self.by_host_id.get(&host_id)?)
-    }
-
-    /// The node that the cluster shows to clients at an address and port.
-    pub fn by_native(&self, native: SocketAddr) -> Option<&NodeAddress> {
-        self.nodes.get(*self.by_native.get(&native)?)
-    }
-
-    /// The node that the cluster shows to clients at an address, whatever the port; none where several nodes share it.
-    pub fn by_native_ip(&self, native: IpAddr) -> Option<&NodeAddress> {
-        self.nodes.get((*self.by_native_ip.get(&native)?)?)
-    }
-
-    /// Whether every listener has an IP address of its own.
-    pub(super) fn listen_addresses_differ(&self) -> bool {
-        self.listen_addresses_differ
-    }
-
-    /// Whether the cluster shows any node to clients at an address.
-    pub(super) fn is_native(&self, address: IpAddr) -> bool {
-        self.by_native_ip.contains_key(&address)
-    }
-
-    /// The node that other nodes reach at an address; none where several nodes share it.
-    pub fn by_broadcast(&self, broadcast: IpAddr) -> Option<&NodeAddress> {
-        self.nodes.get((*self.by_broadcast.get(&broadcast)?)?)
-    }
-}
-
 /// What is known of the cluster's nodes, shared and replaced as a whole. Clones are the same one.
 #[derive(Debug, Clone)]
 pub struct Addresses {
@@ -128,7 +29,7 @@ pub struct Addresses {
 
 #[derive(Debug)]
 struct Shared {
-    known: watch::Sender<Arc<Known>>,
+    known: watch::Sender<Arc<KnownNodes>>,
     wanted: Notify,
     patience: Duration,
     missing: MissingNodes,
@@ -136,9 +37,6 @@ struct Shared {
     counters: Counters,
     hold_budget: HoldBudget,
 }
-
-/// Nodes that have left and are remembered.
-const MAX_FORMER: usize = 256;
 
 impl Addresses {
     /// No node is known yet; connections wait up to `patience` for one that they need.
@@ -160,12 +58,12 @@ impl Addresses {
     ///
     /// Where two entries have one host id, or one native address and port, the later one counts.
     pub fn publish(&self, nodes: Vec<NodeAddress>) {
-        let publish = |known: &mut Arc<Known>| *known = Arc::new(Known::new(nodes, known));
+        let publish = |known: &mut Arc<KnownNodes>| *known = Arc::new(KnownNodes::new(nodes, known));
         self.shared.known.send_modify(publish);
     }
 
     /// What is known now.
-    pub fn known(&self) -> Arc<Known> {
+    pub fn known(&self) -> Arc<KnownNodes> {
         Arc::clone(&self.shared.known.borrow())
     }
 
@@ -177,8 +75,8 @@ impl Addresses {
 
     /// Asks for the node that `find` finds, and waits until it is known and ready; none if that takes longer than
     /// [`patience`](Self::patience), or at once if that is zero.
-    pub async fn ready(&self, find: impl Fn(&Known) -> Option<&NodeAddress>) -> Option<NodeAddress> {
-        let found = |known: &Known| find(known).filter(|node| node.ready).cloned();
+    pub async fn ready(&self, find: impl Fn(&KnownNodes) -> Option<&NodeAddress>) -> Option<NodeAddress> {
+        let found = |known: &KnownNodes| find(known).filter(|node| node.ready).cloned();
         if let Some(node) = found(&self.known()) {
             return Some(node);
         }
@@ -188,7 +86,7 @@ impl Addresses {
     }
 
     /// Waits until what is known is `enough`; none if that takes longer than the patience.
-    async fn until(&self, enough: impl Fn(&Known) -> bool) -> Option<Arc<Known>> {
+    async fn until(&self, enough: impl Fn(&KnownNodes) -> bool) -> Option<Arc<KnownNodes>> {
         let mut known = self.shared.known.subscribe();
         let waited = timers::timeout(self.shared.patience, known.wait_for(|known| enough(known)));
         Some(Arc::clone(&*waited.await.ok()?.ok()?))
@@ -198,14 +96,14 @@ impl Addresses {
     /// come, the log says. `port` is assumed where a node has none.
     pub(super) async fn wait_for(&self, nodes: &[NodeIdentity], port: u16) {
         let is_ready =
-            |known: &Known, node: &NodeIdentity| node.find(known, port).is_some_and(|node| node.ready);
+            |known: &KnownNodes, node: &NodeIdentity| node.find(known, port).is_some_and(|node| node.ready);
         let worth = |node: &&NodeIdentity| self.shared.missing.is_worth_waiting(node);
         let nodes: Vec<NodeIdentity> = nodes.iter().filter(worth).copied().collect();
         if nodes.is_empty() {
             return;
         }
         self.shared.wanted.notify_one();
-        let all = |known: &Known| nodes.iter().all(|node| is_ready(known, node));
+        let all = |known: &KnownNodes| nodes.iter().all(|node| is_ready(known, node));
         if self.until(all).await.is_some() {
             return;
         }
@@ -258,6 +156,10 @@ pub struct Pairing {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
+    use std::net::{IpAddr, SocketAddr};
+
+    use cqlens_proto::types::Uuid;
+
     use super::*;
 
     fn node(number: u8, ready: bool) -> NodeAddress {

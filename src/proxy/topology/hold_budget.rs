@@ -1,12 +1,15 @@
 //! Bounds the memory of held responses, on all connections together.
 //!
-//! One response is bounded by [`MAX_HELD`](super::walk::MAX_HELD), but any number of connections may have one. Its bytes are taken from the
+//! One response is bounded by [`MAX_HELD`], but any number of connections may have one. Its bytes are taken from the
 //! budget when its header has come, and given back when it has been written or its connection has ended.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
+
+/// The longest body that is held, in bytes, as on the wire and decompressed: what ten thousand nodes have in `system.peers`.
+pub(super) const MAX_HELD: usize = 16 << 20;
 
 /// The budget in bytes: some hundreds of responses of a cluster with a thousand nodes at once, or four of the longest.
 const MAX_HELD_TOGETHER: usize = 256 << 20;

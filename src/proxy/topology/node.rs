@@ -7,7 +7,7 @@ use std::{
 
 use cqlens_proto::types::Uuid;
 
-use super::addresses::{Known, NodeAddress};
+use super::known_nodes::{KnownNodes, NodeAddress};
 
 /// What identifies a node, as far as a row or an event says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -23,7 +23,7 @@ impl NodeIdentity {
     /// The node, whether it is ready or not. `port` is assumed where none was there.
     ///
     /// A host id decides alone, unless the one of the node has not been read yet.
-    pub(super) fn find<'a>(&self, known: &'a Known, port: u16) -> Option<&'a NodeAddress> {
+    pub(super) fn find<'a>(&self, known: &'a KnownNodes, port: u16) -> Option<&'a NodeAddress> {
         let Some(host_id) = self.host_id else {
             return self.by_address(known, port);
         };
@@ -43,7 +43,7 @@ impl NodeIdentity {
         native == Some(node.native)
     }
 
-    fn by_address<'a>(&self, known: &'a Known, port: u16) -> Option<&'a NodeAddress> {
+    fn by_address<'a>(&self, known: &'a KnownNodes, port: u16) -> Option<&'a NodeAddress> {
         let by_native = self.native.and_then(|native| {
             let here = SocketAddr::new(native, self.port.unwrap_or(port));
             known.by_native(here).or_else(|| match self.port {

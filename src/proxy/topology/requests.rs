@@ -7,11 +7,7 @@ use cqlens_proto::{
     stream::{EnvelopeStream, StreamItem},
 };
 
-use super::{
-    prepared::Remembered,
-    select_shape::StatementKind,
-    shared::{PendingResponse, Shared},
-};
+use super::{pending::PendingResponse, prepared::Remembered, select_shape::StatementKind, shared::Shared};
 
 /// The longest request that is read, in bytes: longer ones are mostly writes. Responses to them are examined.
 const MAX_READ: usize = 256 << 10;

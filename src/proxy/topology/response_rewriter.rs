@@ -16,9 +16,9 @@ use super::{
     cell,
     counts::Counters,
     node::NodeIdentity,
+    pending::PendingResponse,
     rows::{self, AddressView},
     select_shape::{AddressEncoding, ColumnRole, Columns, SYSTEM, SelectShape, Table},
-    shared::PendingResponse,
 };
 
 /// What becomes of an envelope.

@@ -20,12 +20,12 @@ use cqlens_proto::{
 
 use super::{
     addresses::Pairing,
-    hold_budget::HeldBytes,
+    hold_budget::{HeldBytes, MAX_HELD},
     response_rewriter::{Disposition, ResponseRewriter},
     rows::AddressView,
-    segments::{Opened, Segments},
+    segments::{Opened, Segments, joined},
     shared::Shared,
-    walk::{Held, MAX_HELD, Piece, ResponseWalk, Unreadable},
+    walk::{Held, Piece, ResponseWalk, Unreadable},
 };
 
 /// The responses of one connection.
@@ -137,14 +137,6 @@ impl<'a> Responses<'a> {
         self.segments.end(encoding, payload, &self.walk, &mut self.ready);
         Ok(true)
     }
-}
-
-/// Bytes that follow each other; copied only where some were left.
-pub(super) fn joined(rest: Bytes, more: Bytes) -> Bytes {
-    if rest.is_empty() {
-        return more;
-    }
-    [&rest[..], &more[..]].concat().into()
 }
 
 /// Decides what becomes of an envelope, once the nodes that it names are ready or the wait for them is over.

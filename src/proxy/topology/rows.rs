@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use cqlens_proto::message::{Row, Rows};
 
 use super::{
-    addresses::{Known, NodeAddress},
     cell,
+    known_nodes::{KnownNodes, NodeAddress},
     node::NodeIdentity,
     select_shape::{ColumnRole, Columns, SelectShape, Table},
 };
@@ -18,7 +18,7 @@ use super::{
 /// The addresses of the nodes at one moment, as one connection shows them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AddressView<'a> {
-    pub(super) known: &'a Known,
+    pub(super) known: &'a KnownNodes,
     /// The node of the connection.
     pub(super) own: &'a NodeAddress,
     /// The client finds the nodes of events by their addresses for other nodes: those are the listeners' too, then.

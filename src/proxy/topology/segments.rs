@@ -10,10 +10,7 @@ use cqlens_proto::{
     walk::{SegmentStep, SegmentWalk},
 };
 
-use super::{
-    responses::joined,
-    walk::{ResponseWalk, Unreadable},
-};
+use super::walk::{ResponseWalk, Unreadable};
 
 /// The position in a sequence of segments, and what is held of them.
 #[derive(Debug, Default)]
@@ -195,6 +192,14 @@ fn opened(encoding: Encoding, header: &SegmentHeader, raw: Bytes) -> Result<Open
         is_self_contained: header.is_self_contained,
         raw,
     }))
+}
+
+/// Bytes that follow each other; copied only where some were left.
+pub(super) fn joined(rest: Bytes, more: Bytes) -> Bytes {
+    if rest.is_empty() {
+        return more;
+    }
+    [&rest[..], &more[..]].concat().into()
 }
 
 /// Segments around parts of a payload: whole envelopes share one as long as they fit.

@@ -10,11 +10,8 @@ use thiserror::Error;
 
 use super::{
     hold_budget::HeldBytes,
-    shared::{HoldRequest, PendingResponse},
+    pending::{HoldRequest, PendingResponse},
 };
-
-/// The longest body that is held, in bytes, as on the wire and decompressed: what ten thousand nodes have in `system.peers`.
-pub(super) const MAX_HELD: usize = 16 << 20;
 
 /// The longest error of an unknown version that passes, in bytes.
 const MAX_ERROR: u32 = 64 << 10;

@@ -31,7 +31,7 @@ impl Cluster {
         }
     }
 
-    /// Whether partitions have the tokens that [`super::murmur3`] computes.
+    /// Whether partitions have the tokens that [`cqlens_cql::murmur3`] computes.
     pub fn has_murmur3_tokens(&self) -> bool {
         self.partitioner.as_deref() == Some("Murmur3Partitioner")
     }

@@ -1,7 +1,7 @@
 //! The catalog of a running audit: read for every exchange, replaced when the schema changes.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque},
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -9,11 +9,15 @@ use std::{
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
-use cqlens_cql::syntax;
 use cqlens_proto::message::Rows;
 use tokio::sync::Notify;
 
-use super::{Cluster, Placement, PreparedStatements, Replication, Ring, held::Held, seen::Seen};
+use super::{
+    Cluster, Placement, PreparedStatements, Replication, Ring,
+    memory_share::MemoryShare,
+    observed_schema::ObservedSchema,
+    recent_ddl::{Reading, RecentDdl, define},
+};
 use crate::memory::{Memory, Use};
 use cqlens_cql::schema::Schema;
 
@@ -25,30 +29,31 @@ pub struct Live {
     version: AtomicU64,
     /// Whether the schema was ever read, or is only what was seen on the wire.
     known: AtomicBool,
-    /// Whether somebody keeps it in step with a cluster.
+    /// Whether a control connection reads the schema, or tries to.
     followed: AtomicBool,
-    /// Whether they are in step just now.
-    in_step: AtomicBool,
+    /// Whether a control connection is open and has read everything.
+    synced: AtomicBool,
     cluster: ArcSwap<Cluster>,
     cluster_changed: Notify,
     cluster_wanted: Notify,
     /// Why there is no control connection.
     trouble: ArcSwapOption<String>,
     places: Mutex<Places>,
-    /// What placements take up. Who has a control connection keeps no rows that others have read.
-    placed: Held,
+    /// Memory of the placements. With a control connection, none is needed for what clients have read.
+    placed: MemoryShare,
     /// Prepared statements.
     pub prepared: PreparedStatements,
-    definitions: Mutex<Definitions>,
+    /// Definitions on the wire that a schema which is being read may lack.
+    recent_ddl: Mutex<RecentDdl>,
     /// Tables of which a reading found another partition key than the one that was in force.
-    rekeyed: Mutex<BTreeSet<String>>,
-    /// Whether the schema is what others have read of it.
-    is_seen: AtomicBool,
-    /// What others have read of the schema.
-    seen: Mutex<Seen>,
+    partition_key_changed: Mutex<BTreeSet<String>>,
+    /// Whether the schema in force comes from the clients' own reads of `system_schema`.
+    is_observed: AtomicBool,
+    /// What clients have read of `system_schema`.
+    observed: Mutex<ObservedSchema>,
     memory: Memory,
     /// What the schema takes up.
-    schema_bytes: Held,
+    schema_bytes: MemoryShare,
     /// Whether there is more of the schema than there is room for.
     is_cut: AtomicBool,
 }
@@ -61,73 +66,12 @@ struct Places {
     placements: HashMap<Replication, Option<Arc<Placement>>>,
 }
 
-/// The definitions that were last seen on the wire: a schema that was being read meanwhile may not have them.
-#[derive(Debug)]
-struct Definitions {
-    seen: u64,
-    last: VecDeque<Definition>,
-    /// What they take up: an eighth of the part at most.
-    bytes: Held,
-}
-
-#[derive(Debug)]
-struct Definition {
-    cql: String,
-    /// Of its unqualified names.
-    keyspace: Option<String>,
-    /// Its place in the order of all that were seen.
-    number: u64,
-}
-
-impl Definition {
-    fn bytes(&self) -> usize {
-        size_of::<Self>() + self.cql.len() + self.keyspace.as_ref().map_or(0, String::len)
-    }
-}
-
-impl Definitions {
-    /// A migration has fewer statements than this while a schema is read.
-    const MOST: usize = 1_024;
-
-    fn add(&mut self, cql: &str, keyspace: Option<&str>) {
-        let definition = Definition {
-            cql: cql.to_owned(),
-            keyspace: keyspace.map(str::to_owned),
-            number: self.seen,
-        };
-        self.seen += 1;
-        let bytes = definition.bytes();
-        while (self.last.len() >= Self::MOST || !self.bytes.has_room_for(bytes))
-            && let Some(oldest) = self.last.pop_front()
-        {
-            self.bytes.give_back(oldest.bytes());
-        }
-        if self.bytes.has_room_for(bytes) {
-            self.bytes.take(bytes);
-            self.last.push_back(definition);
-        } else {
-            self.bytes.count_evicted();
-        }
-    }
-
-    fn since(&self, reading: Reading) -> impl Iterator<Item = &Definition> {
-        let new = self
-            .last
-            .partition_point(|definition| definition.number < reading.0);
-        self.last.range(new..)
-    }
-}
-
-/// The moment at which somebody began to read the schema: see [`Live::begin_reading`].
-#[derive(Debug, Clone, Copy)]
-pub struct Reading(u64);
-
 /// Held by a control connection for as long as it is open and has read everything.
-pub struct InStep<'a>(&'a Live);
+pub struct SyncedGuard<'a>(&'a Live);
 
-impl Drop for InStep<'_> {
+impl Drop for SyncedGuard<'_> {
     fn drop(&mut self) {
-        self.0.in_step.store(false, Ordering::Relaxed);
+        self.0.synced.store(false, Ordering::Relaxed);
     }
 }
 
@@ -146,23 +90,19 @@ impl Live {
             version: AtomicU64::default(),
             known: AtomicBool::default(),
             followed: AtomicBool::default(),
-            in_step: AtomicBool::default(),
+            synced: AtomicBool::default(),
             cluster: ArcSwap::default(),
             cluster_changed: Notify::new(),
             cluster_wanted: Notify::new(),
             trouble: ArcSwapOption::default(),
             places: Mutex::default(),
-            placed: Held::of(schema.clone(), 3),
+            placed: MemoryShare::of(schema.clone(), 3),
             prepared: PreparedStatements::within(memory.part(Use::Prepared)),
-            definitions: Mutex::new(Definitions {
-                seen: 0,
-                last: VecDeque::new(),
-                bytes: Held::of(schema.clone(), 1),
-            }),
-            rekeyed: Mutex::default(),
-            is_seen: AtomicBool::default(),
-            seen: Mutex::new(Seen::within(Held::of(schema.clone(), 3))),
-            schema_bytes: Held::of(schema, 4),
+            recent_ddl: Mutex::new(RecentDdl::within(MemoryShare::of(schema.clone(), 1))),
+            partition_key_changed: Mutex::default(),
+            is_observed: AtomicBool::default(),
+            observed: Mutex::new(ObservedSchema::within(MemoryShare::of(schema.clone(), 3))),
+            schema_bytes: MemoryShare::of(schema, 4),
             is_cut: AtomicBool::default(),
             memory,
         }
@@ -243,14 +183,14 @@ impl Live {
     }
 
     /// Whether a control connection is open that has read everything.
-    pub fn is_in_step(&self) -> bool {
-        self.in_step.load(Ordering::Relaxed)
+    pub fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Relaxed)
     }
 
     /// Says that everything is read, until the guard is dropped.
-    pub fn in_step(&self) -> InStep<'_> {
-        self.in_step.store(true, Ordering::Relaxed);
-        InStep(self)
+    pub fn synced(&self) -> SyncedGuard<'_> {
+        self.synced.store(true, Ordering::Relaxed);
+        SyncedGuard(self)
     }
 
     /// Says that no control connection is at work any more.
@@ -282,7 +222,7 @@ impl Live {
         self.cluster_wanted.notify_one();
     }
 
-    /// Waits until somebody wants to know the nodes.
+    /// Waits until the nodes are asked for with [`Live::want_cluster`].
     pub async fn cluster_wanted(&self) {
         self.cluster_wanted.notified().await;
     }
@@ -299,7 +239,7 @@ impl Live {
 
     /// To be called before a schema is read that will be given to [`Live::replace_schema`].
     pub fn begin_reading(&self) -> Reading {
-        Reading(self.definitions().seen)
+        self.recent_ddl().begin_reading()
     }
 
     /// Puts a schema that was read as a whole in force.
@@ -307,44 +247,44 @@ impl Live {
     /// Reading takes a while. What was defined on the wire since it began is applied once more, or a table would be
     /// unknown again, until the next reading, to the very application that has just created it.
     pub fn replace_schema(&self, mut schema: Schema, reading: Reading) {
-        let definitions = self.definitions();
-        for definition in definitions.since(reading) {
-            // It fails where the reading has seen the change already.
-            let _ = define(&mut schema, &definition.cql, definition.keyspace.as_deref());
-        }
+        let recent_ddl = self.recent_ddl();
+        recent_ddl.apply_since(reading, &mut schema);
         self.known.store(true, Ordering::Release);
         let before = self.schema();
         if *before != schema {
-            self.rekeyed().extend(rekeyed(&before, &schema));
+            let changed = partition_key_changes(&before, &schema);
+            self.partition_key_changed().extend(changed);
             self.put_in_force(schema);
         }
     }
 
-    /// The tables (`keyspace.table`) that were re-created with another partition key, and not before our eyes, since
-    /// this was last asked: what was asked of them shortly before was counted by the key that they no longer had.
-    pub fn take_rekeyed(&self) -> BTreeSet<String> {
-        std::mem::take(&mut *self.rekeyed())
+    /// The tables (`keyspace.table`) that were re-created with another partition key since the last call, by statements
+    /// that did not pass through cqlens. Requests shortly before were counted by the old key.
+    pub fn take_partition_key_changes(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *self.partition_key_changed())
     }
 
-    fn rekeyed(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.rekeyed.lock().unwrap_or_else(PoisonError::into_inner)
+    fn partition_key_changed(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.partition_key_changed
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn observed(&self) -> MutexGuard<'_, ObservedSchema> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Applies a definition that the server has just accepted, so that the next statement finds it at once.
     ///
     /// What cannot be applied is left to the control connection, which reads the schema anew after every change.
     pub fn apply(&self, cql: &str, keyspace: Option<&str>) {
-        self.seen().forget_tables();
-        let mut definitions = self.definitions();
+        self.observed().forget_tables();
+        let mut recent_ddl = self.recent_ddl();
         if cql.len() > self.memory.longest_statement() {
-            definitions.bytes.count_evicted();
+            recent_ddl.count_left_out();
             return;
         }
-        definitions.add(cql, keyspace);
+        recent_ddl.add(cql, keyspace);
         let mut schema = Schema::clone(&self.schema.load());
         match define(&mut schema, cql, keyspace) {
             Ok(()) => self.put_in_force(schema),
@@ -352,23 +292,22 @@ impl Live {
         }
     }
 
-    /// Takes over what rows say of the schema that somebody else has asked for. Where the schema is read from a file, or by a control
-    /// connection, that has the say.
+    /// Takes the schema from rows that a client has read. A schema from a file or from a control connection takes precedence.
     pub fn see_rows(&self, rows: &Rows<'_>) {
-        let mut seen = self.seen();
-        let is_read = self.is_known() && !self.is_seen.load(Ordering::Acquire);
+        let mut observed = self.observed();
+        let is_read = self.is_known() && !self.is_observed.load(Ordering::Acquire);
         if is_read || self.is_followed() {
             return;
         }
-        seen.add(rows);
+        observed.add(rows);
         // A page may end in the middle of a table.
         let is_last_page = rows.metadata.paging_state.is_none();
-        if !seen.has_news() || !is_last_page {
+        if !observed.has_news() || !is_last_page {
             return;
         }
         let reading = self.begin_reading();
-        if let Some(schema) = seen.schema(&self.schema()) {
-            self.is_seen.store(true, Ordering::Release);
+        if let Some(schema) = observed.schema(&self.schema()) {
+            self.is_observed.store(true, Ordering::Release);
             self.replace_schema(schema, reading);
         }
     }
@@ -414,14 +353,14 @@ impl Live {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Held by whoever changes the schema.
-    fn definitions(&self) -> MutexGuard<'_, Definitions> {
-        self.definitions.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The lock that every change of the schema takes.
+    fn recent_ddl(&self) -> MutexGuard<'_, RecentDdl> {
+        self.recent_ddl.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The tables whose partition keys differ between two schemas that both have them.
-fn rekeyed(before: &Schema, after: &Schema) -> Vec<String> {
+fn partition_key_changes(before: &Schema, after: &Schema) -> Vec<String> {
     let mut names = Vec::new();
     for (keyspace, tables) in before.keyspaces.iter().map(|(name, of)| (name, &of.tables)) {
         for (name, table) in tables {
@@ -432,14 +371,6 @@ fn rekeyed(before: &Schema, after: &Schema) -> Vec<String> {
         }
     }
     names
-}
-
-/// Applies one definition, or says why it does not fit.
-fn define(schema: &mut Schema, cql: &str, keyspace: Option<&str>) -> Result<(), String> {
-    let statement = syntax::parse(cql).map_err(|error| error.to_string())?;
-    schema
-        .apply(&statement, keyspace)
-        .map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -488,10 +419,13 @@ mod tests {
         let live = Live::with_schema(schema(&table("id, line")));
         let read = |cql: &str| live.replace_schema(schema(cql), live.begin_reading());
         read(&table("id, line").replace("note text", "note int"));
-        assert!(live.take_rekeyed().is_empty());
+        assert!(live.take_partition_key_changes().is_empty());
         read(&table("(id, line)"));
-        assert_eq!(live.take_rekeyed(), ["shop.orders".to_owned()].into());
-        assert!(live.take_rekeyed().is_empty());
+        assert_eq!(
+            live.take_partition_key_changes(),
+            ["shop.orders".to_owned()].into()
+        );
+        assert!(live.take_partition_key_changes().is_empty());
         // What was defined on the wire was in force at once.
         live.apply("DROP TABLE shop.orders", None);
         live.apply(
@@ -499,7 +433,7 @@ mod tests {
             None,
         );
         read(&table("line, id").replace(", note text", ""));
-        assert!(live.take_rekeyed().is_empty());
+        assert!(live.take_partition_key_changes().is_empty());
     }
 
     #[test]
@@ -515,14 +449,14 @@ mod tests {
     fn only_the_last_definitions_are_kept() {
         let live = Live::with_schema(schema(BEFORE));
         let reading = live.begin_reading();
-        for table in 0..Definitions::MOST + 3 {
+        for table in 0..RecentDdl::MOST + 3 {
             live.apply(
                 &format!("CREATE TABLE t{table} (id int PRIMARY KEY)"),
                 Some("shop"),
             );
         }
         live.replace_schema(schema(BEFORE), reading);
-        assert_eq!(tables(&live).len(), Definitions::MOST);
+        assert_eq!(tables(&live).len(), RecentDdl::MOST);
     }
 
     #[test]

@@ -1,17 +1,19 @@
 //! What cqlens knows of the cluster: schema, prepared statements, nodes.
 
 mod cluster;
-mod held;
 mod live;
+mod memory_share;
+mod observed_schema;
 mod prepared;
+mod recent_ddl;
 mod record;
 mod ring;
-mod seen;
 pub mod system_schema;
 mod wanted;
 
 pub use cluster::{Cluster, Node};
-pub use live::{InStep, Live, Reading};
+pub use live::{Live, SyncedGuard};
 pub use prepared::{MAX_PREPARED, PreparedStatement, PreparedStatements};
+pub use recent_ddl::Reading;
 pub use record::Record;
 pub use ring::{Placement, Replication, Ring};

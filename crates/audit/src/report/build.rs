@@ -3,32 +3,26 @@
 //! Drivers' and tools' own statements are kept apart from the application's. No number is made up: what was not
 //! observed is empty or absent, and nothing divides by zero.
 
-use std::collections::BTreeMap;
+mod numbers;
+mod pattern;
+mod table;
 
 use jiff::Timestamp;
 
 use super::{
-    Chart, ColumnReport, ColumnRole, FORMAT, FindingReport, Latency, LoadReport, ObservedTombstones,
-    PartitionsReport, PatternReport, PerRead, Quantiles, RepeatsReport, Report, RoutingReport, ScannedReport,
-    Span, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit, summary,
+    Chart, FORMAT, FindingReport, LoadReport, PatternReport, Report, Span, Tool, Totals, Unit, summary,
 };
 use crate::{
-    rules::{self, Comment, Finding, Judgement, RULES},
-    window::{
-        Cluster, Distinct, Distribution, Paging, Pattern, PatternId, Repeats, Scanned, TableTraffic,
-        TokenRanges, Tombstones, Window,
-    },
+    rules::{self, Finding, Judgement, RULES},
+    window::{Cluster, Distribution, Pattern, PatternId, Window},
 };
-use cqlens_cql::{
-    plan::StatementKind,
-    schema::{ColumnKind, Order, Schema, Table, TableName, is_system},
-};
+use cqlens_cql::{plan::StatementKind, schema::Schema};
+use numbers::{latency, quantiles};
+use pattern::pattern_report;
+use table::tables;
 
 /// How many patterns keep what their distributions are drawn from, which takes more memory than all else of them.
 pub(super) const MOST_DRAWN: usize = 200;
-
-/// How many of its busiest partitions a table shows.
-const TOP_PARTITIONS: usize = 10;
 
 impl Report {
     /// What `window` and the rules' judgement of it say.
@@ -71,12 +65,7 @@ impl Report {
                 version: env!("CARGO_PKG_VERSION"),
             },
             generated_at,
-            window: Span {
-                start: window.start,
-                end: window.end,
-                seconds: window.observed_seconds,
-                sources: window.sources.clone(),
-            },
+            window: span(window),
             cluster: cluster.clone(),
             summary,
             coverage,
@@ -100,6 +89,15 @@ impl Report {
     /// Seconds of observation of one source, for rates.
     pub fn seconds(&self) -> f64 {
         self.window.seconds / self.window.sources.len().max(1) as f64
+    }
+}
+
+fn span(window: &Window) -> Span {
+    Span {
+        start: window.start,
+        end: window.end,
+        seconds: window.observed_seconds,
+        sources: window.sources.clone(),
     }
 }
 
@@ -165,171 +163,6 @@ fn patterns(window: &Window) -> (Vec<PatternReport>, Vec<PatternReport>) {
     (sorted(user), sorted(system))
 }
 
-fn pattern_report(id: PatternId, pattern: &Pattern, whole_cost: f64) -> PatternReport {
-    let cost = rules::cost(pattern);
-    let part = cost / whole_cost;
-    PatternReport {
-        id,
-        kind: pattern.head.kind,
-        keyspace: pattern.head.keyspace.clone(),
-        table: pattern.head.table.clone(),
-        cql: pattern.head.cql.clone(),
-        count: pattern.count,
-        missed: pattern.missed.executions,
-        errors: pattern.errors,
-        warnings: pattern.warnings,
-        latency_us: latency(&pattern.latency_us),
-        partitions: PartitionsReport {
-            class: pattern.class(),
-            min: pattern.partitions.min(),
-            numbers: quantiles(&pattern.partitions),
-        },
-        rows: quantiles(&pattern.rows),
-        response_bytes: quantiles(&pattern.response_bytes),
-        tombstones: observed_tombstones(&pattern.tombstones),
-        pages: pattern.pages,
-        logical_reads: pattern.logical_reads,
-        per_read: per_read(&pattern.paging),
-        repeats: repeats(&pattern.repeats),
-        scanned: scanned(&pattern.scanned),
-        token_ranges: token_ranges(&pattern.token_ranges),
-        routing: RoutingReport::of(&pattern.routing),
-        consistency: pattern.consistency.clone(),
-        prepared: pattern.prepared,
-        unprepared: pattern.unprepared,
-        flags: pattern.flags.clone(),
-        clients: pattern.clients.clone(),
-        cost,
-        cost_share: if part.is_finite() && !pattern.head.system {
-            part
-        } else {
-            0.0
-        },
-    }
-}
-
-fn per_read(paging: &Paging) -> Option<PerRead> {
-    let is_seen = !paging.pages.is_empty() || paging.unlinked > 0;
-    is_seen.then(|| PerRead {
-        reads: paging.pages.count(),
-        rows: quantiles(&paging.rows),
-        pages: quantiles(&paging.pages),
-        abandoned: paging.abandoned,
-        unlinked_pages: paging.unlinked,
-    })
-}
-
-fn repeats(repeats: &Repeats) -> Option<RepeatsReport> {
-    (repeats.in_flight + repeats.retried() > 0).then(|| RepeatsReport {
-        in_flight: repeats.in_flight,
-        retries: repeats.retries.clone(),
-    })
-}
-
-fn scanned(scanned: &Scanned) -> Option<ScannedReport> {
-    (scanned.rows + scanned.answers_without_keys > 0).then(|| ScannedReport {
-        lower_bound: true,
-        distinct_partitions: scanned.distinct.as_ref().map_or(0, Distinct::estimate),
-        partitions_per_read: quantiles(&scanned.partitions),
-        rows: scanned.rows,
-        rows_left_out: scanned.rows_left_out,
-        answers_without_keys: scanned.answers_without_keys,
-    })
-}
-
-fn token_ranges(ranges: &TokenRanges) -> Option<TokenRangesReport> {
-    (!ranges.cover.is_empty()).then(|| TokenRangesReport {
-        ring_share: ranges.cover.share(),
-        sweeps: ranges.sweeps,
-        sweep_reads: ranges.sweep_reads,
-    })
-}
-
-/// The application's tables, the busiest first.
-fn tables(window: &Window, schema: &Schema, patterns: &[PatternReport]) -> Vec<TableReport> {
-    let mut by_table: BTreeMap<TableName, Vec<PatternId>> = BTreeMap::new();
-    for pattern in patterns {
-        if let Some(name) = table_name(pattern) {
-            by_table.entry(name).or_default().push(pattern.id);
-        }
-    }
-    let of_users = window
-        .tables
-        .iter()
-        .filter(|(name, _)| !is_system(&name.keyspace));
-    let mut tables: Vec<_> = of_users
-        .map(|(name, traffic)| {
-            let patterns = by_table.remove(name).unwrap_or_default();
-            table_report(name, traffic, patterns, schema.table(&name.keyspace, &name.table))
-        })
-        .collect();
-    tables.sort_by_key(|table| {
-        let name = (table.keyspace.clone(), table.table.clone());
-        (std::cmp::Reverse(table.reads + table.writes), name)
-    });
-    tables
-}
-
-fn table_name(pattern: &PatternReport) -> Option<TableName> {
-    Some(TableName {
-        keyspace: pattern.keyspace.clone()?,
-        table: pattern.table.clone()?,
-    })
-}
-
-fn table_report(
-    name: &TableName,
-    traffic: &TableTraffic,
-    patterns: Vec<PatternId>,
-    definition: Option<&Table>,
-) -> TableReport {
-    let all = traffic.top_partitions.total();
-    let top_partitions = traffic.top_partitions.top(TOP_PARTITIONS).into_iter();
-    TableReport {
-        keyspace: name.keyspace.clone(),
-        table: name.table.clone(),
-        reads: traffic.reads,
-        writes: traffic.writes,
-        read_write_ratio: (traffic.writes > 0).then(|| traffic.reads as f64 / traffic.writes as f64),
-        partitions_per_read: quantiles(&traffic.partitions_per_read),
-        tombstones_per_read: observed_tombstones(&traffic.tombstones),
-        node_reads: traffic.node_reads,
-        top_partitions: top_partitions
-            .map(|(key, entry)| TopPartition {
-                key: format!("#{key:016x}"),
-                share: entry.at_least() as f64 / all.max(1) as f64,
-                reads: entry.reads,
-                writes: entry.writes,
-                error: (entry.error > 0).then_some(entry.error),
-            })
-            .collect(),
-        distinct_partitions: traffic.distinct_partitions.estimate(),
-        patterns,
-        columns: definition.map(columns).unwrap_or_default(),
-        view_of: definition.and_then(Table::base).map(str::to_owned),
-        comment: definition.map_or_else(String::new, |table| Comment::of(table).text),
-    }
-}
-
-fn columns(table: &Table) -> Vec<ColumnReport> {
-    let targets = || table.indexes.values().flat_map(|index| &index.targets);
-    let columns = table.columns.iter();
-    columns
-        .map(|column| ColumnReport {
-            name: column.name.clone(),
-            data_type: column.data_type.to_string(),
-            kind: match column.kind {
-                ColumnKind::PartitionKey => ColumnRole::PartitionKey,
-                ColumnKind::Clustering(Order::Ascending) => ColumnRole::ClusteringAscending,
-                ColumnKind::Clustering(Order::Descending) => ColumnRole::ClusteringDescending,
-                ColumnKind::Static => ColumnRole::Static,
-                ColumnKind::Regular => ColumnRole::Regular,
-            },
-            indexed: targets().any(|target| target.column == column.name),
-        })
-        .collect()
-}
-
 fn finding_report(finding: Finding, window: &Window) -> FindingReport {
     let about = rules::find(finding.rule).map(|rule| rule.about());
     let worst = finding.patterns.first().and_then(|id| window.patterns.get(id));
@@ -366,39 +199,6 @@ fn chart(pattern: &Pattern) -> Option<Chart> {
         unit,
         steps: distribution.steps(),
     })
-}
-
-fn quantiles(distribution: &Distribution) -> Quantiles {
-    Quantiles {
-        p50: distribution.quantile(0.5),
-        p99: distribution.quantile(0.99),
-        max: distribution.max(),
-        mean: distribution.mean(),
-        total: distribution.total(),
-        steps: distribution.steps(),
-    }
-}
-
-fn latency(distribution: &Distribution) -> Latency {
-    Latency {
-        count: distribution.count(),
-        p50: distribution.quantile(0.5),
-        p90: distribution.quantile(0.9),
-        p99: distribution.quantile(0.99),
-        p999: distribution.quantile(0.999),
-        max: distribution.max(),
-        mean: distribution.mean(),
-        steps: distribution.steps(),
-    }
-}
-
-fn observed_tombstones(tombstones: &Tombstones) -> ObservedTombstones {
-    ObservedTombstones {
-        p50: tombstones.scanned.quantile(0.5),
-        p99: tombstones.scanned.quantile(0.99),
-        max: tombstones.scanned.max(),
-        observed: tombstones.observed(),
-    }
 }
 
 #[cfg(test)]

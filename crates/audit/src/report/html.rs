@@ -5,6 +5,8 @@
 //! even so, since CQL holds whatever a client sends.
 
 mod chart;
+mod facts;
+mod figures;
 
 use std::io::{self, Write};
 
@@ -14,9 +16,12 @@ use askama::{
 };
 use jiff::Timestamp;
 
+use facts::facts;
+use figures::Figure;
+
 use super::{
     Chart, ColumnReport, ColumnRole, FindingReport, PatternReport, Quantiles, Report, TableReport, Unit,
-    evidence, html, load, unseen,
+    coverage_notes, evidence, html, load,
 };
 use crate::{number, rules::Severity, text::Lines};
 
@@ -37,13 +42,6 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
 #[template(path = "report.html")]
 struct Page<'a> {
     report: &'a Report,
-}
-
-/// One of the figures of the first screen.
-struct Figure {
-    name: &'static str,
-    value: String,
-    exact: String,
 }
 
 /// A part of the coverage bar.
@@ -113,70 +111,7 @@ impl Page<'_> {
     }
 
     fn figures(&self) -> [Figure; 5] {
-        let totals = &self.report.totals;
-        let partitions = &totals.partitions_per_read;
-        let latency = &totals.read_latency_us;
-        let seconds = self.report.seconds().max(f64::MIN_POSITIVE);
-        let writes = totals.writes + totals.batches;
-        let none = || "–".to_owned();
-        let share = |share: Option<f64>| share.map_or_else(none, number::percent);
-        let counted = !partitions.steps.is_empty();
-        let timed = !latency.steps.is_empty();
-        [
-            Figure {
-                name: "partitions per read, mean",
-                value: if counted {
-                    number::decimal(partitions.mean)
-                } else {
-                    none()
-                },
-                exact: format!(
-                    "p99 {}, most {}",
-                    number::exact(partitions.p99),
-                    number::exact(partitions.max)
-                ),
-            },
-            Figure {
-                name: "of reads touch one partition",
-                value: share(totals.single_partition_share()),
-                exact: "of the reads of which anything is known".to_owned(),
-            },
-            Figure {
-                name: "of reads have no partition key",
-                value: share(totals.ring_share()),
-                exact: "scans, token ranges and index reads".to_owned(),
-            },
-            Figure {
-                name: "reads / writes per second",
-                value: format!(
-                    "{} / {}",
-                    number::decimal(totals.reads as f64 / seconds),
-                    number::decimal(writes as f64 / seconds)
-                ),
-                exact: format!(
-                    "{} reads, {} writes",
-                    number::exact(totals.reads),
-                    number::exact(writes)
-                ),
-            },
-            Figure {
-                name: "read latency, p50 / p99",
-                value: if timed {
-                    format!(
-                        "{} / {}",
-                        number::micros(latency.p50),
-                        number::micros(latency.p99)
-                    )
-                } else {
-                    none()
-                },
-                exact: format!(
-                    "p999 {}, slowest {}",
-                    number::micros(latency.p999),
-                    number::micros(latency.max)
-                ),
-            },
-        ]
+        figures::figures(self.report)
     }
 
     /// How many findings of each severity, the greatest first.
@@ -366,123 +301,6 @@ fn second_chart(pattern: &PatternReport) -> Option<Chart> {
         unit,
         steps: steps.clone(),
     })
-}
-
-/// What is known of a pattern beyond its line. With a single node it is no news that its coordinator holds the partition.
-fn facts(pattern: &PatternReport, several_nodes: bool) -> Vec<(&'static str, String)> {
-    let names = |counts: &std::collections::BTreeMap<String, u64>| {
-        let mut counts: Vec<_> = counts.iter().collect();
-        counts.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
-        let whole: u64 = counts.iter().map(|&(_, count)| count).sum();
-        let shown = counts.iter().take(3).map(|&(name, &count)| match counts.len() {
-            1 => name.clone(),
-            _ => format!("{name} {}", number::share(count, whole)),
-        });
-        shown.collect::<Vec<_>>().join(", ")
-    };
-    let flags: Vec<_> = pattern
-        .flags
-        .iter()
-        .filter_map(|flag| serde_json::to_value(flag).ok())
-        .collect();
-    let flags: Vec<_> = flags.iter().filter_map(|flag| flag.as_str()).collect();
-    let latency = &pattern.latency_us;
-    [
-        (
-            "Latency p999 · slowest",
-            latency.shown([latency.p999, latency.max]),
-        ),
-        (
-            "Partitions, all together",
-            number::count(pattern.partitions.numbers.total),
-        ),
-        ("Rows, all together", number::count(pattern.rows.total)),
-        (
-            "Answer size p50 · p99",
-            format!(
-                "{} · {}",
-                number::bytes(pattern.response_bytes.p50),
-                number::bytes(pattern.response_bytes.p99)
-            ),
-        ),
-        ("Errors", number::count(pattern.errors)),
-        ("Warnings", number::count(pattern.warnings)),
-        (
-            "Pages · reads",
-            format!(
-                "{} · {}",
-                number::count(pattern.pages),
-                number::count(pattern.logical_reads)
-            ),
-        ),
-        ("Rows · pages of one read p99", paged(pattern)),
-        ("Asked again", repeats(pattern)),
-        ("Partitions seen, at least", scanned(pattern)),
-        ("Part of the ring", token_ranges(pattern)),
-        (
-            "Sent to a node that holds the partition",
-            pattern
-                .routing
-                .filter(|_| several_nodes)
-                .map_or_else(String::new, |routing| routing.shown()),
-        ),
-        (
-            "Prepared",
-            number::share(pattern.prepared, pattern.prepared + pattern.unprepared),
-        ),
-        ("Consistency", names(&pattern.consistency)),
-        ("Clients", names(&pattern.clients)),
-        ("Properties", flags.join(", ")),
-        ("Fingerprint", pattern.id.to_string()),
-    ]
-    .into_iter()
-    .filter(|(_, value)| !["", "0", "–", "0 · 0", "0 B · 0 B", "0 µs · 0 µs"].contains(&value.as_str()))
-    .collect()
-}
-
-/// Of reads that came in pages; what comes in one is an answer like others.
-fn paged(pattern: &PatternReport) -> String {
-    let per_read = pattern.per_read.as_ref();
-    per_read
-        .filter(|reads| reads.pages.max > 1)
-        .map_or_else(String::new, |reads| {
-            format!(
-                "{} · {}",
-                number::count(reads.rows.p99),
-                number::count(reads.pages.p99)
-            )
-        })
-}
-
-/// `3 while the first was in flight, 2 after errors`.
-fn repeats(pattern: &PatternReport) -> String {
-    let Some(repeats) = &pattern.repeats else {
-        return String::new();
-    };
-    let said = |count: u64, when: &str| (count > 0).then(|| format!("{} {when}", number::count(count)));
-    let parts = [
-        said(repeats.in_flight, "while the first was in flight"),
-        said(repeats.retries.values().sum(), "after a failure"),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn scanned(pattern: &PatternReport) -> String {
-    let scanned = pattern.scanned.as_ref();
-    scanned.map_or_else(String::new, |scanned| number::count(scanned.distinct_partitions))
-}
-
-/// `100 %, 1 sweep in 384 reads`.
-fn token_ranges(pattern: &PatternReport) -> String {
-    let Some(ranges) = &pattern.token_ranges else {
-        return String::new();
-    };
-    let share = number::percent(ranges.ring_share);
-    if ranges.sweeps == 0 {
-        return share;
-    }
-    let sweeps = number::plural(ranges.sweeps, "sweep", "sweeps");
-    format!("{share}, {sweeps} in {} reads", number::count(ranges.sweep_reads))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use super::{FindingReport, PatternReport, Report, TableReport, evidence, load, unseen};
+use super::{FindingReport, PatternReport, Report, TableReport, coverage_notes, evidence, load};
 use crate::{number, text::Lines};
 
 /// A pull request is no place for all of them.
@@ -22,7 +22,7 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     patterns(report, to)?;
     nodes(report, to)?;
     writeln!(to, "\n## What was not seen\n")?;
-    for line in unseen::lines(report) {
+    for line in coverage_notes::lines(report) {
         writeln!(to, "- {}", prose(&line))?;
     }
     let (tool, time) = (&report.tool, report.generated_at.strftime("%-d %B %Y, %H:%M"));

@@ -6,6 +6,7 @@
 mod acceptance;
 mod baseline;
 mod build;
+mod coverage_notes;
 mod evidence;
 mod html;
 mod json;
@@ -15,7 +16,6 @@ mod parts;
 mod summary;
 #[cfg(test)]
 mod testing;
-mod unseen;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use cqlens_cql::syntax::ast::IndexTargetKind;
 use cqlens_proto::types::CqlType;
 
-use super::relation::Test;
+use super::predicate::Predicate;
 use crate::bind;
 use crate::layout::{Column, Layout, RowView};
 use crate::store::{PartitionId, order};
@@ -15,7 +15,7 @@ pub(crate) struct Filter {
     /// Places in the layout.
     pub(super) columns: Vec<usize>,
     /// How the columns are compared, and with what.
-    pub(super) test: Test,
+    pub(super) predicate: Predicate,
 }
 
 impl Filter {
@@ -26,7 +26,7 @@ impl Filter {
             .iter()
             .map(|index| &row.layout.columns[*index])
             .collect();
-        if let Test::Token(range) = &self.test {
+        if let Predicate::Token(range) = &self.predicate {
             return PartitionId::of(&row.partition.key).is_some_and(|id| range.contains(&id.token));
         }
         let values: Option<Vec<&Bytes>> = columns.iter().map(|column| row.value(column)).collect();
@@ -39,33 +39,35 @@ impl Filter {
         };
         let found = forms(&mut values.iter().copied());
         let given = |values: &Vec<Bytes>| forms(&mut values.iter());
-        match &self.test {
-            Test::Equal(values) => found == given(values),
-            Test::NotEqual(values) => found != given(values),
-            Test::In(alternatives) => alternatives.iter().any(|values| found == given(values)),
-            Test::Lower { values, inclusive } => {
+        match &self.predicate {
+            Predicate::Equal(values) => found == given(values),
+            Predicate::NotEqual(values) => found != given(values),
+            Predicate::In(alternatives) => alternatives.iter().any(|values| found == given(values)),
+            Predicate::Lower { values, inclusive } => {
                 found > given(values) || (*inclusive && found == given(values))
             }
-            Test::Upper { values, inclusive } => {
+            Predicate::Upper { values, inclusive } => {
                 found < given(values) || (*inclusive && found == given(values))
             }
-            Test::Contains(element) => contains(&columns[0].cql_type, values[0], element),
-            Test::ContainsKey(key) => map_entries(values[0]).iter().any(|(its_key, _)| its_key == key),
-            Test::Element { key, value } => map_entries(values[0])
+            Predicate::Contains(element) => contains(&columns[0].cql_type, values[0], element),
+            Predicate::ContainsKey(key) => bind::map_entries(values[0])
+                .iter()
+                .any(|(its_key, _)| its_key == key),
+            Predicate::Element { key, value } => bind::map_entries(values[0])
                 .iter()
                 .any(|(its_key, its_value)| its_key == key && its_value == value),
-            Test::NotNull | Test::Token(_) => true,
+            Predicate::NotNull | Predicate::Token(_) => true,
         }
     }
 
     /// Whether an index answers it.
     pub(super) fn is_indexed(&self, layout: &Layout) -> bool {
         let [column] = self.columns[..] else { return false };
-        let fits = |kind: IndexTargetKind| match self.test {
-            Test::Equal(_) => matches!(kind, IndexTargetKind::Simple | IndexTargetKind::Full),
-            Test::Contains(_) => matches!(kind, IndexTargetKind::Simple | IndexTargetKind::Values),
-            Test::ContainsKey(_) => kind == IndexTargetKind::Keys,
-            Test::Element { .. } => kind == IndexTargetKind::Entries,
+        let fits = |kind: IndexTargetKind| match self.predicate {
+            Predicate::Equal(_) => matches!(kind, IndexTargetKind::Simple | IndexTargetKind::Full),
+            Predicate::Contains(_) => matches!(kind, IndexTargetKind::Simple | IndexTargetKind::Values),
+            Predicate::ContainsKey(_) => kind == IndexTargetKind::Keys,
+            Predicate::Element { .. } => kind == IndexTargetKind::Entries,
             _ => false,
         };
         layout
@@ -77,14 +79,11 @@ impl Filter {
 
 fn contains(cql_type: &CqlType, collection: &[u8], element: &Bytes) -> bool {
     match cql_type {
-        CqlType::Map(_) => map_entries(collection).iter().any(|(_, value)| value == element),
+        CqlType::Map(_) => bind::map_entries(collection)
+            .iter()
+            .any(|(_, value)| value == element),
         _ => bind::elements(collection)
             .unwrap_or_default()
             .contains(&bind::Bound::Value(element.clone())),
     }
-}
-
-/// Keys and values of a serialized map.
-pub(crate) fn map_entries(map: &[u8]) -> Vec<(Bytes, Bytes)> {
-    bind::entries(map).unwrap_or_default()
 }

@@ -4,6 +4,7 @@
 //! equality on clustering columns and at most one slice after it name stretches, all else is filtering or an index.
 
 mod filter;
+mod predicate;
 mod relation;
 mod slices;
 
@@ -17,34 +18,35 @@ use super::failure::{self, Failure};
 use super::layout::{Column, Layout};
 use super::store::{Stretch, order};
 
-pub(crate) use filter::{Filter, map_entries};
-pub(crate) use relation::literal_text;
-use relation::{Restricted, Test};
+use filter::Filter;
+use predicate::Predicate;
+pub(super) use predicate::literal_text;
+use relation::Restricted;
 use slices::Slices;
 
 /// A `WHERE` clause against a table.
 #[derive(Debug)]
-pub(crate) struct Restrictions {
+pub(super) struct Restrictions {
     /// Which partitions are read.
-    pub(crate) source: Source,
+    pub(super) source: Source,
     /// Which parts of each partition, sorted and apart from each other.
-    pub(crate) stretches: Vec<Stretch>,
+    pub(super) stretches: Vec<Stretch>,
     /// What each row has to pass.
-    pub(crate) filters: Vec<Filter>,
+    pub(super) filters: Vec<Filter>,
     /// Whether Cassandra would ask for ALLOW FILTERING.
-    pub(crate) needs_filtering: bool,
+    pub(super) needs_filtering: bool,
     /// Whether an index finds the rows.
-    pub(crate) uses_index: bool,
+    pub(super) uses_index: bool,
     /// Values of the first clustering columns, as far as equality and IN name them; several after an IN.
     named_clustering: Vec<Vec<Bytes>>,
     /// Whether any clustering column is restricted.
-    pub(crate) restricts_clustering: bool,
+    pub(super) restricts_clustering: bool,
     conditions: Vec<Restricted>,
 }
 
 /// Which partitions are read.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Source {
+pub(super) enum Source {
     /// These keys, each once, in the order of their values.
     Keys(Vec<Vec<Bytes>>),
     /// All partitions with tokens in a range; it may be empty.
@@ -56,7 +58,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// Columns that there are not, values that are none of their type, and combinations that Cassandra refuses.
-    pub(crate) fn of(
+    pub(super) fn of(
         relations: &[Relation<'_>],
         layout: &Layout,
         execution: &Execution<'_>,
@@ -83,7 +85,7 @@ impl Restrictions {
         for condition in &conditions {
             let column = &layout.columns[condition.columns[0]];
             let is_other = !column.is_primary_key() || (column.is_partition_key() && !names_keys);
-            if is_other && !matches!(condition.test, Test::Token(_)) {
+            if is_other && !matches!(condition.predicate, Predicate::Token(_)) {
                 to_allow.push(condition.filter());
             }
         }
@@ -103,7 +105,7 @@ impl Restrictions {
     }
 
     /// The clustering values of the rows that are named one by one; `None` where stretches are.
-    pub(crate) fn rows(&self, layout: &Layout) -> Option<Vec<Vec<Bytes>>> {
+    pub(super) fn rows(&self, layout: &Layout) -> Option<Vec<Vec<Bytes>>> {
         let are_whole = self
             .named_clustering
             .iter()
@@ -112,7 +114,7 @@ impl Restrictions {
     }
 
     /// The columns outside the primary key that the clause names.
-    pub(crate) fn other_columns(&self, layout: &Layout) -> Vec<String> {
+    pub(super) fn other_columns(&self, layout: &Layout) -> Vec<String> {
         let columns = self.conditions.iter().flat_map(|condition| &condition.columns);
         let others = columns
             .map(|index| &layout.columns[*index])
@@ -121,14 +123,14 @@ impl Restrictions {
     }
 
     /// Whether the clause restricts the token.
-    pub(crate) fn restricts_token(&self) -> bool {
+    pub(super) fn restricts_token(&self) -> bool {
         self.conditions
             .iter()
-            .any(|condition| matches!(condition.test, Test::Token(_)))
+            .any(|condition| matches!(condition.predicate, Predicate::Token(_)))
     }
 
     /// How many clustering columns, from the first on, have one value.
-    pub(crate) fn fixed_clustering(&self) -> usize {
+    pub(super) fn fixed_clustering(&self) -> usize {
         match &self.named_clustering[..] {
             [only] => only.len(),
             _ => 0,
@@ -136,7 +138,7 @@ impl Restrictions {
     }
 
     /// The relations that are not on the partition key, as CQL with their values, each behind `AND`.
-    pub(crate) fn text_beside_key(&self, layout: &Layout) -> String {
+    pub(super) fn text_beside_key(&self, layout: &Layout) -> String {
         let is_beside = |condition: &&Restricted| !layout.columns[condition.columns[0]].is_partition_key();
         let names_keys = matches!(self.source, Source::Keys(_));
         let shown = self
@@ -152,7 +154,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// If the read would filter.
-    pub(crate) fn check_filtering(&self, layout: &Layout) -> Result<(), Failure> {
+    pub(super) fn check_filtering(&self, layout: &Layout) -> Result<(), Failure> {
         if !self.needs_filtering {
             return Ok(());
         }
@@ -166,7 +168,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// If there is such a column.
-    pub(crate) fn refuse_gap(&self, layout: &Layout) -> Result<(), Failure> {
+    pub(super) fn refuse_gap(&self, layout: &Layout) -> Result<(), Failure> {
         let on = |column: &Column| {
             self.conditions
                 .iter()
@@ -221,14 +223,16 @@ fn source(conditions: &[Restricted], layout: &Layout, filters: &mut Vec<Filter>)
             .flat_map(|key| values.iter().map(|value| extended(key, value)))
             .collect();
     }
-    let tokens = conditions.iter().filter_map(|condition| match &condition.test {
-        Test::Token(range) => Some(range.clone()),
-        _ => None,
-    });
+    let tokens = conditions
+        .iter()
+        .filter_map(|condition| match &condition.predicate {
+            Predicate::Token(range) => Some(range.clone()),
+            _ => None,
+        });
     if is_whole {
         filters.extend(tokens.map(|range| Filter {
             columns: vec![0],
-            test: Test::Token(range),
+            predicate: Predicate::Token(range),
         }));
         return Ok(Source::Keys(keys));
     }
@@ -241,17 +245,17 @@ fn source(conditions: &[Restricted], layout: &Layout, filters: &mut Vec<Filter>)
 fn refuse_doubles(conditions: &[Restricted], layout: &Layout) -> Result<(), Failure> {
     for column in &layout.columns {
         let on_it = |condition: &&Restricted| {
-            condition.columns == [column.index] && !matches!(condition.test, Test::Token(_))
+            condition.columns == [column.index] && !matches!(condition.predicate, Predicate::Token(_))
         };
         let on_it: Vec<_> = conditions.iter().filter(on_it).collect();
         if on_it.len() < 2 {
             continue;
         }
-        let has = |is: fn(&Test) -> bool| on_it.iter().any(|condition| is(&condition.test));
+        let has = |is: fn(&Predicate) -> bool| on_it.iter().any(|condition| is(&condition.predicate));
         // An IN of one value is an equality to Cassandra.
-        let is_equality = |test: &Test| match test {
-            Test::Equal(_) => true,
-            Test::In(values) => values.len() == 1,
+        let is_equality = |predicate: &Predicate| match predicate {
+            Predicate::Equal(_) => true,
+            Predicate::In(values) => values.len() == 1,
             _ => false,
         };
         let equality = match has(is_equality) {
@@ -262,7 +266,7 @@ fn refuse_doubles(conditions: &[Restricted], layout: &Layout) -> Result<(), Fail
                 )));
             }
             true => "an Equal",
-            false if has(|test| matches!(test, Test::In(_))) => "a IN",
+            false if has(|predicate| matches!(predicate, Predicate::In(_))) => "a IN",
             false => continue,
         };
         return Err(Failure::invalid(format!(

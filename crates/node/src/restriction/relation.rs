@@ -4,14 +4,15 @@ use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use cqlens_cql::syntax::ast::{Comparand, Relation, RelationOperator, Subject, Term};
-use cqlens_proto::types::{CqlType, CqlValue};
+use cqlens_proto::types::CqlType;
 
-use super::Filter;
+use super::filter::Filter;
+use super::predicate::Predicate;
 use crate::bind;
 use crate::execution::Execution;
 use crate::failure::Failure;
 use crate::layout::{Column, Layout};
-use crate::marker::{compared_type, element_types};
+use crate::operand::{compared_type, element_types};
 use crate::store::{PartitionId, Stretch, stretch};
 
 /// One relation, its values evaluated.
@@ -20,24 +21,9 @@ pub(super) struct Restricted {
     /// Places in the layout.
     pub(super) columns: Vec<usize>,
     /// How the columns are compared, and with what.
-    pub(super) test: Test,
+    pub(super) predicate: Predicate,
     /// The relation as CQL, with its values.
     pub(super) text: String,
-}
-
-/// Values are serialized; one for each column of the relation.
-#[derive(Debug, Clone)]
-pub(super) enum Test {
-    Equal(Vec<Bytes>),
-    NotEqual(Vec<Bytes>),
-    In(Vec<Vec<Bytes>>),
-    Lower { values: Vec<Bytes>, inclusive: bool },
-    Upper { values: Vec<Bytes>, inclusive: bool },
-    Contains(Bytes),
-    ContainsKey(Bytes),
-    Element { key: Bytes, value: Bytes },
-    NotNull,
-    Token(RangeInclusive<i64>),
 }
 
 impl Restricted {
@@ -78,10 +64,10 @@ impl Restricted {
                 };
                 let key = bind::term(key, &key_type, execution)?.required(&column.name)?;
                 let value = bind::term(value, &value_type, execution)?.required(&column.name)?;
-                let test = Test::Element { key, value };
+                let predicate = Predicate::Element { key, value };
                 Ok(Restricted {
                     columns: vec![column.index],
-                    test,
+                    predicate,
                     text: relation_text(relation, layout, "…"),
                 })
             }
@@ -107,42 +93,48 @@ impl Restricted {
             }
         };
         let only = |mut values: Vec<Bytes>| values.pop().unwrap_or_default();
-        let test = match (relation.operator, &relation.comparand) {
-            (RelationOperator::Equal, Comparand::One(value)) => Test::Equal(one(value)?),
-            (RelationOperator::NotEqual, Comparand::One(value)) => Test::NotEqual(one(value)?),
-            (RelationOperator::GreaterThan, Comparand::One(value)) => Test::Lower {
+        let predicate = match (relation.operator, &relation.comparand) {
+            (RelationOperator::Equal, Comparand::One(value)) => Predicate::Equal(one(value)?),
+            (RelationOperator::NotEqual, Comparand::One(value)) => Predicate::NotEqual(one(value)?),
+            (RelationOperator::GreaterThan, Comparand::One(value)) => Predicate::Lower {
                 values: one(value)?,
                 inclusive: false,
             },
-            (RelationOperator::GreaterOrEqual, Comparand::One(value)) => Test::Lower {
+            (RelationOperator::GreaterOrEqual, Comparand::One(value)) => Predicate::Lower {
                 values: one(value)?,
                 inclusive: true,
             },
-            (RelationOperator::LessThan, Comparand::One(value)) => Test::Upper {
+            (RelationOperator::LessThan, Comparand::One(value)) => Predicate::Upper {
                 values: one(value)?,
                 inclusive: false,
             },
-            (RelationOperator::LessOrEqual, Comparand::One(value)) => Test::Upper {
+            (RelationOperator::LessOrEqual, Comparand::One(value)) => Predicate::Upper {
                 values: one(value)?,
                 inclusive: true,
             },
             (RelationOperator::In, Comparand::List(values)) => {
-                Test::In(values.iter().map(one).collect::<Result<_, _>>()?)
+                Predicate::In(values.iter().map(one).collect::<Result<_, _>>()?)
             }
             (RelationOperator::In, Comparand::Marker(marker)) => {
                 let list = bind::bound_list(marker, types, execution)?;
                 let bound = |values: Vec<bind::Bound>| -> Result<Vec<Bytes>, Failure> {
                     values.into_iter().map(|value| value.required(name)).collect()
                 };
-                Test::In(list.into_iter().map(bound).collect::<Result<_, _>>()?)
+                Predicate::In(list.into_iter().map(bound).collect::<Result<_, _>>()?)
             }
-            (RelationOperator::Contains, Comparand::One(value)) => Test::Contains(only(one(value)?)),
-            (RelationOperator::ContainsKey, Comparand::One(value)) => Test::ContainsKey(only(one(value)?)),
-            (RelationOperator::IsNotNull, Comparand::None) => Test::NotNull,
+            (RelationOperator::Contains, Comparand::One(value)) => Predicate::Contains(only(one(value)?)),
+            (RelationOperator::ContainsKey, Comparand::One(value)) => {
+                Predicate::ContainsKey(only(one(value)?))
+            }
+            (RelationOperator::IsNotNull, Comparand::None) => Predicate::NotNull,
             _ => return Err(unsupported(relation)),
         };
-        let text = relation_text(relation, layout, &test.text(types));
-        Ok(Restricted { columns, test, text })
+        let text = relation_text(relation, layout, &predicate.text(types));
+        Ok(Restricted {
+            columns,
+            predicate,
+            text,
+        })
     }
 
     fn token(
@@ -173,7 +165,7 @@ impl Restricted {
         let text = relation_text(relation, layout, &token.to_string());
         Ok(Restricted {
             columns: vec![0],
-            test: Test::Token(range),
+            predicate: Predicate::Token(range),
             text,
         })
     }
@@ -181,24 +173,24 @@ impl Restricted {
     /// The values that the column may have, where equality or IN names them.
     pub(super) fn single_values(&self, column: usize) -> Option<Vec<Bytes>> {
         let first = |values: &Vec<Bytes>| values[0].clone();
-        match &self.test {
+        match &self.predicate {
             _ if self.columns != [column] => None,
-            Test::Equal(values) => Some(values.clone()),
-            Test::In(alternatives) => Some(alternatives.iter().map(first).collect()),
+            Predicate::Equal(values) => Some(values.clone()),
+            Predicate::In(alternatives) => Some(alternatives.iter().map(first).collect()),
             _ => None,
         }
     }
 
     /// Whether it bounds its columns on one side.
     pub(super) fn is_slice(&self) -> bool {
-        matches!(self.test, Test::Lower { .. } | Test::Upper { .. })
+        matches!(self.predicate, Predicate::Lower { .. } | Predicate::Upper { .. })
     }
 
     /// Whether its columns are consecutive from a column on.
     pub(super) fn begins_at(&self, column: usize) -> bool {
         matches!(
-            self.test,
-            Test::Equal(_) | Test::In(_) | Test::Lower { .. } | Test::Upper { .. }
+            self.predicate,
+            Predicate::Equal(_) | Predicate::In(_) | Predicate::Lower { .. } | Predicate::Upper { .. }
         ) && self
             .columns
             .iter()
@@ -226,9 +218,9 @@ impl Restricted {
 
     /// A slice as a stretch behind equal columns.
     pub(super) fn stretch(&self, prefix: &[u8], layout: &Layout) -> Stretch {
-        let (values, inclusive, is_lower) = match &self.test {
-            Test::Lower { values, inclusive } => (values, *inclusive, true),
-            Test::Upper { values, inclusive } => (values, *inclusive, false),
+        let (values, inclusive, is_lower) = match &self.predicate {
+            Predicate::Lower { values, inclusive } => (values, *inclusive, true),
+            Predicate::Upper { values, inclusive } => (values, *inclusive, false),
             _ => return Stretch::of_prefix(prefix.to_vec()),
         };
         let position = [prefix, &self.position(values, layout)].concat();
@@ -254,7 +246,7 @@ impl Restricted {
     pub(super) fn filter(&self) -> Filter {
         Filter {
             columns: self.columns.clone(),
-            test: self.test.clone(),
+            predicate: self.predicate.clone(),
         }
     }
 }
@@ -306,40 +298,4 @@ fn relation_text(relation: &Relation<'_>, layout: &Layout, value: &str) -> Strin
         _ => names.concat(),
     };
     format!("{subject} {} {value}", relation.operator.as_str())
-}
-
-/// A serialized value as a CQL literal.
-pub(crate) fn literal_text(cql_type: &CqlType, value: &[u8]) -> String {
-    CqlValue::decode(cql_type, value).map_or_else(|_| "…".to_owned(), |value| format!("{value:#}"))
-}
-
-impl Test {
-    fn text(&self, types: &[CqlType]) -> String {
-        let tuple = |values: &Vec<Bytes>| {
-            let shown: Vec<_> = values
-                .iter()
-                .zip(types)
-                .map(|(value, cql_type)| literal_text(cql_type, value))
-                .collect();
-            if types.len() == 1 {
-                shown.concat()
-            } else {
-                format!("({})", shown.join(", "))
-            }
-        };
-        match self {
-            Test::Equal(values)
-            | Test::NotEqual(values)
-            | Test::Lower { values, .. }
-            | Test::Upper { values, .. } => tuple(values),
-            Test::In(alternatives) => {
-                format!(
-                    "({})",
-                    alternatives.iter().map(tuple).collect::<Vec<_>>().join(", ")
-                )
-            }
-            Test::Contains(value) | Test::ContainsKey(value) => literal_text(&types[0], value),
-            Test::Element { .. } | Test::NotNull | Test::Token(_) => String::new(),
-        }
-    }
 }

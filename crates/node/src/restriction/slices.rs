@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-use super::relation::{Restricted, Test};
+use super::predicate::Predicate;
+use super::relation::Restricted;
 use crate::layout::Layout;
 use crate::store::Stretch;
 
@@ -56,9 +57,9 @@ impl<'c> Slices<'c> {
     }
 
     fn extend(&mut self, condition: &Restricted) {
-        let alternatives = match &condition.test {
-            Test::Equal(values) => std::slice::from_ref(values),
-            Test::In(alternatives) => alternatives,
+        let alternatives = match &condition.predicate {
+            Predicate::Equal(values) => std::slice::from_ref(values),
+            Predicate::In(alternatives) => alternatives,
             _ => return,
         };
         let extended = |named: &Vec<Bytes>| -> Vec<Vec<Bytes>> {
@@ -73,7 +74,7 @@ impl<'c> Slices<'c> {
     /// The stretches that the relations name, sorted.
     pub(super) fn stretches(&self) -> Vec<Stretch> {
         let stretch = |named: &Vec<Bytes>| {
-            let prefix = self.layout.place(named.clone()).position;
+            let prefix = self.layout.clustering_key(named.clone()).position;
             let whole = Stretch::of_prefix(prefix.clone());
             let slices = self
                 .bounds

@@ -27,15 +27,18 @@
 //! have come; `consistency`, `page-size`; `batch = "logged"` with `statements = [{ cql = …, values = […] }]` instead of
 //! `cql`; `may-fail = true` where a refusal is part of the story.
 
+mod client;
 mod expression;
+mod outcome;
 mod run;
+mod value;
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 pub use expression::{ExpressionError, Template};
-pub use run::{RunError, Totals};
+pub use outcome::{RunError, StepError, Totals};
 
 use cqlens_cql::schema::Schema;
 

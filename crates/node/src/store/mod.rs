@@ -3,15 +3,15 @@
 //!
 //! The store knows neither CQL nor the wire: keys and values are serialized bytes, time is a parameter.
 
-pub(crate) mod cell;
-pub(crate) mod order;
-pub(crate) mod partition;
-pub(crate) mod row;
-pub(crate) mod stretch;
-pub(crate) mod table;
+pub(super) mod cell;
+pub(super) mod order;
+pub(super) mod partition;
+pub(super) mod row;
+pub(super) mod stretch;
+pub(super) mod table;
 
-pub(crate) use cell::{Cell, Expiry, Seconds, Timestamp};
-pub(crate) use partition::{Partition, Passed, Place};
-pub(crate) use row::{Liveness, Row};
-pub(crate) use stretch::Stretch;
-pub(crate) use table::{PartitionId, Table};
+pub(super) use cell::{Cell, Expiry, Seconds, Timestamp};
+pub(super) use partition::{ClusteringKey, Partition, Passed};
+pub(super) use row::{Liveness, Row};
+pub(super) use stretch::Stretch;
+pub(super) use table::{PartitionId, StoredTable};

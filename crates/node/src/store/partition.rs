@@ -34,7 +34,7 @@ struct RangeTombstone {
 
 /// Where a row is: its place in the order, and the clustering values themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ClusteringKey {
     /// The clustering columns in their order-preserving form.
     pub(crate) position: Vec<u8>,
     /// The clustering columns as they are serialized.
@@ -60,7 +60,7 @@ impl Partition {
     }
 
     /// Changes the row at a place, which need not exist; what older tombstones cover stays hidden.
-    pub(crate) fn change_row<T>(&mut self, place: &Place, change: impl FnOnce(&mut Row) -> T) -> T {
+    pub(crate) fn change_row<T>(&mut self, place: &ClusteringKey, change: impl FnOnce(&mut Row) -> T) -> T {
         let hidden_until = self.hidden_until(&place.position);
         let row = self
             .rows
@@ -208,8 +208,8 @@ mod tests {
     use super::*;
     use crate::store::row::Liveness;
 
-    fn place(position: u8) -> Place {
-        Place {
+    fn place(position: u8) -> ClusteringKey {
+        ClusteringKey {
             position: vec![position],
             clustering: vec![Bytes::copy_from_slice(&[position])],
         }

@@ -48,12 +48,12 @@ impl PartitionId {
 
 /// The rows of one table.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Table {
+pub(crate) struct StoredTable {
     partitions: BTreeMap<PartitionId, Partition>,
     changes: u64,
 }
 
-impl Table {
+impl StoredTable {
     /// The partition of a key.
     pub(crate) fn partition(&self, id: &PartitionId) -> Option<&Partition> {
         self.partitions.get(id)
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn partitions_come_in_token_order() {
-        let mut table = Table::default();
+        let mut table = StoredTable::default();
         for key in ["a", "b", "c", "d", "e"] {
             let key = [Bytes::from(key)];
             table.partition_mut(PartitionId::of(&key).unwrap(), &key);

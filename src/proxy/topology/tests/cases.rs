@@ -300,7 +300,7 @@ fn a_damaged_answer_about_nodes_becomes_an_error() {
 
 #[test]
 fn an_answer_that_is_too_long_becomes_an_error_in_bounded_memory() {
-    let too_long = u32::try_from(super::super::walk::MAX_HELD).unwrap() + 1;
+    let too_long = u32::try_from(super::super::hold_budget::MAX_HELD).unwrap() + 1;
     let link = Link::new(PLAIN, three_nodes());
     link.send(&[PLAIN.query(1, "SELECT * FROM system.peers_v2")]);
     let mut header = Header::response(Version::V4, StreamId(1), Opcode::RESULT);

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cqlens_proto::message::Rows as ResultRows;
 
-use super::{held::Held, record::Record, system_schema};
+use super::{memory_share::MemoryShare, record::Record, system_schema};
 use cqlens_cql::schema::{Schema, rows::Rows};
 
 /// The tables of `system_schema` that are looked at, with their key columns.
@@ -31,17 +31,17 @@ const OF_COLUMNS: [&str; 3] = ["kind", "position", "type"];
 
 /// Rows that were seen.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct ObservedSchema {
     tables: BTreeMap<&'static str, BTreeMap<Vec<String>, Record>>,
     /// What they take up.
-    bytes: Held,
+    bytes: MemoryShare,
     /// Whether they say anything that the last schema made of them does not have.
     has_news: bool,
 }
 
-impl Seen {
+impl ObservedSchema {
     /// Nothing seen yet; rows take up as much as `bytes` allows.
-    pub(super) fn within(bytes: Held) -> Self {
+    pub(super) fn within(bytes: MemoryShare) -> Self {
         Self {
             tables: BTreeMap::new(),
             bytes,

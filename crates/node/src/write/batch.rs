@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use cqlens_cql::syntax::ast::{BatchKind, Modification};
 
-use super::answer::{Answer, Outcome};
 use super::condition::{self, Condition, Verdict};
-use super::database::Database;
-use super::execution::Execution;
-use super::failure::Failure;
-use super::layout::Layout;
+use super::modification;
 use super::mutation::Mutation;
-use super::write;
+use crate::answer::{Answer, Outcome};
+use crate::database::Database;
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::layout::Layout;
 
 /// A statement of a batch, with the values of its own markers.
 pub(crate) struct Entry<'a> {
@@ -36,7 +36,7 @@ pub(crate) fn run(
     for entry in entries {
         let layout = database.layout(entry.modification.table(), entry.execution.keyspace)?;
         check_kind(kind, &layout)?;
-        let its = write::mutations(&entry.modification, &layout, &entry.execution)?;
+        let its = modification::mutations(&entry.modification, &layout, &entry.execution)?;
         if let Some(condition) = Condition::of(&entry.modification) {
             conditions.push((condition, its.clone(), &entry.execution));
         }

@@ -1,10 +1,14 @@
-//! What a report does not speak of, in whole sentences.
+//! What the numbers of a report do not cover, in whole sentences.
+
+mod capture;
+mod words;
 
 use std::collections::BTreeMap;
 
 use super::{Coverage, Report, load};
-use crate::{number, window::CaptureCoverage};
-use cqlens_cql::footprint::Reason;
+use crate::number;
+use capture::of_capture;
+use words::{in_words, opcodes, refusal, tls_failure};
 
 /// One sentence for each gap; names and CQL stand in backticks. Never empty: it says so where nothing was missed.
 pub(super) fn lines(report: &Report) -> Vec<String> {
@@ -44,14 +48,25 @@ fn counted(report: &Report) -> Vec<String> {
     if let Some(capture) = &coverage.capture {
         lines.extend(of_capture(capture, coverage));
     }
-    let as_it_came = match coverage.capture {
-        Some(_) => "could not be decoded",
-        None => "could not be decoded; forwarded as they came",
-    };
     let mut say = |count: u64, one: &str, many: &str, what: &str| {
         if count > 0 {
             lines.push(format!("{} {what}.", number::plural(count, one, many)));
         }
+    };
+    of_audit(coverage, &mut say);
+    of_answers(coverage, &mut say);
+    of_statements(coverage, &mut say);
+    of_sequences(coverage, &mut say);
+    of_clients(report, &mut say);
+    of_connections(coverage, say);
+    lines
+}
+
+/// What the audit itself could not do.
+fn of_audit(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
+    let as_it_came = match coverage.capture {
+        Some(_) => "could not be decoded",
+        None => "could not be decoded; forwarded as they came",
     };
     say(coverage.undecoded, "request", "requests", as_it_came);
     say(
@@ -61,7 +76,10 @@ fn counted(report: &Report) -> Vec<String> {
         "of the audit itself, an error in cqlens: what was in flight on the connection at hand is among the requests that could \
          not be decoded",
     );
-    of_answers(coverage, &mut say);
+}
+
+/// Statements that are in no pattern, or counted without their partitions, tables or columns.
+fn of_statements(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
     say(
         coverage.refused,
         "execution was",
@@ -105,10 +123,6 @@ fn counted(report: &Report) -> Vec<String> {
         "reads and writes",
         "of columns with an index are not in the numbers of their columns: there were too many such columns",
     );
-    of_sequences(coverage, &mut say);
-    of_clients(report, &mut say);
-    of_connections(coverage, say);
-    lines
 }
 
 /// What could not be put together with what came before.
@@ -180,59 +194,6 @@ fn of_clients(report: &Report, mut say: impl FnMut(u64, &str, &str, &str)) {
     }
 }
 
-/// What a packet capture lacks.
-fn of_capture(capture: &CaptureCoverage, coverage: &Coverage) -> Vec<String> {
-    let mut lines = Vec::new();
-    if coverage.dropped > 0 && coverage.dropped_bytes == 0 {
-        lines.push(format!(
-            "At least {}{} of these connections are missing in the capture, wholly or in part.",
-            number::plural(coverage.dropped, "request", "requests"),
-            opcodes(&coverage.dropped_by_opcode),
-        ));
-    }
-    let bytes = [
-        (
-            capture.lost_bytes,
-            "were sent and are not in the capture: it lacks packets",
-        ),
-        (
-            capture.cut_bytes,
-            "were cut off by the snap length of the capture",
-        ),
-        (
-            capture.unplaced_bytes,
-            "could not be read: it is not known where a request or response begins, after missing bytes or in mid-connection",
-        ),
-    ];
-    let bytes = bytes.iter().filter(|(bytes, _)| *bytes > 0);
-    lines.extend(bytes.map(|(bytes, what)| format!("{} {what}.", number::bytes(*bytes))));
-    let connections = [
-        (
-            capture.begun_before,
-            "in the capture without its beginning: what was agreed or prepared before is found out as far as it shows",
-            "in the capture without their beginning: what was agreed or prepared before is found out as far as it shows",
-        ),
-        (
-            capture.one_way,
-            "captured in one direction only",
-            "captured in one direction only",
-        ),
-        (
-            capture.evicted_connections,
-            "given up, because there were too many at once",
-            "given up, because there were too many at once",
-        ),
-    ];
-    for (count, one, many) in connections {
-        if count > 0 {
-            let what = if count == 1 { one } else { many };
-            let connections = number::plural(count, "connection is", "connections are");
-            lines.push(format!("{connections} {what}."));
-        }
-    }
-    lines
-}
-
 /// What whole connections are missing.
 fn of_connections(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str)) {
     let not_looked_into = match coverage.capture {
@@ -261,43 +222,6 @@ fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "'").escape_debug())
 }
 
-/// ` (1,900 EXECUTE, 100 QUERY)`, the most frequent first; nothing where nothing is known.
-fn opcodes(counts: &BTreeMap<String, u64>) -> String {
-    let mut counts: Vec<_> = counts.iter().collect();
-    counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-    let counts: Vec<_> = counts
-        .into_iter()
-        .map(|(opcode, &count)| format!("{} {opcode}", number::exact(count)))
-        .collect();
-    match counts.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", counts.join(", ")),
-    }
-}
-
-fn tls_failure(whose: &str) -> String {
-    match whose {
-        "plain-client" => "did not speak TLS, and came to nothing: the client speaks plain CQL".to_owned(),
-        "client" => "came to nothing, because TLS with the client failed".to_owned(),
-        "upstream" => "came to nothing, because TLS with the node failed".to_owned(),
-        other => format!("came to nothing, because TLS failed ({other})"),
-    }
-}
-
-fn refusal(reason: &str) -> String {
-    match reason {
-        "descriptors" => "cqlens had no file descriptor for it".to_owned(),
-        "proxy-header" => {
-            "it did not begin with a header of the PROXY protocol, which every client's must here".to_owned()
-        }
-        "destination" => "it was not redirected to cqlens, which serves only those that are".to_owned(),
-        "loop" => "it was cqlens' own, redirected back to it by rules that do not exempt cqlens".to_owned(),
-        "upstream-down" => "its node accepted no connections".to_owned(),
-        "login-timeout" => "the client did not log in within the login-timeout".to_owned(),
-        setting => format!("{setting} allowed no more"),
-    }
-}
-
 fn unknown_partitions(report: &Report) -> Vec<String> {
     let reasons = report.coverage.unknown_reasons.iter();
     reasons
@@ -310,96 +234,6 @@ fn unknown_partitions(report: &Report) -> Vec<String> {
         })
         .collect()
 }
-
-/// The names that windows keep, as a reader understands them; what is not listed stays as it is.
-fn in_words(name: &str) -> &str {
-    REASONS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map_or(name, |(_, words)| words)
-}
-
-/// [`Reason`]s of missing counts, then why a connection could not be cut into envelopes.
-const REASONS: &[(&str, &str)] = &[
-    (
-        Reason::PreparedIdUnknown.name(),
-        "prepared before cqlens started, and `system.prepared_statements` does not list the statement",
-    ),
-    (Reason::TableUnknown.name(), "the table is not in the schema"),
-    (Reason::KeyspaceUnknown.name(), "no keyspace was named"),
-    (
-        Reason::SchemaUnknown.name(),
-        "there is no schema, and PREPARED does not tell where the partition key is bound",
-    ),
-    (
-        Reason::TypeUnknown.name(),
-        "the partition key has a type that is not known",
-    ),
-    (
-        Reason::StatementUnknown.name(),
-        "the statement could not be parsed",
-    ),
-    (
-        Reason::StatementTooComplex.name(),
-        "the statement is too long or too deeply nested to be looked at",
-    ),
-    (
-        Reason::InvalidStatement.name(),
-        "the statement does not fit the schema that is known",
-    ),
-    (
-        Reason::NotFollowed.name(),
-        "the statement has a form that Cassandra 5.0 does not have",
-    ),
-    (Reason::Unbound.name(), "a marker had no value"),
-    (
-        Reason::InvalidKey.name(),
-        "a value of the partition key was null, not set or empty",
-    ),
-    (
-        Reason::ValueUndecodable.name(),
-        "a bound value is none of its column's type",
-    ),
-    (Reason::FunctionValue.name(), "the server computes the key"),
-    (
-        Reason::Json.name(),
-        "the key is inside a JSON text that could not be read",
-    ),
-    (Reason::TooManyKeys.name(), "more keys than are kept"),
-    (
-        Reason::ServerError.name(),
-        "the server failed with an internal error and does not say how far it had come",
-    ),
-    (
-        Reason::TurnedAway.name(),
-        "the server could not ask the replicas of one of several partitions (or under a condition), and does not say which others it \
-         had asked",
-    ),
-    (
-        Reason::ErrorUnseen.name(),
-        "the server answered with an error that was cut off in the capture: it may have refused the statement",
-    ),
-    (
-        Reason::RequestCut.name(),
-        "the request is longer than what is kept of one: not all of its values are known",
-    ),
-    (
-        Reason::Page.name(),
-        "a page of a read of several partitions touches some of them; they are counted with the first page, and one with each \
-         later page",
-    ),
-    (Reason::NotApplicable.name(), "the statement has no partitions"),
-    ("tls", "TLS on a port that was thought plain"),
-    ("text", "text instead of CQL envelopes, such as an HTTP request"),
-    (
-        "no-place",
-        "in mid-connection, and nothing in it looks like CQL (it may be encrypted)",
-    ),
-    ("unknown-version", "a protocol version that is not known"),
-    ("wrong-direction", "envelopes of the wrong direction"),
-    ("impossible-length", "an envelope of an impossible length"),
-    ("damaged-segment", "a segment whose header is damaged"),
-];
 
 /// Rules that miss the same thing share a sentence.
 fn blind_spots(report: &Report) -> Vec<String> {
@@ -429,7 +263,7 @@ mod tests {
         report::testing,
         rules::testing::{read, window},
     };
-    use cqlens_cql::footprint::PartitionClass;
+    use cqlens_cql::footprint::{PartitionClass, Reason};
 
     #[test]
     fn every_gap_has_its_sentence() {

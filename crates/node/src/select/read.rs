@@ -3,13 +3,14 @@
 
 use std::ops::ControlFlow;
 
-use super::execution::Execution;
-use super::failure::Failure;
-use super::layout::{Layout, RowView};
-use super::paging::Mark;
-use super::restriction::{Restrictions, Source, literal_text};
-use super::select::{Limits, Rows};
-use super::store::{Partition, PartitionId, Passed, Row, Stretch, Table, stretch};
+use super::limits::Limits;
+use super::result_rows::ResultRows;
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::layout::{Layout, RowView};
+use crate::paging::Mark;
+use crate::restriction::{Restrictions, Source, literal_text};
+use crate::store::{Partition, PartitionId, Passed, Row, StoredTable, Stretch, stretch};
 
 /// From how many tombstones on a read is warned about, or fails.
 #[derive(Debug, Clone, Copy)]
@@ -21,18 +22,18 @@ pub(crate) struct Thresholds {
 }
 
 /// A read, decided in all points.
-pub(crate) struct Read<'a> {
-    pub(crate) layout: &'a Layout,
-    pub(crate) restrictions: &'a Restrictions,
-    pub(crate) limits: &'a Limits,
-    pub(crate) thresholds: Thresholds,
-    pub(crate) execution: &'a Execution<'a>,
+pub(super) struct Read<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) restrictions: &'a Restrictions,
+    pub(super) limits: &'a Limits,
+    pub(super) thresholds: Thresholds,
+    pub(super) execution: &'a Execution<'a>,
     /// Against the order in which the table is stored.
-    pub(crate) reversed: bool,
+    pub(super) reversed: bool,
     /// One row for each partition.
-    pub(crate) is_distinct: bool,
+    pub(super) is_distinct: bool,
     /// `SELECT *`.
-    pub(crate) selects_all: bool,
+    pub(super) selects_all: bool,
 }
 
 /// How far a read has come.
@@ -51,10 +52,10 @@ impl Read<'_> {
     ///
     /// # Errors
     /// If it passes more tombstones than allowed.
-    pub(crate) fn run(
+    pub(super) fn run(
         &self,
-        table: &Table,
-        rows: &mut Rows<'_>,
+        table: &StoredTable,
+        rows: &mut ResultRows<'_>,
     ) -> Result<(Vec<String>, Option<Mark>), Failure> {
         let mut progress = Progress {
             rows_left: if self.limits.reads_all {
@@ -93,8 +94,8 @@ impl Read<'_> {
     fn scan(
         &self,
         tokens: &std::ops::RangeInclusive<i64>,
-        table: &Table,
-        rows: &mut Rows<'_>,
+        table: &StoredTable,
+        rows: &mut ResultRows<'_>,
         progress: &mut Progress,
     ) -> Result<(), Failure> {
         let first = PartitionId::first_of(*tokens.start());
@@ -134,7 +135,7 @@ impl Read<'_> {
         &self,
         id: &PartitionId,
         partition: &Partition,
-        rows: &mut Rows<'_>,
+        rows: &mut ResultRows<'_>,
         progress: &mut Progress,
     ) -> Result<ControlFlow<()>, Failure> {
         let now = self.execution.now;
@@ -237,7 +238,7 @@ impl Read<'_> {
         row: &RowView<'_>,
         position: Option<&[u8]>,
         left: &mut u64,
-        rows: &mut Rows<'_>,
+        rows: &mut ResultRows<'_>,
         progress: &mut Progress,
     ) -> ControlFlow<()> {
         rows.add(row, position.unwrap_or_default());

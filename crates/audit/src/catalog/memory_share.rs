@@ -6,13 +6,13 @@ use crate::memory::Part;
 
 /// One holder's bytes; they are given back when it is dropped.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct MemoryShare {
     part: Part,
     limit: usize,
     bytes: AtomicUsize,
 }
 
-impl Held {
+impl MemoryShare {
     /// At most so many eighths of a part.
     pub(super) fn of(part: Part, eighths: usize) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for MemoryShare {
     fn drop(&mut self) {
         self.part.give_back(self.bytes());
     }

@@ -4,31 +4,32 @@ use bytes::Bytes;
 use cqlens_cql::syntax::ast::{FunctionCall, MetadataFunction, Selection, Selector, Term};
 use cqlens_proto::types::CqlType;
 
-use super::answer::ResultColumn;
-use super::execution::Execution;
-use super::failure::Failure;
-use super::function::{self, Conversion, long};
-use super::layout::{Layout, RowView};
-use super::store::{PartitionId, order};
+use crate::answer::ResultColumn;
+use crate::bind;
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::function::{Conversion, long};
+use crate::layout::{Layout, RowView};
+use crate::store::{PartitionId, order};
 
 /// The selected expressions and the columns that they make.
 #[derive(Debug)]
 pub(crate) struct Projection {
     /// The columns of the result.
     pub(crate) columns: Vec<ResultColumn>,
-    expressions: Vec<Expression>,
+    expressions: Vec<SelectExpression>,
 }
 
 #[derive(Debug)]
-enum Expression {
+enum SelectExpression {
     Column(usize),
     Constant(Bytes),
     Token,
     Metadata(MetadataFunction, usize),
-    Conversion(Conversion, Box<Expression>, CqlType),
+    Conversion(Conversion, Box<SelectExpression>, CqlType),
     /// `count(*)`, or `count(column)`: rows in which it is not null.
-    Count(Option<Box<Expression>>),
-    Aggregate(Aggregate, Box<Expression>, CqlType),
+    Count(Option<Box<SelectExpression>>),
+    Aggregate(Aggregate, Box<SelectExpression>, CqlType),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +38,33 @@ enum Aggregate {
     Max,
     Sum,
     Average,
+}
+
+impl Aggregate {
+    /// The aggregate of a name in lower case, over values of a type.
+    fn of(name: &str, of: &CqlType) -> Result<Aggregate, Failure> {
+        let aggregate = match name {
+            "min" => Aggregate::Min,
+            "max" => Aggregate::Max,
+            "sum" => Aggregate::Sum,
+            "avg" => Aggregate::Average,
+            _ => return Err(Failure::invalid(format!("Unknown function '{name}'"))),
+        };
+        let is_number = matches!(
+            of,
+            CqlType::TinyInt
+                | CqlType::SmallInt
+                | CqlType::Int
+                | CqlType::BigInt
+                | CqlType::Counter
+                | CqlType::Float
+                | CqlType::Double
+        );
+        match aggregate {
+            Aggregate::Sum | Aggregate::Average if !is_number => Err(unsupported()),
+            _ => Ok(aggregate),
+        }
+    }
 }
 
 impl Projection {
@@ -59,7 +87,9 @@ impl Projection {
                     projection
                         .columns
                         .push(layout.result_column(&column.name, &column.cql_type));
-                    projection.expressions.push(Expression::Column(column.index));
+                    projection
+                        .expressions
+                        .push(SelectExpression::Column(column.index));
                 }
             }
             Selection::Selectors(selectors) => {
@@ -77,7 +107,7 @@ impl Projection {
         layout: &Layout,
         execution: &Execution<'_>,
     ) -> Result<(), Failure> {
-        let (expression, name, cql_type) = Expression::of(&selector.term, layout, execution)?;
+        let (expression, name, cql_type) = SelectExpression::of(&selector.term, layout, execution)?;
         let name = selector
             .alias
             .as_ref()
@@ -88,20 +118,20 @@ impl Projection {
     }
 
     /// Whether all rows become one.
-    pub(crate) fn is_aggregate(&self) -> bool {
-        self.expressions.iter().any(Expression::is_aggregate)
+    pub(super) fn is_aggregate(&self) -> bool {
+        self.expressions.iter().any(SelectExpression::is_aggregate)
     }
 
     /// The columns that are selected as they are.
-    pub(crate) fn plain_columns(&self) -> impl Iterator<Item = Option<usize>> {
+    pub(super) fn plain_columns(&self) -> impl Iterator<Item = Option<usize>> {
         self.expressions.iter().map(|expression| match expression {
-            Expression::Column(index) => Some(*index),
+            SelectExpression::Column(index) => Some(*index),
             _ => None,
         })
     }
 
     /// A row of the result.
-    pub(crate) fn row(&self, row: &RowView<'_>) -> Vec<Option<Bytes>> {
+    pub(super) fn row(&self, row: &RowView<'_>) -> Vec<Option<Bytes>> {
         self.expressions
             .iter()
             .map(|expression| expression.value(row))
@@ -109,31 +139,31 @@ impl Projection {
     }
 
     /// Aggregates over no rows yet.
-    pub(crate) fn group(&self) -> Group<'_> {
+    pub(super) fn group(&self) -> Group<'_> {
         Group {
             expressions: &self.expressions,
-            states: vec![State::default(); self.expressions.len()],
+            states: vec![AggregateState::default(); self.expressions.len()],
         }
     }
 }
 
-impl Expression {
+impl SelectExpression {
     /// The expression of a term, the name of its column and its type.
     fn of(
         term: &Term<'_>,
         layout: &Layout,
         execution: &Execution<'_>,
-    ) -> Result<(Expression, String, CqlType), Failure> {
+    ) -> Result<(SelectExpression, String, CqlType), Failure> {
         match term {
             Term::Column(name) => {
                 let column = layout.column(name.as_str())?;
                 Ok((
-                    Expression::Column(column.index),
+                    SelectExpression::Column(column.index),
                     column.name.clone(),
                     column.cql_type.clone(),
                 ))
             }
-            Term::CountRows(_) => Ok((Expression::Count(None), "count".to_owned(), CqlType::BigInt)),
+            Term::CountRows(_) => Ok((SelectExpression::Count(None), "count".to_owned(), CqlType::BigInt)),
             Term::Metadata { function, column, .. } => {
                 let Term::Column(name) = &**column else {
                     return Err(unsupported());
@@ -151,10 +181,16 @@ impl Expression {
                     )));
                 }
                 let name = format!("{label}({})", column.name);
-                Ok((Expression::Metadata(*function, column.index), name, cql_type))
+                Ok((
+                    SelectExpression::Metadata(*function, column.index),
+                    name,
+                    cql_type,
+                ))
             }
-            Term::Function(call) => Expression::of_call(call, layout, execution),
-            Term::Tuple { items, .. } if items.len() == 1 => Expression::of(&items[0], layout, execution),
+            Term::Function(call) => SelectExpression::of_call(call, layout, execution),
+            Term::Tuple { items, .. } if items.len() == 1 => {
+                SelectExpression::of(&items[0], layout, execution)
+            }
             _ => Err(unsupported()),
         }
     }
@@ -163,7 +199,7 @@ impl Expression {
         call: &FunctionCall<'_>,
         layout: &Layout,
         execution: &Execution<'_>,
-    ) -> Result<(Expression, String, CqlType), Failure> {
+    ) -> Result<(SelectExpression, String, CqlType), Failure> {
         let name = call.name.name.as_str().to_ascii_lowercase();
         if name == "token" {
             let columns: Vec<_> = layout
@@ -172,7 +208,7 @@ impl Expression {
                 .map(|column| column.name.as_str())
                 .collect();
             return Ok((
-                Expression::Token,
+                SelectExpression::Token,
                 format!("system.token({})", columns.join(", ")),
                 CqlType::BigInt,
             ));
@@ -184,58 +220,45 @@ impl Expression {
                 "currentdate" | "current_date" => CqlType::Date,
                 _ => CqlType::TimeUuid,
             };
-            let value = function::scalar(call, &cql_type, execution)?;
-            return Ok((Expression::Constant(value), format!("system.{name}()"), cql_type));
+            let value = bind::call(call, &cql_type, execution)?;
+            return Ok((
+                SelectExpression::Constant(value),
+                format!("system.{name}()"),
+                cql_type,
+            ));
         };
-        let (inner, inner_name, inner_type) = Expression::of(argument, layout, execution)?;
+        let (inner, inner_name, inner_type) = SelectExpression::of(argument, layout, execution)?;
         let label = format!("system.{name}({inner_name})");
         let inner = Box::new(inner);
         if let Some(conversion) = Conversion::of(&name) {
             let cql_type = conversion.result_type();
             return Ok((
-                Expression::Conversion(conversion, inner, inner_type),
+                SelectExpression::Conversion(conversion, inner, inner_type),
                 label,
                 cql_type,
             ));
         }
-        let aggregate = match name.as_str() {
-            "count" => return Ok((Expression::Count(Some(inner)), label, CqlType::BigInt)),
-            "min" => Aggregate::Min,
-            "max" => Aggregate::Max,
-            "sum" => Aggregate::Sum,
-            "avg" => Aggregate::Average,
-            _ => return Err(Failure::invalid(format!("Unknown function '{name}'"))),
-        };
-        let is_number = matches!(
-            inner_type,
-            CqlType::TinyInt
-                | CqlType::SmallInt
-                | CqlType::Int
-                | CqlType::BigInt
-                | CqlType::Counter
-                | CqlType::Float
-                | CqlType::Double
-        );
-        if matches!(aggregate, Aggregate::Sum | Aggregate::Average) && !is_number {
-            return Err(unsupported());
+        if name == "count" {
+            return Ok((SelectExpression::Count(Some(inner)), label, CqlType::BigInt));
         }
+        let aggregate = Aggregate::of(&name, &inner_type)?;
         Ok((
-            Expression::Aggregate(aggregate, inner, inner_type.clone()),
+            SelectExpression::Aggregate(aggregate, inner, inner_type.clone()),
             label,
             inner_type,
         ))
     }
 
     fn is_aggregate(&self) -> bool {
-        matches!(self, Expression::Count(_) | Expression::Aggregate(..))
+        matches!(self, SelectExpression::Count(_) | SelectExpression::Aggregate(..))
     }
 
     fn value(&self, row: &RowView<'_>) -> Option<Bytes> {
         match self {
-            Expression::Column(index) => row.value(&row.layout.columns[*index]).cloned(),
-            Expression::Constant(value) => Some(value.clone()),
-            Expression::Token => PartitionId::of(&row.partition.key).map(|id| long(id.token)),
-            Expression::Metadata(function, index) => {
+            SelectExpression::Column(index) => row.value(&row.layout.columns[*index]).cloned(),
+            SelectExpression::Constant(value) => Some(value.clone()),
+            SelectExpression::Token => PartitionId::of(&row.partition.key).map(|id| long(id.token)),
+            SelectExpression::Metadata(function, index) => {
                 let column = &row.layout.columns[*index];
                 let cell = row
                     .cells(column)?
@@ -252,21 +275,23 @@ impl Expression {
                     }
                 }
             }
-            Expression::Conversion(conversion, inner, from) => conversion.apply(from, &inner.value(row)?),
-            Expression::Count(_) | Expression::Aggregate(..) => None,
+            SelectExpression::Conversion(conversion, inner, from) => {
+                conversion.apply(from, &inner.value(row)?)
+            }
+            SelectExpression::Count(_) | SelectExpression::Aggregate(..) => None,
         }
     }
 }
 
 /// Rows on their way to becoming one.
 #[derive(Debug)]
-pub(crate) struct Group<'a> {
-    expressions: &'a [Expression],
-    states: Vec<State>,
+pub(super) struct Group<'a> {
+    expressions: &'a [SelectExpression],
+    states: Vec<AggregateState>,
 }
 
 #[derive(Debug, Clone, Default)]
-struct State {
+struct AggregateState {
     rows: i64,
     whole: i128,
     float: f64,
@@ -275,14 +300,14 @@ struct State {
 
 impl Group<'_> {
     /// Takes a row in.
-    pub(crate) fn add(&mut self, row: &RowView<'_>) {
+    pub(super) fn add(&mut self, row: &RowView<'_>) {
         for (expression, state) in self.expressions.iter().zip(&mut self.states) {
             state.add(expression, row);
         }
     }
 
     /// The one row.
-    pub(crate) fn finish(self) -> Vec<Option<Bytes>> {
+    pub(super) fn finish(self) -> Vec<Option<Bytes>> {
         self.expressions
             .iter()
             .zip(self.states)
@@ -291,12 +316,12 @@ impl Group<'_> {
     }
 }
 
-impl State {
-    fn add(&mut self, expression: &Expression, row: &RowView<'_>) {
+impl AggregateState {
+    fn add(&mut self, expression: &SelectExpression, row: &RowView<'_>) {
         match expression {
-            Expression::Count(None) => self.rows += 1,
-            Expression::Count(Some(inner)) => self.rows += i64::from(inner.value(row).is_some()),
-            Expression::Aggregate(aggregate, inner, cql_type) => {
+            SelectExpression::Count(None) => self.rows += 1,
+            SelectExpression::Count(Some(inner)) => self.rows += i64::from(inner.value(row).is_some()),
+            SelectExpression::Aggregate(aggregate, inner, cql_type) => {
                 if let Some(value) = inner.value(row) {
                     self.fold(*aggregate, cql_type, value);
                 }
@@ -331,13 +356,13 @@ impl State {
         }
     }
 
-    fn finish(self, expression: &Expression) -> Option<Bytes> {
+    fn finish(self, expression: &SelectExpression) -> Option<Bytes> {
         match expression {
-            Expression::Count(_) => Some(long(self.rows)),
-            Expression::Aggregate(Aggregate::Sum, _, cql_type) => {
+            SelectExpression::Count(_) => Some(long(self.rows)),
+            SelectExpression::Aggregate(Aggregate::Sum, _, cql_type) => {
                 Some(number(cql_type, self.whole, self.float))
             }
-            Expression::Aggregate(Aggregate::Average, _, cql_type) => {
+            SelectExpression::Aggregate(Aggregate::Average, _, cql_type) => {
                 let rows = self.rows.max(1);
                 // More than 2^53 rows do not fit into this node.
                 #[allow(clippy::cast_precision_loss)]

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cqlens_proto::types::CqlType;
 
-use super::bind::{self, Bound};
-use super::failure::Failure;
-use super::function::long;
-use super::layout::{Column, Layout};
-use super::restriction::map_entries;
-use super::store::{Cell, Expiry, Liveness, PartitionId, Place, Row, Seconds, Stretch, Table, Timestamp};
+use crate::bind::{self, Bound};
+use crate::failure::Failure;
+use crate::function::long;
+use crate::layout::{Column, Layout};
+use crate::store::{
+    Cell, ClusteringKey, Expiry, Liveness, PartitionId, Row, Seconds, StoredTable, Stretch, Timestamp,
+};
 use cqlens_cql::schema::ColumnKind;
 
 /// A change of one partition.
@@ -21,18 +22,18 @@ pub(crate) struct Mutation {
     /// The partition key.
     pub(crate) key: Vec<Bytes>,
     /// What happens to it.
-    pub(crate) change: Change,
+    pub(crate) change: PartitionChange,
     /// When.
     pub(crate) timestamp: Timestamp,
 }
 
 /// What happens to a partition.
 #[derive(Debug, Clone)]
-pub(crate) enum Change {
+pub(crate) enum PartitionChange {
     /// Cells of one row are written.
     Row {
         /// The row; `None` where only static columns are written.
-        place: Option<Place>,
+        place: Option<ClusteringKey>,
         /// An INSERT makes the row exist.
         liveness: Option<Liveness>,
         /// Columns and what happens to them.
@@ -41,7 +42,7 @@ pub(crate) enum Change {
         expiry: Option<Expiry>,
     },
     /// A row tombstone.
-    DeleteRow(Place),
+    DeleteRow(ClusteringKey),
     /// A range tombstone.
     DeleteStretch(Stretch),
     /// A partition tombstone.
@@ -77,12 +78,14 @@ impl Mutation {
     }
 
     /// The row that it changes, if it is one: without clustering columns, the partition is a row.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn place(&self) -> Option<ClusteringKey> {
         match &self.change {
-            Change::Row { place, .. } => place.clone(),
-            Change::DeleteRow(place) => Some(place.clone()),
-            Change::DeletePartition if self.layout.clustering_len == 0 => Some(self.layout.place(Vec::new())),
-            Change::DeleteStretch(_) | Change::DeletePartition => None,
+            PartitionChange::Row { place, .. } => place.clone(),
+            PartitionChange::DeleteRow(place) => Some(place.clone()),
+            PartitionChange::DeletePartition if self.layout.clustering_len == 0 => {
+                Some(self.layout.clustering_key(Vec::new()))
+            }
+            PartitionChange::DeleteStretch(_) | PartitionChange::DeletePartition => None,
         }
     }
 
@@ -90,7 +93,7 @@ impl Mutation {
     pub(crate) fn size(&self) -> usize {
         let key: usize = self.key.iter().map(Bytes::len).sum();
         let cells = match &self.change {
-            Change::Row { cells, .. } => cells
+            PartitionChange::Row { cells, .. } => cells
                 .iter()
                 .map(|(_, change)| change.size() + CELL_OVERHEAD)
                 .sum(),
@@ -103,14 +106,16 @@ impl Mutation {
     ///
     /// # Errors
     /// Parts of values that are not there.
-    pub(crate) fn apply(self, table: &mut Table, now: Seconds) -> Result<(), Failure> {
+    pub(crate) fn apply(self, table: &mut StoredTable, now: Seconds) -> Result<(), Failure> {
         let id = self.partition()?;
         let partition = table.partition_mut(id, &self.key);
         match self.change {
-            Change::DeletePartition => partition.delete(self.timestamp),
-            Change::DeleteStretch(stretch) => partition.delete_stretch(stretch, self.timestamp),
-            Change::DeleteRow(place) => partition.change_row(&place, |row| row.delete(self.timestamp)),
-            Change::Row {
+            PartitionChange::DeletePartition => partition.delete(self.timestamp),
+            PartitionChange::DeleteStretch(stretch) => partition.delete_stretch(stretch, self.timestamp),
+            PartitionChange::DeleteRow(place) => {
+                partition.change_row(&place, |row| row.delete(self.timestamp))
+            }
+            PartitionChange::Row {
                 place,
                 liveness,
                 cells,
@@ -231,8 +236,10 @@ fn values(collection: &[u8]) -> Result<Vec<Bytes>, Failure> {
 
 fn joined(present: Option<&Bytes>, added: &[u8], cql_type: &CqlType) -> Result<Bytes, Failure> {
     if let CqlType::Map(types) = cql_type {
-        let mut entries = present.map(|present| map_entries(present)).unwrap_or_default();
-        entries.extend(map_entries(added));
+        let mut entries = present
+            .map(|present| bind::map_entries(present))
+            .unwrap_or_default();
+        entries.extend(bind::map_entries(added));
         return bind::map_of(entries, &types.0);
     }
     let mut all = present
@@ -249,7 +256,7 @@ fn joined(present: Option<&Bytes>, added: &[u8], cql_type: &CqlType) -> Result<B
 fn without(present: &[u8], removed: &[u8], cql_type: &CqlType) -> Result<Bytes, Failure> {
     let removed = values(removed)?;
     if let CqlType::Map(types) = cql_type {
-        let mut entries = map_entries(present);
+        let mut entries = bind::map_entries(present);
         entries.retain(|(key, _)| !removed.contains(key));
         return bind::map_of(entries, &types.0);
     }
@@ -265,7 +272,9 @@ fn with_element(
     cql_type: &CqlType,
 ) -> Result<Bytes, Failure> {
     if let CqlType::Map(types) = cql_type {
-        let mut entries = present.map(|present| map_entries(present)).unwrap_or_default();
+        let mut entries = present
+            .map(|present| bind::map_entries(present))
+            .unwrap_or_default();
         entries.retain(|(its_key, _)| *its_key != key);
         entries.extend(value.map(|value| (key, value)));
         return bind::map_of(entries, &types.0);

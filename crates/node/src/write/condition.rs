@@ -4,15 +4,14 @@ use bytes::Bytes;
 use cqlens_cql::syntax::ast::{Comparand, If, Modification, Relation, RelationOperator, Subject};
 use cqlens_proto::types::CqlType;
 
-use super::answer::{ResultColumn, RowSet};
-use super::bind;
-use super::execution::Execution;
-use super::failure::Failure;
-use super::layout::{Column, Layout, RowView};
-use super::marker::{element_types, field_type};
 use super::mutation::Mutation;
-use super::restriction::map_entries;
-use super::store::{Partition, Table, order};
+use crate::answer::{ResultColumn, RowSet};
+use crate::bind;
+use crate::execution::Execution;
+use crate::failure::Failure;
+use crate::layout::{Column, Layout, RowView};
+use crate::operand::{element_types, field_type};
+use crate::store::{Partition, StoredTable, order};
 
 /// The condition of a write.
 #[derive(Debug, Clone, Copy)]
@@ -56,7 +55,7 @@ pub(crate) enum Verdict {
 pub(crate) fn check(
     condition: Condition<'_>,
     mutation: &Mutation,
-    table: &Table,
+    table: &StoredTable,
     execution: &Execution<'_>,
 ) -> Result<Verdict, Failure> {
     let layout = &*mutation.layout;
@@ -196,7 +195,7 @@ fn subject(
             let key = bind::term(key, &key_type, execution)?.required(&column.name)?;
             let collection = row.value(column).map_or(&[][..], |value| value);
             let element = match column.cql_type {
-                CqlType::Map(_) => map_entries(collection)
+                CqlType::Map(_) => bind::map_entries(collection)
                     .into_iter()
                     .find(|(its, _)| *its == key)
                     .map(|(_, v)| v),
