@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 /// columns may have 65,535 bytes, and those that people write have a few dozen.
 pub(crate) const MAX_NAME_LEN: usize = 256;
 
-/// A name as it is kept: one of more than [`MAX_NAME_LEN`] bytes is its beginning, `…`, and 32 hex digits of the SHA-256 of all of
+/// A name as it is kept: one of more than `MAX_NAME_LEN` bytes is its beginning, `…`, and 32 hex digits of the SHA-256 of all of
 /// it. That is longer than any name that is kept whole, so it is equal to none.
 #[must_use]
 pub fn cut_name(name: &str) -> Cow<'_, str> {
