@@ -51,6 +51,12 @@ pub struct SystemReader {
     memory: Part,
 }
 
+impl Drop for SystemReader {
+    fn drop(&mut self) {
+        self.count_dropped_events();
+    }
+}
+
 impl SystemReader {
     /// Answers, and what is made of them, take up as much as `memory` has room for.
     pub fn new(client: Client, memory: Part) -> Self {
@@ -81,10 +87,16 @@ impl SystemReader {
 
     async fn page(&mut self, cql: &str, options: &RunOptions) -> Result<Answer, ClientError> {
         let page = self.client.run(Run::Text(cql, &[]), options).await;
-        if matches!(page, Err(ClientError::TooLarge { .. })) {
-            self.memory.count_evicted(1);
+        self.count_dropped_events();
+        match page {
+            Err(ClientError::TooLarge { .. }) => Err(self.too_large()),
+            page => page,
         }
-        page
+    }
+
+    /// Counts what the client had no room for.
+    fn count_dropped_events(&mut self) {
+        self.memory.count_evicted(self.client.take_events_dropped());
     }
 
     fn too_large(&self) -> ClientError {

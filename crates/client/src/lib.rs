@@ -220,9 +220,9 @@ impl Client {
         }
     }
 
-    /// Events that found no room, since the connection was opened.
-    pub fn events_dropped(&self) -> u64 {
-        self.events_dropped
+    /// Events that found no room since the last call.
+    pub fn take_events_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.events_dropped)
     }
 
     /// The version of the connection.

@@ -47,7 +47,7 @@ impl Failure {
     /// times a second.
     pub(crate) fn say(&self, said: &mut BTreeSet<String>) {
         if said.insert(self.place.clone()) {
-            tracing::error!(place = %self.place, "the auditor has failed, which is an error in cqlens: {}; forwarding \
+            tracing::error!(place = %self.place, "an auditor has failed, which is an error in cqlens: {}; forwarding \
                 and the audit go on, further failures there are only counted", self.message);
         }
     }
