@@ -168,13 +168,6 @@ impl Captures {
         self.sources.get(self.latest)?.records.packet()
     }
 
-    /// The time of the latest packet; `None` if the capture does not have it.
-    #[inline]
-    pub fn time(&self) -> Option<Moment> {
-        let records = &self.sources.get(self.latest)?.records;
-        records.time().filter(|_| records.is_timed())
-    }
-
     /// Moves on to the next packet in time order; waits for it for `patience` at most.
     #[inline]
     pub fn next_packet(&mut self, patience: Duration) -> Next {

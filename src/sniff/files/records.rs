@@ -181,12 +181,6 @@ impl Records {
         self.latest.map(|packet| packet.at)
     }
 
-    /// Whether the capture has the time of the current packet.
-    #[inline]
-    pub(super) fn is_timed(&self) -> bool {
-        self.latest.is_some_and(|packet| packet.is_timed)
-    }
-
     /// Bytes of an incomplete record at the end of the file.
     pub fn left_over(&self) -> usize {
         self.rest().len() + self.next_chunk.len()
