@@ -99,10 +99,12 @@ impl ExchangeBuilder {
         let execution = match raw.is_request_cut() {
             false => self.execution_of_whole(request, raw, session),
             true => self.execution_of_head(raw, session),
-        }?;
-        self.keys
-            .name_tables(&execution.analysis.tables, &mut self.statements.ids);
-        Some(execution)
+        };
+        if let Some(execution) = &execution {
+            self.keys
+                .name_tables(&execution.analysis.tables, &mut self.statements.ids);
+        }
+        execution
     }
 
     #[inline(always)]
