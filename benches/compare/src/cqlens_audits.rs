@@ -1,7 +1,7 @@
 //! cqlens itself: the way of an EXECUTE to its footprint.
 
-use cqlens_cql::plan::Plan;
 use cqlens_cql::footprint::{Count, Keys};
+use cqlens_cql::plan::Plan;
 use cqlens_cql::schema::Schema;
 use cqlens_cql::syntax;
 use cqlens_proto::envelope::Envelope;

@@ -138,22 +138,36 @@ impl<'a> SniffRun<'a> {
     #[inline]
     fn take(&mut self) {
         self.silent = Duration::ZERO;
-        let at = self.captures.time().unwrap_or_else(|| self.time_of_untimed());
+        let Some(mut packet) = self.captures.packet() else {
+            return;
+        };
+        let time = packet.is_timed.then_some(packet.at);
+        if time.is_none_or(|at| at >= self.window.end) || self.captures.begins_anew() {
+            let at = self.pass_window(time);
+            let Some(again) = self.captures.packet() else {
+                return;
+            };
+            packet = again;
+            packet.at = at;
+        }
+        self.now = self.now.max(packet.at);
+        self.packets_read += 1;
+        self.connections.take_packet(&packet, &mut self.packets);
+    }
+
+    /// Ends the windows that end before a packet of this time, if it has one; the time at which it counts.
+    #[cold]
+    fn pass_window(&mut self, time: Option<Moment>) -> Moment {
+        let at = time.unwrap_or_else(|| self.time_of_untimed());
         if self.captures.begins_anew() && at.since(self.now) > self.args.observer.window {
             self.pass_gap(at);
         } else if at >= self.window.end {
             self.end_windows_before(at);
         }
-        self.now = self.now.max(at);
-        self.packets_read += 1;
-        if let Some(mut packet) = self.captures.packet() {
-            packet.at = at;
-            self.connections.take_packet(&packet, &mut self.packets);
-        }
+        at
     }
 
     /// The time at which a packet counts that has none: that of the latest packet that has one.
-    #[cold]
     fn time_of_untimed(&mut self) -> Moment {
         self.connections.lack_times();
         self.lasting.insert(notices::OF_UNTIMED.to_owned());

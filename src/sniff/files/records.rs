@@ -121,11 +121,22 @@ impl Records {
         }
     }
 
+    /// Short cut of [`Records::advance`] for a whole packet of pcap. False, with nothing changed, for anything else.
+    #[inline]
+    pub(super) fn advance_in_pcap(&mut self) -> bool {
+        if let Some(Format::Pcap(pcap)) = &self.format
+            && let Some(Record::Whole(length, Some(span))) = pcap.read(self.rest())
+        {
+            self.pass(length, Some(span));
+            return true;
+        }
+        false
+    }
+
     /// Moves on to the next packet; false if there is none until more bytes come.
     ///
     /// # Errors
     /// The file is not a capture, or is damaged; there are no more packets.
-    #[inline]
     pub fn advance(&mut self) -> Result<bool, FileError> {
         self.latest = None;
         loop {
@@ -168,12 +179,6 @@ impl Records {
     #[inline]
     pub(super) fn time(&self) -> Option<Moment> {
         self.latest.map(|packet| packet.at)
-    }
-
-    /// Whether the capture has the time of the current packet.
-    #[inline]
-    pub(super) fn is_timed(&self) -> bool {
-        self.latest.is_some_and(|packet| packet.is_timed)
     }
 
     /// Bytes of an incomplete record at the end of the file.

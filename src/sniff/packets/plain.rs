@@ -1,20 +1,15 @@
 //! Headers of plain packets, for the short cut of [`TcpConnections`](crate::sniff::TcpConnections): TCP in IPv4, or in IPv6
 //! without extension headers, neither a fragment nor SYN, FIN or RST. They are read from fixed offsets.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    ops::Range,
-};
+use std::ops::Range;
 
 use super::{Network, network};
-use crate::sniff::files::Packet;
+use crate::sniff::{files::Packet, tcp::FourTuple};
 
 /// The fields of IP and TCP that a connection compares.
 pub(in crate::sniff) struct Headers {
-    /// The sender.
-    pub(in crate::sniff) from: SocketAddr,
-    /// The receiver.
-    pub(in crate::sniff) to: SocketAddr,
+    /// The sender, in the place of the client, and the receiver.
+    pub(in crate::sniff) from_to: FourTuple,
     /// The sequence number of the first byte.
     pub(in crate::sniff) sequence: u32,
     /// The acknowledgment number.
@@ -48,10 +43,10 @@ impl Headers {
         if length < 20 || header[9] != TCP || is_fragment {
             return None;
         }
-        let (head, to) = header.split_last_chunk::<4>()?;
-        let from = head.last_chunk::<4>()?;
+        let addresses = u64::from_be_bytes(*header.last_chunk::<8>()?);
         let total = u16::from_be_bytes([header[2], header[3]]);
-        Self::behind(at, length, total.into(), here, ((*from).into(), (*to).into()))
+        let from_to = |ports| FourTuple::V4(addresses, ports);
+        Self::behind(at, length, total.into(), here, from_to)
     }
 
     fn read_v6(at: usize, here: &[u8]) -> Option<Self> {
@@ -61,8 +56,9 @@ impl Headers {
         }
         let (head, to) = header.split_last_chunk::<16>()?;
         let from = head.last_chunk::<16>()?;
+        let (from, to) = (u128::from_be_bytes(*from), u128::from_be_bytes(*to));
         let total = 40 + usize::from(u16::from_be_bytes([header[4], header[5]]));
-        Self::behind(at, 40, total, here, ((*from).into(), (*to).into()))
+        Self::behind(at, 40, total, here, |ports| FourTuple::V6(from, to, ports))
     }
 
     /// Reads the TCP header behind an IP header of `length` bytes with `total` as its total length. `None` where that
@@ -73,7 +69,7 @@ impl Headers {
         length: usize,
         total: usize,
         here: &[u8],
-        (from, to): (IpAddr, IpAddr),
+        from_to: impl FnOnce(u32) -> FourTuple,
     ) -> Option<Self> {
         let end = total.min(here.len());
         let tcp = here.get(length..end)?;
@@ -83,12 +79,10 @@ impl Headers {
         if tcp_length < 20 || tcp_length > tcp.len() || !is_usual {
             return None;
         }
-        let port = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
         let number =
             |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
         Some(Self {
-            from: SocketAddr::new(from, port(0)),
-            to: SocketAddr::new(to, port(2)),
+            from_to: from_to(number(0)),
             sequence: number(4),
             acknowledgment: number(8),
             payload: at + length + tcp_length..at + end,
@@ -156,10 +150,11 @@ mod tests {
         if let Some(headers) = Headers::read(packet) {
             assert_eq!(packets.skipped, SkippedPackets::default());
             let expected = segment.as_ref().unwrap();
+            let (from, to) = headers.from_to.sockets();
             let of_headers = Segment {
                 at: packet.at,
-                from: headers.from,
-                to: headers.to,
+                from,
+                to,
                 sequence: headers.sequence,
                 acknowledgment: Some(headers.acknowledgment),
                 syn: false,

@@ -11,7 +11,7 @@ use cqlens_proto::envelope::Direction;
 use foldhash::{HashMap, HashMapExt};
 
 use connection::{TIME_WAIT, TcpConnection};
-use four_tuple::FourTuple;
+pub(in crate::sniff) use four_tuple::FourTuple;
 
 use super::{
     files::Packet,
@@ -94,8 +94,12 @@ impl TcpConnections {
     /// Takes the next packet of the capture; `packets` decodes it where the short cut does not apply.
     #[inline]
     pub fn take_packet(&mut self, packet: &Packet<'_>, packets: &mut PacketReader) {
-        let is_taken = Headers::read(packet).is_some_and(|headers| self.take_in_order(&headers, packet));
-        if !is_taken && let Some(segment) = packets.read(packet) {
+        if let Some(headers) = &Headers::read(packet)
+            && self.take_in_order(headers, packet)
+        {
+            return;
+        }
+        if let Some(segment) = packets.read(packet) {
             self.take(segment);
         }
     }
@@ -105,13 +109,13 @@ impl TcpConnections {
     /// other packets.
     #[inline]
     fn take_in_order(&mut self, headers: &Headers, packet: &Packet<'_>) -> bool {
-        let (from, to) = (headers.from, headers.to);
-        let direction = match (self.is_server(to.port()), self.is_server(from.port())) {
-            (true, false) => Direction::Request,
-            (false, true) => Direction::Response,
+        let (from, to) = headers.from_to.ports();
+        let (direction, four_tuple) = match (self.is_server(to), self.is_server(from)) {
+            (true, false) => (Direction::Request, headers.from_to),
+            (false, true) => (Direction::Response, headers.from_to.reversed()),
             _ => return false,
         };
-        let Some(connection) = self.connections.get_mut(&FourTuple::new(from, to, direction)) else {
+        let Some(connection) = self.connections.get_mut(&four_tuple) else {
             return false;
         };
         if !connection.continues_with(headers, direction) {
@@ -168,8 +172,9 @@ impl TcpConnections {
         if self.connections.len() >= MAX_CONNECTIONS {
             self.evict();
         }
-        let shared = Arc::new(Connection::recorded(ConnectionId(self.next), four_tuple.client));
-        shared.reaches(four_tuple.server);
+        let (client, server) = four_tuple.sockets();
+        let shared = Arc::new(Connection::recorded(ConnectionId(self.next), client));
+        shared.reaches(server);
         if self.lacks_times {
             shared.lack_times();
         }

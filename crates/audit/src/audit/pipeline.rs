@@ -215,7 +215,7 @@ impl Pipeline {
             ..
         } = open;
         let builder = &mut self.builder;
-        nodes.count(
+        let routed = nodes.count(
             &mut window.load,
             exchange,
             builder.keys.named(),
@@ -223,7 +223,7 @@ impl Pipeline {
         );
         let seen = builder.scanned_keys.hashes();
         self.recorder
-            .record(window, tables, exchange, builder.keys.named(), seen);
+            .record(window, tables, exchange, routed, builder.keys.named(), seen);
         // A name that the server has not accepted yet is not a client's.
         if !session.is_only_claimed() {
             clients.count(window, exchange);

@@ -32,7 +32,7 @@ use crate::audit::{
         outcome::{Outcome, is_all_or_nothing},
     },
 };
-use crate::window::{Pattern, PatternId, RetryCause, Window};
+use crate::window::{Pattern, PatternId, RetryCause, Routed, Window};
 
 /// Adds exchanges to windows, and remembers of them what the next ones are compared with.
 ///
@@ -64,13 +64,14 @@ impl WindowRecorder {
     /// it takes no longer to fetch it for some than for one.
     const TOGETHER: usize = 32;
 
-    /// Adds `exchange` to `window` and its `tables`; `keys` are the partitions that it named, `seen` those in
-    /// its rows.
+    /// Adds `exchange` to `window` and its `tables`; `routed` says whether it was sent to a replica, `keys` are
+    /// the partitions that it named, `seen` those in its rows.
     pub(crate) fn record(
         &mut self,
         window: &mut Window,
         tables: &mut Tables,
         exchange: &Exchange<'_>,
+        routed: Option<Routed>,
         keys: NamedKeys<'_>,
         seen: &[u64],
     ) {
@@ -87,7 +88,7 @@ impl WindowRecorder {
         cover(&mut window.coverage, exchange, execution);
         let head = || (analysis.head.clone(), analysis.flags.clone());
         let pattern = window.pattern_mut(analysis.id, &analysis.head.cql, head);
-        record_pattern(pattern, exchange, execution);
+        record_pattern(pattern, exchange, routed, execution);
         if let Some(request_key) = exchange.request_key
             && let Some((page, progress)) = self.read_on(pattern, exchange, execution, request_key, seen)
         {

@@ -9,7 +9,7 @@ use std::{net::SocketAddr, sync::Arc};
 use crate::audit::exchange::{Exchange, NamedKeys, replicas::ReplicaLookup};
 use crate::{
     catalog::{Cluster, Node},
-    window::{Load, NodeLoad, Unplaced},
+    window::{Load, NodeLoad, Routed, Unplaced},
 };
 use cqlens_cql::footprint::{Count, Footprint};
 
@@ -31,18 +31,17 @@ struct Counts {
 }
 
 impl NodeCounts {
-    /// Counts an execution that names `keys`.
+    /// Counts an execution that names `keys`. Whether the coordinator holds the partition; none unless a
+    /// client's statement touches just one. A batch that writes one partition of two tables touches two.
     pub(crate) fn count(
         &mut self,
         load: &mut Load,
         exchange: &Exchange<'_>,
         keys: NamedKeys<'_>,
         replicas: &mut ReplicaLookup,
-    ) {
+    ) -> Option<Routed> {
         let touching = exchange.touching();
-        let Some(execution) = touching.filter(|execution| !execution.analysis.head.system) else {
-            return;
-        };
+        let execution = touching.filter(|execution| !execution.analysis.head.system)?;
         self.follow(replicas.cluster(), load);
         let coordinator = exchange.coordinator;
         match coordinator.and_then(|node| self.nodes.get_mut(usize::from(node))) {
@@ -51,16 +50,26 @@ impl NodeCounts {
         }
         load.without_keys += u64::from(!has_all_keys(&execution.footprint));
         let read = execution.analysis.head.kind.is_read();
+        let mut routed = Routed::Unknown;
         for (table, key) in keys.iter() {
             if replicas.has_tokens() {
                 load.ring.count(read, key.token);
             }
             match replicas.replicas(table, &key) {
-                Ok(replicas) => self.count_replicas(replicas, read),
+                Ok(replicas) => {
+                    self.count_replicas(replicas, read);
+                    routed = match coordinator {
+                        Some(node) if replicas.contains(&node) => Routed::ToReplica,
+                        Some(_) => Routed::ToOther,
+                        None => Routed::Unknown,
+                    };
+                }
                 // In the order of the list, which is that of the enum.
                 Err(why) => self.unplaced[why as usize] += 1,
             }
         }
+        let is_one = execution.footprint.count == Count::Exact(1) && keys.len() <= 1;
+        is_one.then_some(routed)
     }
 
     fn count_replicas(&mut self, replicas: &[u16], read: bool) {

@@ -3,10 +3,15 @@
 use std::time::Duration;
 
 use crate::audit::exchange::{Exchange, Execution, outcome::Outcome, warning::TombstoneText};
-use crate::window::{Pattern, Tombstones};
+use crate::window::{Pattern, Routed, Tombstones};
 
 /// Counts an execution in its pattern.
-pub(crate) fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
+pub(crate) fn record_pattern(
+    pattern: &mut Pattern,
+    exchange: &Exchange<'_>,
+    routed: Option<Routed>,
+    execution: &Execution,
+) {
     pattern.count += 1;
     pattern.unconfirmed += u64::from(!exchange.is_confirmed());
     pattern.on_known_table |= execution.analysis.is_known;
@@ -23,7 +28,7 @@ pub(crate) fn record_pattern(pattern: &mut Pattern, exchange: &Exchange<'_>, exe
     } else {
         pattern.unprepared += 1;
     }
-    if let Some(routed) = exchange.routed {
+    if let Some(routed) = routed {
         pattern.routing.count(routed);
     }
     if execution.nulls != 0 && !exchange.refused {

@@ -28,21 +28,25 @@ pub(crate) fn record_tables(
 ) {
     let read = execution.analysis.head.kind.is_read();
     // The table of most statements is the only one: it is found once for them and their keys.
-    let is_only = execution.analysis.tables.len() == 1;
+    if execution.analysis.tables.len() == 1
+        && let Some((table, statements)) = execution.tables().next()
+    {
+        tables.count_in(table.id, &table.name, |table| {
+            record_statements(table, statements, exchange, execution);
+            for (id, key) in keys.iter() {
+                record_key(table, hashing.hash(id, key), read);
+            }
+        });
+        return;
+    }
     for (table, statements) in execution.tables() {
         tables.count_in(table.id, &table.name, |table| {
             record_statements(table, statements, exchange, execution);
-            if is_only {
-                keys.iter()
-                    .for_each(|(id, key)| record_key(table, hashing.hash(id, key), read));
-            }
         });
     }
-    if !is_only {
-        for (id, key) in keys.iter() {
-            let hash = hashing.hash(id, key);
-            tables.count_in(id, key.table, |table| record_key(table, hash, read));
-        }
+    for (id, key) in keys.iter() {
+        let hash = hashing.hash(id, key);
+        tables.count_in(id, key.table, |table| record_key(table, hash, read));
     }
 }
 

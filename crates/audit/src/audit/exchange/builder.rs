@@ -29,10 +29,7 @@ use crate::audit::{
         cache::StatementCache,
     },
 };
-use crate::{
-    catalog::Live,
-    window::{PatternId, Routed},
-};
+use crate::{catalog::Live, window::PatternId};
 use cqlens_cql::{
     cells::Cells,
     footprint::{Count, Footprint},
@@ -99,10 +96,12 @@ impl ExchangeBuilder {
         let execution = match raw.is_request_cut() {
             false => self.execution_of_whole(request, raw, session),
             true => self.execution_of_head(raw, session),
-        }?;
-        self.keys
-            .name_tables(&execution.analysis.tables, &mut self.statements.ids);
-        Some(execution)
+        };
+        if let Some(execution) = &execution {
+            self.keys
+                .name_tables(&execution.analysis.tables, &mut self.statements.ids);
+        }
+        execution
     }
 
     #[inline(always)]
@@ -273,7 +272,6 @@ impl ExchangeBuilder {
             client_name: &session.client,
             host: session.host,
             coordinator: sender.coordinator,
-            routed: self.routed(sender.coordinator, execution, refused),
             cut_off: raw.cut_off,
             prepared: self.prepared(request, answer),
             request_key,
@@ -304,22 +302,6 @@ impl ExchangeBuilder {
             true => RequestKey::of(self.key, analysis.id, request),
             false => None,
         }
-    }
-
-    /// Whether the coordinator holds the partition; none unless a client's statement touches just one. A
-    /// batch that writes one partition of two tables touches two.
-    #[inline]
-    fn routed(
-        &mut self,
-        coordinator: Option<u16>,
-        execution: Option<&Execution>,
-        refused: bool,
-    ) -> Option<Routed> {
-        let execution = execution.filter(|execution| {
-            !refused && execution.analysis.touches_partitions && !execution.analysis.head.system
-        })?;
-        let is_one = execution.footprint.count == Count::Exact(1) && self.keys.keys.len() <= 1;
-        is_one.then(|| self.replicas.route(coordinator, self.keys.named().iter().next()))
     }
 
     /// The pattern of the statement that was prepared.

@@ -29,10 +29,7 @@ use crate::audit::{
         ids::{ClientId, Ids, TableId},
     },
 };
-use crate::{
-    capture::Moment,
-    window::{PatternId, Routed},
-};
+use crate::{capture::Moment, window::PatternId};
 use cqlens_cql::footprint::{Count, Footprint, Key, Keys};
 use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
@@ -60,8 +57,6 @@ pub(crate) struct Exchange<'a> {
     pub(crate) host: u64,
     /// The node that the request was sent to, by its place in the cluster; none where it is not known.
     pub(crate) coordinator: Option<u16>,
-    /// Whether that node holds the partition; none unless there is only one.
-    pub(crate) routed: Option<Routed>,
     /// The connection ended before there was an answer.
     pub(crate) cut_off: bool,
     /// The pattern of the statement that was prepared.
@@ -232,6 +227,12 @@ impl KeyBuffer {
 pub(crate) struct NamedKeys<'k>(&'k KeyBuffer);
 
 impl<'k> NamedKeys<'k> {
+    /// How many there are.
+    #[inline]
+    pub(crate) fn len(self) -> usize {
+        self.0.keys.len()
+    }
+
     /// Each with the id of its table, in the order of their first appearance.
     #[inline]
     pub(crate) fn iter(self) -> impl Iterator<Item = (TableId, Key<'k>)> {

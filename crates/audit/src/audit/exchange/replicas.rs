@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use crate::audit::statement::ids::{ByTable, TableId};
 use crate::{
     catalog::{Cluster, Live, Placement},
-    window::{Routed, Unplaced},
+    window::Unplaced,
 };
 use cqlens_cql::footprint::Key;
 use cqlens_cql::schema::Keyspace;
@@ -85,22 +85,6 @@ impl ReplicaLookup {
         match placed {
             Ok(placement) => Ok(placement.replicas(key.token)),
             Err(why) => Err(*why),
-        }
-    }
-
-    /// Where a request for the partition went that `coordinator` was sent.
-    pub(crate) fn route(
-        &mut self,
-        coordinator: Option<u16>,
-        partition: Option<(TableId, Key<'_>)>,
-    ) -> Routed {
-        let (Some(node), Some((table, key))) = (coordinator, partition) else {
-            return Routed::Unknown;
-        };
-        match self.replicas(table, &key) {
-            Ok(replicas) if replicas.contains(&node) => Routed::ToReplica,
-            Ok(_) => Routed::ToOther,
-            Err(_) => Routed::Unknown,
         }
     }
 }
