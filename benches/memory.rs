@@ -1,8 +1,8 @@
-//! How much memory does the audit keep? Resident memory of this process while it audits 1,000 connections that send
-//! 100,000 different statements and 10 million executions with a partition key of their own each.
+//! How much memory does the audit keep? Resident memory of this process while it audits 1,000 connections
+//! that send 100,000 different statements and 10 million executions with a partition key of their own each.
 //!
-//! Everything but the sockets is the proxy's own: taps, queue, auditor, windows that are taken and merged as a running
-//! report does. Linux only: it reads `/proc/self/statm`.
+//! Everything but the sockets is the proxy's own: taps, queue, auditor, windows that are taken and merged as
+//! a running report does. Linux only: it reads `/proc/self/statm`.
 #![allow(clippy::print_stdout, reason = "the table is what this prints")]
 
 use std::{

@@ -118,8 +118,8 @@ fn footprint(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| plan.footprint(black_box(&execute.parameters.values), &mut keys));
 }
 
-/// What rules on rows and on indexes need of one execution: `read` a table by its key, `insert` three columns of a row each time
-/// another, `indexed` the same with an index on one of them.
+/// What rules on rows and on indexes need of one execution: `read` a table by its key, `insert` three columns
+/// of a row each time another, `indexed` the same with an index on one of them.
 #[divan::bench(args = ["read", "insert", "indexed"])]
 fn cells(bencher: Bencher<'_, '_>, statement: &str) {
     let index = if statement == "indexed" {
@@ -153,8 +153,8 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
         });
 }
 
-/// Recognise a request that comes again: hash what an EXECUTE asks for, and compare it with the latest of its like. 32 requests,
-/// each another read than those before it, so that its place is rarely in a cache.
+/// Recognise a request that comes again: hash what an EXECUTE asks for, and compare it with the latest of its
+/// like. 32 requests, each another read than those before it, so that its place is rarely in a cache.
 #[divan::bench(sample_size = 100)]
 fn repeat(bencher: Bencher<'_, '_>) {
     let (key, mut repeats) = (HashKey::random(), RetryDetector::default());
@@ -182,8 +182,8 @@ fn repeat(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// Which nodes hold a partition, and which part of the ring it is in: 32 partitions anywhere on a ring of so many nodes with 16
-/// tokens each. Their tokens are part of [`footprint`].
+/// Which nodes hold a partition, and which part of the ring it is in: 32 partitions anywhere on a ring of so
+/// many nodes with 16 tokens each. Their tokens are part of [`footprint`].
 #[divan::bench(args = [3, 12, 100, 1_000])]
 fn replicas(bencher: Bencher<'_, '_>, nodes: u64) {
     let placement = ring(nodes)
@@ -219,7 +219,8 @@ fn token(number: u64) -> i64 {
     murmur3::token(&number.to_be_bytes())
 }
 
-/// Parse a statement of 200 bytes with literals and take them out: what an unprepared statement costs each time.
+/// Parse a statement of 200 bytes with literals and take them out: what an unprepared statement costs each
+/// time.
 #[divan::bench]
 fn parse_and_fingerprint(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| {

@@ -1,8 +1,9 @@
-//! Does the data path notice when the audit stands still? Requests a second through a proxy whose auditors run, and through one whose
-//! auditors have stopped dead and whose lines are full.
+//! Does the data path notice when the audit stands still? Requests a second through a proxy whose auditors
+//! run, and through one whose auditors have stopped dead and whose lines are full.
 //!
-//! Real sockets, in one process: a client, a proxy, and a node that answers everything at once. The two proxies take turns for half a
-//! second each; medians, and their ratio. Nothing is asserted: machines are noisy.
+//! Real sockets, in one process: a client, a proxy, and a node that answers everything at once. The two
+//! proxies take turns for half a second each; medians, and their ratio. Nothing is asserted: machines are
+//! noisy.
 #![allow(clippy::print_stdout, reason = "the table is what this prints")]
 
 use std::{

@@ -1,4 +1,5 @@
-//! Starts the embedded node on a port of one's choice and keeps it running, to try drivers and tools against it.
+//! Starts the embedded node on a port of one's choice and keeps it running, to try drivers and tools against
+//! it.
 //!
 //! `cargo run --example embedded_node -- 127.0.0.1:9042`
 

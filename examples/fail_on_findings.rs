@@ -1,5 +1,5 @@
-//! An application's integration test that fails on findings: its requests go through a proxy in the test's own process, and what
-//! the rules find in them at or above a severity fails the test.
+//! An application's integration test that fails on findings: its requests go through a proxy in the test's
+//! own process, and what the rules find in them at or above a severity fails the test.
 //!
 //! `cargo test --example fail_on_findings`; the node is the embedded one here and could be any.
 #![allow(clippy::panic, reason = "a test that fails panics")]

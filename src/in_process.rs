@@ -1,7 +1,8 @@
-//! A proxy with its audit inside another program: for an application's own integration tests, and for the demo.
+//! A proxy with its audit inside another program: for an application's own integration tests, and for the
+//! demo.
 //!
-//! It runs as long as the traffic that it is given, on a free port of the loopback interface. It knows no TLS, no snapshots and no
-//! settings; `cqlens proxy` does.
+//! It runs as long as the traffic that it is given, on a free port of the loopback interface. It knows no
+//! TLS, no snapshots and no settings; `cqlens proxy` does.
 
 use std::{
     io,
@@ -52,8 +53,8 @@ impl Audited {
     }
 }
 
-/// Runs `traffic` with the address of a proxy in front of the node at `upstream`, and returns what it gave and what the audit saw of it.
-/// `source` names the proxy in the window.
+/// Runs `traffic` with the address of a proxy in front of the node at `upstream`, and returns what it gave
+/// and what the audit saw of it. `source` names the proxy in the window.
 ///
 /// # Errors
 /// Ports or threads that cannot be had; a node whose schema is not read within five seconds.

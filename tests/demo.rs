@@ -1,5 +1,5 @@
-//! `cqlens demo` as a user runs it: the report says of every scenario what its verdict says, and the terminal says what
-//! was done and by whom.
+//! `cqlens demo` as a user runs it: the report says of every scenario what its verdict says, and the terminal
+//! says what was done and by whom.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

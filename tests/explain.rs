@@ -1,4 +1,5 @@
-//! `cqlens explain` as a user and a CI job run it: what is read, what is answered, which exit code comes back.
+//! `cqlens explain` as a user and a CI job run it: what is read, what is answered, which exit code comes
+//! back.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

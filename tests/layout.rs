@@ -1,14 +1,15 @@
 //! What manifests cannot say of the structure: which modules may name which, inside the crates.
 //!
-//! Manifests keep the crates apart; this reads the paths in the source (`use` trees and paths in code) and compares them with the
-//! tables below. Paths inside the arguments of macros escape it.
+//! Manifests keep the crates apart; this reads the paths in the source (`use` trees and paths in code) and
+//! compares them with the tables below. Paths inside the arguments of macros escape it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
 
-/// What the modules of a crate's root may name: other modules of their root, or parts of other crates of the workspace.
+/// What the modules of a crate's root may name: other modules of their root, or parts of other crates of the
+/// workspace.
 struct Arrows {
     /// Where the crate's source is.
     root: &'static str,
@@ -54,7 +55,8 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_proto::segment",
                 ],
             ),
-            // The one place in the data path that reads what envelopes say, where the operator asks for other addresses.
+            // The one place in the data path that reads what envelopes say, where the operator asks for other
+            // addresses.
             ("proxy::topology", &["cqlens_proto", "cqlens_cql::syntax"]),
             // A capture's reader tells from whole messages where it is, where bytes are missing.
             (
@@ -244,7 +246,8 @@ fn asks_the_clock(path: &[String]) -> bool {
     call == "now" && ["Instant", "SystemTime", "Timestamp", "Zoned"].contains(&clock.as_str())
 }
 
-/// The source files below a folder of the workspace, with where they stand in their crate, such as `[audit, exchange]`.
+/// The source files below a folder of the workspace, with where they stand in their crate, such as `[audit,
+/// exchange]`.
 fn sources(root: &str) -> Vec<(String, Vec<String>)> {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();

@@ -1,8 +1,9 @@
 //! What does `--topology cluster` cost, beside passthrough, where there is nothing to rewrite?
 //!
-//! `cargo bench --bench cluster`: the loads, clients, backend and processes of `wire`, on one processor; both have a control connection to
-//! the same node. The two take turns, each begins every other round; medians of the rounds, and the ratios within rounds. The number to
-//! compare is processor time of the threads that forward, per request: only they differ. Nothing is asserted: machines are noisy.
+//! `cargo bench --bench cluster`: the loads, clients, backend and processes of `wire`, on one processor; both
+//! have a control connection to the same node. The two take turns, each begins every other round; medians of
+//! the rounds, and the ratios within rounds. The number to compare is processor time of the threads that
+//! forward, per request: only they differ. Nothing is asserted: machines are noisy.
 #![allow(
     clippy::print_stdout,
     clippy::cast_precision_loss,

@@ -1,4 +1,5 @@
-//! A cluster of one node: cqlens' own connection is told what a cluster tells, everybody else gets canned answers.
+//! A cluster of one node: cqlens' own connection is told what a cluster tells, everybody else gets canned
+//! answers.
 
 use std::{net::SocketAddr, thread};
 

@@ -1,8 +1,8 @@
 //! Do costs stay flat as work grows? More connections, more templates, longer responses, more windows.
 //!
-//! `cargo bench --bench flat`: the clients, backend and processes of `wire`, on one processor; in each round every size once, medians of the
-//! rounds. Costs are processor time of the proxy by the kernel's accounting, per request that its report has counted, and its resident
-//! memory. Nothing is asserted: machines are noisy.
+//! `cargo bench --bench flat`: the clients, backend and processes of `wire`, on one processor; in each round
+//! every size once, medians of the rounds. Costs are processor time of the proxy by the kernel's accounting,
+//! per request that its report has counted, and its resident memory. Nothing is asserted: machines are noisy.
 #![allow(
     clippy::print_stdout,
     clippy::cast_precision_loss,

@@ -1,5 +1,5 @@
-//! A capture as a busy node's would be: connections that take turns, prepared point reads by a key of 16 bytes, rows of some 100 bytes, and the
-//! acknowledgements that a network has for them.
+//! A capture as a busy node's would be: connections that take turns, prepared point reads by a key of 16
+//! bytes, rows of some 100 bytes, and the acknowledgements that a network has for them.
 
 use std::{
     fs::File,

@@ -1,10 +1,12 @@
-//! How fast is a capture read? Gigabytes a second and core of `cqlens sniff` over a capture of point reads in version 4, beside reading
-//! the file alone and beside `tshark -T fields`; and how much memory it takes for a file and for one four times as large.
+//! How fast is a capture read? Gigabytes a second and core of `cqlens sniff` over a capture of point reads in
+//! version 4, beside reading the file alone and beside `tshark -T fields`; and how much memory it takes for a
+//! file and for one four times as large.
 //!
-//! `CQLENS_SNIFF_BYTES=1000000000` says how large the file is (250 MB if not set); `CQLENS_SNIFF_STREAM=50000000000` reads so much from a pipe
-//! instead, and shows what is in memory meanwhile. tshark, where it is installed, gets the first twentieth of it:
-//! it keeps what it has seen. Linux only: processor time and memory are what the kernel says of the processes. Nothing is asserted but
-//! that all requests were seen: machines are noisy.
+//! `CQLENS_SNIFF_BYTES=1000000000` says how large the file is (250 MB if not set);
+//! `CQLENS_SNIFF_STREAM=50000000000` reads so much from a pipe instead, and shows what is in memory
+//! meanwhile. tshark, where it is installed, gets the first twentieth of it: it keeps what it has seen. Linux
+//! only: processor time and memory are what the kernel says of the processes. Nothing is asserted but that
+//! all requests were seen: machines are noisy.
 #![allow(clippy::print_stdout, reason = "the table is what this prints")]
 
 mod generator;

@@ -65,8 +65,8 @@ pub(crate) fn children_time() -> io::Result<Duration> {
     ticks(13)
 }
 
-/// Two neighbouring fields of `/proc/self/stat`, user and system, counted from the one behind the name. A tick is 10 ms wherever
-/// Linux runs.
+/// Two neighbouring fields of `/proc/self/stat`, user and system, counted from the one behind the name. A
+/// tick is 10 ms wherever Linux runs.
 fn ticks(first: usize) -> io::Result<Duration> {
     let stat = fs::read_to_string("/proc/self/stat")?;
     let fields = stat.rsplit(") ").next().unwrap_or_default();

@@ -77,7 +77,8 @@ pub(crate) fn schema() -> String {
     [keyspace.to_owned(), tables.concat()].concat()
 }
 
-/// Serves until the process ends, on a free port and in a thread of its own: clients and backend are different processes elsewhere.
+/// Serves until the process ends, on a free port and in a thread of its own: clients and backend are
+/// different processes elsewhere.
 pub(crate) fn start() -> SocketAddr {
     let runtime = Builder::new_current_thread()
         .enable_all()

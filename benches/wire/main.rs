@@ -1,8 +1,9 @@
 //! What does a request through cqlens cost, beside HAProxy and beside no proxy at all?
 //!
-//! `cargo bench --bench wire`: clients, proxy and a backend of canned answers on one processor (where `taskset` is there to bind them
-//! to it), the targets in turns within each round, medians of the rounds. The number to compare is processor time of the proxy per request,
-//! by the kernel's accounting; for cqlens per request that its report has counted.
+//! `cargo bench --bench wire`: clients, proxy and a backend of canned answers on one processor (where
+//! `taskset` is there to bind them to it), the targets in turns within each round, medians of the rounds. The
+//! number to compare is processor time of the proxy per request, by the kernel's accounting; for cqlens per
+//! request that its report has counted.
 #![allow(
     clippy::print_stdout,
     clippy::cast_precision_loss,

@@ -1,7 +1,9 @@
-//! What the fuzz targets run: one function for each, from any bytes to what the property tests ask of such input.
+//! What the fuzz targets run: one function for each, from any bytes to what the property tests ask of such
+//! input.
 //!
-//! Also taken in by `crates/cql/tests/golden_mutated.rs`, which drives the same functions without a fuzzer. How the first bytes of an
-//! input choose version, opcode and the like is up to each function; [`seeds`] makes inputs of recorded sessions that way.
+//! Also taken in by `crates/cql/tests/golden_mutated.rs`, which drives the same functions without a fuzzer.
+//! How the first bytes of an input choose version, opcode and the like is up to each function; [`seeds`]
+//! makes inputs of recorded sessions that way.
 
 #[path = "../../proto/tests/codec_support/exercise.rs"]
 mod codec;
@@ -42,8 +44,8 @@ pub fn envelope(input: &[u8]) {
     codec::wire(direction(connection), false, compression(connection), &[bytes]);
 }
 
-/// The same with segments: `connection [byte]`, then either bytes as they come or, since no fuzzer finds checksums, payloads that are
-/// put into segments here: `(length [short] · payload)*`.
+/// The same with segments: `connection [byte]`, then either bytes as they come or, since no fuzzer finds
+/// checksums, payloads that are put into segments here: `(length [short] · payload)*`.
 pub fn segment(input: &[u8]) {
     let Some((&connection, bytes)) = input.split_first() else {
         return;

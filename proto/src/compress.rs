@@ -1,6 +1,7 @@
 //! Body compression: LZ4 and Snappy as versions 3 and 4 use them, LZ4 blocks as the segments of version 5 do.
 //!
-//! An announced size is checked against a limit before anything is allocated: 10 bytes of Snappy can claim 4 GiB.
+//! An announced size is checked against a limit before anything is allocated: 10 bytes of Snappy can claim 4
+//! GiB.
 
 mod head;
 
@@ -24,7 +25,8 @@ pub enum Compression {
 }
 
 impl Compression {
-    /// The algorithm that STARTUP names, in any case; unknown names are `None`, since the server will refuse them.
+    /// The algorithm that STARTUP names, in any case; unknown names are `None`, since the server will refuse
+    /// them.
     pub fn from_name(name: &str) -> Compression {
         if name.eq_ignore_ascii_case("lz4") {
             Compression::Lz4

@@ -1,7 +1,7 @@
 //! Applies the notations to a body, one field a line in wire order, and writes them in the same manner.
 //!
-//! [`Cursor`] adds to a notation's error which field was being read and where. [`Writer`] is its mirror image; it
-//! refuses what a length field cannot say instead of truncating it.
+//! [`Cursor`] adds to a notation's error which field was being read and where. [`Writer`] is its mirror
+//! image; it refuses what a length field cannot say instead of truncating it.
 
 use std::net::IpAddr;
 
@@ -105,7 +105,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// The error at the position where `rest` bytes of a body are left. It takes lengths, so that the cursor stays in registers.
+/// The error at the position where `rest` bytes of a body are left. It takes lengths, so that the cursor
+/// stays in registers.
 #[cold]
 #[inline(never)]
 fn error_at(what: &'static str, body: usize, rest: usize, kind: DecodeErrorKind) -> DecodeError {

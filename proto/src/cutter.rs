@@ -1,8 +1,8 @@
 //! Finds where envelopes and segments begin, from header lengths alone: the data path's view of a connection.
 //!
-//! A cutter keeps a few counters per direction. It never buffers an envelope and never reads a body, with one exception:
-//! STARTUP, which names the compression. A direction that cannot be cut is *opaque*: the cutter reports that once, with the
-//! reason, and nothing more about the connection.
+//! A cutter keeps a few counters per direction. It never buffers an envelope and never reads a body, with one
+//! exception: STARTUP, which names the compression. A direction that cannot be cut is *opaque*: the cutter
+//! reports that once, with the reason, and nothing more about the connection.
 
 mod negotiated;
 
@@ -21,14 +21,15 @@ pub struct Cut {
     pub first_boundary: Option<usize>,
     /// How the bytes are framed at that boundary.
     pub framing: Option<Framing>,
-    /// Envelopes whose header ends in this chunk before that boundary, by opcode; all of them if there is none.
+    /// Envelopes whose header ends in this chunk before that boundary, by opcode; all of them if there is
+    /// none.
     pub envelopes_before_boundary: OpcodeCounts,
     /// Segments that start in this chunk; 0 where there are no segments.
     pub segments: u32,
     /// Envelopes whose header ends in this chunk, by opcode. Empty where segments are compressed.
     pub envelopes: OpcodeCounts,
-    /// Whether the chunk has a part of a PREPARE, of the answer to one, or of a header that may be one's. Always false for
-    /// compressed segments, which hide their envelopes.
+    /// Whether the chunk has a part of a PREPARE, of the answer to one, or of a header that may be one's.
+    /// Always false for compressed segments, which hide their envelopes.
     pub prepares: bool,
     /// Set in the chunk in which the direction turned opaque.
     pub opaque: Option<Opaque>,
@@ -131,11 +132,13 @@ pub struct Cutter {
     /// The position among the envelopes in segments is unknown until a segment is self-contained.
     is_lost_in_segments: bool,
     segment: SegmentWalk,
-    /// Uncompressed length of the segment that holds a part of an envelope, while another part is to follow; otherwise 0.
+    /// Uncompressed length of the segment that holds a part of an envelope, while another part is to follow;
+    /// otherwise 0.
     part_len: usize,
     /// The body of a STARTUP as it passes.
     startup: Option<StartupCopy>,
-    /// The envelope that is passing (with segments: one that began in the segment) is a PREPARE or the answer to one.
+    /// The envelope that is passing (with segments: one that began in the segment) is a PREPARE or the answer
+    /// to one.
     prepare: bool,
     is_opaque: bool,
 }
@@ -167,8 +170,8 @@ impl Cutter {
         }
     }
 
-    /// Accounts for the next bytes. Must run before they are sent on, so that the other direction knows in time what they
-    /// negotiate. O(number of envelopes and segments); allocates for STARTUP only.
+    /// Accounts for the next bytes. Must run before they are sent on, so that the other direction knows in
+    /// time what they negotiate. O(number of envelopes and segments); allocates for STARTUP only.
     pub fn cut(&mut self, chunk: &[u8]) -> Cut {
         let mut cut = Cut {
             prepares: self.prepare && !self.is_at_boundary(),
@@ -205,9 +208,11 @@ impl Cutter {
         cut
     }
 
-    /// Fast path of [`Cutter::cut`] for a chunk that is one whole envelope, as most packets of a capture are: its opcode. `None`, and nothing
-    /// has changed, where the chunk is anything else, or where the other direction may have to learn from it. With
-    /// [`EnvelopeStream::take_envelope`](crate::stream::EnvelopeStream::take_envelope) behind it, it saves 12 % of auditing a capture.
+    /// Fast path of [`Cutter::cut`] for a chunk that is one whole envelope, as most packets of a capture are:
+    /// its opcode. `None`, and nothing has changed, where the chunk is anything else, or where the other
+    /// direction may have to learn from it. With
+    /// [`EnvelopeStream::take_envelope`](crate::stream::EnvelopeStream::take_envelope) behind it, it saves 12
+    /// % of auditing a capture.
     #[inline]
     pub fn cut_whole(&mut self, chunk: &[u8]) -> Option<Opcode> {
         let is_between =
@@ -284,7 +289,8 @@ impl Cutter {
         self.is_opaque
     }
 
-    /// True in the middle of an envelope or segment whose end has not passed yet; never once the direction is opaque. Senders fill all segments of an envelope but the last, so a shorter one ends it; if the last
+    /// True in the middle of an envelope or segment whose end has not passed yet; never once the direction is
+    /// opaque. Senders fill all segments of an envelope but the last, so a shorter one ends it; if the last
     /// is full, too, the middle lasts until the next envelope begins.
     pub fn is_in_the_middle(&self) -> bool {
         !self.is_opaque
@@ -402,8 +408,8 @@ impl Cutter {
         Ok(step.length())
     }
 
-    /// Counts the envelopes in a part of a payload. Garbage there does not lose the position on the wire: counting goes on
-    /// with the next segment that is self-contained.
+    /// Counts the envelopes in a part of a payload. Garbage there does not lose the position on the wire:
+    /// counting goes on with the next segment that is self-contained.
     fn count_envelopes(&mut self, mut payload: &[u8], cut: &mut Cut) {
         while !payload.is_empty() && !self.is_lost_in_segments {
             let Ok(step) = self.envelope.next(self.direction, payload) else {

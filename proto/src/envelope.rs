@@ -1,4 +1,5 @@
-//! The envelope: a 9-byte header and a body, the same in all versions (the v3 and v4 specifications call it frame).
+//! The envelope: a 9-byte header and a body, the same in all versions (the v3 and v4 specifications call it
+//! frame).
 //!
 //! ```text
 //!  0        1       2       4        5                9
@@ -6,8 +7,9 @@
 //!  | version| flags | stream| opcode | length (int)   | body        |
 //!  +--------+-------+-------+--------+----------------+------ … ----+
 //! ```
-//! The top bit of the version byte is the direction. Versions, opcodes and flags that are not known are values. What
-//! is in a body is the business of [`crate::message`]; how envelopes travel in version 5, of [`crate::segment`].
+//! The top bit of the version byte is the direction. Versions, opcodes and flags that are not known are
+//! values. What is in a body is the business of [`crate::message`]; how envelopes travel in version 5, of
+//! [`crate::segment`].
 
 use std::fmt;
 
@@ -18,8 +20,8 @@ use crate::error::EncodeError;
 /// Length of an envelope header, in bytes.
 pub const HEADER_LEN: usize = 9;
 
-/// The longest body that is believed: the specification's 256 MB (v5 §2.5). A header that announces more is garbage,
-/// or an attack.
+/// The longest body that is believed: the specification's 256 MB (v5 §2.5). A header that announces more is
+/// garbage, or an attack.
 pub const MAX_BODY_LEN: u32 = 256 * 1024 * 1024;
 
 /// A protocol version, without the direction bit.
@@ -82,7 +84,8 @@ impl Version {
         matches!(self, Version::V5 | Version::V6Beta)
     }
 
-    /// True from version 4 on: "not set" values, warnings, custom payloads, partition key indices, failure errors.
+    /// True from version 4 on: "not set" values, warnings, custom payloads, partition key indices, failure
+    /// errors.
     #[inline]
     pub(crate) const fn is_at_least_v4(self) -> bool {
         !matches!(self, Version::V3 | Version::Other(0..=3))
@@ -94,13 +97,15 @@ impl Version {
         self.is_at_least_v4() && !matches!(self, Version::V4)
     }
 
-    /// True where PREPARE has flags, requests may name a keyspace and prepared statements have a result metadata id.
+    /// True where PREPARE has flags, requests may name a keyspace and prepared statements have a result
+    /// metadata id.
     #[inline]
     pub(crate) const fn has_result_metadata_id(self) -> bool {
         self.is_at_least_v5() && !matches!(self, Version::DseV1)
     }
 
-    /// True for what version 5 has and DSE does not: `now_in_seconds`, the contentions of a CAS write timeout.
+    /// True for what version 5 has and DSE does not: `now_in_seconds`, the contentions of a CAS write
+    /// timeout.
     #[inline]
     pub(crate) const fn is_apache_v5(self) -> bool {
         self.is_at_least_v5() && !self.is_dse()
@@ -292,13 +297,14 @@ pub struct Header {
     pub stream_id: StreamId,
     /// What the body is.
     pub opcode: Opcode,
-    /// Length of the body in bytes, as it stands on the wire (compressed, if it is); garbage may claim up to 4 GiB.
+    /// Length of the body in bytes, as it stands on the wire (compressed, if it is); garbage may claim up to
+    /// 4 GiB.
     pub body_len: u32,
 }
 
 impl Header {
-    /// Whether versions 3 to 5 of the specification have it: an opcode and flags that its direction sends, and a stream id that goes with
-    /// them. For bytes that nothing else speaks for.
+    /// Whether versions 3 to 5 of the specification have it: an opcode and flags that its direction sends,
+    /// and a stream id that goes with them. For bytes that nothing else speaks for.
     pub fn is_specified(&self) -> bool {
         let (flag, has_opcode) = match self.direction {
             Direction::Request => (Flags::USE_BETA, REQUESTS.contains(&self.opcode)),

@@ -1,6 +1,7 @@
 //! What can go wrong between bytes and values: one error for reading, one for writing.
 //!
-//! Both are small and hold no text from the wire, so that they can be counted and logged without leaking values.
+//! Both are small and hold no text from the wire, so that they can be counted and logged without leaking
+//! values.
 
 use thiserror::Error;
 
@@ -65,8 +66,8 @@ pub enum DecodeErrorKind {
     },
 }
 
-/// How deep types and values may nest: far more than Cassandra's own schema allows in practice, and little enough
-/// that no input exhausts the stack.
+/// How deep types and values may nest: far more than Cassandra's own schema allows in practice, and little
+/// enough that no input exhausts the stack.
 pub const MAX_DEPTH: usize = 64;
 
 /// A value that has no form on the wire.

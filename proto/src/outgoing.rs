@@ -11,7 +11,8 @@ use crate::error::EncodeError;
 use crate::segment::{self, Encoding, MAX_PAYLOAD};
 use bytes::BytesMut;
 
-/// Collects envelopes until they are written. Small ones share a segment, as Cassandra's flusher and drivers do it.
+/// Collects envelopes until they are written. Small ones share a segment, as Cassandra's flusher and drivers
+/// do it.
 #[derive(Debug)]
 pub struct Outgoing {
     negotiated: Arc<Negotiated>,
@@ -20,7 +21,8 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Nothing to send yet, on a connection that agreed on what `negotiated` says at the time of each envelope.
+    /// Nothing to send yet, on a connection that agreed on what `negotiated` says at the time of each
+    /// envelope.
     pub fn new(negotiated: Arc<Negotiated>) -> Outgoing {
         Outgoing {
             negotiated,

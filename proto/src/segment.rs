@@ -1,11 +1,12 @@
-//! The segment of version 5: a checksummed wrapper around one or more envelopes, or around a part of a large one.
+//! The segment of version 5: a checksummed wrapper around one or more envelopes, or around a part of a large
+//! one.
 //!
 //! ```text
 //! plain:  [ length 17 bits | self-contained 1 bit | 0… ] 3 bytes, CRC24 3 bytes, payload, CRC32 4 bytes
 //! LZ4:    [ compressed length 17 | uncompressed length 17 | self-contained 1 | 0… ] 5 bytes, CRC24 3, payload, CRC32 4
 //! ```
-//! Integers are little-endian here, unlike everywhere else (v5 §2.2). With LZ4 an uncompressed length of 0 means that
-//! the payload is stored as it is. The CRC32 covers the payload as sent.
+//! Integers are little-endian here, unlike everywhere else (v5 §2.2). With LZ4 an uncompressed length of 0
+//! means that the payload is stored as it is. The CRC32 covers the payload as sent.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -120,7 +121,8 @@ impl SegmentHeader {
     }
 }
 
-/// Checks a payload's CRC32 and gives the payload uncompressed; shared, not copied, where it was not compressed.
+/// Checks a payload's CRC32 and gives the payload uncompressed; shared, not copied, where it was not
+/// compressed.
 ///
 /// # Errors
 /// A checksum that does not match, or damaged LZ4 bytes.
@@ -174,8 +176,8 @@ pub fn encode(
     Ok(())
 }
 
-/// Appends encoded envelopes as segments: one self-contained segment if they fit, else each part as a segment of its
-/// own that is not self-contained (then `envelopes` must be one envelope).
+/// Appends encoded envelopes as segments: one self-contained segment if they fit, else each part as a segment
+/// of its own that is not self-contained (then `envelopes` must be one envelope).
 ///
 /// # Errors
 /// None in practice: the parts are cut to size.
@@ -189,7 +191,8 @@ pub fn encode_envelopes(encoding: Encoding, envelopes: &[u8], out: &mut BytesMut
     Ok(())
 }
 
-/// The header checksum: Koopman's CRC-24 with the specification's initial value, over the bytes in wire order.
+/// The header checksum: Koopman's CRC-24 with the specification's initial value, over the bytes in wire
+/// order.
 #[inline]
 pub fn crc24(bytes: &[u8]) -> u32 {
     let mut crc: u32 = 0x0087_5060;

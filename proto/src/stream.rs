@@ -1,8 +1,10 @@
-//! Joins the chunks of one direction of a connection to whole envelopes, where the bytes are owned: in the auditor, the
-//! capture reader, the embedded node and tests. The data path never uses it (it has [`crate::cutter`]).
+//! Joins the chunks of one direction of a connection to whole envelopes, where the bytes are owned: in the
+//! auditor, the capture reader, the embedded node and tests. The data path never uses it (it has
+//! [`crate::cutter`]).
 //!
-//! A body that was neither split nor compressed is a slice of its chunk. Checksums are checked. Damage never stops the
-//! reader: an envelope or segment that cannot be read is an item of its own, so that it can be counted.
+//! A body that was neither split nor compressed is a slice of its chunk. Checksums are checked. Damage never
+//! stops the reader: an envelope or segment that cannot be read is an item of its own, so that it can be
+//! counted.
 
 mod join;
 mod long;
@@ -21,8 +23,9 @@ use crate::envelope::{Direction, Envelope, Header, Opcode};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::segment::{self, Encoding, SegmentHeader};
 
-/// The longest body that is joined and decompressed by default, in bytes. Longer ones are skipped and reported, or only their
-/// [heads](EnvelopeStream::with_heads) are kept. Cassandra refuses requests of more than 16 MiB by default.
+/// The longest body that is joined and decompressed by default, in bytes. Longer ones are skipped and
+/// reported, or only their [heads](EnvelopeStream::with_heads) are kept. Cassandra refuses requests of more
+/// than 16 MiB by default.
 pub const DEFAULT_MAX_BODY: usize = 16 * 1024 * 1024;
 
 /// Reads envelopes from one direction of one connection.
@@ -58,8 +61,8 @@ pub struct EnvelopeStream {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Position {
     Known,
-    /// Known among the segments. Whether a segment that is not self-contained begins an envelope is unknown: bytes before it
-    /// are missing.
+    /// Known among the segments. Whether a segment that is not self-contained begins an envelope is unknown:
+    /// bytes before it are missing.
     BetweenSegments,
     Lost,
 }
@@ -82,9 +85,11 @@ pub enum StreamItem {
     Envelope(Envelope),
     /// A result in parts; only where it was [asked for](EnvelopeStream::with_long_results).
     Long(Box<LongEnvelope>),
-    /// The beginning of an envelope whose body is longer than what is kept; only where it was [asked for](EnvelopeStream::with_heads).
+    /// The beginning of an envelope whose body is longer than what is kept; only where it was [asked
+    /// for](EnvelopeStream::with_heads).
     Head(Box<EnvelopeHead>),
-    /// An envelope of which only the header is known: its body is too long, has a gap, or does not decompress.
+    /// An envelope of which only the header is known: its body is too long, has a gap, or does not
+    /// decompress.
     Skipped {
         /// Its header.
         header: Header,
@@ -103,8 +108,8 @@ pub enum StreamItem {
 impl EnvelopeStream {
     /// A stream at the first byte of a connection.
     ///
-    /// The two directions share `negotiated`. It must not be the one that the data path's cutters use: the reader of the
-    /// chunks is behind them, and the framing changes in the middle of a connection.
+    /// The two directions share `negotiated`. It must not be the one that the data path's cutters use: the
+    /// reader of the chunks is behind them, and the framing changes in the middle of a connection.
     pub fn new(direction: Direction, negotiated: Arc<Negotiated>) -> Self {
         EnvelopeStream {
             direction,
@@ -130,24 +135,25 @@ impl EnvelopeStream {
         self
     }
 
-    /// Yields results with bodies of more than `length` bytes as [`StreamItem::Long`], where they are not compressed and did not come in
-    /// one piece.
+    /// Yields results with bodies of more than `length` bytes as [`StreamItem::Long`], where they are not
+    /// compressed and did not come in one piece.
     #[must_use]
     pub fn with_long_results(mut self, length: usize) -> Self {
         self.limits.join = length;
         self
     }
 
-    /// Yields envelopes whose bodies are longer than the longest that is kept as [`StreamItem::Head`], with up to `length` bytes of the
-    /// beginning, as long as [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN) allows, compressed or not.
+    /// Yields envelopes whose bodies are longer than the longest that is kept as [`StreamItem::Head`], with
+    /// up to `length` bytes of the beginning, as long as [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN)
+    /// allows, compressed or not.
     #[must_use]
     pub fn with_heads(mut self, length: usize) -> Self {
         self.limits.head = length;
         self
     }
 
-    /// Sets how the bytes are framed from the next boundary on, where the two directions of a connection are not fed in
-    /// the order in which they went over the wire (a READY that starts segments may arrive late).
+    /// Sets how the bytes are framed from the next boundary on, where the two directions of a connection are
+    /// not fed in the order in which they went over the wire (a READY that starts segments may arrive late).
     pub fn learn(&mut self, framing: Framing, compression: Compression) {
         self.negotiated.set_compression(compression);
         if framing != Framing::Envelopes {
@@ -164,8 +170,9 @@ impl EnvelopeStream {
         }
     }
 
-    /// Fast path of [`feed`](EnvelopeStream::feed) and [`next_item`](EnvelopeStream::next_item) for a chunk that is one whole, uncompressed
-    /// envelope. With [`Cutter::cut_whole`](crate::cutter::Cutter::cut_whole) before it, it saves 12 % of auditing a capture.
+    /// Fast path of [`feed`](EnvelopeStream::feed) and [`next_item`](EnvelopeStream::next_item) for a chunk
+    /// that is one whole, uncompressed envelope. With [`Cutter::cut_whole`](crate::cutter::Cutter::cut_whole)
+    /// before it, it saves 12 % of auditing a capture.
     ///
     /// # Errors
     /// The chunk, where it has to be fed.
@@ -210,8 +217,9 @@ impl EnvelopeStream {
         }
     }
 
-    /// Fast path of [`EnvelopeStream::next_of_any`] for an envelope that lies whole and uncompressed in the chunk. It takes less than half of
-    /// the instructions: where chunks hold several envelopes, as live traffic does, it saves 6 % of the audit.
+    /// Fast path of [`EnvelopeStream::next_of_any`] for an envelope that lies whole and uncompressed in the
+    /// chunk. It takes less than half of the instructions: where chunks hold several envelopes, as live
+    /// traffic does, it saves 6 % of the audit.
     #[inline]
     fn next_whole(&mut self) -> Option<Envelope> {
         if !self.is_sure_of_boundary() {
@@ -297,13 +305,14 @@ impl EnvelopeStream {
         self.envelope.skip();
     }
 
-    /// Skips a gap of `length` missing bytes, once the items before it have been taken. The envelope that is being joined will be
-    /// [`StreamItem::Skipped`] at the end of its body or of the gap.
+    /// Skips a gap of `length` missing bytes, once the items before it have been taken. The envelope that is
+    /// being joined will be [`StreamItem::Skipped`] at the end of its body or of the gap.
     ///
     /// Without segments, a gap that ends beyond that body loses the position: the next chunk needs
-    /// [`feed_after_gap`](EnvelopeStream::feed_after_gap). In a segment that is not compressed, envelopes before the gap are read without the
-    /// segment's checksum. Those behind it are read if the gap ends in the body in which it began; otherwise they are one
-    /// [`StreamItem::Damaged`], and so is a compressed segment with a gap.
+    /// [`feed_after_gap`](EnvelopeStream::feed_after_gap). In a segment that is not compressed, envelopes
+    /// before the gap are read without the segment's checksum. Those behind it are read if the gap ends in
+    /// the body in which it began; otherwise they are one [`StreamItem::Damaged`], and so is a compressed
+    /// segment with a gap.
     pub fn skip_gap(&mut self, length: usize) {
         match self.framing {
             Framing::Envelopes => {
@@ -456,8 +465,8 @@ impl EnvelopeStream {
         (self.limits.head > 0 && head.body_len > self.limits.max).then_some(head)
     }
 
-    /// Decompresses a head. Without the STARTUP, the announced length distinguishes LZ4 from Snappy: a long Snappy body read as LZ4 announces
-    /// more than [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN) to LZ4.
+    /// Decompresses a head. Without the STARTUP, the announced length distinguishes LZ4 from Snappy: a long
+    /// Snappy body read as LZ4 announces more than [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN) to LZ4.
     fn decompress_head(&self, header: &Header, begun: &[u8]) -> Result<DecompressedHead, DecodeError> {
         let head =
             |compression| decompress_head(compression, begun, header.body_len as usize, self.limits.head);
@@ -467,8 +476,9 @@ impl EnvelopeStream {
         }
     }
 
-    /// Where STARTUP was not seen, the body itself says how it is compressed: each of the two algorithms refuses the other's bodies
-    /// (LZ4's begin with a length of four bytes, of which the first is 0 below 16 MiB; Snappy takes that for an empty body).
+    /// Where STARTUP was not seen, the body itself says how it is compressed: each of the two algorithms
+    /// refuses the other's bodies (LZ4's begin with a length of four bytes, of which the first is 0 below 16
+    /// MiB; Snappy takes that for an empty body).
     fn decompress(&self, body: &[u8]) -> Result<Bytes, DecodeError> {
         let limit = self.limits.max;
         let compression = self.negotiated.compression();

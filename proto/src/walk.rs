@@ -1,12 +1,13 @@
 //! Walks over envelopes and over segments as their bytes pass, however they are cut into chunks.
 //!
-//! The only place that knows where a header ends, how long a body, a payload and a trailer are, and what else may arrive on a port where
-//! the protocol is spoken. A walk keeps a few counters and the bytes of an unfinished header, never a body: what becomes of the bytes is
-//! up to its users. [`cutter`](crate::cutter) counts envelopes in the data path, [`stream`](crate::stream) joins their bodies, and the
-//! proxy's rewriting of addresses holds some of them back.
+//! The only place that knows where a header ends, how long a body, a payload and a trailer are, and what else
+//! may arrive on a port where the protocol is spoken. A walk keeps a few counters and the bytes of an
+//! unfinished header, never a body: what becomes of the bytes is up to its users. [`cutter`](crate::cutter)
+//! counts envelopes in the data path, [`stream`](crate::stream) joins their bodies, and the proxy's rewriting
+//! of addresses holds some of them back.
 //!
-//! Where segments are in use, a connection has two walks: one over the segments, and one over the envelopes in their payloads, which may
-//! have to be checked and decompressed in between.
+//! Where segments are in use, a connection has two walks: one over the segments, and one over the envelopes
+//! in their payloads, which may have to be checked and decompressed in between.
 
 mod partial;
 
@@ -116,8 +117,8 @@ impl EnvelopeWalk {
         })
     }
 
-    /// Skips `length` missing bytes, up to the end of the current body, and returns how many lie beyond it. A header with missing bytes is
-    /// discarded.
+    /// Skips `length` missing bytes, up to the end of the current body, and returns how many lie beyond it. A
+    /// header with missing bytes is discarded.
     pub fn skip(&mut self, length: usize) -> usize {
         self.header = Partial::default();
         let of_body = length.min(self.body_left);
@@ -130,7 +131,8 @@ impl EnvelopeWalk {
         self.body_left = length;
     }
 
-    /// Enters a segment. A self-contained one begins with an envelope, whatever came before; true if that leaves an envelope unfinished.
+    /// Enters a segment. A self-contained one begins with an envelope, whatever came before; true if that
+    /// leaves an envelope unfinished.
     pub fn enter(&mut self, segment: &SegmentHeader) -> bool {
         let is_cut_off = segment.is_self_contained && !self.is_at_boundary();
         if segment.is_self_contained {
@@ -220,7 +222,8 @@ impl SegmentWalk {
         self.payload_left + self.trailer_left
     }
 
-    /// Passes over bytes at the start of `rest`, which is not empty: at most to the end of a header, payload or trailer.
+    /// Passes over bytes at the start of `rest`, which is not empty: at most to the end of a header, payload
+    /// or trailer.
     ///
     /// # Errors
     /// A header whose checksum does not match.

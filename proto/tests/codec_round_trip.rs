@@ -12,8 +12,8 @@ use cqlens_proto::message::{Request, Response};
 use cqlens_proto::types::{CqlType, CqlValue};
 use proptest::prelude::*;
 
-/// The same envelope with bytes behind its message, which every reader has to ignore. Not for bodies of which the
-/// message is "the rest".
+/// The same envelope with bytes behind its message, which every reader has to ignore. Not for bodies of which
+/// the message is "the rest".
 fn with_trailing_bytes(envelope: &Envelope) -> Envelope {
     let body = [&envelope.body[..], &[1, 2, 3]].concat().into();
     Envelope {

@@ -22,8 +22,8 @@ impl Contacts {
         }
     }
 
-    /// Everybody who may be asked, in the order of one round of attempts: the contact points, then the nodes of `cluster`. A
-    /// round begins after the one that was asked `last`.
+    /// Everybody who may be asked, in the order of one round of attempts: the contact points, then the nodes
+    /// of `cluster`. A round begins after the one that was asked `last`.
     pub fn round(&self, cluster: &Cluster, last: Option<&str>) -> Vec<String> {
         let mut round = self.points.clone();
         if self.and_nodes {

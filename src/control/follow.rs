@@ -1,8 +1,9 @@
 //! The control connection: keeps the catalog in step with the cluster.
 //!
-//! It reads schema, cluster and prepared statements when it connects, schema and cluster anew after every event, and the
-//! prepared statements when somebody executes one that is not known. When the node is lost, it goes on with the next one that it may
-//! ask; without any it tries again, forever and ever more patiently, and the audit goes on with what is known.
+//! It reads schema, cluster and prepared statements when it connects, schema and cluster anew after every
+//! event, and the prepared statements when somebody executes one that is not known. When the node is lost, it
+//! goes on with the next one that it may ask; without any it tries again, forever and ever more patiently,
+//! and the audit goes on with what is known.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -28,8 +29,8 @@ pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {
     follow_any(live, Contacts::only(address), move |_address| options.clone()).await;
 }
 
-/// Follows the cluster through any of its nodes, one at a time: when a node is lost, through the next one. `options` tells how to
-/// connect to an address. Never returns; drop the future to stop.
+/// Follows the cluster through any of its nodes, one at a time: when a node is lost, through the next one.
+/// `options` tells how to connect to an address. Never returns; drop the future to stop.
 pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&str) -> ClientOptions) {
     live.begin_following();
     let mut patience = Patience::default();
@@ -59,7 +60,8 @@ pub async fn follow_any(live: Arc<Live>, contacts: Contacts, options: impl Fn(&s
     }
 }
 
-/// Opens a control connection to one of the contact points, and closes it again: whether there is a cluster that lets us in.
+/// Opens a control connection to one of the contact points, and closes it again: whether there is a cluster
+/// that lets us in.
 ///
 /// # Errors
 /// Why the last one of them cannot be followed.
@@ -188,7 +190,8 @@ fn every(period: Duration) -> Interval {
     ticks
 }
 
-/// When prepared statements are looked for: at once, but not again before a pause, which grows while what is wanted is not found.
+/// When prepared statements are looked for: at once, but not again before a pause, which grows while what is
+/// wanted is not found.
 struct Looks {
     pause: Duration,
     /// Ticks when the pause is over.
@@ -298,8 +301,8 @@ async fn read_schema_and_cluster(live: &Live, reader: &mut SystemReader) -> Resu
     Ok(())
 }
 
-/// Whether ids were wanted and none of them found. Servers that have no such table, or do not let us read it, are no reason to end the
-/// connection, nor are statements that there is no room for.
+/// Whether ids were wanted and none of them found. Servers that have no such table, or do not let us read it,
+/// are no reason to end the connection, nor are statements that there is no room for.
 async fn read_prepared(live: &Live, reader: &mut SystemReader) -> Result<bool, ClientError> {
     live.prepared.begin_look();
     let read = read::prepared(reader, |id, statement| live.prepared.insert(id, statement)).await;

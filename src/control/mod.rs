@@ -1,7 +1,7 @@
 //! The control connection: what cqlens asks nodes by itself, over connections of its own.
 //!
-//! [`follow`] keeps the catalog in step with the cluster; a [`SystemReader`] reads system tables, traces and histograms.
-//! Nothing here sees the traffic that passes.
+//! [`follow`] keeps the catalog in step with the cluster; a [`SystemReader`] reads system tables, traces and
+//! histograms. Nothing here sees the traffic that passes.
 
 mod contacts;
 mod follow;

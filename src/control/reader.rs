@@ -6,7 +6,8 @@ use cqlens_client::{Answer, Client, ClientError, ClientOptions, Run, RunOptions}
 /// Rows a page.
 const PAGE_SIZE: i32 = 200;
 
-/// Pages that are read of one table at the most: a bound on how long a damaged or hostile server can keep us busy.
+/// Pages that are read of one table at the most: a bound on how long a damaged or hostile server can keep us
+/// busy.
 const MAX_PAGES: usize = 5_000;
 
 /// What was made of the rows that were read, and the memory that it counts in for as long as it is kept.
@@ -109,7 +110,8 @@ impl SystemReader {
     /// All rows of a statement without values, over all pages.
     ///
     /// # Errors
-    /// The connection's and the server's, cells that are no values of their columns, and rows that there is no room for.
+    /// The connection's and the server's, cells that are no values of their columns, and rows that there is
+    /// no room for.
     pub(super) async fn records(&mut self, cql: &str) -> Result<Vec<Record>, ClientError> {
         let records = self
             .records_that_fit(cql, Record::weight, |record| record)
@@ -152,7 +154,8 @@ impl SystemReader {
     /// Hands over each row of a statement without values, over all pages, until `each` wants no more.
     ///
     /// # Errors
-    /// The connection's and the server's, cells that are no values of their columns, and pages without an end.
+    /// The connection's and the server's, cells that are no values of their columns, and pages without an
+    /// end.
     pub(super) async fn each_record(
         &mut self,
         cql: &str,

@@ -17,7 +17,8 @@ impl SystemReader {
     /// Asks with tracing and reads what was written down of it (Cassandra keeps it for a day).
     ///
     /// # Errors
-    /// The connection's and the server's; a response without a trace, or a trace that is not finished within 2 s.
+    /// The connection's and the server's; a response without a trace, or a trace that is not finished within
+    /// 2 s.
     pub async fn trace(&mut self, query: Query<'_>) -> Result<Vec<TraceEvent>, ClientError> {
         let asked = Extras {
             tracing: true,

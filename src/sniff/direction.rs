@@ -1,4 +1,5 @@
-//! Parses one direction of a connection: bytes in order go to the audit while in sync; otherwise a sync point is searched.
+//! Parses one direction of a connection: bytes in order go to the audit while in sync; otherwise a sync point
+//! is searched.
 
 use std::sync::Arc;
 
@@ -82,8 +83,8 @@ impl DirectionParser {
         matches!(self.sync, Sync::InSync) && self.feed.is_in_the_middle()
     }
 
-    /// Takes the next bytes if they are exactly one envelope and the direction is in sync. False, with nothing changed,
-    /// otherwise.
+    /// Takes the next bytes if they are exactly one envelope and the direction is in sync. False, with
+    /// nothing changed, otherwise.
     #[inline]
     pub(super) fn take_whole(&mut self, bytes: &[u8], share: impl FnOnce() -> Bytes, at: Moment) -> bool {
         matches!(self.sync, Sync::InSync) && self.feed.offer_whole(bytes, share, at)
@@ -186,8 +187,8 @@ impl DirectionParser {
     }
 }
 
-/// Whether bytes from the middle of a connection look like TLS records: a header of five bytes, with another record or the
-/// end of the bytes behind it.
+/// Whether bytes from the middle of a connection look like TLS records: a header of five bytes, with another
+/// record or the end of the bytes behind it.
 pub(super) fn is_tls(bytes: &[u8]) -> bool {
     let mut rest = bytes;
     for _ in 0..2 {

@@ -5,7 +5,8 @@
 //! pcap,    link      connections, in order,    in sync, or resync
 //! by time  layers    gaps
 //! ```
-//! Reading waits for the audit instead of dropping anything. What the capture itself lacks is counted in [`Losses`].
+//! Reading waits for the audit instead of dropping anything. What the capture itself lacks is counted in
+//! [`Losses`].
 
 mod direction;
 mod files;

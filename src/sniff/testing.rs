@@ -152,7 +152,8 @@ pub(super) fn packet(segment: &Segment) -> Bytes {
     out.into()
 }
 
-/// Follows the segments to their end, each in a packet, of which most take the short cut: the same comes of them as without it.
+/// Follows the segments to their end, each in a packet, of which most take the short cut: the same comes of
+/// them as without it.
 pub(super) fn follow(segments: impl IntoIterator<Item = Segment>) -> Followed {
     let segments: Vec<_> = segments.into_iter().collect();
     let mut packets = PacketReader::default();

@@ -1,8 +1,9 @@
-//! The partitions of every request that a driver sends are counted as the server's own traces say, or the report says why not.
+//! The partitions of every request that a driver sends are counted as the server's own traces say, or the
+//! report says why not.
 //!
-//! The program `counting.py` knows what each of its requests touches, and holds that against the traces. It asks through two
-//! proxies, so that one of them executes what only the other has seen prepared. The program `go/counting` does the same, through
-//! one, with what gocql sends otherwise.
+//! The program `counting.py` knows what each of its requests touches, and holds that against the traces. It
+//! asks through two proxies, so that one of them executes what only the other has seen prepared. The program
+//! `go/counting` does the same, through one, with what gocql sends otherwise.
 
 mod raw;
 mod without_schema;
@@ -37,7 +38,8 @@ struct Asked {
     min: u64,
     max: u64,
     class: String,
-    /// Requests that the server has executed by what is known of their partitions: `exact`, `bounded`, `scan`, `unknown`.
+    /// Requests that the server has executed by what is known of their partitions: `exact`, `bounded`,
+    /// `scan`, `unknown`.
     coverage: BTreeMap<String, u64>,
     /// Requests that were sent while the same was unanswered.
     #[serde(default)]
@@ -103,8 +105,8 @@ fn gocql_is_counted_in(version: u8) {
     }
 }
 
-/// Runs the program with the node's address, those of the proxies, the version and the keyspace, and holds what it says of
-/// at least so many cases against the reports of the proxies.
+/// Runs the program with the node's address, those of the proxies, the version and the keyspace, and holds
+/// what it says of at least so many cases against the reports of the proxies.
 fn assert_counted(program: &Driver, proxies: &[&str], version: u8, keyspace: &str, cases: usize) {
     let Some(node) = node() else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! A real node that stands still and that is killed, with requests in flight: clients see of it through the proxy what they see
-//! without it.
+//! A real node that stands still and that is killed, with requests in flight: clients see of it through the
+//! proxy what they see without it.
 
 use std::{
     io::{Read, Write},

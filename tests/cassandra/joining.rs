@@ -1,4 +1,5 @@
-//! A real node joins a ring, and leaves it: its listener is there before a driver hears of it, and no longer than the node.
+//! A real node joins a ring, and leaves it: its listener is there before a driver hears of it, and no longer
+//! than the node.
 
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
@@ -12,7 +13,8 @@ use crate::support::process::Supervised;
 use crate::support::proxy::Proxy;
 use crate::support::{available, cache};
 
-/// For anything that a cluster does on a busy machine; a node that leaves tells the others for half a minute first.
+/// For anything that a cluster does on a busy machine; a node that leaves tells the others for half a minute
+/// first.
 const LIMIT: Duration = Duration::from_secs(240);
 
 #[test]

@@ -1,4 +1,5 @@
-//! What a driver reads in many requests is in the report what it is to the program: so many reads, pages, rows, one sweep.
+//! What a driver reads in many requests is in the report what it is to the program: so many reads, pages,
+//! rows, one sweep.
 
 use std::time::Duration;
 

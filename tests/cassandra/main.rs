@@ -1,8 +1,8 @@
-//! What only a real Cassandra and real drivers can tell: that they do not notice the proxy, and that the report agrees with
-//! what was asked for.
+//! What only a real Cassandra and real drivers can tell: that they do not notice the proxy, and that the
+//! report agrees with what was asked for.
 //!
-//! One node serves all tests of this binary; each driver run has a keyspace of its own. Where Java, Maven, Python or Go is
-//! missing the tests say so and pass, except where `CI=true`.
+//! One node serves all tests of this binary; each driver run has a keyspace of its own. Where Java, Maven,
+//! Python or Go is missing the tests say so and pass, except where `CI=true`.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -49,8 +49,8 @@ use std::sync::LazyLock;
 use support::cassandra::{Cassandra, Options};
 use support::{Missing, available};
 
-/// The node of this test binary, which warns from 10 tombstones on, and knows functions and SASI; it stops when the process ends. A failed start fails the first test and, without
-/// another attempt, the others.
+/// The node of this test binary, which warns from 10 tombstones on, and knows functions and SASI; it stops
+/// when the process ends. A failed start fails the first test and, without another attempt, the others.
 fn node() -> Option<&'static Cassandra> {
     static SHARED: LazyLock<Result<Cassandra, Missing>> = LazyLock::new(|| {
         let options = Options::default()

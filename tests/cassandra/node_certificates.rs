@@ -1,5 +1,5 @@
-//! TLS to three real nodes, each with a certificate for its own address and no other: a driver that looks at addresses sees through cqlens
-//! what it sees without.
+//! TLS to three real nodes, each with a certificate for its own address and no other: a driver that looks at
+//! addresses sees through cqlens what it sees without.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -104,7 +104,8 @@ fn seen(python: &Driver, nodes: &[SocketAddr], certificates: &Certificates, keys
     lines.into_iter().map(renamed).collect()
 }
 
-/// What a proxy is told of TLS to the nodes; it looks for their addresses in their certificates unless it is told otherwise.
+/// What a proxy is told of TLS to the nodes; it looks for their addresses in their certificates unless it is
+/// told otherwise.
 fn to_nodes(certificates: &Certificates) -> Vec<String> {
     let given = [
         ("--upstream-tls-ca", certificates.authority()),

@@ -1,4 +1,5 @@
-//! Drivers through `cqlens proxy` see what they see without it, not a byte differs, and the report knows what they asked for.
+//! Drivers through `cqlens proxy` see what they see without it, not a byte differs, and the report knows what
+//! they asked for.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -96,7 +97,8 @@ fn passes(driver: &Driver, node: SocketAddr, session: &Session) {
     report::assert_agrees(&written, session, &direct);
 }
 
-/// cqlens' control connections say who they are; the connection that only asked whether the proxy listens has sent nothing.
+/// cqlens' control connections say who they are; the connection that only asked whether the proxy listens has
+/// sent nothing.
 fn assert_of_the_proxy_itself(recording: &Recording) {
     let says_so = recording.requests.windows(6).any(|bytes| bytes == b"cqlens");
     assert!(

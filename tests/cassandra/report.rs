@@ -101,8 +101,8 @@ fn disagreement(report: &Value, session: &Session, asked: &Asked) -> Result<(), 
     }
 }
 
-/// The patterns of the kind of request on the table, in the session's keyspace or its second one. A batch over several
-/// tables may have no table of its own; its text names them.
+/// The patterns of the kind of request on the table, in the session's keyspace or its second one. A batch
+/// over several tables may have no table of its own; its text names them.
 fn patterns<'a>(
     report: &'a Value,
     session: &'a Session,

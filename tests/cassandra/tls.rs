@@ -95,8 +95,8 @@ fn assert_certificates_are_asked_for(node: SocketAddr, arguments: &[&str]) {
     assert!(answer.is_empty() && log.contains("received fatal alert"), "{log}");
 }
 
-/// The node's own certificate, as most are made (signed by itself, named `cassandra.test`): `node.p12` for the node and
-/// `node.pem` for others; and `trusted.p12`, with which it knows `cqlens.pem`.
+/// The node's own certificate, as most are made (signed by itself, named `cassandra.test`): `node.p12` for
+/// the node and `node.pem` for others; and `trusted.p12`, with which it knows `cqlens.pem`.
 fn keystores(folder: &Path) -> Result<(), Missing> {
     let keytool = |keystore: &str, arguments: &str| {
         let ran = Command::new("keytool")

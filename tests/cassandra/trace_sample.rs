@@ -1,5 +1,5 @@
-//! Tombstones of which the server says nothing by itself are in the report where some reads are asked again with tracing, and where the
-//! nodes are asked what they count.
+//! Tombstones of which the server says nothing by itself are in the report where some reads are asked again
+//! with tracing, and where the nodes are asked what they count.
 
 use std::time::Duration;
 

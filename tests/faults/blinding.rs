@@ -1,4 +1,5 @@
-//! Clients that send more statements than anybody keeps: what matters is found all the same, and what was not judged is said first.
+//! Clients that send more statements than anybody keeps: what matters is found all the same, and what was not
+//! judged is said first.
 
 use std::{
     io::{BufReader, Read, Write},

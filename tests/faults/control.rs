@@ -1,5 +1,5 @@
-//! cqlens' own connection is refused while traffic passes: clients notice nothing, it is tried again ever more patiently, and once it
-//! comes the audit counts exactly.
+//! cqlens' own connection is refused while traffic passes: clients notice nothing, it is tried again ever
+//! more patiently, and once it comes the audit counts exactly.
 
 use std::{
     io::{Read, Write},

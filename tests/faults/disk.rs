@@ -1,4 +1,5 @@
-//! Disks that are full, read-only, or gone: forwarding goes on, it is said once, and snapshots and reports come again.
+//! Disks that are full, read-only, or gone: forwarding goes on, it is said once, and snapshots and reports
+//! come again.
 
 use std::{
     fs,
@@ -90,7 +91,8 @@ fn a_report_on_a_full_disk() {
     assert_eq!(ended.code, 0, "{}", ended.log);
     assert!(ended.log.contains("No space left on device"), "{}", ended.log);
     assert_eq!(ended.log.matches("cannot write").count(), 1, "{}", ended.log);
-    // What was counted while it could not be written is in it: the other's requests, and those with which it began.
+    // What was counted while it could not be written is in it: the other's requests, and those with which it
+    // began.
     assert_eq!(report(&file)["coverage"]["audited"], asked + 3);
 }
 

@@ -1,4 +1,5 @@
-//! Connections that end badly, on either side: what one side sees of the other is the same with and without a proxy.
+//! Connections that end badly, on either side: what one side sees of the other is the same with and without a
+//! proxy.
 
 use std::{
     io::Write,

@@ -1,5 +1,5 @@
-//! Malformed sessions, of hostile clients and of hostile servers: bytes come out as they went in, the proxy lives, others notice
-//! nothing, memory stays bounded, and each is counted as what it is.
+//! Malformed sessions, of hostile clients and of hostile servers: bytes come out as they went in, the proxy
+//! lives, others notice nothing, memory stays bounded, and each is counted as what it is.
 
 use std::{
     io::{Read, Write},
@@ -23,7 +23,8 @@ enum Step {
 
 use Step::{Client, Server};
 
-/// What the coverage says of a session: the connection is opaque, requests cannot be decoded, answers are lost.
+/// What the coverage says of a session: the connection is opaque, requests cannot be decoded, answers are
+/// lost.
 #[derive(Debug, Default, Clone)]
 struct Counted {
     opaque: Option<&'static str>,

@@ -1,5 +1,6 @@
-//! What goes wrong around a proxy, and in it: clients see what they would see without it, other connections see nothing, and
-//! nothing is left behind. The table is in `README.md` here; faults of a real Cassandra are in `tests/cassandra/faults.rs`.
+//! What goes wrong around a proxy, and in it: clients see what they would see without it, other connections
+//! see nothing, and nothing is left behind. The table is in `README.md` here; faults of a real Cassandra are
+//! in `tests/cassandra/faults.rs`.
 
 #![allow(
     clippy::unwrap_used,

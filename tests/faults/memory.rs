@@ -1,5 +1,5 @@
-//! Floods of what cqlens keeps: from clients that make statements up, and from a node that answers without an end. Memory stays within the
-//! budget, and what had to go is counted.
+//! Floods of what cqlens keeps: from clients that make statements up, and from a node that answers without an
+//! end. Memory stays within the budget, and what had to go is counted.
 
 use std::{
     io::{Read, Write},
@@ -22,8 +22,9 @@ use crate::{
 
 const BUDGET: u64 = 64 << 20;
 
-/// What the process may have besides: code and threads (30 MiB at rest in a debug build), what one statement takes while it is parsed,
-/// and what the allocator keeps. 66 to 68 MiB were resident at the most, budget and all.
+/// What the process may have besides: code and threads (30 MiB at rest in a debug build), what one statement
+/// takes while it is parsed, and what the allocator keeps. 66 to 68 MiB were resident at the most, budget and
+/// all.
 const BESIDES: u64 = 48 << 20;
 
 struct Observed {
@@ -56,12 +57,14 @@ impl Observed {
         serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
     }
 
-    /// Checks that no part is over its limit, and the process within what it may have; used and resident bytes.
+    /// Checks that no part is over its limit, and the process within what it may have; used and resident
+    /// bytes.
     fn check(&self) -> (u64, u64) {
         let status = self.status();
         for part in status["memory"]["parts"].as_array().unwrap() {
             let bytes = |what: &str| part[what].as_u64().unwrap();
-            // Threads look for room in the queue and take it in two steps: it may be over by a chunk for each.
+            // Threads look for room in the queue and take it in two steps: it may be over by a chunk for
+            // each.
             let over = if part["name"] == "queue" { 1 << 20 } else { 0 };
             assert!(bytes("used_bytes") <= bytes("limit_bytes") + over, "{part}");
         }
@@ -195,7 +198,8 @@ fn rows(number: u64, count: u64) -> Vec<Vec<String>> {
 
 const COLUMNS: [&str; 3] = ["keyspace_name", "table_name", "comment"];
 
-/// Follows the node until the status says what went wrong, and for a while longer; it was asked a few times then.
+/// Follows the node until the status says what went wrong, and for a while longer; it was asked a few times
+/// then.
 fn says(node: &(SocketAddr, Arc<AtomicU64>), trouble: &str) {
     let observed = Observed::start(node.0, &[]);
     let deadline = Instant::now() + LIMIT;

@@ -48,7 +48,8 @@ impl Chance {
 pub(crate) enum Session {
     /// As it passed: compressed, with checksums.
     Raw(Passage),
-    /// As envelopes, which are changed before they are put into segments: what is changed gets past the checksums.
+    /// As envelopes, which are changed before they are put into segments: what is changed gets past the
+    /// checksums.
     Envelopes(Vec<(Envelope, Framing)>),
 }
 

@@ -1,5 +1,6 @@
-//! Nodes that die, stop for a while, or no longer read. The node that dies is a process of its own: a relay (a `cqlens proxy`
-//! as it happens) in front of a scripted node, so that the kernel ends its connections as it ends those of a real one.
+//! Nodes that die, stop for a while, or no longer read. The node that dies is a process of its own: a relay
+//! (a `cqlens proxy` as it happens) in front of a scripted node, so that the kernel ends its connections as
+//! it ends those of a real one.
 
 use std::{
     io::{Read, Write},

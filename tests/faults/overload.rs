@@ -1,4 +1,5 @@
-//! The audit is behind: whole requests are left out, the newest first, all are counted by opcode, and no PREPARE is among them.
+//! The audit is behind: whole requests are left out, the newest first, all are counted by opcode, and no
+//! PREPARE is among them.
 
 use std::{
     collections::BTreeMap,

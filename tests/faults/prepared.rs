@@ -27,7 +27,8 @@ const ACCEPTED: &str = "ACC";
 /// More than may be wanted at a time.
 const MADE_UP: u64 = 5_000;
 
-/// A node that knows one statement, and says that it does not know those that are made up; it counts how often its statements are read.
+/// A node that knows one statement, and says that it does not know those that are made up; it counts how
+/// often its statements are read.
 fn knowing_one() -> (SocketAddr, Arc<AtomicU64>) {
     let reads = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&reads);

@@ -1,4 +1,5 @@
-//! A proxy and its audit inside this process, for what can only be caused from inside: an auditor that stops or fails.
+//! A proxy and its audit inside this process, for what can only be caused from inside: an auditor that stops
+//! or fails.
 
 use std::{
     io,

@@ -1,5 +1,5 @@
-//! What one side of a connection sees: bytes, then an end of some kind. The same script is run straight at a node and through
-//! a proxy, and what both sides saw is compared.
+//! What one side of a connection sees: bytes, then an end of some kind. The same script is run straight at a
+//! node and through a proxy, and what both sides saw is compared.
 
 use std::{
     fmt,
@@ -171,8 +171,8 @@ pub(crate) fn ask(client: &mut TcpStream, stream: i16) {
     assert_eq!(answer, void(stream));
 }
 
-/// Runs both scripts with nothing in between, then with a proxy, and checks that both sides saw the same; meanwhile another
-/// connection through the proxy exchanges requests. Returns what client and node saw.
+/// Runs both scripts with nothing in between, then with a proxy, and checks that both sides saw the same;
+/// meanwhile another connection through the proxy exchanges requests. Returns what client and node saw.
 pub(crate) fn same_with_and_without(client: ClientScript, node: NodeScript) -> (Sight, Sight) {
     let node = ScriptedNode::start(node);
     let run = |address| {

@@ -1,6 +1,8 @@
-//! Real sessions with changes, by the thousand: through taps, queue and audit inside this process, and some of them through a real proxy.
+//! Real sessions with changes, by the thousand: through taps, queue and audit inside this process, and some
+//! of them through a real proxy.
 //!
-//! `CQLENS_SOAK=1000000` sets how many changes, instead of what fits a run of all tests; `CQLENS_SOAK_SEED` which.
+//! `CQLENS_SOAK=1000000` sets how many changes, instead of what fits a run of all tests; `CQLENS_SOAK_SEED`
+//! which.
 
 use std::{
     io::{Read, Write},
@@ -83,8 +85,8 @@ impl Line {
         }
     }
 
-    /// As a running proxy does at the end of a window. Only what was seen is kept: windows have limits of their own, and would hide
-    /// what the audit itself keeps.
+    /// As a running proxy does at the end of a window. Only what was seen is kept: windows have limits of
+    /// their own, and would hide what the audit itself keeps.
     fn end_window(&mut self) {
         let window = self.audit.take_window(Timestamp::now());
         self.seen.merge(&window.coverage);

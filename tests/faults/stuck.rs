@@ -1,4 +1,5 @@
-//! Files that never come and pipes that nobody reads: forwarding goes on, operators get answers, and the process ends when it is told to.
+//! Files that never come and pipes that nobody reads: forwarding goes on, operators get answers, and the
+//! process ends when it is told to.
 
 use std::{
     fs,

@@ -207,7 +207,8 @@ fn web_pages_give_no_orders() {
 #[test]
 fn hostile_requests_are_bounded() {
     let (proxy, admin) = with_admin(&[]);
-    // No end of a head, an endless header, too many headers, a body that nobody asked for, and no HTTP at all.
+    // No end of a head, an endless header, too many headers, a body that nobody asked for, and no HTTP at
+    // all.
     let mut slow = connect(admin);
     slow.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n").unwrap();
     let endless = ["GET /livez HTTP/1.1\r\nX: ", &"x".repeat(64 << 10)].concat();

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::wire::{LIMIT, Node, connect, converse, envelope, proxy, query, report};
 
-/// Sends `request` through the proxy to a node that answers with `answer`; the coverage of the report, after both have
-/// passed unchanged and the proxy has ended well.
+/// Sends `request` through the proxy to a node that answers with `answer`; the coverage of the report, after
+/// both have passed unchanged and the proxy has ended well.
 fn coverage_of(request: &[u8], answer: &'static [u8]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.json");
@@ -83,7 +83,8 @@ fn a_client_that_sends_nothing_disturbs_nobody() {
 
 #[test]
 fn the_answer_to_an_unknown_version_passes_and_the_connection_goes_on() {
-    // OPTIONS at DSE's version 66; Cassandra answers with an ERROR in an envelope of version 5 and keeps listening.
+    // OPTIONS at DSE's version 66; Cassandra answers with an ERROR in an envelope of version 5 and keeps
+    // listening.
     let refusal = {
         let text = "Invalid or unsupported protocol version (66); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)";
         let mut body = 0x0000_000a_u32.to_be_bytes().to_vec();

@@ -1,4 +1,5 @@
-//! Where clients could get around the proxy, it says so: in the log, to probes, and at the top of every report.
+//! Where clients could get around the proxy, it says so: in the log, to probes, and at the top of every
+//! report.
 
 use std::{net::SocketAddr, path::Path, time::Instant};
 

@@ -110,7 +110,8 @@ fn without_descriptors_open_connections_go_on_and_new_ones_come_when_there_are_s
 #[test]
 fn without_a_limit_of_connections_there_are_no_more_than_the_descriptors_hold() {
     let (folder, node) = (tempfile::tempdir().unwrap(), node());
-    // 64 refusals, 48 others, three for each thread (one more than there are processors), the listener, and 6 connections.
+    // 64 refusals, 48 others, three for each thread (one more than there are processors), the listener, and 6
+    // connections.
     let threads = u32::try_from(std::thread::available_parallelism().unwrap().get()).unwrap() + 1;
     let program = limited(folder.path(), 64 + 48 + 3 * threads + 1 + 12);
     let proxy = Proxy::start(

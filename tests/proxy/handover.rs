@@ -121,10 +121,12 @@ enum Talked {
     UntilSilent,
 }
 
-/// Connects and asks three times; an error is a connection that fails, or an answer that does not come or is not whole.
+/// Connects and asks three times; an error is a connection that fails, or an answer that does not come or is
+/// not whole.
 ///
-/// A connection that carries nothing for a tenth of a second is idle, and may be closed between two answers. A client that was not
-/// given the processor for so long (tests share theirs) and finds its connection closed has seen just that, and no failure.
+/// A connection that carries nothing for a tenth of a second is idle, and may be closed between two answers.
+/// A client that was not given the processor for so long (tests share theirs) and finds its connection closed
+/// has seen just that, and no failure.
 fn converse(address: SocketAddr) -> (io::Result<Talked>, Duration) {
     let began = Instant::now();
     let asked = || {
@@ -149,8 +151,8 @@ fn converse(address: SocketAddr) -> (io::Result<Talked>, Duration) {
     (asked(), began.elapsed())
 }
 
-/// From a little less than what cqlens takes for idle, up to the second that a connection takes whose first packet was dropped:
-/// such a one must not fail.
+/// From a little less than what cqlens takes for idle, up to the second that a connection takes whose first
+/// packet was dropped: such a one must not fail.
 const IDLE: std::ops::Range<Duration> = Duration::from_millis(90)..Duration::from_millis(900);
 
 fn assert_ended_well(ended: &Ended) {

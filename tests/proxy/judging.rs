@@ -1,5 +1,5 @@
-//! Thresholds and accepted findings of the settings, as an operator sees them: in the report of a running proxy, after a
-//! reload, and in what the other commands print.
+//! Thresholds and accepted findings of the settings, as an operator sees them: in the report of a running
+//! proxy, after a reload, and in what the other commands print.
 
 use std::{fs, path::Path, process::Command};
 
@@ -38,7 +38,8 @@ fn cqlens(arguments: &[&str]) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stdout).unwrap())
 }
 
-/// Filters the table of items, which accepts something that is not found and something that is not understood.
+/// Filters the table of items, which accepts something that is not found and something that is not
+/// understood.
 async fn traffic(address: std::net::SocketAddr) {
     let mut client = Client::connect(address, &ClientOptions::default()).await.unwrap();
     let schema = "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};

@@ -1,4 +1,5 @@
-//! What stays on the disk and in memory, for how long and for whom: snapshots, the key of hashes, the process itself.
+//! What stays on the disk and in memory, for how long and for whom: snapshots, the key of hashes, the process
+//! itself.
 
 use std::{
     fs,

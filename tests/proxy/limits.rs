@@ -34,7 +34,8 @@ fn is_served(client: &mut TcpStream) -> bool {
     client.write_all(&query(7, QUERY)).is_ok() && client.read_exact(&mut answer).is_ok() && answer == void(7)
 }
 
-/// A client that is in. The connection that has asked whether the proxy listens may still be there for a moment.
+/// A client that is in. The connection that has asked whether the proxy listens may still be there for a
+/// moment.
 fn admitted(address: SocketAddr) -> TcpStream {
     admitted_by(|| connect(address))
 }

@@ -1,5 +1,5 @@
-//! The rules of `examples/deploy`, to the letter, on the machine of the applications: what any local user sends to a node comes to
-//! cqlens, and what the user `cqlens` sends does not.
+//! The rules of `examples/deploy`, to the letter, on the machine of the applications: what any local user
+//! sends to a node comes to cqlens, and what the user `cqlens` sends does not.
 //!
 //! They name that user, so a network of its own comes with a list of users of its own here.
 

@@ -138,7 +138,8 @@ fn lines_that_were_dropped_are_counted_when_the_log_is_read_again() {
     );
 }
 
-/// A forged line, a cleared screen, a title, reversed writing, invisible letters, a row of a table, code and a script.
+/// A forged line, a cleared screen, a title, reversed writing, invisible letters, a row of a table, code and
+/// a script.
 const HOSTILE: &str = "x\n2026-01-01T00:00:00Z ERROR forged \x1b[2J\x1b]0;t\x07\u{9b}31m\u{202e}\u{2066}\u{200b}\u{2028}\u{61c}\r| a ` b <script>alert(1)</script>";
 
 fn assert_printable(what: &str, text: &str) {

@@ -1,5 +1,5 @@
-//! The example for Kubernetes, as far as that can be told without a cluster: `kubectl` knows every field and type of it, and cqlens the
-//! arguments.
+//! The example for Kubernetes, as far as that can be told without a cluster: `kubectl` knows every field and
+//! type of it, and cqlens the arguments.
 
 use std::{fs, process::Command};
 

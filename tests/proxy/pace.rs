@@ -20,7 +20,8 @@ use crate::{
 /// More than all buffers of the kernel hold on the way.
 const LARGE: usize = 64 << 20;
 
-/// What may pile up in the proxy: chunks that wait for the audit, and an envelope that it joins. Far less than `LARGE`.
+/// What may pile up in the proxy: chunks that wait for the audit, and an envelope that it joins. Far less
+/// than `LARGE`.
 const MOST_KIB: u64 = 32 << 10;
 
 /// The byte that stands at a place of the large body: no two places nearby look the same.

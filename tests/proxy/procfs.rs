@@ -46,7 +46,8 @@ impl Process {
     /// The processor time that it has used, in hundredths of a second.
     pub(crate) fn cpu_ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(self.folder.join("stat")).unwrap();
-        // After the name, which may hold anything: state is the first, user and system time the 12th and 13th.
+        // After the name, which may hold anything: state is the first, user and system time the 12th and
+        // 13th.
         let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
         fields
             .skip(11)

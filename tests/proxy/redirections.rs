@@ -1,4 +1,5 @@
-//! The rules of `examples/deploy` and TPROXY do what they say: a neighbour on a network of its own asks a node, and cqlens is in between.
+//! The rules of `examples/deploy` and TPROXY do what they say: a neighbour on a network of its own asks a
+//! node, and cqlens is in between.
 
 use std::{
     process::{Child, Command, Output, Stdio},
@@ -179,7 +180,8 @@ impl Scene {
         );
     }
 
-    /// What the user that cqlens runs as sends to a node goes there: who connects from another address is seen with that.
+    /// What the user that cqlens runs as sends to a node goes there: who connects from another address is
+    /// seen with that.
     fn assert_own_connections_are_let_through(&self) {
         let node = format!("{LOCAL}:9042");
         let answer = answered("127.0.0.98:0", node.parse().unwrap());

@@ -1,4 +1,5 @@
-//! The settings of the edge that change while clients are connected: who comes later has the new ones, who is in stays in.
+//! The settings of the edge that change while clients are connected: who comes later has the new ones, who is
+//! in stays in.
 
 use std::{
     io::Read,

@@ -1,4 +1,5 @@
-//! Several embedded nodes that tell of each other, as a cluster does, and a proxy that has a listener for each.
+//! Several embedded nodes that tell of each other, as a cluster does, and a proxy that has a listener for
+//! each.
 
 use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},

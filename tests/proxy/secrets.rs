@@ -150,8 +150,8 @@ fn next(from: &mut TcpStream) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// A session with a secret wherever one can be: bound, as a literal, in errors, in what cannot be decoded, in what is no CQL, and
-/// passwords of clients, of cqlens, of roles. Returns the log, and the key file's text.
+/// A session with a secret wherever one can be: bound, as a literal, in errors, in what cannot be decoded, in
+/// what is no CQL, and passwords of clients, of cqlens, of roles. Returns the log, and the key file's text.
 async fn whole_session(arguments: &[&str]) -> (String, String) {
     let node = Node::start(Options::default()).await.unwrap();
     let server = asking_for_passwords(node.address());
@@ -223,7 +223,8 @@ async fn whole_session(arguments: &[&str]) -> (String, String) {
     (ended.log, fs::read_to_string(key).unwrap())
 }
 
-/// A server that is `node`, but for requests with tracing: it refuses them, and quotes them in a text with a forged line.
+/// A server that is `node`, but for requests with tracing: it refuses them, and quotes them in a text with a
+/// forged line.
 fn refusing_traces(node: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -302,7 +303,8 @@ fn forms(secret: &str) -> Vec<String> {
     // As `Debug` shows bytes.
     let decimal: Vec<_> = bytes.iter().map(ToString::to_string).collect();
     let mut forms = vec![secret.to_owned(), hex.to_uppercase(), hex, decimal.join(", ")];
-    // In the middle of something longer, wherever in a group of three it begins; the ends depend on the neighbours.
+    // In the middle of something longer, wherever in a group of three it begins; the ends depend on the
+    // neighbours.
     let base64 = base64::engine::general_purpose::STANDARD_NO_PAD;
     forms.extend((0..3).map(|before| {
         let padded = [&vec![0; before][..], bytes].concat();

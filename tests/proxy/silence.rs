@@ -1,4 +1,5 @@
-//! Connections on which nothing happens: the kernel asks whether the other end is there, and the operator may end them.
+//! Connections on which nothing happens: the kernel asks whether the other end is there, and the operator may
+//! end them.
 
 use std::{
     io::{Read, Write},
@@ -75,7 +76,8 @@ fn without_the_setting_silence_is_no_reason_to_close() {
     ask(&mut client);
 }
 
-/// The kind of timer that runs for each open connection from or to a port of this machine, as `/proc/net/tcp` has it.
+/// The kind of timer that runs for each open connection from or to a port of this machine, as `/proc/net/tcp`
+/// has it.
 pub(crate) fn timers(end: &str, port: u16) -> Vec<String> {
     let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
     let port = format!(":{port:04X}");

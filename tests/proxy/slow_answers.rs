@@ -1,5 +1,5 @@
-//! Answers that take longer than a pause when the proxy is told to stop: on every version and compression, and on connections that
-//! cqlens cannot read.
+//! Answers that take longer than a pause when the proxy is told to stop: on every version and compression,
+//! and on connections that cqlens cannot read.
 
 use std::{
     io::{Read, Write},
@@ -63,7 +63,8 @@ fn node(sessions: &[Session], pause: Duration) -> (Node, mpsc::Receiver<()>) {
     (node, was_asked)
 }
 
-/// A proxy with a client for each session, whose requests have reached a node that takes `pause` for the answers.
+/// A proxy with a client for each session, whose requests have reached a node that takes `pause` for the
+/// answers.
 fn asked(sessions: &[Session], pause: Duration, grace: &str) -> (Proxy, Vec<TcpStream>) {
     let (node, was_asked) = node(sessions, pause);
     let proxy = proxy(node.address, &["--grace", grace]);
@@ -79,8 +80,8 @@ fn asked(sessions: &[Session], pause: Duration, grace: &str) -> (Proxy, Vec<TcpS
     (proxy, clients)
 }
 
-/// Tells `proxy` to stop, and returns the names of the sessions whose clients do not get what is `expected` and then the end, within
-/// a third of what a test may take.
+/// Tells `proxy` to stop, and returns the names of the sessions whose clients do not get what is `expected`
+/// and then the end, within a third of what a test may take.
 fn stop(
     mut proxy: Proxy,
     sessions: &[Session],

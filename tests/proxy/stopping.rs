@@ -208,7 +208,8 @@ fn waiting_clients_are_served(arguments: &[&str], request: Vec<u8>) {
     assert_eq!(ended.code, 0, "{}", ended.log);
 }
 
-/// A node that answers each QUERY of this text after `pause`, however many have come meanwhile; how many there were.
+/// A node that answers each QUERY of this text after `pause`, however many have come meanwhile; how many
+/// there were.
 fn pipelining_node(pause: Duration) -> (Node, Arc<AtomicI16>) {
     let taken = Arc::new(AtomicI16::new(0));
     let count = Arc::clone(&taken);

@@ -114,8 +114,8 @@ async fn node() -> Node {
     Node::start(Options::default()).await.unwrap()
 }
 
-/// What a report says of some requests that went through with TLS on the sides that were asked for. The schema comes over
-/// the control connection.
+/// What a report says of some requests that went through with TLS on the sides that were asked for. The
+/// schema comes over the control connection.
 async fn counted(client_tls: bool, upstream_tls: bool) -> Value {
     let (setup, node) = (Setup::new(), node().await);
     let mut direct = Client::connect(node.address(), &ClientOptions::default())

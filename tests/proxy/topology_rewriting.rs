@@ -1,4 +1,5 @@
-//! With other addresses shown to clients: a real client on one side, the embedded node or a scripted one on the other.
+//! With other addresses shown to clients: a real client on one side, the embedded node or a scripted one on
+//! the other.
 //!
 //! What the cluster looks like is given, not discovered: the proxy runs inside this process.
 

@@ -172,8 +172,8 @@ async fn each_node_is_known_by_the_certificate_for_its_own_address() {
         assert_eq!(setup.host_id_at(number).await, node.node.host_id().to_string());
     }
 
-    // The node of the control connection goes, and another one comes: only the nodes that were never named can tell of it, and only
-    // to those who look for their addresses in their certificates.
+    // The node of the control connection goes, and another one comes: only the nodes that were never named
+    // can tell of it, and only to those who look for their addresses in their certificates.
     nodes.remove(0).stop().await;
     nodes.push(setup.node().await);
     tell(&nodes);

@@ -1,6 +1,8 @@
-//! Connections that the kernel redirects reach the node that they were going to, and none goes around in a circle.
+//! Connections that the kernel redirects reach the node that they were going to, and none goes around in a
+//! circle.
 //!
-//! The rules are those of a real machine, in a network namespace of their own, which `unshare` makes without privileges.
+//! The rules are those of a real machine, in a network namespace of their own, which `unshare` makes without
+//! privileges.
 
 use std::{
     io::{Read, Write},

@@ -1,5 +1,5 @@
-//! The clean workload: the hotel, booked and looked at without a pause in the story, of which no report may say anything above
-//! info.
+//! The clean workload: the hotel, booked and looked at without a pause in the story, of which no report may
+//! say anything above info.
 //!
 //! Short in tests. `CQLENS_CLEAN_SECONDS=300` makes it go on for so long, at up to 840 requests a second.
 
@@ -21,7 +21,8 @@ const VARIABLE: &str = "CQLENS_CLEAN_SECONDS";
 const BOOKINGS: u64 = 400;
 const BOOKED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Sends the workload; gives the number of requests, with those that a server made a client send again by forgetting what was prepared.
+/// Sends the workload; gives the number of requests, with those that a server made a client send again by
+/// forgetting what was prepared.
 pub async fn run(address: SocketAddr, options: &ClientOptions) -> u64 {
     let schema = include_str!("hotel/schema.cql");
     let mut scenario = Scenario::parse("hotel", schema, include_str!("hotel/traffic.toml")).unwrap();

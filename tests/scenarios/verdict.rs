@@ -1,4 +1,5 @@
-//! The verdicts of the scenarios (`verdict.toml`), and what speaks against them in a report (JSON, `cqlens.report.v1`).
+//! The verdicts of the scenarios (`verdict.toml`), and what speaks against them in a report (JSON,
+//! `cqlens.report.v1`).
 //!
 //! ```toml
 //! none-above = "info"          # no other finding in the scenario's keyspaces is more severe

@@ -1,4 +1,5 @@
-//! What is no capture, or none of CQL: a line that says so and the exit code 2, or a report of what was there.
+//! What is no capture, or none of CQL: a line that says so and the exit code 2, or a report of what was
+//! there.
 
 use std::{path::Path, sync::Arc};
 
@@ -60,7 +61,8 @@ fn a_file_that_may_not_be_read_is_refused_in_one_line() {
     let open = std::env::temp_dir().join(format!("cqlens-sniff-{}", std::process::id()));
     std::fs::create_dir(&open).unwrap();
     std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
-    // By another process: a program that is open for writing does not run, and another test may just make a process of its own.
+    // By another process: a program that is open for writing does not run, and another test may just make a
+    // process of its own.
     let mut copy = std::process::Command::new("cp");
     copy.arg(crate::sniff::PROGRAM).arg(open.join("cqlens"));
     assert!(copy.status().unwrap().success());
@@ -201,7 +203,8 @@ fn a_wrong_port_is_told_with_the_ports_that_look_like_cql() {
     );
 }
 
-/// At the port that was asked for, from the beginning of its connections or from the middle: a line that says so, and no coverage.
+/// At the port that was asked for, from the beginning of its connections or from the middle: a line that says
+/// so, and no coverage.
 #[test]
 fn of_a_capture_without_cql_nothing_is_audited_and_that_is_said() {
     let place = Place::new();

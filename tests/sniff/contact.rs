@@ -1,4 +1,5 @@
-//! A node that is asked for what the capture lacks: its schema and its prepared statements; and nodes that cannot be asked.
+//! A node that is asked for what the capture lacks: its schema and its prepared statements; and nodes that
+//! cannot be asked.
 
 use std::{
     io::{Read, Write},
@@ -166,7 +167,8 @@ fn envelope(header: [u8; 9], opcode: u8, body: &[u8]) -> Vec<u8> {
     envelope
 }
 
-/// The capture is reported of all the same, and what is missing is said once on the terminal and in the report.
+/// The capture is reported of all the same, and what is missing is said once on the terminal and in the
+/// report.
 #[test]
 fn a_node_that_cannot_be_asked_is_told_with_the_reason() {
     let class = b"\0\x2forg.apache.cassandra.auth.PasswordAuthenticator";

@@ -1,4 +1,5 @@
-//! A relay that keeps what passes, with the time, and writes it down as packets: a capture without the rights that capturing takes.
+//! A relay that keeps what passes, with the time, and writes it down as packets: a capture without the rights
+//! that capturing takes.
 
 use std::{
     io::{Read, Write},
@@ -54,7 +55,8 @@ impl Relay {
         Self { address, kept }
     }
 
-    /// What has passed since the start, as packets to and from a server at port 9042, once all connections have ended.
+    /// What has passed since the start, as packets to and from a server at port 9042, once all connections
+    /// have ended.
     ///
     /// # Panics
     /// If they do not end.

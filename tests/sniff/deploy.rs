@@ -56,7 +56,8 @@ fn files_of(ring: &Path) -> BTreeSet<PathBuf> {
 const VALUE: usize = 40_000;
 const WRITES: i32 = 150;
 
-/// Some megabytes in files of one: the disk has no more than it was told to have, and the last part of the traffic is there.
+/// Some megabytes in files of one: the disk has no more than it was told to have, and the last part of the
+/// traffic is there.
 #[test]
 fn a_ring_of_captures_is_bounded_and_has_what_passed_last() {
     let place = Place::new();

@@ -80,7 +80,8 @@ fn every_layout_of_a_file_has_the_same_report() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-/// What a report says without the times of packets: all but how long answers took, and what is found out by that.
+/// What a report says without the times of packets: all but how long answers took, and what is found out by
+/// that.
 fn untimed(report: &Value) -> Value {
     let mut seen = seen(report);
     let Some(parts) = seen.as_object_mut() else {
@@ -129,7 +130,8 @@ fn packets_without_a_time_count_and_tell_no_latency() {
     }
 }
 
-/// Packets that have none are told at the time of those before them: a window begins with the first one that is known.
+/// Packets that have none are told at the time of those before them: a window begins with the first one that
+/// is known.
 #[test]
 fn a_window_begins_with_the_first_time_that_is_known() {
     let capture = recording(NAME).capture();
@@ -265,7 +267,8 @@ fn files_are_packed_or_not() {
     assert!(all.is_empty(), "{}", all.join("\n"));
 }
 
-/// As a ring buffer leaves them, told in any order; and as two programs leave them that look at one direction each.
+/// As a ring buffer leaves them, told in any order; and as two programs leave them that look at one direction
+/// each.
 #[test]
 fn several_files_are_read_in_the_order_of_time() {
     let (expected, capture) = expected();

@@ -1,7 +1,8 @@
-//! What is audited and what is counted as lost are together what there was: in bytes of every direction, and in requests as far as
-//! anything shows them.
+//! What is audited and what is counted as lost are together what there was: in bytes of every direction, and
+//! in requests as far as anything shows them.
 //!
-//! A request that is wholly in a hole together with its answer shows by nothing but its bytes: those are counted.
+//! A request that is wholly in a hole together with its answer shows by nothing but its bytes: those are
+//! counted.
 
 use serde_json::Value;
 
@@ -52,7 +53,8 @@ fn small() -> Vec<(Recorded, Vec<Segment>, Counted)> {
         .collect()
 }
 
-/// Whether it carries nothing but bytes: what opens, acknowledges and closes connections tells how many were sent.
+/// Whether it carries nothing but bytes: what opens, acknowledges and closes connections tells how many were
+/// sent.
 fn is_only_data(segment: &Segment) -> bool {
     carries_data(segment) && segment.flags & (SYN | FIN | RST) == 0
 }
@@ -161,8 +163,9 @@ fn lost_responses_cost_no_request() {
     assert!(all.is_empty(), "{} complaints\n{}", all.len(), all.join("\n"));
 }
 
-/// Of versions 3 and 4, whose requests can be told apart by another way. A request of which every byte is there is audited, but for those
-/// whose place is not found again; one of which something is missing is counted if its header is there, or its answer.
+/// Of versions 3 and 4, whose requests can be told apart by another way. A request of which every byte is
+/// there is audited, but for those whose place is not found again; one of which something is missing is
+/// counted if its header is there, or its answer.
 #[test]
 fn requests_that_are_counted_are_never_more_and_those_that_are_not_are_in_lost_bytes() {
     let place = Place::new();
@@ -214,7 +217,8 @@ fn requests_that_are_counted_are_never_more_and_those_that_are_not_are_in_lost_b
     assert!(all.is_empty(), "{} complaints\n{}", all.len(), all.join("\n"));
 }
 
-/// Headers and the first bytes of each packet are enough to count every request of versions 3 and 4 that begins a packet.
+/// Headers and the first bytes of each packet are enough to count every request of versions 3 and 4 that
+/// begins a packet.
 #[test]
 fn a_snap_length_loses_no_count_of_requests_that_begin_a_packet() {
     let place = Place::new();

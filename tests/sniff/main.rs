@@ -1,6 +1,8 @@
-//! What `cqlens sniff` promises: of a capture it says what the proxy says of the same traffic, and of an ugly one nothing that was not there.
+//! What `cqlens sniff` promises: of a capture it says what the proxy says of the same traffic, and of an ugly
+//! one nothing that was not there.
 //!
-//! The captures in `captures/` are those of real drivers; see its README. Others are made here, out of bytes that passed a relay.
+//! The captures in `captures/` are those of real drivers; see its README. Others are made here, out of bytes
+//! that passed a relay.
 
 #![allow(
     clippy::unwrap_used,

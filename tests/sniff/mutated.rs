@@ -1,6 +1,8 @@
-//! Captures as they really are: with packets missing, doubled, late and cut. Nothing is invented, and what is lost is counted.
+//! Captures as they really are: with packets missing, doubled, late and cut. Nothing is invented, and what is
+//! lost is counted.
 //!
-//! A few hundred changes in a run of all tests; `CQLENS_SNIFF_MUTATIONS=100000` makes more. The same number is the same change.
+//! A few hundred changes in a run of all tests; `CQLENS_SNIFF_MUTATIONS=100000` makes more. The same number
+//! is the same change.
 
 use serde_json::Value;
 

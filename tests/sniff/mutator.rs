@@ -1,7 +1,8 @@
-//! What happens to captures: packets that are missing, come twice, come late or are cut, and networks that split them otherwise.
+//! What happens to captures: packets that are missing, come twice, come late or are cut, and networks that
+//! split them otherwise.
 //!
-//! Functions over segments. Those of [`HARMLESS`] leave every byte of every connection to be seen; those of [`LOSING`] do not. The
-//! same seed makes the same change.
+//! Functions over segments. Those of [`HARMLESS`] leave every byte of every connection to be seen; those of
+//! [`LOSING`] do not. The same seed makes the same change.
 
 use std::{
     collections::{BTreeMap, HashMap},

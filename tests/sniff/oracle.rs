@@ -27,8 +27,8 @@ impl Stream {
         self.bytes.iter().flatten().count() as u64
     }
 
-    /// What is missing of `whole`, of which this is a part; and whether one more may be counted: where a direction's end is missing
-    /// together with bytes before it, its number looks like one of theirs.
+    /// What is missing of `whole`, of which this is a part; and whether one more may be counted: where a
+    /// direction's end is missing together with bytes before it, its number looks like one of theirs.
     fn missing_of(&self, whole: &Self) -> (u64, u64) {
         let length = whole.offset(self.begin).map_or(0, |at| whole.bytes.len() - at);
         let known = &self.bytes[..self.bytes.len().min(length)];

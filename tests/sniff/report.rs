@@ -1,4 +1,5 @@
-//! What a report says of the traffic, without what depends on who has seen it and when: the same for everybody who has seen the same.
+//! What a report says of the traffic, without what depends on who has seen it and when: the same for
+//! everybody who has seen the same.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,8 @@ fn is_timed(key: &str) -> bool {
     key.ends_with("_seconds") || TIMED.contains(&key)
 }
 
-/// Durations: how long they are depends on where the clock is read, but not whether there are any, and how many.
+/// Durations: how long they are depends on where the clock is read, but not whether there are any, and how
+/// many.
 fn is_duration(key: &str) -> bool {
     key.ends_with("_us") || key.contains("latency")
 }
@@ -53,7 +55,8 @@ fn is_some_time(duration: &Value) -> bool {
     duration.as_f64() > Some(0.0)
 }
 
-/// Says how many latencies there are, where a report is older than that: each of what was executed, if all of it was answered.
+/// Says how many latencies there are, where a report is older than that: each of what was executed, if all of
+/// it was answered.
 fn count_latencies(report: &mut Value) {
     if number(&report["coverage"]["unanswered"]) > 0 {
         return;
@@ -75,9 +78,10 @@ fn count_latencies(report: &mut Value) {
     say(&mut totals["write_latency_us"], writes + batches);
 }
 
-/// Where the traffic went, as far as keys tell it: who holds which token is on no driver's wire if it does not ask for it, and an
-/// execution whose coordinator or replica one observer knows is one that the other counts as not known. What takes the partitioner (the
-/// ring) is compared where a capture is read with `--contact`.
+/// Where the traffic went, as far as keys tell it: who holds which token is on no driver's wire if it does
+/// not ask for it, and an execution whose coordinator or replica one observer knows is one that the other
+/// counts as not known. What takes the partitioner (the ring) is compared where a capture is read with
+/// `--contact`.
 fn load(load: &Value) -> Value {
     let nodes = || load["nodes"].as_array().into_iter().flatten();
     let of_nodes = |key: &str| nodes().map(|node| number(&node[key])).sum::<u64>();
@@ -118,8 +122,9 @@ fn routed(routing: &Value) -> Value {
         .into()
 }
 
-/// The busiest partitions: not of tables with more partitions than are followed at a time (`cqlens_audit::window::Heavy`), since which ones stay
-/// is told by their order, and requests of several clients are in no order.
+/// The busiest partitions: not of tables with more partitions than are followed at a time
+/// (`cqlens_audit::window::Heavy`), since which ones stay is told by their order, and requests of several
+/// clients are in no order.
 fn busiest(table: &Value) -> Value {
     const FOLLOWED: u64 = 512;
     // An estimate, with a standard error of 2.3 %.
@@ -167,7 +172,8 @@ pub(crate) fn seen(report: &Value) -> Value {
     seen
 }
 
-/// Whether a table that was asked for in vain is one takes the whole schema, which a capture has not: it is named or not.
+/// Whether a table that was asked for in vain is one takes the whole schema, which a capture has not: it is
+/// named or not.
 fn unname_refused(parts: &mut Map<String, Value>) {
     let mut refused = Vec::new();
     for pattern in parts
@@ -262,7 +268,8 @@ fn untimed(title: &str) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
-/// What speaks against the claim that a capture of what clients send to a proxy says what the proxy says, a line for each place.
+/// What speaks against the claim that a capture of what clients send to a proxy says what the proxy says, a
+/// line for each place.
 pub(crate) fn contradictions(proxy: &Value, sniffed: &Value) -> Vec<String> {
     let mut lines = differences(&seen(proxy), &seen(sniffed));
     let (fewer, more) = (met_in_flight(proxy), met_in_flight(sniffed));
@@ -277,8 +284,8 @@ pub(crate) fn contradictions(proxy: &Value, sniffed: &Value) -> Vec<String> {
     lines
 }
 
-/// How often an execution came while the same one was in flight, by pattern. Closer to the client a request begins earlier and its answer
-/// comes later: what meets at the proxy meets there too, and more of them do.
+/// How often an execution came while the same one was in flight, by pattern. Closer to the client a request
+/// begins earlier and its answer comes later: what meets at the proxy meets there too, and more of them do.
 fn met_in_flight(report: &Value) -> BTreeMap<String, u64> {
     let patterns = report["patterns"].as_array().into_iter().flatten();
     let counts = patterns.map(|pattern| {
@@ -349,7 +356,8 @@ pub(crate) fn invented(original: &Value, found: &Value) -> Vec<String> {
     lines
 }
 
-/// How often each statement was executed. What its keyspace is takes what the connection said before, which may be what is missing.
+/// How often each statement was executed. What its keyspace is takes what the connection said before, which
+/// may be what is missing.
 fn counts(report: &Value) -> BTreeMap<String, u64> {
     let lists = ["patterns", "system_patterns"].into_iter();
     let patterns = lists.filter_map(|list| report[list].as_array()).flatten();

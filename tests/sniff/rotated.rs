@@ -61,7 +61,8 @@ fn hours_between_captures_are_not_in_the_rates() {
     );
 }
 
-/// In one capture nothing has passed in that time: that was observed. So it was if another capture goes on across it.
+/// In one capture nothing has passed in that time: that was observed. So it was if another capture goes on
+/// across it.
 #[test]
 fn silence_within_a_capture_is_observed() {
     let place = Place::new();

@@ -49,7 +49,8 @@ fn a_capture_of_gocql_says_what_the_proxy_has_said() {
     of_the_recorded(|recorded| recorded.name.starts_with("gocql"));
 }
 
-/// Drivers ask for tables and for columns apart, and again after each change: no table has another key meanwhile.
+/// Drivers ask for tables and for columns apart, and again after each change: no table has another key
+/// meanwhile.
 #[test]
 fn what_drivers_read_of_the_schema_gives_no_table_another_key() {
     let place = Place::new();
@@ -60,7 +61,8 @@ fn what_drivers_read_of_the_schema_gives_no_table_another_key() {
     }
 }
 
-/// Which partitions were read and written, by token and by node: what takes a node that tells who holds which.
+/// Which partitions were read and written, by token and by node: what takes a node that tells who holds
+/// which.
 fn placed(report: &Value) -> Value {
     let load = &report["load"];
     let nodes = load["nodes"].as_array().into_iter().flatten();
@@ -73,8 +75,8 @@ fn placed(report: &Value) -> Value {
     })
 }
 
-/// Rules that judge by latency, too: it is taken at two places here, and on a machine with other work only one of them may see half
-/// a second.
+/// Rules that judge by latency, too: it is taken at two places here, and on a machine with other work only
+/// one of them may see half a second.
 const BY_LATENCY: [&str; 5] = [
     "aggregate-without-partition-key",
     "allow-filtering",

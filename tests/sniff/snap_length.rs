@@ -61,7 +61,8 @@ fn sniffed(place: &Place, capture: &Capture) -> Value {
     sniffed.report().clone()
 }
 
-/// Not a test: what each snap length still knows. `cargo test --test sniff -- --ignored --nocapture which_snap`
+/// Not a test: what each snap length still knows. `cargo test --test sniff -- --ignored --nocapture
+/// which_snap`
 #[test]
 #[ignore = "it prints a table"]
 fn which_snap_lengths_are_enough() {
@@ -141,7 +142,8 @@ fn whole_requests_are_all_audited_with_responses_of_96_bytes() {
     }
 }
 
-/// Of an error that is cut the code is there, or at least that it was one: what the server has refused is not counted as if it had run.
+/// Of an error that is cut the code is there, or at least that it was one: what the server has refused is not
+/// counted as if it had run.
 #[test]
 fn a_cut_error_is_still_an_error() {
     let place = Place::new();
@@ -160,8 +162,9 @@ fn a_cut_error_is_still_an_error() {
     ] {
         let capture = recording(name).capture();
         let whole = sniffed(&place, &capture);
-        // Headers of Ethernet, IP and TCP with its times have 66 bytes; an envelope's has 9 (and a segment's 6 before it), and the code follows.
-        // From here on the shortest results are whole, by which a place that was lost is found again.
+        // Headers of Ethernet, IP and TCP with its times have 66 bytes; an envelope's has 9 (and a segment's
+        // 6 before it), and the code follows. From here on the shortest results are whole, by which a place
+        // that was lost is found again.
         let shortest = 66 + 6 + 9 + 4 + 4;
         for length in [66 + 9, 66 + 9 + 3, 66 + 9 + 4, shortest, 128, 192, 256, 512] {
             for (request, response) in [(length, length), (WHOLE, length)] {
@@ -172,7 +175,8 @@ fn a_cut_error_is_still_an_error() {
                     of(&cut, "partitions_exact"),
                     of(&whole, "partitions_exact")
                 );
-                // Less where it takes the answer to a PREPARE to know that nothing was touched, or where warnings precede the code.
+                // Less where it takes the answer to a PREPARE to know that nothing was touched, or where
+                // warnings precede the code.
                 assert!(
                     of(&cut, "refused") <= of(&whole, "refused"),
                     "{name}, {length} bytes"

@@ -56,7 +56,8 @@ impl Sniffed {
     }
 }
 
-/// A folder for captures, snapshots and the report; the key of hashes is the one that the recorded captures were made with.
+/// A folder for captures, snapshots and the report; the key of hashes is the one that the recorded captures
+/// were made with.
 pub(crate) struct Place {
     folder: TempDir,
 }

@@ -39,7 +39,8 @@ pub(crate) enum Link {
     RawIp,
     /// IPv4 or IPv6 alone, by the number of that.
     RawIpOfVersion,
-    /// BSD's loopback, whose first word is in the order of bytes of a little-endian machine; and of the other one.
+    /// BSD's loopback, whose first word is in the order of bytes of a little-endian machine; and of the other
+    /// one.
     Null {
         big_endian: bool,
     },

@@ -1,4 +1,5 @@
-//! Time and number: latencies and windows are those of the capture, a stream is told of while it comes, and many connections are not too many.
+//! Time and number: latencies and windows are those of the capture, a stream is told of while it comes, and
+//! many connections are not too many.
 
 use std::{
     io::Write,
@@ -28,7 +29,8 @@ fn stretched(capture: &Capture, times: u64) -> Capture {
     stretched
 }
 
-/// The delays of a hundred requests on one connection, and of as many that are together in flight on another one.
+/// The delays of a hundred requests on one connection, and of as many that are together in flight on another
+/// one.
 #[test]
 fn latencies_are_those_of_the_capture() {
     let place = Place::new();

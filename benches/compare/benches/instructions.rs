@@ -1,5 +1,5 @@
-//! What does each library take for the same work? Instructions, counted by valgrind's callgrind: the same on a busy
-//! machine as on an idle one.
+//! What does each library take for the same work? Instructions, counted by valgrind's callgrind: the same on
+//! a busy machine as on an idle one.
 //!
 //! Needs `valgrind` and `gungraun-runner`; says so where one is missing, and counts nothing.
 
@@ -46,8 +46,8 @@ mod counted {
         input: I,
     }
 
-    /// The work done once before it is counted: what happens the first time only (the loader's doings, a buffer that
-    /// becomes shared) is nobody's cost.
+    /// The work done once before it is counted: what happens the first time only (the loader's doings, a
+    /// buffer that becomes shared) is nobody's cost.
     fn warm<I, T>(input: Option<I>, work: fn(&I) -> T) -> Case<I, T> {
         let input = input.expect("every library reads the input");
         black_box(work(&input));

@@ -1,4 +1,5 @@
-//! The bytes that all libraries read: version 4, uncompressed, which is all that every one of them understands.
+//! The bytes that all libraries read: version 4, uncompressed, which is all that every one of them
+//! understands.
 
 use bytes::{Bytes, BytesMut};
 use cqlens_proto::envelope::{Envelope, StreamId, Version};

@@ -1,8 +1,10 @@
-//! The same work done by cqlens and by two drivers' codecs, on the same bytes: for the benchmarks beside this crate.
+//! The same work done by cqlens and by two drivers' codecs, on the same bytes: for the benchmarks beside this
+//! crate.
 //!
-//! «What the audit needs» of a message is what cqlens reads of it for an audit. Each library gets there by the shortest
-//! way that its public interface offers, and says the same answer in the end, which a test checks: none of them can be
-//! fast by leaving something out. Where a library cannot do a thing, there is no function for it.
+//! «What the audit needs» of a message is what cqlens reads of it for an audit. Each library gets there by
+//! the shortest way that its public interface offers, and says the same answer in the end, which a test
+//! checks: none of them can be fast by leaving something out. Where a library cannot do a thing, there is no
+//! function for it.
 
 pub mod cassandra_protocol_does;
 pub mod cqlens_audits;

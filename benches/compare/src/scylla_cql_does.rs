@@ -1,4 +1,5 @@
-//! `scylla-cql`: a client's codec. It has no reader for the header of a request, and reads responses from a stream only.
+//! `scylla-cql`: a client's codec. It has no reader for the header of a request, and reads responses from a
+//! stream only.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

@@ -1,7 +1,8 @@
 //! The memory that cqlens may keep besides its connections: one budget, divided into parts by fixed shares.
 //!
-//! Whoever keeps bytes counts them in its [`Part`], and evicts or leaves out where the part is full. Parts are read at any time, without
-//! a lock. A part counts what is kept between two requests or windows; what one step of work needs for a moment is not in it.
+//! Whoever keeps bytes counts them in its [`Part`], and evicts or leaves out where the part is full. Parts
+//! are read at any time, without a lock. A part counts what is kept between two requests or windows; what one
+//! step of work needs for a moment is not in it.
 
 use std::{
     collections::BTreeMap,
@@ -91,7 +92,8 @@ impl Memory {
         self.budget / 512
     }
 
-    /// What was evicted or left out since the last call, by the name of the part; parts without any are left out.
+    /// What was evicted or left out since the last call, by the name of the part; parts without any are left
+    /// out.
     pub fn take_evicted(&self) -> BTreeMap<String, u64> {
         let evicted = self
             .parts

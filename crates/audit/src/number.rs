@@ -1,7 +1,7 @@
 //! Numbers as people read them: rounded to what they are worth, with their unit.
 //!
-//! A leaf that titles of findings, reports and the terminal share. It never rounds something up to everything or
-//! down to nothing: a share of 99.97 % is `>99.9 %`, not `100 %`.
+//! A leaf that titles of findings, reports and the terminal share. It never rounds something up to everything
+//! or down to nothing: a share of 99.97 % is `>99.9 %`, not `100 %`.
 
 /// A count: exact with separators below ten million, else `12.3 M` or `4.5 G`.
 pub fn count(value: u64) -> String {

@@ -1,8 +1,8 @@
 //! Text that clients and servers chose, made fit for a log, a report or a terminal.
 //!
-//! A leaf, like `number`. Characters that move the cursor, reverse the direction of writing or cannot be seen become escapes:
-//! `\n`, `\u{1b}`, `\u{202e}`. Backslashes stay as they are: an escape is for a reader's eyes, and nothing reads it back.
-//! What Markdown and HTML mean by a character is the renderers' own affair.
+//! A leaf, like `number`. Characters that move the cursor, reverse the direction of writing or cannot be seen
+//! become escapes: `\n`, `\u{1b}`, `\u{202e}`. Backslashes stay as they are: an escape is for a reader's
+//! eyes, and nothing reads it back. What Markdown and HTML mean by a character is the renderers' own affair.
 
 use std::{
     borrow::Cow,
@@ -10,9 +10,9 @@ use std::{
     io,
 };
 
-/// Whether `letter` does something else than to be seen: control characters (C0, DEL, C1), line and paragraph separators,
-/// controls of writing direction, and what Unicode has readers leave out (`Default_Ignorable_Code_Point`), with which one name
-/// can be made to look like another.
+/// Whether `letter` does something else than to be seen: control characters (C0, DEL, C1), line and paragraph
+/// separators, controls of writing direction, and what Unicode has readers leave out
+/// (`Default_Ignorable_Code_Point`), with which one name can be made to look like another.
 pub fn is_unprintable(letter: char) -> bool {
     letter.is_control()
         || matches!(letter,
@@ -91,7 +91,8 @@ impl<W: fmt::Write> fmt::Write for OneLine<W> {
     }
 }
 
-/// Passes text on with escapes for all that is not printable but line breaks and tabs, which are the caller's.
+/// Passes text on with escapes for all that is not printable but line breaks and tabs, which are the
+/// caller's.
 ///
 /// It takes each `write` for a text of its own: what is no UTF-8 becomes `U+FFFD`.
 #[derive(Debug)]

@@ -47,7 +47,8 @@ pub struct ClientOptions {
     pub application: String,
     /// TLS to the server; none means a plain connection.
     pub tls: Option<Arc<dyn Handshake>>,
-    /// What is sent before everything else, TLS included: a header of the PROXY protocol, where the server expects one.
+    /// What is sent before everything else, TLS included: a header of the PROXY protocol, where the server
+    /// expects one.
     pub preamble: &'static [u8],
     /// How long to wait for the connection (and for TLS), and for each response.
     pub timeout: Duration,
@@ -238,7 +239,8 @@ impl Client {
         self.request_with(request, &Extras::default()).await
     }
 
-    /// As [`request`](Self::request), with what may stand before a message: asking for tracing, or a custom payload.
+    /// As [`request`](Self::request), with what may stand before a message: asking for tracing, or a custom
+    /// payload.
     ///
     /// # Errors
     /// The connection's.

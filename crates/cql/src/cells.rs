@@ -1,8 +1,8 @@
-//! The cells of one execution that are counted by value: the rows that INSERTs write, and the values of columns that have an
-//! index. Values become keyed hashes at once.
+//! The cells of one execution that are counted by value: the rows that INSERTs write, and the values of
+//! columns that have an index. Values become keyed hashes at once.
 //!
-//! Like [`Keys`](crate::footprint::Keys) this is a buffer that its owner reuses. Plans fill it, of those statements only that can concern it: most
-//! executions leave it empty.
+//! Like [`Keys`](crate::footprint::Keys) this is a buffer that its owner reuses. Plans fill it, of those
+//! statements only that can concern it: most executions leave it empty.
 
 use std::{hash::Hasher, sync::Arc};
 

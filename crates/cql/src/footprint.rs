@@ -1,7 +1,7 @@
 //! The partitions that one execution touches: how many, which, and how sure that is.
 //!
-//! A [`Footprint`] is a small value; the keys behind it go into a [`Keys`] buffer that its owner reuses, so that
-//! counting an execution allocates nothing. Nothing here knows CQL: plans fill both.
+//! A [`Footprint`] is a small value; the keys behind it go into a [`Keys`] buffer that its owner reuses, so
+//! that counting an execution allocates nothing. Nothing here knows CQL: plans fill both.
 
 mod class;
 mod keys;
@@ -25,8 +25,8 @@ pub enum Count {
     Exact(u64),
     /// At least so many, and why it is not exact.
     AtLeast(u64, Reason),
-    /// A page of a read that names several partitions: some of them. A coordinator reads one after the other until the
-    /// page is full, and goes on in the middle of one with the next page.
+    /// A page of a read that names several partitions: some of them. A coordinator reads one after the other
+    /// until the page is full, and goes on in the middle of one with the next page.
     Page {
         /// How many the read names: all its pages together touch these, if the client asks for all pages.
         named: u64,
@@ -63,8 +63,8 @@ impl Footprint {
         }
     }
 
-    /// What one page of a read touches, this being what the read as a whole names. `more`: the server may have stopped before
-    /// the last of them, because there is another page after it, or enough was found.
+    /// What one page of a read touches, this being what the read as a whole names. `more`: the server may
+    /// have stopped before the last of them, because there is another page after it, or enough was found.
     pub fn of_page(self, first: bool, more: bool) -> Self {
         let named = match self.count {
             Count::Exact(named @ 2..) | Count::AtLeast(named @ 2.., _) if !first || more => named,

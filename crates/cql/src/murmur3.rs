@@ -1,8 +1,9 @@
 //! Tokens of routing keys, as `org.apache.cassandra.dht.Murmur3Partitioner` computes them.
 //!
-//! Cassandra hashes with "almost" MurmurHash3 x64 128: the bytes of the tail are read as signed, so a tail byte of
-//! 0x80 or more floods the higher bits with ones. The token is the first half of the hash, with the smallest long
-//! moved to the largest one: the smallest is reserved for the ring's minimum. Other partitioners are not computed.
+//! Cassandra hashes with "almost" MurmurHash3 x64 128: the bytes of the tail are read as signed, so a tail
+//! byte of 0x80 or more floods the higher bits with ones. The token is the first half of the hash, with the
+//! smallest long moved to the largest one: the smallest is reserved for the ring's minimum. Other
+//! partitioners are not computed.
 
 /// The ring's minimum token: no key owns it, except the empty routing key.
 pub const MINIMUM: i64 = i64::MIN;
@@ -29,8 +30,9 @@ pub fn token(routing_key: &[u8]) -> i64 {
 
 /// Appends one component of a composite routing key: its length as an unsigned short, its bytes, a zero byte.
 ///
-/// A partition key of one column is its own routing key and has no such framing. A component longer than 65,535 bytes
-/// cannot be part of a key: nothing is appended and the answer is `false`. Source: `CompositeType.build`.
+/// A partition key of one column is its own routing key and has no such framing. A component longer than
+/// 65,535 bytes cannot be part of a key: nothing is appended and the answer is `false`. Source:
+/// `CompositeType.build`.
 pub fn push_component(routing_key: &mut Vec<u8>, component: &[u8]) -> bool {
     let Ok(length) = u16::try_from(component.len()) else {
         return false;
@@ -84,8 +86,8 @@ fn halves(block: &[u8; BLOCK]) -> (u64, u64) {
     (u64::from_le_bytes(*low), u64::from_le_bytes(*high))
 }
 
-/// The tail's bytes, little endian, each *sign extended* before it is shifted: Cassandra's deviation from Murmur3. So each negative
-/// byte turns over all bytes above it.
+/// The tail's bytes, little endian, each *sign extended* before it is shifted: Cassandra's deviation from
+/// Murmur3. So each negative byte turns over all bytes above it.
 #[inline]
 fn signed_tail(tail: &[u8]) -> u64 {
     let word = little_endian(tail);

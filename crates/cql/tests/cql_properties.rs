@@ -1,4 +1,5 @@
-//! What holds for every text: no panic, the same answer from a script, and templates that are their own template.
+//! What holds for every text: no panic, the same answer from a script, and templates that are their own
+//! template.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,5 @@
-//! What is CQL and what is not, statement by statement. The verdicts are those of Cassandra 5.0.6's own parser.
+//! What is CQL and what is not, statement by statement. The verdicts are those of Cassandra 5.0.6's own
+//! parser.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -1,4 +1,5 @@
-//! No text costs more than its length: steps are counted, not time, and asked of texts that repeat what could be read again.
+//! No text costs more than its length: steps are counted, not time, and asked of texts that repeat what could
+//! be read again.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

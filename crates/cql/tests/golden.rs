@@ -1,5 +1,5 @@
-//! What real drivers and a real Cassandra say to each other is cut, joined, decoded, and encoded to the same bytes.
-//! `golden/README.md` says how the sessions were recorded.
+//! What real drivers and a real Cassandra say to each other is cut, joined, decoded, and encoded to the same
+//! bytes. `golden/README.md` says how the sessions were recorded.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../../../proto/tests/golden/recording.rs"]
@@ -99,8 +99,9 @@ fn cut_all(recording: &Recording, connection: &[&Chunk]) -> OpcodeCounts {
     counts
 }
 
-/// One exception is known: Cassandra 5.0 tells a client of version 3 about a changed function as a change of the keyspace, and
-/// writes an empty name behind it, which the specification does not have. Like all that follows a message, it is passed over.
+/// One exception is known: Cassandra 5.0 tells a client of version 3 about a changed function as a change of
+/// the keyspace, and writes an empty name behind it, which the specification does not have. Like all that
+/// follows a message, it is passed over.
 #[test]
 fn every_message_is_encoded_to_the_bytes_that_it_was() {
     let mut exceptions = 0;
@@ -220,8 +221,8 @@ fn compression_of(recording: &Recording) -> Compression {
         .unwrap_or(Compression::None)
 }
 
-/// Uncompressed segments are the same bytes again. Of compressed ones this is not asked: two LZ4 compressors need not agree,
-/// and gocql compresses where it does not help.
+/// Uncompressed segments are the same bytes again. Of compressed ones this is not asked: two LZ4 compressors
+/// need not agree, and gocql compresses where it does not help.
 #[test]
 fn segments_are_encoded_to_the_bytes_that_they_were() {
     let mut segments = 0;

@@ -1,5 +1,5 @@
-//! The fuzz targets without a fuzzer: their functions run what real drivers said, changed here and there. Which changes is the same in
-//! every run, so that a failure can be run again.
+//! The fuzz targets without a fuzzer: their functions run what real drivers said, changed here and there.
+//! Which changes is the same in every run, so that a failure can be run again.
 #![allow(dead_code, unreachable_pub, missing_docs, clippy::unwrap_used)]
 
 #[path = "../../../fuzz/src/lib.rs"]

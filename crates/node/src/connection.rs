@@ -206,7 +206,8 @@ impl Connection {
         self.send(header, &Err(failure.clone()))
     }
 
-    /// A version that the node does not speak is answered in the newest one that it does, as Cassandra does it.
+    /// A version that the node does not speak is answered in the newest one that it does, as Cassandra does
+    /// it.
     fn send(&mut self, header: &Header, result: &Result<Answer, Failure>) -> Result<(), EncodeError> {
         let version = if is_spoken(header.version) {
             header.version

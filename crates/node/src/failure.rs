@@ -1,4 +1,5 @@
-//! Errors as the node answers them: Cassandra's codes and, where clients and tests read them, Cassandra's texts.
+//! Errors as the node answers them: Cassandra's codes and, where clients and tests read them, Cassandra's
+//! texts.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -99,7 +100,8 @@ impl Failure {
         }
     }
 
-    /// The message for a client; version 3 has no READ_FAILURE and sees a timeout instead, as Cassandra does it.
+    /// The message for a client; version 3 has no READ_FAILURE and sees a timeout instead, as Cassandra does
+    /// it.
     pub(super) fn message(&self, version: Version) -> ErrorMessage<'_> {
         let code = match self.details {
             Details::TooManyTombstones(_) if version == Version::V3 => ErrorCode::READ_TIMEOUT,

@@ -1,4 +1,5 @@
-//! A table as statements need it: its columns with the types of their values, resolved once per change of the schema.
+//! A table as statements need it: its columns with the types of their values, resolved once per change of the
+//! schema.
 
 use bytes::Bytes;
 use cqlens_proto::types::CqlType;
@@ -131,7 +132,8 @@ impl Layout {
 }
 
 impl Column {
-    /// Appends the order-preserving form of a clustering value, in the direction in which the column is stored.
+    /// Appends the order-preserving form of a clustering value, in the direction in which the column is
+    /// stored.
     pub(super) fn push_position(&self, position: &mut Vec<u8>, value: &[u8]) {
         if self.is_descending() {
             order::push_descending(position, &self.cql_type, value);

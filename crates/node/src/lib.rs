@@ -77,7 +77,8 @@ impl Node {
         self.address
     }
 
-    /// Forgets all prepared statements, as a restart would: clients that execute one are told to prepare it again.
+    /// Forgets all prepared statements, as a restart would: clients that execute one are told to prepare it
+    /// again.
     pub fn forget_prepared(&self) {
         lock(&self.database).prepared.clear();
     }

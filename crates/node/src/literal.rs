@@ -1,7 +1,7 @@
 //! Constants of a statement as serialized values of the type that stands beside them.
 //!
-//! Takes the forms that statements are written in; exotic ones that Cassandra also knows (time zone names, week-based
-//! durations) are refused, and so are varints and decimals of more than 38 digits.
+//! Takes the forms that statements are written in; exotic ones that Cassandra also knows (time zone names,
+//! week-based durations) are refused, and so are varints and decimals of more than 38 digits.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,5 @@
-//! What the bind markers of a statement stand for: their names, their types, and which of them are the partition key.
+//! What the bind markers of a statement stand for: their names, their types, and which of them are the
+//! partition key.
 
 use cqlens_cql::syntax::ast::{
     AssignmentOperation, BindMarker, Body, Comparand, Deletion, DeletionTarget, If, Insert, InsertSource,

@@ -1,7 +1,7 @@
 //! Materialized views, derived from their base when they are read.
 //!
-//! A real node keeps a view up to date with every write; what a reader sees is the same. Of a view's `WHERE` only
-//! `IS NOT NULL` on the columns of its key is obeyed.
+//! A real node keeps a view up to date with every write; what a reader sees is the same. Of a view's `WHERE`
+//! only `IS NOT NULL` on the columns of its key is obeyed.
 
 use bytes::Bytes;
 

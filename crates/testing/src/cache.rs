@@ -17,7 +17,8 @@ pub fn root() -> PathBuf {
 /// What a test that runs inside of another one's network is called, for its logs.
 pub const INSIDE: &str = "CQLENS_TEST_INSIDE";
 
-/// Where the next process called `name` logs to: numbered by test binary, so that a later run overwrites what an earlier one left.
+/// Where the next process called `name` logs to: numbered by test binary, so that a later run overwrites what
+/// an earlier one left.
 pub fn log_file(name: &str) -> PathBuf {
     static STARTED: AtomicUsize = AtomicUsize::new(1);
     let binary = std::env::current_exe().expect("a process knows its program");
@@ -39,8 +40,9 @@ fn target_dir() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(workspace, PathBuf::from)
 }
 
-/// The cache's folder for `name` as `recipe` (the text of a pom, a requirements file) describes it, filled by `fill` if it
-/// is not there yet. Another recipe is another folder. One process fills, the others wait for it.
+/// The cache's folder for `name` as `recipe` (the text of a pom, a requirements file) describes it, filled by
+/// `fill` if it is not there yet. Another recipe is another folder. One process fills, the others wait for
+/// it.
 #[allow(
     clippy::incompatible_msrv,
     reason = "file locks are newer than what the crate promises to build with; tests run on the pinned toolchain"
@@ -71,8 +73,8 @@ pub fn folder(
 /// Runs a command to its end and returns its output.
 ///
 /// # Errors
-/// [`Missing`] if the program is not installed, or fails: most of what is run here downloads, and a machine without a
-/// network is no reason for a test to fail, but in CI.
+/// [`Missing`] if the program is not installed, or fails: most of what is run here downloads, and a machine
+/// without a network is no reason for a test to fail, but in CI.
 pub fn run(command: &mut Command) -> Result<String, Missing> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {

@@ -1,7 +1,7 @@
 //! Drivers that nobody here wrote, run as the applications that they usually sit in.
 //!
-//! A driver program takes the same arguments whatever its language and prints one line of JSON for each thing that it saw.
-//! Its output depends on nothing but its arguments, so that two runs compare line by line.
+//! A driver program takes the same arguments whatever its language and prints one line of JSON for each thing
+//! that it saw. Its output depends on nothing but its arguments, so that two runs compare line by line.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -106,7 +106,8 @@ impl Driver {
         })
     }
 
-    /// The gocql program of a folder in `tests/cassandra/go`, `.` for the one at its top, built once into the cache.
+    /// The gocql program of a folder in `tests/cassandra/go`, `.` for the one at its top, built once into the
+    /// cache.
     ///
     /// # Errors
     /// [`Missing`] where there is no `go`.

@@ -1,4 +1,5 @@
-//! What the integration tests share: real Cassandra nodes, real drivers, a byte-recording relay, the `cqlens` binary.
+//! What the integration tests share: real Cassandra nodes, real drivers, a byte-recording relay, the `cqlens`
+//! binary.
 //!
 //! Deliberately independent of `cqlens` and `cqlens-proto`: what is tested must not also be the yardstick.
 #![allow(missing_docs, reason = "tests are its only users")]

@@ -1,5 +1,5 @@
-//! Networks and lists of users of a test's own, which `unshare` makes: where rules of the kernel can be changed, and processes can be
-//! anybody's.
+//! Networks and lists of users of a test's own, which `unshare` makes: where rules of the kernel can be
+//! changed, and processes can be anybody's.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -21,8 +21,8 @@ pub const IPTABLES: &str = concat!(
 /// The user `cqlens`, which the rules name.
 pub const CQLENS: u32 = 4242;
 
-/// How a process gets a network and a list of users of its own, and may be any user there: what root can do, and what others can who
-/// have been lent further users (`/etc/subuid`).
+/// How a process gets a network and a list of users of its own, and may be any user there: what root can do,
+/// and what others can who have been lent further users (`/etc/subuid`).
 const WAYS: [&[&str]; 2] = [
     &["--net", "--mount"],
     &["--user", "--map-root-user", "--map-auto", "--net", "--mount"],
@@ -53,7 +53,8 @@ pub fn in_a_network_of_its_own(test: &str) {
     run_inside(&["--user", "--map-root-user", "--net"], test);
 }
 
-/// Runs a test of this binary, which is ignored otherwise, below `unshare` with these flags; returns what it printed.
+/// Runs a test of this binary, which is ignored otherwise, below `unshare` with these flags; returns what it
+/// printed.
 ///
 /// # Panics
 /// If it fails, with what it says.

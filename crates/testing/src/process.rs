@@ -1,8 +1,9 @@
 //! A child process that never outlives the test run, not even one that is killed with SIGKILL.
 //!
-//! The child runs below a few lines of `sh` that read a pipe whose other end only this process holds. Each line on the
-//! pipe is the name of a signal to pass on; the end of the pipe, also the one that the kernel makes when this process dies, is
-//! SIGKILL. So stopping is closing the pipe, and a `static` that is never dropped is stopped all the same.
+//! The child runs below a few lines of `sh` that read a pipe whose other end only this process holds. Each
+//! line on the pipe is the name of a signal to pass on; the end of the pipe, also the one that the kernel
+//! makes when this process dies, is SIGKILL. So stopping is closing the pipe, and a `static` that is never
+//! dropped is stopped all the same.
 
 use std::fs::File;
 use std::io::Write;
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 
 /// `$1` is a folder to remove after the end (or empty), the rest is the command.
 ///
-/// The watcher is ended before the shell lets go of the child's process id, so that it cannot signal a stranger.
+/// The watcher is ended before the shell lets go of the child's process id, so that it cannot signal a
+/// stranger.
 const SUPERVISOR: &str = r#"
 exec 3<&0 </dev/null
 scratch=$1
@@ -43,7 +45,8 @@ pub struct Supervised {
 
 impl Supervised {
     /// Starts `command` (program and arguments; its environment is this process's with `environment` added).
-    /// Standard output and error go to `log`, which is replaced; `scratch` is removed when the child has ended.
+    /// Standard output and error go to `log`, which is replaced; `scratch` is removed when the child has
+    /// ended.
     pub fn spawn(
         command: &[String],
         environment: &[(String, String)],
@@ -53,8 +56,8 @@ impl Supervised {
         Self::spawn_with(command, environment, log, scratch, Vec::new())
     }
 
-    /// The same, with at most two `sockets` as the child's standard output and standard error, for it to take wherever it likes: then it
-    /// has to open `log` itself.
+    /// The same, with at most two `sockets` as the child's standard output and standard error, for it to take
+    /// wherever it likes: then it has to open `log` itself.
     pub fn spawn_with(
         command: &[String],
         environment: &[(String, String)],
@@ -79,7 +82,8 @@ impl Supervised {
             .stdin(Stdio::piped())
             .stdout(given().unwrap_or_else(|| output.try_clone().unwrap().into()))
             .stderr(given().unwrap_or_else(|| output.into()))
-            // A group of its own: Ctrl-C in the terminal goes to the test run, whose end then reaches the child by the pipe.
+            // A group of its own: Ctrl-C in the terminal goes to the test run, whose end then reaches the
+            // child by the pipe.
             .process_group(0)
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));

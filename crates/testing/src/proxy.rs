@@ -27,8 +27,8 @@ pub struct Ended {
 }
 
 impl Proxy {
-    /// Starts `program proxy --listen … --upstream …` with `arguments` added; returns when it accepts connections.
-    /// `program` is `env!("CARGO_BIN_EXE_cqlens")`, which only test binaries know.
+    /// Starts `program proxy --listen … --upstream …` with `arguments` added; returns when it accepts
+    /// connections. `program` is `env!("CARGO_BIN_EXE_cqlens")`, which only test binaries know.
     ///
     /// # Panics
     /// If it does not accept, with its log.
@@ -55,8 +55,8 @@ impl Proxy {
         self.process.id()
     }
 
-    /// Starts a proxy that need not be the only one at its address; returns when it says that it forwards. With `socket`, the
-    /// proxy listens on that one, as one started by systemd would.
+    /// Starts a proxy that need not be the only one at its address; returns when it says that it forwards.
+    /// With `socket`, the proxy listens on that one, as one started by systemd would.
     ///
     /// # Panics
     /// If it ends instead, with its log.
@@ -188,7 +188,8 @@ impl Proxy {
         }
     }
 
-    /// Connecting is the question and also makes a connection upstream, which is closed at once without a byte.
+    /// Connecting is the question and also makes a connection upstream, which is closed at once without a
+    /// byte.
     fn wait_until_it_accepts(&mut self) {
         let deadline = Instant::now() + ACCEPTS_WITHIN;
         while TcpStream::connect(self.address).is_err() {
@@ -204,8 +205,8 @@ impl Proxy {
     }
 }
 
-/// An address that nobody has, and that nobody is given who asks for any: its port is below those that systems choose from, or a node
-/// or client of another test could have it before the proxy does.
+/// An address that nobody has, and that nobody is given who asks for any: its port is below those that
+/// systems choose from, or a node or client of another test could have it before the proxy does.
 ///
 /// # Panics
 /// If there is none.
@@ -220,7 +221,8 @@ pub fn free_address() -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, u16::try_from(port).unwrap()))
     };
     let mut addresses = PORTS.map(of_number);
-    // Asked, not bound: a process that another test starts at that moment would have the socket, too, and accept for a while.
+    // Asked, not bound: a process that another test starts at that moment would have the socket, too, and
+    // accept for a while.
     addresses
         .find(|address| TcpStream::connect(address).is_err())
         .expect("a port is free")

@@ -1,5 +1,5 @@
-//! A relay that keeps every byte of every connection, in both directions: with one before the proxy and one behind it a
-//! test sees that bytes out are bytes in.
+//! A relay that keeps every byte of every connection, in both directions: with one before the proxy and one
+//! behind it a test sees that bytes out are bytes in.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -27,7 +27,8 @@ pub struct Tap {
 }
 
 impl Tap {
-    /// Listens on a free port of 127.0.0.1; a connection whose upstream refuses is closed and recorded as empty.
+    /// Listens on a free port of 127.0.0.1; a connection whose upstream refuses is closed and recorded as
+    /// empty.
     pub fn start(upstream: SocketAddr) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -43,7 +44,8 @@ impl Tap {
         }
     }
 
-    /// Stops accepting, waits until every connection is closed by its ends, and returns the recordings in the order of closing.
+    /// Stops accepting, waits until every connection is closed by its ends, and returns the recordings in the
+    /// order of closing.
     ///
     /// # Panics
     /// If a connection is still open after `limit`.
@@ -112,8 +114,8 @@ fn copy(mut from: TcpStream, to: &mut TcpStream) -> Vec<u8> {
     copied
 }
 
-/// Checks that every connection of `front` is byte for byte one of `back`, and returns those of `back` that are left: the
-/// connections that whatever stands between the two made on its own account.
+/// Checks that every connection of `front` is byte for byte one of `back`, and returns those of `back` that
+/// are left: the connections that whatever stands between the two made on its own account.
 ///
 /// # Panics
 /// With the first difference to the most similar connection behind.

@@ -1,5 +1,6 @@
-//! The beginning of a compressed body, without the rest of it: LZ4 and Snappy blocks are read from front to back, and need nothing but
-//! what they have already given. The crates that decompress whole bodies refuse blocks that end early.
+//! The beginning of a compressed body, without the rest of it: LZ4 and Snappy blocks are read from front to
+//! back, and need nothing but what they have already given. The crates that decompress whole bodies refuse
+//! blocks that end early.
 
 use bytes::Bytes;
 
@@ -15,12 +16,12 @@ pub struct DecompressedHead {
     pub body_len: usize,
 }
 
-/// Decompresses the first `length` bytes at most of a body of version 3 or 4, of which `begun` is the beginning and which has `wire_len`
-/// bytes on the wire.
+/// Decompresses the first `length` bytes at most of a body of version 3 or 4, of which `begun` is the
+/// beginning and which has `wire_len` bytes on the wire.
 ///
 /// # Errors
-/// An announced length that so many bytes cannot have, or over [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN); copies from before the
-/// beginning; no algorithm.
+/// An announced length that so many bytes cannot have, or over
+/// [`MAX_BODY_LEN`](crate::envelope::MAX_BODY_LEN); copies from before the beginning; no algorithm.
 pub fn decompress_head(
     compression: Compression,
     begun: &[u8],
@@ -67,7 +68,8 @@ pub fn decompress_head(
     }
 }
 
-/// How many bytes a byte of a block can become: a length of LZ4 grows by 255 with each, a copy of 64 bytes takes three of Snappy's.
+/// How many bytes a byte of a block can become: a length of LZ4 grows by 255 with each, a copy of 64 bytes
+/// takes three of Snappy's.
 pub(crate) const LZ4_EXPANSION: usize = 255;
 const SNAPPY_EXPANSION: usize = 22;
 

@@ -11,7 +11,8 @@ use crate::segment::Encoding;
 
 /// What both directions of one connection have to agree on; written by whichever direction learns it.
 ///
-/// The client's STARTUP names the compression; the server's READY or AUTHENTICATE in version 5 starts the segments.
+/// The client's STARTUP names the compression; the server's READY or AUTHENTICATE in version 5 starts the
+/// segments.
 #[derive(Debug, Default)]
 pub struct Negotiated {
     compression: AtomicU8,

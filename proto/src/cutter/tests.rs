@@ -425,7 +425,8 @@ fn a_whole_envelope_is_cut_as_any_chunk_is_or_not_at_all() {
             }
         }
     }
-    // Six known versions; at the beginning and behind an envelope, and requests also where an answer to a PREPARE is expected.
+    // Six known versions; at the beginning and behind an envelope, and requests also where an answer to a
+    // PREPARE is expected.
     assert_eq!((whole.of(Opcode::EXECUTE), whole.of(Opcode::RESULT)), (30, 30));
     assert_eq!((whole.of(Opcode::STARTUP), whole.of(Opcode::PREPARE)), (12, 12));
 }

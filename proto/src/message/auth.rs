@@ -1,4 +1,5 @@
-//! AUTHENTICATE, AUTH_CHALLENGE, AUTH_RESPONSE and AUTH_SUCCESS (v5 §4.1.2, §4.2.3, §4.2.7, §4.2.8): a SASL exchange.
+//! AUTHENTICATE, AUTH_CHALLENGE, AUTH_RESPONSE and AUTH_SUCCESS (v5 §4.1.2, §4.2.3, §4.2.7, §4.2.8): a SASL
+//! exchange.
 
 use std::fmt;
 

@@ -9,8 +9,8 @@ use crate::cursor::{Cursor, Writer};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::notation;
 
-/// BATCH: `<type [byte]><n [short]><statement>*<consistency><flags>[<serial consistency>][<timestamp>][<keyspace>]
-/// [<now in seconds>]`.
+/// BATCH: `<type [byte]><n [short]><statement>*<consistency><flags>[<serial
+/// consistency>][<timestamp>][<keyspace>] [<now in seconds>]`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch<'a> {
     /// Logged, unlogged or counter.
@@ -27,8 +27,8 @@ pub struct Batch<'a> {
     pub keyspace: Option<&'a str>,
     /// The client's "now" for expiring cells, in seconds since 1970: version 5.
     pub now_in_seconds: Option<i32>,
-    /// Flags without a meaning here, kept as sent. 0x40 (names) is one: the specification itself says that it cannot
-    /// work, since it stands behind the values that it would describe.
+    /// Flags without a meaning here, kept as sent. 0x40 (names) is one: the specification itself says that it
+    /// cannot work, since it stands behind the values that it would describe.
     pub other_flags: u32,
 }
 
@@ -100,7 +100,8 @@ impl<'a> Batch<'a> {
         })
     }
 
-    /// The statements that are there, with those of their values that are, of a body that may end early; nothing of what stands behind them.
+    /// The statements that are there, with those of their values that are, of a body that may end early;
+    /// nothing of what stands behind them.
     pub(super) fn decode_head(cursor: &mut Cursor<'a>, dialect: Dialect) -> Result<Self, DecodeError> {
         let kind = BatchKind::from_number(cursor.read("batch type", notation::byte)?);
         let count = cursor.read("number of statements", notation::short)?;

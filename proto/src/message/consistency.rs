@@ -104,7 +104,8 @@ impl fmt::Display for Consistency {
     }
 }
 
-/// The consistency of the serial phase of a conditional statement: SERIAL or LOCAL_SERIAL, as a client states it.
+/// The consistency of the serial phase of a conditional statement: SERIAL or LOCAL_SERIAL, as a client states
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SerialConsistency(pub Consistency);
 

@@ -82,8 +82,9 @@ impl ErrorCode {
 }
 
 impl ErrorCode {
-    /// The code of an ERROR of which only the beginning of the body is there: of an envelope with that `header`, as
-    /// [`StreamItem::Skipped`](crate::stream::StreamItem::Skipped) has it. None where it was cut off too.
+    /// The code of an ERROR of which only the beginning of the body is there: of an envelope with that
+    /// `header`, as [`StreamItem::Skipped`](crate::stream::StreamItem::Skipped) has it. None where it was cut
+    /// off too.
     pub fn of_begun(header: &Header, begun: &[u8]) -> Option<Self> {
         let mut cursor = Cursor::new(begun);
         Extras::decode(&mut cursor, header).ok()?;

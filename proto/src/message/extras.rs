@@ -1,5 +1,5 @@
-//! What may stand before a message in its body (tracing id, warnings, custom payload), and what a connection may have
-//! agreed on beyond its version.
+//! What may stand before a message in its body (tracing id, warnings, custom payload), and what a connection
+//! may have agreed on beyond its version.
 
 use bytes::BytesMut;
 
@@ -10,7 +10,8 @@ use crate::error::{DecodeError, EncodeError};
 use crate::notation;
 use crate::types::Uuid;
 
-/// What precedes a message: `[tracing id (response)] [warnings (response)] [custom payload]`, each if its flag is set.
+/// What precedes a message: `[tracing id (response)] [warnings (response)] [custom payload]`, each if its
+/// flag is set.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Extras<'a> {
     /// A request asks for tracing. On a response it equals `tracing_id.is_some()`.
@@ -19,7 +20,8 @@ pub struct Extras<'a> {
     pub tracing_id: Option<Uuid>,
     /// Texts from the server, version 4 and later.
     pub warnings: Vec<&'a str>,
-    /// Keys and values that the server's query handler may understand, version 4 and later; empty if there is none.
+    /// Keys and values that the server's query handler may understand, version 4 and later; empty if there is
+    /// none.
     pub custom_payload: CustomPayload<'a>,
 }
 
@@ -105,15 +107,16 @@ impl<'a> Extras<'a> {
     }
 }
 
-/// Extensions of the protocol that change how bodies are laid out; Scylla announces them in SUPPORTED and a driver
-/// opts in by naming them in STARTUP.
+/// Extensions of the protocol that change how bodies are laid out; Scylla announces them in SUPPORTED and a
+/// driver opts in by naming them in STARTUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extensions {
     /// `SCYLLA_USE_METADATA_ID`: PREPARED and EXECUTE carry a result metadata id in version 4 too.
     pub result_metadata_id: bool,
     /// `SCYLLA_RATE_LIMIT_ERROR`: the code of the error whose body says what was limited.
     pub rate_limit_error: Option<i32>,
-    /// `SCYLLA_LWT_ADD_METADATA_MARK`: the bits of the bind metadata flags that mark a lightweight transaction.
+    /// `SCYLLA_LWT_ADD_METADATA_MARK`: the bits of the bind metadata flags that mark a lightweight
+    /// transaction.
     pub lwt_mask: u32,
 }
 
@@ -125,7 +128,8 @@ impl Extensions {
         lwt_mask: 0,
     };
 
-    /// What a server announces; what of it is in force, the client's STARTUP decides ([`agreed`](Self::agreed)).
+    /// What a server announces; what of it is in force, the client's STARTUP decides
+    /// ([`agreed`](Self::agreed)).
     pub fn announced(supported: &Supported<'_>) -> Extensions {
         let rate_limit_error = announced_number(supported, "SCYLLA_RATE_LIMIT_ERROR", "ERROR_CODE=");
         let lwt_mask = announced_number(

@@ -1,5 +1,6 @@
-//! Decodes messages whose bodies end early: those of [`StreamItem::Head`](crate::stream::StreamItem::Head). A request names its statement
-//! before it binds values, and a result states the number of rows before the rows.
+//! Decodes messages whose bodies end early: those of [`StreamItem::Head`](crate::stream::StreamItem::Head). A
+//! request names its statement before it binds values, and a result states the number of rows before the
+//! rows.
 
 use super::query::{Query, flag};
 use super::{
@@ -14,9 +15,10 @@ use crate::notation;
 /// A request whose body ends early.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestHead<'a> {
-    /// Its statements, with those of their values that are there as a whole. Of what stands behind values it is only known whether there is a
-    /// page size, which is 1 here, and a paging state, which is empty; the consistency of a batch, and of a text that is not whole, is none of
-    /// theirs. Requests that execute nothing are [`Request::Unknown`].
+    /// Its statements, with those of their values that are there as a whole. Of what stands behind values it
+    /// is only known whether there is a page size, which is 1 here, and a paging state, which is empty; the
+    /// consistency of a batch, and of a text that is not whole, is none of theirs. Requests that execute
+    /// nothing are [`Request::Unknown`].
     pub message: Request<'a>,
     /// Whether the text of a QUERY is there as a whole.
     pub is_text_whole: bool,
@@ -28,7 +30,8 @@ impl<'a> Request<'a> {
     /// Decodes a request of whose body only the beginning is there.
     ///
     /// # Errors
-    /// If it ends before the values of the first statement; a body that is not what its opcode and version say.
+    /// If it ends before the values of the first statement; a body that is not what its opcode and version
+    /// say.
     pub fn decode_head(
         envelope: &'a Envelope,
         extensions: Extensions,
@@ -123,11 +126,12 @@ impl<'a> QueryParameters<'a> {
 }
 
 impl<'a> Response<'a> {
-    /// Decodes a response of whose body, of `body_len` bytes, only the beginning is there. The cells of rows may end early: iterating over
-    /// them gives an error then.
+    /// Decodes a response of whose body, of `body_len` bytes, only the beginning is there. The cells of rows
+    /// may end early: iterating over them gives an error then.
     ///
     /// # Errors
-    /// What ends before the number of rows, or is no rows and ends early; a body that is not what its opcode and version say.
+    /// What ends before the number of rows, or is no rows and ends early; a body that is not what its opcode
+    /// and version say.
     pub fn decode_head(
         envelope: &'a Envelope,
         body_len: usize,

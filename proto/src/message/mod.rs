@@ -1,8 +1,9 @@
 //! What is in an envelope's body: one file per message, decoded and encoded field by field in wire order.
 //!
-//! Messages borrow from the body. What the audit reads for every request is read without allocating: the values of an
-//! EXECUTE, the cells of rows and column specifications are views that are iterated. Lists that are rare or short are
-//! `Vec`s. Bytes after a message are ignored, unknown flags are kept, unknown opcodes, kinds and codes are values.
+//! Messages borrow from the body. What the audit reads for every request is read without allocating: the
+//! values of an EXECUTE, the cells of rows and column specifications are views that are iterated. Lists that
+//! are rare or short are `Vec`s. Bytes after a message are ignored, unknown flags are kept, unknown opcodes,
+//! kinds and codes are values.
 
 pub mod auth;
 pub mod batch;
@@ -70,7 +71,8 @@ impl Dialect {
         Dialect { version, extensions }
     }
 
-    /// True if PREPARED and EXECUTE carry a result metadata id: version 5, DSE v2, or Scylla's extension of version 4.
+    /// True if PREPARED and EXECUTE carry a result metadata id: version 5, DSE v2, or Scylla's extension of
+    /// version 4.
     #[inline]
     pub const fn has_result_metadata_id(self) -> bool {
         self.version.has_result_metadata_id() || self.extensions.result_metadata_id
@@ -152,8 +154,9 @@ impl<'a> Request<'a> {
         Ok(Decoded { extras, message })
     }
 
-    /// As [`decode`](Self::decode), without the extras. An EXECUTE that has none is decoded in place, not moved as one of many messages: with
-    /// [`Response::plain_rows`], that saves 8 % of the audit of prepared reads.
+    /// As [`decode`](Self::decode), without the extras. An EXECUTE that has none is decoded in place, not
+    /// moved as one of many messages: with [`Response::plain_rows`], that saves 8 % of the audit of prepared
+    /// reads.
     ///
     /// # Errors
     /// As [`decode`](Self::decode).
@@ -267,9 +270,10 @@ impl<'a> Response<'a> {
         Ok(Decoded { extras, message })
     }
 
-    /// Fast path of [`decode`](Self::decode) for a RESULT of rows without extras, which most responses are: rows are not moved as one of many
-    /// messages. With [`Request::decode_message`], that saves 8 % of the audit of prepared reads. `None` for other responses, and for rows
-    /// that cannot be decoded: `decode` says what they are.
+    /// Fast path of [`decode`](Self::decode) for a RESULT of rows without extras, which most responses are:
+    /// rows are not moved as one of many messages. With [`Request::decode_message`], that saves 8 % of the
+    /// audit of prepared reads. `None` for other responses, and for rows that cannot be decoded: `decode`
+    /// says what they are.
     #[inline(always)]
     pub fn plain_rows(envelope: &'a Envelope) -> Option<Rows<'a>> {
         let header = &envelope.header;

@@ -31,9 +31,9 @@ impl<'a> Query<'a> {
     }
 }
 
-/// How a statement is run:
-/// `<consistency><flags>[<values>][<page size>][<paging state>][<serial consistency>][<timestamp>][<keyspace>]
-/// [<now in seconds>][<continuous paging>]`; flags are a `[byte]` up to version 4, an `[int]` after.
+/// How a statement is run: `<consistency><flags>[<values>][<page size>][<paging state>][<serial
+/// consistency>][<timestamp>][<keyspace>] [<now in seconds>][<continuous paging>]`; flags are a `[byte]` up
+/// to version 4, an `[int]` after.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryParameters<'a> {
     /// How many replicas have to answer.

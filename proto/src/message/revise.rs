@@ -1,4 +1,5 @@
-//! REVISE_REQUEST, opcode 0xFF, DSE only (version 1 calls it CANCEL): steers the continuous pages of another stream.
+//! REVISE_REQUEST, opcode 0xFF, DSE only (version 1 calls it CANCEL): steers the continuous pages of another
+//! stream.
 
 use super::Dialect;
 use crate::cursor::{Cursor, Writer};

@@ -8,7 +8,8 @@ use crate::notation;
 /// STARTUP: `[string map]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Startup<'a> {
-    /// Keys and values in the order of the body, such as `CQL_VERSION`, `COMPRESSION`, `DRIVER_NAME`, `CLIENT_ID`.
+    /// Keys and values in the order of the body, such as `CQL_VERSION`, `COMPRESSION`, `DRIVER_NAME`,
+    /// `CLIENT_ID`.
     pub options: Vec<(&'a str, &'a str)>,
 }
 

@@ -8,7 +8,8 @@ use crate::notation;
 /// SUPPORTED: `[string multimap]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Supported<'a> {
-    /// Keys and their values in the order of the body, such as `CQL_VERSION`, `COMPRESSION`, `PROTOCOL_VERSIONS`.
+    /// Keys and their values in the order of the body, such as `CQL_VERSION`, `COMPRESSION`,
+    /// `PROTOCOL_VERSIONS`.
     pub options: Vec<(&'a str, Vec<&'a str>)>,
 }
 

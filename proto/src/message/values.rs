@@ -165,8 +165,8 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Where each value begins, for [`Values::with_index`]: in their order, or where they have names, by name; of several with one
-    /// name the first comes first.
+    /// Where each value begins, for [`Values::with_index`]: in their order, or where they have names, by
+    /// name; of several with one name the first comes first.
     pub fn offsets(&self) -> Vec<u32> {
         let mut values = self.iter();
         let offset = |values: &ValuesIter<'_>| u32::try_from(self.raw.len() - values.rest.len()).ok();
@@ -181,7 +181,8 @@ impl<'a> Values<'a> {
         offsets
     }
 
-    /// The same values, of which each is found without a walk over those before it: a list of 65,535 markers asks for each of them.
+    /// The same values, of which each is found without a walk over those before it: a list of 65,535 markers
+    /// asks for each of them.
     #[must_use]
     pub fn with_index<'b>(&self, offsets: &'b [u32]) -> Values<'b>
     where

@@ -64,8 +64,8 @@ impl EnvelopeJoin {
         });
     }
 
-    /// Skips a gap, up to the end of the current body, and returns how many of its bytes lie beyond it. The envelope with the gap is skipped;
-    /// a header with one is discarded.
+    /// Skips a gap, up to the end of the current body, and returns how many of its bytes lie beyond it. The
+    /// envelope with the gap is skipped; a header with one is discarded.
     pub(super) fn skip_gap(&mut self, length: usize) -> usize {
         self.skip();
         self.walk.skip(length)
@@ -196,8 +196,8 @@ pub(super) fn is_compressed(header: &Header) -> bool {
     header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments()
 }
 
-/// The beginning of an error's body, which has its code: as much as a limited number of warnings and the code take. Of what is
-/// compressed a part says nothing.
+/// The beginning of an error's body, which has its code: as much as a limited number of warnings and the code
+/// take. Of what is compressed a part says nothing.
 fn begun(header: &Header, kept: &[u8]) -> Bytes {
     if header.opcode != Opcode::ERROR || is_compressed(header) {
         return Bytes::new();
@@ -222,8 +222,8 @@ pub(super) struct BodyLimits {
 }
 
 impl BodyLimits {
-    /// How much is kept of a body that is too long. Where LZ4 finds nothing to compress, the length of what it found stands before it: a
-    /// byte for each 255.
+    /// How much is kept of a body that is too long. Where LZ4 finds nothing to compress, the length of what
+    /// it found stands before it: a byte for each 255.
     fn head_of(&self, header: &Header) -> usize {
         match is_compressed(header) {
             true => self.head + header.body_len as usize / LZ4_EXPANSION,
@@ -278,8 +278,8 @@ fn check_inside_segment(header: &Header) -> Result<(), DecodeError> {
     Err(error("header in a segment with a gap", kind))
 }
 
-/// Whether a part of an envelope is likely its first: it has a header of a version with segments and of a known opcode,
-/// and a body that does not fit. Bytes from inside a body pass this about once in 2^30.
+/// Whether a part of an envelope is likely its first: it has a header of a version with segments and of a
+/// known opcode, and a body that does not fit. Bytes from inside a body pass this about once in 2^30.
 pub(super) fn begins_envelope(part: &[u8], direction: Direction) -> bool {
     Header::decode_from(part).is_some_and(|header| {
         header.version.uses_segments()
@@ -336,7 +336,8 @@ impl SegmentJoin {
         self.segment = Some(Segment::Partial(partial));
     }
 
-    /// Takes bytes from `source` until a segment is whole, or the next part of one with a gap is there; `None` when `source` is used up.
+    /// Takes bytes from `source` until a segment is whole, or the next part of one with a gap is there;
+    /// `None` when `source` is used up.
     ///
     /// # Errors
     /// A header whose checksum does not match.

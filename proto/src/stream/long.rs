@@ -4,7 +4,8 @@ use bytes::{Bytes, BytesMut};
 
 use crate::envelope::{Envelope, Header};
 
-/// Parts shorter than this are copied together: a part costs memory of its own, and keeps alive what it was cut from.
+/// Parts shorter than this are copied together: a part costs memory of its own, and keeps alive what it was
+/// cut from.
 const MIN_PART: usize = 16 * 1024;
 
 /// An envelope whose body was too long to be kept: its beginning, and how long it was.
@@ -16,8 +17,8 @@ pub struct EnvelopeHead {
     pub body_len: usize,
 }
 
-/// A RESULT whose body came in parts. Its beginning has the metadata and the number of rows. Most readers need no more, and joining
-/// the rest would cost them more than reading it.
+/// A RESULT whose body came in parts. Its beginning has the metadata and the number of rows. Most readers
+/// need no more, and joining the rest would cost them more than reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LongEnvelope {
     /// As on the wire.

@@ -1,7 +1,7 @@
 //! Segments with missing bytes.
 //!
-//! The checksum of the header still says where such a segment ends. The one of the payload cannot be checked, so the bytes of the payload
-//! are read like envelopes without a segment around them.
+//! The checksum of the header still says where such a segment ends. The one of the payload cannot be checked,
+//! so the bytes of the payload are read like envelopes without a segment around them.
 
 use bytes::Bytes;
 

@@ -542,8 +542,8 @@ fn of_a_compressed_segment_with_a_gap_nothing_is_told() {
 }
 
 proptest! {
-    /// Whatever is missing inside a segment: every item was there, in its order, all that lies before the gap and the segments behind it
-    /// included; wherever chunks end.
+    /// Whatever is missing inside a segment: every item was there, in its order, all that lies before the gap
+    /// and the segments behind it included; wherever chunks end.
     #[test]
     fn a_gap_in_a_segment_invents_nothing(
         lengths in vec(0_usize..60, 1..6), from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>(),

@@ -10,8 +10,8 @@ use crate::error::{DecodeError, DecodeErrorKind, MAX_DEPTH};
 use crate::notation;
 
 impl CqlValue {
-    /// Decodes a value of a type. Takes memory for up to some 40 times the bytes (a vector of booleans), so that it is
-    /// the caller who bounds it.
+    /// Decodes a value of a type. Takes memory for up to some 40 times the bytes (a vector of booleans), so
+    /// that it is the caller who bounds it.
     ///
     /// # Errors
     /// Bytes of another length than the type has, text that is not valid, numbers out of their range.
@@ -193,7 +193,8 @@ fn field(cursor: &mut Cursor<'_>, cql_type: &CqlType, depth: usize) -> Result<Cq
     decode_nullable(cql_type, cursor.read("field", notation::bytes)?, depth)
 }
 
-/// Elements without a length if all values of their type have the same, else each behind an `[unsigned vint]`.
+/// Elements without a length if all values of their type have the same, else each behind an `[unsigned
+/// vint]`.
 fn vector(
     element: &CqlType,
     dimensions: u32,
@@ -216,8 +217,8 @@ fn vector(
 }
 
 impl CqlType {
-    /// The length that every value of the type has inside a vector (Cassandra: `AbstractType.valueLengthIfFixed`, which
-    /// leaves out date, time, smallint and tinyint).
+    /// The length that every value of the type has inside a vector (Cassandra:
+    /// `AbstractType.valueLengthIfFixed`, which leaves out date, time, smallint and tinyint).
     pub(super) fn fixed_len(&self) -> Option<usize> {
         match self {
             CqlType::Boolean => Some(1),

@@ -4,7 +4,8 @@ use crate::cursor::Cursor;
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::notation;
 
-/// Iterates over the elements of a list or set, or the keys and values of a map in turn: `<n [int]><element [bytes]>*`.
+/// Iterates over the elements of a list or set, or the keys and values of a map in turn: `<n [int]><element
+/// [bytes]>*`.
 #[derive(Debug, Clone)]
 pub struct Elements<'a> {
     cursor: Cursor<'a>,

@@ -1,7 +1,7 @@
 //! CQL types and values: what the bytes of a cell, a bound value or a key mean.
 //!
-//! [`CqlType`] is read from a column specification or from a class name; with it [`CqlValue::decode`] turns bytes into
-//! a typed value, which is shown as cqlsh shows it and encoded again. Nothing here knows messages.
+//! [`CqlType`] is read from a column specification or from a class name; with it [`CqlValue::decode`] turns
+//! bytes into a typed value, which is shown as cqlsh shows it and encoded again. Nothing here knows messages.
 
 mod class_name;
 mod decode;
@@ -127,8 +127,9 @@ impl CqlType {
         CqlType::Map(Box::new((key, value)))
     }
 
-    /// The type that a Java class name stands for, such as `org.apache.cassandra.db.marshal.ListType(…UTF8Type)`;
-    /// names that are not known are [`CqlType::Custom`].
+    /// The type that a Java class name stands for, such as
+    /// `org.apache.cassandra.db.marshal.ListType(…UTF8Type)`; names that are not known are
+    /// [`CqlType::Custom`].
     pub fn from_class_name(name: &str) -> CqlType {
         class_name::parse(name).unwrap_or_else(|| CqlType::Custom(name.into()))
     }

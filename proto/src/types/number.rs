@@ -13,8 +13,8 @@ pub struct Decimal {
     pub scale: i32,
 }
 
-/// Numbers with more bytes than this are shown in hexadecimal: to turn a number to decimal takes time that grows with
-/// the square of its length, and the length is the sender's choice.
+/// Numbers with more bytes than this are shown in hexadecimal: to turn a number to decimal takes time that
+/// grows with the square of its length, and the length is the sender's choice.
 const MAX_SHOWN_BYTES: u64 = 1024;
 
 /// Shows a varint in decimal digits.
@@ -26,7 +26,8 @@ pub(super) fn show_varint(number: &BigInt, out: &mut fmt::Formatter<'_>) -> fmt:
     }
 }
 
-/// As Java's and Python's decimals are shown: plain, or scientific where that would need zeros that are not there.
+/// As Java's and Python's decimals are shown: plain, or scientific where that would need zeros that are not
+/// there.
 impl fmt::Display for Decimal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.unscaled.bits() > MAX_SHOWN_BYTES * 8 {

@@ -10,8 +10,8 @@ use super::uuid::Uuid;
 
 /// A value of some [`CqlType`](super::CqlType).
 ///
-/// Decoded with [`decode`](Self::decode), encoded with [`encode`](Self::encode), shown as cqlsh shows it (with `{:#}`
-/// as a CQL literal).
+/// Decoded with [`decode`](Self::decode), encoded with [`encode`](Self::encode), shown as cqlsh shows it
+/// (with `{:#}` as a CQL literal).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 #[allow(missing_docs)] // The names are CQL's.

@@ -23,8 +23,9 @@ impl<const N: usize> Partial<N> {
         self.length == 0
     }
 
-    /// Takes from `rest` what is missing to `wanted` bytes: how many those were, and the header if it is whole now.
-    /// `wanted` is at most `N` and the same until a header is whole; what follows it in the array means nothing.
+    /// Takes from `rest` what is missing to `wanted` bytes: how many those were, and the header if it is
+    /// whole now. `wanted` is at most `N` and the same until a header is whole; what follows it in the array
+    /// means nothing.
     #[inline]
     pub(super) fn fill(&mut self, wanted: usize, rest: &[u8]) -> (usize, Option<[u8; N]>) {
         if let (0, Some(whole)) = (self.length, rest.first_chunk()) {

@@ -1,4 +1,5 @@
-//! Asks bytes from the network for everything that they can be asked for. Nothing in here may panic, whatever the bytes.
+//! Asks bytes from the network for everything that they can be asked for. Nothing in here may panic, whatever
+//! the bytes.
 
 use std::sync::Arc;
 
@@ -51,7 +52,8 @@ fn negotiated(starts_with_segments: bool, compression: Compression) -> Arc<Negot
     Arc::new(negotiated)
 }
 
-/// The same bytes, good or bad, in chunks of these lengths: cutter and stream find what they find when each byte comes alone.
+/// The same bytes, good or bad, in chunks of these lengths: cutter and stream find what they find when each
+/// byte comes alone.
 pub(crate) fn split(
     direction: Direction,
     starts_with_segments: bool,

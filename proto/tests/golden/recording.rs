@@ -1,4 +1,5 @@
-//! Reads the recorded sessions: files of chunks in the order in which they passed, all connections of a driver's run together.
+//! Reads the recorded sessions: files of chunks in the order in which they passed, all connections of a
+//! driver's run together.
 //!
 //! ```text
 //! recording = chunk*
@@ -41,7 +42,8 @@ pub(crate) fn recordings() -> Vec<Recording> {
     files.iter().map(|file| Recording::read(file)).collect()
 }
 
-/// Where the recordings are, from this crate and from `fuzz/` and the tests of `cqlens`, which take this file in.
+/// Where the recordings are, from this crate and from `fuzz/` and the tests of `cqlens`, which take this file
+/// in.
 pub(crate) fn folder() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = [

@@ -1,8 +1,9 @@
 //! Which listener stands for which node: what discovery and the connections share.
 //!
-//! Discovery [publishes](Addresses::publish) a whole new view whenever the cluster or a listener changes; connections take the
-//! [view](Addresses::known) of the moment. A connection that meets a node that is not in it says so, which wakes discovery
-//! ([`Addresses::wanted`]), and waits for a view in which the node is ready, but never for longer than [`Addresses::patience`].
+//! Discovery [publishes](Addresses::publish) a whole new view whenever the cluster or a listener changes;
+//! connections take the [view](Addresses::known) of the moment. A connection that meets a node that is not in
+//! it says so, which wakes discovery ([`Addresses::wanted`]), and waits for a view in which the node is
+//! ready, but never for longer than [`Addresses::patience`].
 
 use std::{sync::Arc, time::Duration};
 
@@ -67,14 +68,15 @@ impl Addresses {
         Arc::clone(&self.shared.known.borrow())
     }
 
-    /// Waits until a connection has met a node that was not known or not ready. For discovery, which then looks at the cluster
-    /// anew, and publishes what it finds; any number of such meetings before the call are one.
+    /// Waits until a connection has met a node that was not known or not ready. For discovery, which then
+    /// looks at the cluster anew, and publishes what it finds; any number of such meetings before the call
+    /// are one.
     pub async fn wanted(&self) {
         self.shared.wanted.notified().await;
     }
 
-    /// Asks for the node that `find` finds, and waits until it is known and ready; none if that takes longer than
-    /// [`patience`](Self::patience), or at once if that is zero.
+    /// Asks for the node that `find` finds, and waits until it is known and ready; none if that takes longer
+    /// than [`patience`](Self::patience), or at once if that is zero.
     pub async fn ready(&self, find: impl Fn(&KnownNodes) -> Option<&NodeAddress>) -> Option<NodeAddress> {
         let found = |known: &KnownNodes| find(known).filter(|node| node.ready).cloned();
         if let Some(node) = found(&self.known()) {
@@ -92,8 +94,8 @@ impl Addresses {
         Some(Arc::clone(&*waited.await.ok()?.ok()?))
     }
 
-    /// Waits until all of `nodes` are known and ready, but for those that were waited for in vain a short while ago. Which have not
-    /// come, the log says. `port` is assumed where a node has none.
+    /// Waits until all of `nodes` are known and ready, but for those that were waited for in vain a short
+    /// while ago. Which have not come, the log says. `port` is assumed where a node has none.
     pub(super) async fn wait_for(&self, nodes: &[NodeIdentity], port: u16) {
         let is_ready =
             |known: &KnownNodes, node: &NodeIdentity| node.find(known, port).is_some_and(|node| node.ready);
@@ -149,7 +151,8 @@ impl Addresses {
 pub struct Pairing {
     /// All nodes.
     pub addresses: Addresses,
-    /// The node that every connection of the listener is connected to. `own.listen` is what `system.local` shows.
+    /// The node that every connection of the listener is connected to. `own.listen` is what `system.local`
+    /// shows.
     pub own: Arc<NodeAddress>,
 }
 

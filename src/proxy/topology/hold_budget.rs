@@ -1,20 +1,24 @@
 //! Bounds the memory of held responses, on all connections together.
 //!
-//! One response is bounded by [`MAX_HELD`], but any number of connections may have one. Its bytes are taken from the
-//! budget when its header has come, and given back when it has been written or its connection has ended.
+//! One response is bounded by [`MAX_HELD`], but any number of connections may have one. Its bytes are taken
+//! from the budget when its header has come, and given back when it has been written or its connection has
+//! ended.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
-/// The longest body that is held, in bytes, as on the wire and decompressed: what ten thousand nodes have in `system.peers`.
+/// The longest body that is held, in bytes, as on the wire and decompressed: what ten thousand nodes have in
+/// `system.peers`.
 pub(super) const MAX_HELD: usize = 16 << 20;
 
-/// The budget in bytes: some hundreds of responses of a cluster with a thousand nodes at once, or four of the longest.
+/// The budget in bytes: some hundreds of responses of a cluster with a thousand nodes at once, or four of the
+/// longest.
 const MAX_HELD_TOGETHER: usize = 256 << 20;
 
-/// How often a response is in memory, at most: in its segments, as their payload, as it is read, as it is written.
+/// How often a response is in memory, at most: in its segments, as their payload, as it is read, as it is
+/// written.
 const COPIES: usize = 4;
 
 /// Memory for held responses. Clones share it.

@@ -14,8 +14,8 @@ pub struct NodeAddress {
     pub host_id: Option<Uuid>,
     /// Where the other nodes reach it: `peer` of `system.peers`, `broadcast_address` of `system.local`.
     pub broadcast: IpAddr,
-    /// Where the cluster says that clients shall connect to: `rpc_address`, `native_address` and `native_port`; also the address
-    /// in TOPOLOGY_CHANGE and STATUS_CHANGE.
+    /// Where the cluster says that clients shall connect to: `rpc_address`, `native_address` and
+    /// `native_port`; also the address in TOPOLOGY_CHANGE and STATUS_CHANGE.
     pub native: SocketAddr,
     /// Where cqlens says that clients shall connect to.
     pub listen: SocketAddr,
@@ -83,7 +83,8 @@ impl KnownNodes {
         self.nodes.get(*self.by_native.get(&native)?)
     }
 
-    /// The node that the cluster shows to clients at an address, whatever the port; none where several nodes share it.
+    /// The node that the cluster shows to clients at an address, whatever the port; none where several nodes
+    /// share it.
     pub fn by_native_ip(&self, native: IpAddr) -> Option<&NodeAddress> {
         self.nodes.get((*self.by_native_ip.get(&native)?)?)
     }

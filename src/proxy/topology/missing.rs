@@ -1,7 +1,8 @@
-//! Nodes that did not become ready in time: connections do not wait for them again for a while, and the log names each once in that time.
+//! Nodes that did not become ready in time: connections do not wait for them again for a while, and the log
+//! names each once in that time.
 //!
-//! A driver reads the tables of nodes again and again. Each time it would wait for as long as the operator allows, which is longer than
-//! some drivers wait for a response.
+//! A driver reads the tables of nodes again and again. Each time it would wait for as long as the operator
+//! allows, which is longer than some drivers wait for a response.
 
 use std::{
     collections::HashMap,

@@ -1,7 +1,7 @@
 //! `--topology cluster`: clients learn the addresses of cqlens' listeners in place of the nodes' own.
 //!
-//! The only part of the data path that rewrites. [`Addresses`] says which listener stands for which node: discovery replaces it, and
-//! connections read it.
+//! The only part of the data path that rewrites. [`Addresses`] says which listener stands for which node:
+//! discovery replaces it, and connections read it.
 //!
 //! ```text
 //! client ──> requests ─────────────────────────────────────────────> node   followed, never changed
@@ -13,11 +13,11 @@
 //!               └── response_rewriter ── rows, cell: which node, and what replaces its address
 //! ```
 //!
-//! A response that names no nodes passes as it comes. One that names nodes is rewritten, or becomes an error. Where the request does not
-//! say which, the response itself is examined. Addresses in a form that is not rewritten (`SELECT JSON`, `CAST`, functions) pass, are
-//! counted, and the log says so ([`Counts`]).
-//! Memory: an envelope that is held has at most 16 MiB, on the wire and uncompressed, and an opened segment 128 KiB; all envelopes that
-//! are held, on all connections, 256 MiB with their copies.
+//! A response that names no nodes passes as it comes. One that names nodes is rewritten, or becomes an error.
+//! Where the request does not say which, the response itself is examined. Addresses in a form that is not
+//! rewritten (`SELECT JSON`, `CAST`, functions) pass, are counted, and the log says so ([`Counts`]). Memory:
+//! an envelope that is held has at most 16 MiB, on the wire and uncompressed, and an opened segment 128 KiB;
+//! all envelopes that are held, on all connections, 256 MiB with their copies.
 
 mod addresses;
 mod cell;

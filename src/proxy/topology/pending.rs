@@ -9,7 +9,8 @@ use super::{hold_budget::HeldBytes, select_shape::SelectShape};
 pub(super) enum PendingResponse {
     /// Rows of nodes.
     Rows(Arc<SelectShape>),
-    /// It may have rows of nodes: its statement was prepared on another connection, or its text was not understood.
+    /// It may have rows of nodes: its statement was prepared on another connection, or its text was not
+    /// understood.
     Undetermined {
         /// The prepared id, for an EXECUTE.
         id: Option<Box<[u8]>>,
@@ -43,6 +44,7 @@ impl PendingResponse {
 #[derive(Debug)]
 pub(super) struct HoldRequest {
     pub(super) pending: PendingResponse,
-    /// Its share of the budget; none where the response is too long, or the budget is used up: then its body is dropped.
+    /// Its share of the budget; none where the response is too long, or the budget is used up: then its body
+    /// is dropped.
     pub(super) budget: Option<HeldBytes>,
 }

@@ -1,8 +1,9 @@
-//! What prepared statements read, as far as rewriting needs it. A statement may be prepared on one connection and executed on another, so
-//! all connections of a cluster share this.
+//! What prepared statements read, as far as rewriting needs it. A statement may be prepared on one connection
+//! and executed on another, so all connections of a cluster share this.
 //!
-//! Bounded: when [`MAX_IDS`] are known, those of statements that read no table of nodes are forgotten, and when that is not enough, all.
-//! Responses to executions of a forgotten statement are examined until one of them says what it reads.
+//! Bounded: when [`MAX_IDS`] are known, those of statements that read no table of nodes are forgotten, and
+//! when that is not enough, all. Responses to executions of a forgotten statement are examined until one of
+//! them says what it reads.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Reads the requests of a connection as they pass, and remembers which responses may name nodes. Requests are never changed.
+//! Reads the requests of a connection as they pass, and remembers which responses may name nodes. Requests
+//! are never changed.
 
 use bytes::Bytes;
 use cqlens_proto::{
@@ -28,7 +29,8 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Reads the next bytes; must run before they are sent on, so that no answer comes before its request is known.
+    /// Reads the next bytes; must run before they are sent on, so that no answer comes before its request is
+    /// known.
     pub(in crate::proxy) fn follow(&mut self, chunk: &Bytes) {
         self.stream.feed(chunk.clone());
         while let Some(item) = self.stream.next_item() {
@@ -113,8 +115,9 @@ fn extensions(startup: &Startup<'_>) -> Extensions {
     }
 }
 
-/// gocql, versions 1 and 2 and what derives from them, looks up the nodes of events, and of its own failures to connect, by their
-/// addresses for other nodes (`ring.go`: `hostIPToUUID`). It never asks for a node by that.
+/// gocql, versions 1 and 2 and what derives from them, looks up the nodes of events, and of its own failures
+/// to connect, by their addresses for other nodes (`ring.go`: `hostIPToUUID`). It never asks for a node by
+/// that.
 fn names_by_peer(startup: &Startup<'_>) -> bool {
     startup
         .get("DRIVER_NAME")

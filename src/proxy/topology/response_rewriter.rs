@@ -270,7 +270,8 @@ impl ResponseRewriter<'_> {
         }
     }
 
-    /// Searches rows whose columns have no names for nodes. A row with the host id of a node, which is random, and an address is about it.
+    /// Searches rows whose columns have no names for nodes. A row with the host id of a node, which is
+    /// random, and an address is about it.
     fn content(self, rows: &Rows<'_>) -> Content {
         let known = self.view.known;
         let mut found = Content::Nothing;
@@ -289,8 +290,8 @@ impl ResponseRewriter<'_> {
         found
     }
 
-    /// The error in place of rows that name nodes in unknown columns: the client prepares the statement again, which changes nothing, and
-    /// PREPARED names the columns.
+    /// The error in place of rows that name nodes in unknown columns: the client prepares the statement
+    /// again, which changes nothing, and PREPARED names the columns.
     fn unprepared(self, envelope: &Envelope, id: &[u8]) -> Disposition {
         let error = ErrorMessage {
             code: ErrorCode::UNPREPARED,
@@ -322,8 +323,8 @@ enum Content {
 /// Changes after which clients do not connect to a node.
 const GONE: [&str; 2] = ["REMOVED_NODE", "DOWN"];
 
-/// ScyllaDB's: behind these ports the client's source port selects the shard, which is not the one that the node sees. Without them
-/// drivers fill their pools by trial.
+/// ScyllaDB's: behind these ports the client's source port selects the shard, which is not the one that the
+/// node sees. Without them drivers fill their pools by trial.
 const SHARD_PORTS: [&str; 2] = ["SCYLLA_SHARD_AWARE_PORT", "SCYLLA_SHARD_AWARE_PORT_SSL"];
 
 /// The table of nodes that columns are of.
@@ -351,8 +352,8 @@ fn with_columns(shape: &Arc<SelectShape>, columns: &ColumnSpecs<'_>) -> Arc<Sele
     })
 }
 
-/// The shape by the names of the result alone, which may be aliases: every `inet` is taken for an address for clients unless its name says
-/// otherwise.
+/// The shape by the names of the result alone, which may be aliases: every `inet` is taken for an address for
+/// clients unless its name says otherwise.
 fn by_names(table: Table, columns: &ColumnSpecs<'_>) -> SelectShape {
     let role = |column: ColumnSpec<'_>| match ColumnRole::of_column(table, column.name) {
         ColumnRole::Other if column.column_type == CqlType::Inet && !AMONG_NODES.contains(&column.name) => {

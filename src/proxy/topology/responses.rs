@@ -1,12 +1,12 @@
 //! The responses of one connection on their way to the client.
 //!
-//! An envelope that names no nodes passes in the pieces in which it came. One that may name nodes is held until it is whole, up to
-//! [`MAX_HELD`] bytes (the client gets an error in place of a longer response about nodes), and until the nodes that it names are ready;
-//! the bytes behind it wait. Only segments with a changed envelope are encoded anew; the others pass as they are, unopened if no response
-//! is pending.
+//! An envelope that names no nodes passes in the pieces in which it came. One that may name nodes is held
+//! until it is whole, up to [`MAX_HELD`] bytes (the client gets an error in place of a longer response about
+//! nodes), and until the nodes that it names are ready; the bytes behind it wait. Only segments with a
+//! changed envelope are encoded anew; the others pass as they are, unopened if no response is pending.
 //!
-//! Bytes that cannot be read end the connection, since they might name nodes. The exception are errors of unknown versions: with them
-//! drivers find the version that both sides speak.
+//! Bytes that cannot be read end the connection, since they might name nodes. The exception are errors of
+//! unknown versions: with them drivers find the version that both sides speak.
 
 use std::collections::VecDeque;
 
@@ -169,7 +169,8 @@ async fn settle(shared: &Shared, held: &Held) -> Disposition {
     Disposition::Dropped
 }
 
-/// The envelope with its body uncompressed, and its part of the budget; none if that is used up, or the body is damaged.
+/// The envelope with its body uncompressed, and its part of the budget; none if that is used up, or the body
+/// is damaged.
 fn opened(shared: &Shared, held: &Held) -> Option<(Envelope, Option<HeldBytes>)> {
     if !held.is_kept() {
         return None;

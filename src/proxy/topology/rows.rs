@@ -1,7 +1,9 @@
-//! Rows of nodes with the addresses of their listeners. All bytes but those of the changed cells stay as they are.
+//! Rows of nodes with the addresses of their listeners. All bytes but those of the changed cells stay as they
+//! are.
 //!
-//! A null address is filled in where the row has a host id: a driver without an address for clients would take the one for other nodes,
-//! and bypass the proxy. Rows without a host id are of nodes that have not joined; drivers ignore them, and they stay as they are.
+//! A null address is filled in where the row has a host id: a driver without an address for clients would
+//! take the one for other nodes, and bypass the proxy. Rows without a host id are of nodes that have not
+//! joined; drivers ignore them, and they stay as they are.
 
 use std::{net::SocketAddr, ops::Range};
 
@@ -21,7 +23,8 @@ pub(super) struct AddressView<'a> {
     pub(super) known: &'a KnownNodes,
     /// The node of the connection.
     pub(super) own: &'a NodeAddress,
-    /// The client finds the nodes of events by their addresses for other nodes: those are the listeners' too, then.
+    /// The client finds the nodes of events by their addresses for other nodes: those are the listeners' too,
+    /// then.
     pub(super) names_by_peer: bool,
 }
 
@@ -63,7 +66,8 @@ impl Rewritten {
     }
 }
 
-/// The roles of a result's columns; none if they cannot be told, because neither the result nor PREPARED names them.
+/// The roles of a result's columns; none if they cannot be told, because neither the result nor PREPARED
+/// names them.
 pub(super) fn roles(shape: &SelectShape, rows: &Rows<'_>) -> Option<Vec<ColumnRole>> {
     let table = shape.table;
     let roles = match (&shape.columns, &rows.metadata.columns) {

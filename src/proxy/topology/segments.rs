@@ -1,6 +1,8 @@
-//! The segments around responses of version 5: which of them have to be opened, and how what came out of them goes on.
+//! The segments around responses of version 5: which of them have to be opened, and how what came out of them
+//! goes on.
 //!
-//! A segment is no use to a client before it is whole, since its checksum is at the end; so one that is opened is held until then.
+//! A segment is no use to a client before it is whole, since its checksum is at the end; so one that is
+//! opened is held until then.
 
 use std::collections::VecDeque;
 
@@ -61,7 +63,8 @@ pub(super) struct Whole {
 impl Segments {
     /// Takes bytes from the front of `input`; none when it is used up but for a part of a header.
     ///
-    /// `walk` is the place among the envelopes in the segments; `is_quiet` says whether no envelope in the next one can be of interest.
+    /// `walk` is the place among the envelopes in the segments; `is_quiet` says whether no envelope in the
+    /// next one can be of interest.
     ///
     /// # Errors
     /// A segment that is damaged: the place of the next one is not known, or what is in it.
@@ -136,7 +139,8 @@ impl Segments {
         }
     }
 
-    /// Ends with a payload of which `rest` is left; adds to `ready` what goes on, unless an envelope is not whole yet.
+    /// Ends with a payload of which `rest` is left; adds to `ready` what goes on, unless an envelope is not
+    /// whole yet.
     pub(super) fn end(
         &mut self,
         encoding: Encoding,

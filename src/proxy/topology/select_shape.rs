@@ -1,7 +1,7 @@
 //! Which columns of a `SELECT` from a table of nodes show addresses.
 //!
-//! A text is parsed only if a search of its bytes finds the name of such a table. [`ColumnRole`] says which columns are rewritten, and why no
-//! others are.
+//! A text is parsed only if a search of its bytes finds the name of such a table. [`ColumnRole`] says which
+//! columns are rewritten, and why no others are.
 
 use std::sync::Arc;
 
@@ -44,9 +44,10 @@ pub(super) enum AddressEncoding {
 
 /// What a column says about a node.
 ///
-/// Rewritten are the addresses and ports that clients connect to. `peer`, `broadcast_address`, `listen_address`, `preferred_ip` and
-/// their ports are where nodes meet each other: they are keys of `WHERE` clauses, which pass unchanged (Java and Python ask for one node
-/// by its `peer`), so they have to stay what the node calls them. What the drivers' sources say of them:
+/// Rewritten are the addresses and ports that clients connect to. `peer`, `broadcast_address`,
+/// `listen_address`, `preferred_ip` and their ports are where nodes meet each other: they are keys of `WHERE`
+/// clauses, which pass unchanged (Java and Python ask for one node by its `peer`), so they have to stay what
+/// the node calls them. What the drivers' sources say of them:
 ///
 /// | driver | connects to |
 /// | --- | --- |
@@ -56,9 +57,9 @@ pub(super) enum AddressEncoding {
 /// | Node.js 4 (`control-connection.js`) | `rpc_address`; `peer` where that is 0.0.0.0 |
 /// | Rust scylla 1.9 (`query_peers`) | `rpc_address` |
 ///
-/// So a null is [filled in](super::rows) in rows of whole nodes, and what a node says of all its interfaces is replaced like any
-/// address. gocql also finds the nodes of events by `peer`, and so gets the listeners' addresses there too (see
-/// [`AddressView`](super::rows::AddressView)).
+/// So a null is [filled in](super::rows) in rows of whole nodes, and what a node says of all its interfaces
+/// is replaced like any address. gocql also finds the nodes of events by `peer`, and so gets the listeners'
+/// addresses there too (see [`AddressView`](super::rows::AddressView)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ColumnRole {
     /// Nothing that is rewritten or identifies the node.
@@ -71,15 +72,16 @@ pub(super) enum ColumnRole {
     Address(AddressEncoding),
     /// The node's port for clients.
     Port,
-    /// Computed from an address or a port: `SELECT JSON`, `CAST`, functions, arithmetic. No driver sends such statements, so their results
-    /// pass as they are, and are counted.
+    /// Computed from an address or a port: `SELECT JSON`, `CAST`, functions, arithmetic. No driver sends such
+    /// statements, so their results pass as they are, and are counted.
     Undetermined,
 }
 
 impl ColumnRole {
     /// What a column of a table says.
     ///
-    /// Names: Cassandra 3.0 to 5.0 (`org.apache.cassandra.db.SystemKeyspace`), DSE (`native_transport_…`), ScyllaDB.
+    /// Names: Cassandra 3.0 to 5.0 (`org.apache.cassandra.db.SystemKeyspace`), DSE (`native_transport_…`),
+    /// ScyllaDB.
     pub(super) fn of_column(table: Table, name: &str) -> Self {
         match (table, name) {
             (_, "host_id") => Self::HostId,
@@ -174,9 +176,9 @@ impl StatementKind {
 /// The keyspace of the tables of nodes.
 pub(super) const SYSTEM: &str = "system";
 
-/// Longer texts are not parsed on a thread that moves bytes: parsing takes some tens of nanoseconds a byte, for which all connections
-/// of the thread wait. What drivers ask is shorter than 300 bytes, and a list of all columns of the widest table than 1 KiB. The
-/// answer to a longer one is looked at by its metadata.
+/// Longer texts are not parsed on a thread that moves bytes: parsing takes some tens of nanoseconds a byte,
+/// for which all connections of the thread wait. What drivers ask is shorter than 300 bytes, and a list of
+/// all columns of the widest table than 1 KiB. The answer to a longer one is looked at by its metadata.
 const MAX_PARSED: usize = 4 << 10;
 
 /// Longer lists than drivers and people write are not kept: these tables have 20 to 30 columns.
@@ -256,8 +258,8 @@ fn is_of_address(table: Table, term: &Term<'_>) -> bool {
     }
 }
 
-/// Whether a function's value says nothing of its arguments: `org.apache.cassandra.cql3.functions`, 3.0 to 5.0; names have no underscores
-/// before 5.0.
+/// Whether a function's value says nothing of its arguments: `org.apache.cassandra.cql3.functions`, 3.0 to
+/// 5.0; names have no underscores before 5.0.
 fn hides_arguments(call: &FunctionCall<'_>) -> bool {
     let keyspace = call.name.keyspace.as_ref();
     let name = call.name.name.as_str().to_ascii_lowercase().replace('_', "");

@@ -21,8 +21,8 @@ use super::{
     pending::{HoldRequest, PendingResponse},
 };
 
-/// Pending responses that are remembered on one connection; with more, all responses are examined. Drivers send 1,024 to 2,048 requests at
-/// a time.
+/// Pending responses that are remembered on one connection; with more, all responses are examined. Drivers
+/// send 1,024 to 2,048 requests at a time.
 const MAX_PENDING: usize = 4_096;
 
 /// One connection, as both of its directions see it.
@@ -117,7 +117,8 @@ impl Shared {
         if budget.is_some() || pending.is_about_nodes() {
             return Some(HoldRequest { pending, budget });
         }
-        // A response that is too long is more likely the application's than about nodes. One beyond the budget may be either.
+        // A response that is too long is more likely the application's than about nodes. One beyond the
+        // budget may be either.
         if length <= MAX_HELD && matches!(pending, PendingResponse::Undetermined { .. }) {
             Counters::add(&addresses.counters().may_have_leaked, 1);
         }

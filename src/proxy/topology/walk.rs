@@ -82,7 +82,8 @@ pub(super) struct ResponseWalk {
 }
 
 impl ResponseWalk {
-    /// Takes bytes from the front of `input`; `None` when it is used up but for a part of a header, which the next bytes must follow.
+    /// Takes bytes from the front of `input`; `None` when it is used up but for a part of a header, which the
+    /// next bytes must follow.
     ///
     /// `hold_request` decides whether an envelope is held.
     ///
@@ -186,8 +187,8 @@ fn foreign_len(opaque: Opaque, bytes: &[u8]) -> Result<usize, Unreadable> {
     })
 }
 
-/// The length of an error of an unknown version, header included: a node that speaks no known version says so in its own, and drivers
-/// then try another one. Nothing else of such a version may pass.
+/// The length of an error of an unknown version, header included: a node that speaks no known version says so
+/// in its own, and drivers then try another one. Nothing else of such a version may pass.
 ///
 /// Versions 1 and 2 have one byte of stream id, and so a header of eight bytes.
 fn error_len(bytes: &[u8]) -> Result<usize, Unreadable> {

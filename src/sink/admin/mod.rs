@@ -3,7 +3,8 @@
 //! | request | answer |
 //! | --- | --- |
 //! | `GET /livez` | 200 as long as the threads of the data path and of the control loop make progress, else 503. \
-//!   The audit does not count: the data path never waits for it, and a restart would end healthy connections |
+//!   The audit does not count: the data path never waits for it, and a restart would end healthy connections
+//! |
 //! | `GET /readyz` | 200 while clients are accepted, 503 before (no node is known yet) and in a shutdown; \
 //!   operators get [`Status`] as JSON, others its state alone |
 //! | `GET /config` | the settings as TOML, without passwords |

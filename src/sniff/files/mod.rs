@@ -171,9 +171,9 @@ impl Captures {
     /// Moves on to the next packet in time order; waits for it for `patience` at most.
     #[inline]
     pub fn next_packet(&mut self, patience: Duration) -> Next {
-        // Short cut where one capture is left and none is pending: no times to compare. Comparing costs a request 3 % to 6 %
-        // more. Nearly all packets are whole ones of pcap: they come first. Whatever is wrong with the capture is found again
-        // below.
+        // Short cut where one capture is left and none is pending: no times to compare. Comparing costs a
+        // request 3 % to 6 % more. Nearly all packets are whole ones of pcap: they come first. Whatever is
+        // wrong with the capture is found again below.
         if self.is_alone
             && let [only] = &mut self.sources[..]
             && (only.records.advance_in_pcap() || only.records.advance() == Ok(true))
@@ -220,8 +220,8 @@ impl Captures {
         self.is_alone = !is_first && self.sources.len() == 1 && self.pending.is_empty();
     }
 
-    /// Whether the latest packet is the first of its capture, and no other capture covers its time: nothing may have been
-    /// captured just before it.
+    /// Whether the latest packet is the first of its capture, and no other capture covers its time: nothing
+    /// may have been captured just before it.
     pub fn begins_anew(&self) -> bool {
         self.begins_anew
     }

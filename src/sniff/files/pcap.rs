@@ -31,8 +31,8 @@ impl Pcap {
         }
     }
 
-    /// The next record: a header of 16 bytes (time, captured length, length on the wire), then the packet. `None` if it is
-    /// damaged.
+    /// The next record: a header of 16 bytes (time, captured length, length on the wire), then the packet.
+    /// `None` if it is damaged.
     #[inline]
     pub(super) fn read(&self, bytes: &[u8]) -> Option<Record> {
         const HEADER: usize = 16;

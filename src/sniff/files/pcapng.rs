@@ -120,7 +120,8 @@ impl Section {
         })
     }
 
-    /// A simple packet block: without a time, and with the snap length as its only hint of the captured length.
+    /// A simple packet block: without a time, and with the snap length as its only hint of the captured
+    /// length.
     fn untimed(&self, packet: &SimplePacketBlock<'_>, bytes: &[u8]) -> Option<PacketSpan> {
         let interface = self.interfaces.first()?;
         let length = packet.origlen as usize;
@@ -140,8 +141,8 @@ impl Section {
         })
     }
 
-    /// The obsolete packet block: interface and drop count (16 bits each), time, captured length, length on the wire, then
-    /// the packet.
+    /// The obsolete packet block: interface and drop count (16 bits each), time, captured length, length on
+    /// the wire, then the packet.
     fn obsolete(&mut self, block: &[u8], bytes: &[u8]) -> Option<PacketSpan> {
         let (head, data) = block.split_first_chunk::<20>()?;
         let word = |at: usize| self.number([head[at], head[at + 1], head[at + 2], head[at + 3]]);

@@ -1,7 +1,7 @@
 //! Finds the packets in the bytes of a capture file, pcap or pcapng.
 //!
-//! Bytes come in chunks of any size, and packets are not copied out of them. If a file ends within a packet, all packets
-//! before it are read and the rest is counted.
+//! Bytes come in chunks of any size, and packets are not copied out of them. If a file ends within a packet,
+//! all packets before it are read and the rest is counted.
 
 use std::ops::Range;
 
@@ -33,8 +33,8 @@ pub struct Packet<'c> {
 }
 
 impl<'c> Packet<'c> {
-    /// A handle to a part of it that outlives the packet. Only for bytes that are kept: it costs an atomic count that
-    /// threads share.
+    /// A handle to a part of it that outlives the packet. Only for bytes that are kept: it costs an atomic
+    /// count that threads share.
     #[inline]
     pub fn share(&self, part: Range<usize>) -> Bytes {
         self.chunk.slice(self.begin + part.start..self.begin + part.end)
@@ -121,7 +121,8 @@ impl Records {
         }
     }
 
-    /// Short cut of [`Records::advance`] for a whole packet of pcap. False, with nothing changed, for anything else.
+    /// Short cut of [`Records::advance`] for a whole packet of pcap. False, with nothing changed, for
+    /// anything else.
     #[inline]
     pub(super) fn advance_in_pcap(&mut self) -> bool {
         if let Some(Format::Pcap(pcap)) = &self.format
@@ -220,8 +221,8 @@ impl Records {
         self.next += length;
     }
 
-    /// Goes on with the next chunk. Only a record that spans both is copied: the rest of this chunk and the first bytes of
-    /// the next, until `needed` bytes are joined.
+    /// Goes on with the next chunk. Only a record that spans both is copied: the rest of this chunk and the
+    /// first bytes of the next, until `needed` bytes are joined.
     fn join(&mut self, needed: usize) {
         let rest = self.chunk.len().saturating_sub(self.next);
         let chunk = match rest {

@@ -1,5 +1,5 @@
-//! Read buffers for captures: a few slabs are reused, so that bytes land in memory that is in the processor's cache and is
-//! not cleared again.
+//! Read buffers for captures: a few slabs are reused, so that bytes land in memory that is in the processor's
+//! cache and is not cleared again.
 
 use std::{
     collections::VecDeque,

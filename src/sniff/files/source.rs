@@ -1,7 +1,7 @@
 //! One capture: a file, a growing file, or standard input.
 //!
-//! A thread reads ahead what must be decompressed or waited for. Other files are read on the thread that parses their
-//! packets, while the bytes are in the processor's cache.
+//! A thread reads ahead what must be decompressed or waited for. Other files are read on the thread that
+//! parses their packets, while the bytes are in the processor's cache.
 
 use std::{
     fs::File,

@@ -165,7 +165,8 @@ fn network(link: i32, bytes: &[u8]) -> Network {
     }
 }
 
-/// Skips a link-layer header that ends at `end`, with its EtherType at `type_at`, and the VLAN tags behind it.
+/// Skips a link-layer header that ends at `end`, with its EtherType at `type_at`, and the VLAN tags behind
+/// it.
 #[inline]
 fn behind_tags(bytes: &[u8], type_at: usize, end: usize) -> Network {
     let (mut type_at, mut end) = (type_at, end);

@@ -1,5 +1,6 @@
-//! Headers of plain packets, for the short cut of [`TcpConnections`](crate::sniff::TcpConnections): TCP in IPv4, or in IPv6
-//! without extension headers, neither a fragment nor SYN, FIN or RST. They are read from fixed offsets.
+//! Headers of plain packets, for the short cut of [`TcpConnections`](crate::sniff::TcpConnections): TCP in
+//! IPv4, or in IPv6 without extension headers, neither a fragment nor SYN, FIN or RST. They are read from
+//! fixed offsets.
 
 use std::ops::Range;
 
@@ -61,8 +62,9 @@ impl Headers {
         Self::behind(at, 40, total, here, |ports| FourTuple::V6(from, to, ports))
     }
 
-    /// Reads the TCP header behind an IP header of `length` bytes with `total` as its total length. `None` where that
-    /// leaves no room for TCP: packets captured before segmentation offload have a total length of 0.
+    /// Reads the TCP header behind an IP header of `length` bytes with `total` as its total length. `None`
+    /// where that leaves no room for TCP: packets captured before segmentation offload have a total length of
+    /// 0.
     #[inline]
     fn behind(
         at: usize,

@@ -37,7 +37,8 @@ const BEFORE_SEGMENTS: [Opcode; 6] = [
     Opcode::ERROR,
 ];
 
-/// Whether the body decodes as the header says (`None` if not), whether it is conclusive, and its compression.
+/// Whether the body decodes as the header says (`None` if not), whether it is conclusive, and its
+/// compression.
 pub(super) fn evidence_of(header: &Header, body: &[u8]) -> Option<(bool, Compression)> {
     let (body, compression) = if header.flags.contains(Flags::COMPRESSED) && !header.version.uses_segments() {
         [Compression::Lz4, Compression::Snappy]

@@ -1,13 +1,16 @@
-//! Resynchronisation: finds where an envelope or segment begins after missing bytes, or in the middle of a connection.
+//! Resynchronisation: finds where an envelope or segment begins after missing bytes, or in the middle of a
+//! connection.
 //!
-//! A sync point is accepted only where the bytes cannot be anything else: a version 5 segment whose two checksums hold (56
-//! bits), or an envelope whose header is valid for its direction and whose body decodes to its last byte, followed by
-//! nothing but such envelopes up to the end of a packet that is not full. A header alone is not enough: a bound `int` of 5
-//! before an empty value looks like OPTIONS. Nor are several envelopes: a bound value may contain whole envelopes (an
-//! application that stores requests in a table), and then something else follows them.
+//! A sync point is accepted only where the bytes cannot be anything else: a version 5 segment whose two
+//! checksums hold (56 bits), or an envelope whose header is valid for its direction and whose body decodes to
+//! its last byte, followed by nothing but such envelopes up to the end of a packet that is not full. A header
+//! alone is not enough: a bound `int` of 5 before an empty value looks like OPTIONS. Nor are several
+//! envelopes: a bound value may contain whole envelopes (an application that stores requests in a table), and
+//! then something else follows them.
 //!
-//! Known limit: a wrong sync point is accepted inside such a value if an envelope in it ends where a packet that is not
-//! full ends, or if its envelopes go on for [`chain::ENOUGH_BYTES`]; the same holds for whole segments.
+//! Known limit: a wrong sync point is accepted inside such a value if an envelope in it ends where a packet
+//! that is not full ends, or if its envelopes go on for [`chain::ENOUGH_BYTES`]; the same holds for whole
+//! segments.
 
 mod chain;
 mod evidence;
@@ -23,8 +26,8 @@ use cqlens_proto::{
 
 use cqlens_audit::{capture::Moment, memory::Part};
 
-/// Bytes that a search keeps: enough for the largest segment and most envelopes. The sync point behind a longer envelope
-/// is found once that has passed.
+/// Bytes that a search keeps: enough for the largest segment and most envelopes. The sync point behind a
+/// longer envelope is found once that has passed.
 const MAX_KEPT: usize = 512 << 10;
 
 /// Candidates that wait for more bytes.
@@ -123,8 +126,8 @@ impl Resync {
         Self::within(Part::new("test", 4 * MAX_KEPT))
     }
 
-    /// Charges what this search holds. Where all searches together would exceed their bound, it drops what it keeps
-    /// instead. Returns the number of dropped bytes.
+    /// Charges what this search holds. Where all searches together would exceed their bound, it drops what it
+    /// keeps instead. Returns the number of dropped bytes.
     fn charge(&mut self) -> usize {
         self.memory.give_back(std::mem::take(&mut self.taken));
         let held = self.held_bytes();
@@ -151,7 +154,8 @@ impl Resync {
         self.kept.len()
     }
 
-    /// Adds a packet's bytes. Returns how many kept bytes were dropped, and the sync point if there is one now.
+    /// Adds a packet's bytes. Returns how many kept bytes were dropped, and the sync point if there is one
+    /// now.
     pub(super) fn add(
         &mut self,
         direction: Direction,

@@ -1,7 +1,8 @@
 //! A TCP connection: each direction in order, and both in order with each other.
 //!
-//! A response must not reach the audit before its request. A segment's acknowledgment says what its sender had received,
-//! so its bytes wait until the other direction has delivered that much, or the capture is found to lack it.
+//! A response must not reach the audit before its request. A segment's acknowledgment says what its sender
+//! had received, so its bytes wait until the other direction has delivered that much, or the capture is found
+//! to lack it.
 
 mod gaps;
 
@@ -36,8 +37,8 @@ pub(super) struct TcpConnection {
     /// The time of its last segment.
     pub(super) last: Moment,
     state: State,
-    /// Whether it is open, both directions are captured, and nothing is buffered: then in-order segments need no
-    /// reassembly.
+    /// Whether it is open, both directions are captured, and nothing is buffered: then in-order segments need
+    /// no reassembly.
     is_in_order: bool,
 }
 
@@ -149,8 +150,8 @@ impl TcpConnection {
         self.state == State::Closed
     }
 
-    /// Whether a plain segment is the next of its direction, has acknowledged only delivered bytes, and finds nothing
-    /// buffered.
+    /// Whether a plain segment is the next of its direction, has acknowledged only delivered bytes, and finds
+    /// nothing buffered.
     #[inline]
     pub(super) fn continues_with(&self, headers: &Headers, direction: Direction) -> bool {
         let (own, other) = match direction {
@@ -163,7 +164,8 @@ impl TcpConnection {
             && other.reassembler.next().is_some_and(is_answered)
     }
 
-    /// The short cut of [`TcpConnection::take`] for a segment for which [`TcpConnection::continues_with`] holds.
+    /// The short cut of [`TcpConnection::take`] for a segment for which [`TcpConnection::continues_with`]
+    /// holds.
     #[inline]
     pub(super) fn take_in_order(
         &mut self,
@@ -266,8 +268,9 @@ impl TcpConnection {
         }
     }
 
-    /// Whether an acknowledgment of `direction` is believed. Where it shows that an uncaptured direction has moved on by
-    /// more than a window, the bytes in between are not counted: sequence numbers may have wrapped around since.
+    /// Whether an acknowledgment of `direction` is believed. Where it shows that an uncaptured direction has
+    /// moved on by more than a window, the bytes in between are not counted: sequence numbers may have
+    /// wrapped around since.
     fn believes(&mut self, direction: Direction, number: u32, losses: &mut Losses) -> bool {
         let (own, _) = self.halves(direction);
         match own.locate(number) {
@@ -291,7 +294,8 @@ impl TcpConnection {
         }
     }
 
-    /// Hands `bytes`, which are in order, to the parser, and skips `cut` bytes that the snap length cut off behind them.
+    /// Hands `bytes`, which are in order, to the parser, and skips `cut` bytes that the snap length cut off
+    /// behind them.
     fn deliver(&mut self, direction: Direction, bytes: Bytes, cut: usize, at: Moment, losses: &mut Losses) {
         let known = &mut self.known;
         if known.encoding.is_none()

@@ -12,8 +12,8 @@ pub(super) struct HalfConnection {
     pub(super) parser: Option<DirectionParser>,
     /// Sequence number of the SYN, if the capture has it.
     pub(super) syn: Option<u32>,
-    /// Sequence number after the last byte that was sent, as shown by an acknowledgment or by a later segment without
-    /// payload.
+    /// Sequence number after the last byte that was sent, as shown by an acknowledgment or by a later segment
+    /// without payload.
     pub(super) sent_until: Option<u32>,
     /// The latest acknowledgment of this direction that was outside of the window.
     pub(super) out_of_window: Option<u32>,
@@ -27,20 +27,21 @@ pub(super) struct HalfConnection {
 pub(super) enum Acknowledged {
     /// Within the window of the next expected byte.
     InWindow,
-    /// Outside, and in line with the acknowledgment before it: the direction is not captured and has moved on by more
-    /// than can be counted.
+    /// Outside, and in line with the acknowledgment before it: the direction is not captured and has moved on
+    /// by more than can be counted.
     Advanced,
     /// Outside: of another connection, or damaged.
     OutOfWindow,
 }
 
-/// How far sequence numbers may be ahead of the next expected byte. Windows are smaller in practice (TCP allows 1 GiB,
-/// operating systems some MiB): numbers further away belong to another connection between the same ports, or are damaged.
+/// How far sequence numbers may be ahead of the next expected byte. Windows are smaller in practice (TCP
+/// allows 1 GiB, operating systems some MiB): numbers further away belong to another connection between the
+/// same ports, or are damaged.
 pub(super) const WINDOW: i32 = 64 << 20;
 
 impl HalfConnection {
-    /// Notes that all bytes before `number` were sent. True if the next captured byte is so far behind that the bytes in
-    /// between will not come.
+    /// Notes that all bytes before `number` were sent. True if the next captured byte is so far behind that
+    /// the bytes in between will not come.
     pub(super) fn note_sent_until(&mut self, number: u32) -> bool {
         let Some(next) = self.reassembler.next() else {
             return false;
@@ -71,7 +72,8 @@ impl HalfConnection {
         }
     }
 
-    /// Whether segments can pass unbuffered: some were captured, none is buffered, no FIN, no acknowledgment out of window.
+    /// Whether segments can pass unbuffered: some were captured, none is buffered, no FIN, no acknowledgment
+    /// out of window.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_seen && self.reassembler.is_quiet() && self.out_of_window.is_none() && !self.is_absent
     }
@@ -87,7 +89,8 @@ impl HalfConnection {
         (distance(next, sent_until) > 0).then_some(sent_until)
     }
 
-    /// Whether only the sequence number of the FIN is missing before `to`: no envelope ends with a packet of one byte.
+    /// Whether only the sequence number of the FIN is missing before `to`: no envelope ends with a packet of
+    /// one byte.
     pub(super) fn lacks_only_its_end(&self, to: u32) -> bool {
         let is_one = self
             .reassembler

@@ -1,4 +1,5 @@
-//! The TCP connections of a capture: finds the connection of each segment, and keeps their number and memory bounded.
+//! The TCP connections of a capture: finds the connection of each segment, and keeps their number and memory
+//! bounded.
 
 mod connection;
 mod four_tuple;
@@ -80,7 +81,8 @@ impl TcpConnections {
         .within(&Memory::default())
     }
 
-    /// Keeps to the queue's part of `memory`: three quarters for buffered segments, one for resynchronisation.
+    /// Keeps to the queue's part of `memory`: three quarters for buffered segments, one for
+    /// resynchronisation.
     #[must_use]
     pub fn within(self, memory: &Memory) -> Self {
         let room = memory.part(Use::Queue).limit();
@@ -104,9 +106,9 @@ impl TcpConnections {
         }
     }
 
-    /// Short cut: the payload of a plain packet that is the next of an established connection goes straight to the audit.
-    /// Without it, auditing a capture of prepared reads costs half as much again. False, with nothing changed, for all
-    /// other packets.
+    /// Short cut: the payload of a plain packet that is the next of an established connection goes straight
+    /// to the audit. Without it, auditing a capture of prepared reads costs half as much again. False, with
+    /// nothing changed, for all other packets.
     #[inline]
     fn take_in_order(&mut self, headers: &Headers, packet: &Packet<'_>) -> bool {
         let (from, to) = headers.from_to.ports();
@@ -204,7 +206,8 @@ impl TcpConnections {
             (true, false) => Some(Direction::Request),
             (false, true) => Some(Direction::Response),
             (false, false) => None,
-            // Both ports are server ports: the receiver of the SYN is the server, otherwise the side that is not yet known as a client.
+            // Both ports are server ports: the receiver of the SYN is the server, otherwise the side that is
+            // not yet known as a client.
             (true, true) => Some(match (segment.syn, segment.acknowledgment) {
                 (true, None) => Direction::Request,
                 (true, Some(_)) => Direction::Response,
@@ -219,7 +222,8 @@ impl TcpConnections {
         }
     }
 
-    /// Gives up missing bytes that are overdue, evicts where too much is buffered, and forgets closed connections.
+    /// Gives up missing bytes that are overdue, evicts where too much is buffered, and forgets closed
+    /// connections.
     #[cold]
     fn check_waiting(&mut self) {
         self.next_check = self.now.after(CHECK_INTERVAL);
@@ -296,8 +300,8 @@ impl TcpConnections {
         self.waiting.clear();
     }
 
-    /// Notes that a packet has no time. Other packets without one may belong to any connection, so no latency is reported
-    /// from then on.
+    /// Notes that a packet has no time. Other packets without one may belong to any connection, so no latency
+    /// is reported from then on.
     pub fn lack_times(&mut self) {
         if !std::mem::replace(&mut self.lacks_times, true) {
             self.connections.values().for_each(TcpConnection::lack_times);

@@ -1,8 +1,9 @@
-//! Puts one direction of a TCP connection in order: segments out of order, retransmitted and overlapping become a byte
-//! stream.
+//! Puts one direction of a TCP connection in order: segments out of order, retransmitted and overlapping
+//! become a byte stream.
 //!
-//! Sequence numbers wrap around and are compared by distance. Missing bytes become a gap once it is certain that they will
-//! not come: the receiver has acknowledged them, or too much is buffered behind them. Of bytes that come twice the first count.
+//! Sequence numbers wrap around and are compared by distance. Missing bytes become a gap once it is certain
+//! that they will not come: the receiver has acknowledged them, or too much is buffered behind them. Of bytes
+//! that come twice the first count.
 
 use std::collections::VecDeque;
 

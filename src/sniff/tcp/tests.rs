@@ -167,7 +167,8 @@ fn a_direction_that_is_not_there_may_move_on_by_more_than_anybody_can_count() {
     segments.retain(|segment| segment.to.port() == 9042);
     let told = follow(segments);
     let one = void(Version::V4, 0).len() as u64;
-    // The answer before each jump is acknowledged together with it, and the one after it is what the next number is believed by.
+    // The answer before each jump is acknowledged together with it, and the one after it is what the next
+    // number is believed by.
     assert_eq!(
         (told.requests.len(), told.losses.lost_bytes),
         (15, (4 + 3 + 4) * one)
@@ -176,7 +177,8 @@ fn a_direction_that_is_not_there_may_move_on_by_more_than_anybody_can_count() {
 
 #[test]
 fn what_is_missing_at_the_end_shows_by_what_comes_after_it() {
-    // The last answer, whose end the client acknowledges; the last request, which is answered; both, where both close.
+    // The last answer, whose end the client acknowledges; the last request, which is answered; both, where
+    // both close.
     for (lost, of_all) in [(vec![1], 0), (vec![0], 1), (vec![0, 1], 1)] {
         let mut talk = Conversation::new((5, 6));
         let mut segments = whole(&mut talk, 3, 1_448);

@@ -1,7 +1,8 @@
-//! Requests that drivers do not send, or not on purpose: values of wrong lengths, missing and surplus ones, names on the wire,
-//! keyspaces in the request, ids that nobody has prepared.
+//! Requests that drivers do not send, or not on purpose: values of wrong lengths, missing and surplus ones,
+//! names on the wire, keyspaces in the request, ids that nobody has prepared.
 //!
-//! Each is traced: the test says what it touches, the server's trace confirms it, and the report has to agree with both.
+//! Each is traced: the test says what it touches, the server's trace confirms it, and the report has to agree
+//! with both.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -180,7 +181,8 @@ impl Application {
             .prepare("UPDATE two SET v = 1 WHERE a = ? AND b = ? IF v = ?")
             .await;
         let word = Value::Bytes(b"x");
-        // With a key and without the value of its condition the server fails, by an index of its own: that is unknown.
+        // With a key and without the value of its condition the server fails, by an index of its own: that is
+        // unknown.
         for values in [&[number, word, number, number][..], &[]] {
             self.execute("two", Refused, &two, values).await;
         }
@@ -396,7 +398,8 @@ impl Application {
         self.ask(case, fate, &request).await;
     }
 
-    /// Sends a request, holds what is expected against the answer and its trace, and puts it to the account of the case.
+    /// Sends a request, holds what is expected against the answer and its trace, and puts it to the account
+    /// of the case.
     async fn ask(&mut self, case: &str, fate: Fate, request: &Request<'_>) {
         let extras = Extras {
             tracing: true,

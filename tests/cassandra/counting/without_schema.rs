@@ -1,4 +1,5 @@
-//! Without a schema, from nobody and nowhere, what PREPARED results and texts allow is counted, and the coverage says what not.
+//! Without a schema, from nobody and nowhere, what PREPARED results and texts allow is counted, and the
+//! coverage says what not.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Asks the server: PREPARE, then EXECUTE or BATCH with values for its markers, and keeps all that it answered.
+//! Asks the server: PREPARE, then EXECUTE or BATCH with values for its markers, and keeps all that it
+//! answered.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -142,7 +143,8 @@ impl Server {
         let Ok(prepared) = &observation.prepared[0] else {
             return;
         };
-        // What cqlens cannot read is not executed either: it may be anything, and the disagreement is noted already.
+        // What cqlens cannot read is not executed either: it may be anything, and the disagreement is noted
+        // already.
         let Ok(statement) = syntax::parse(text) else {
             return;
         };
@@ -151,7 +153,8 @@ impl Server {
         if !is_harmless(facts, group, text) {
             return;
         }
-        // Rows of several partitions cannot be ordered page by page; that is refused only when a page size is given.
+        // Rows of several partitions cannot be ordered page by page; that is refused only when a page size is
+        // given.
         let orders_several = facts
             .schema
             .as_ref()
@@ -210,7 +213,8 @@ impl Server {
         }
     }
 
-    /// Values for the markers, by position or (which a BATCH does not know) by name; of one name the first value counts.
+    /// Values for the markers, by position or (which a BATCH does not know) by name; of one name the first
+    /// value counts.
     fn values(&mut self, prepared: Option<&Prepared>, may_be_named: bool) -> ValuesBuf {
         let Some(prepared) = prepared else {
             return ValuesBuf::new();
@@ -369,8 +373,8 @@ impl Server {
 /// The server writes a trace when the response is on its way; usually that takes milliseconds.
 const TRACED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Whether a statement may be executed without harm to the others: definitions stay in keyspaces of their own, and
-/// nothing makes roles or leaves the keyspace.
+/// Whether a statement may be executed without harm to the others: definitions stay in keyspaces of their
+/// own, and nothing makes roles or leaves the keyspace.
 fn is_harmless(facts: &Facts, group: Group, text: &str) -> bool {
     match facts.statement_kind() {
         StatementKind::Select

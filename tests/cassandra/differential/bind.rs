@@ -1,4 +1,5 @@
-//! Values for the markers that a server described: of their types, now and then null, not set, or of a wrong length.
+//! Values for the markers that a server described: of their types, now and then null, not set, or of a wrong
+//! length.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,5 +1,5 @@
-//! Wrong answers: observations that are changed so that the judge must notice. One that does not notice them is worth
-//! nothing.
+//! Wrong answers: observations that are changed so that the judge must notice. One that does not notice them
+//! is worth nothing.
 
 use cqlens_cql::syntax::{self, ast::Body};
 use cqlens_proto::message::ErrorCode;

@@ -1,4 +1,5 @@
-//! Holds what cqlens says of a case against what the server said: one verdict for each question that both can answer.
+//! Holds what cqlens says of a case against what the server said: one verdict for each question that both can
+//! answer.
 
 mod execution;
 mod preparation;

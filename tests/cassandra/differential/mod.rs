@@ -1,8 +1,9 @@
 //! What cqlens says of a statement, held against what a real server does with it.
 //!
-//! A seeded generator and a list written by hand give some thousands of statements. Each is prepared over the wire, and
-//! those that are accepted are executed, with values for their markers and with tracing on. cqlens is asked the same:
-//! does it parse, is it refused, which markers are there and which are the partition key's, which partitions does it touch.
+//! A seeded generator and a list written by hand give some thousands of statements. Each is prepared over the
+//! wire, and those that are accepted are executed, with values for their markers and with tracing on. cqlens
+//! is asked the same: does it parse, is it refused, which markers are there and which are the partition
+//! key's, which partitions does it touch.
 //!
 //! `CQLENS_DIFFERENTIAL_SEED=7` draws other statements, `CQLENS_DIFFERENTIAL_TIMES=5` five times as many.
 

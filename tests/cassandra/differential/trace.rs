@@ -1,7 +1,7 @@
 //! What a trace says of partitions and indexes.
 //!
-//! The texts are Cassandra 5.0's: `SinglePartitionReadCommand`, `RangeCommandIterator`, `PartitionRangeReadCommand`,
-//! `SecondaryIndexManager`, `ReadCommand`, `Keyspace.applyInternal`.
+//! The texts are Cassandra 5.0's: `SinglePartitionReadCommand`, `RangeCommandIterator`,
+//! `PartitionRangeReadCommand`, `SecondaryIndexManager`, `ReadCommand`, `Keyspace.applyInternal`.
 
 /// The activities of one execution, on a cluster of one node.
 #[derive(Debug, Clone)]
@@ -32,8 +32,8 @@ impl Trace {
             }) > 0
     }
 
-    /// Partitions of the table that were read by their keys. An index read of a named partition is one; what an index
-    /// reads behind it, its own hidden table and the rows that it points to, is not counted.
+    /// Partitions of the table that were read by their keys. An index read of a named partition is one; what
+    /// an index reads behind it, its own hidden table and the rows that it points to, is not counted.
     pub(crate) fn partitions_read(&self, keyspace: &str, table: &str) -> usize {
         let by_index = self.count(|activity| {
             activity.starts_with(&format!("Executing read on {keyspace}.{table} using index"))
@@ -77,7 +77,8 @@ impl Trace {
         indexes
     }
 
-    /// The share of the ring between the bounds of a range read without an index: `(max(5), min(-9223372036854775808)]`.
+    /// The share of the ring between the bounds of a range read without an index: `(max(5),
+    /// min(-9223372036854775808)]`.
     pub(crate) fn ring_share(&self) -> Option<f64> {
         let mut share = None;
         for activity in &self.0 {

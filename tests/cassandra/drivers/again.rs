@@ -57,7 +57,8 @@ fn seen<'a>(job: Job<'a>, again: bool, share: Option<&str>) -> Seen<'a> {
     }
 }
 
-/// The number of complaints about what was seen without a proxy and in cluster mode, one value for each attempt.
+/// The number of complaints about what was seen without a proxy and in cluster mode, one value for each
+/// attempt.
 fn complaints(direct: &[Option<&str>], cluster: &[Option<&str>]) -> usize {
     let program = program();
     let mut table = Table::default();

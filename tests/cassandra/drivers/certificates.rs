@@ -1,4 +1,5 @@
-//! One authority, and what it has signed: for servers on the loopback addresses of this process, all of them or one, and for clients.
+//! One authority, and what it has signed: for servers on the loopback addresses of this process, all of them
+//! or one, and for clients.
 
 use std::net::IpAddr;
 use std::path::PathBuf;

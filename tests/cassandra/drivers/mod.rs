@@ -1,5 +1,5 @@
-//! Every driver that is to be had, directly and through `cqlens`: what each sees must not differ, and where `cqlens` shows the
-//! nodes itself none may get past it. README.md beside this file tells how to run it.
+//! Every driver that is to be had, directly and through `cqlens`: what each sees must not differ, and where
+//! `cqlens` shows the nodes itself none may get past it. README.md beside this file tells how to run it.
 
 mod again;
 pub(crate) mod certificates;
@@ -33,7 +33,8 @@ const AT_A_TIME: usize = 4;
 /// Drivers, each in one dialect, that look on at an outage together, in all modes.
 const LOOK_ON: usize = 3;
 
-/// Runs that may be done again, on a machine that has other work: so many at least, and of many runs one in so many.
+/// Runs that may be done again, on a machine that has other work: so many at least, and of many runs one in
+/// so many.
 const AGAIN: (usize, usize) = (3, 20);
 
 /// How much is run.
@@ -41,11 +42,13 @@ const AGAIN: (usize, usize) = (3, 20);
 enum Scope {
     /// Each driver in its first dialect.
     Bounded,
-    /// Each in all of them: `CQLENS_DRIVERS=all`; or some drivers in all of theirs: `CQLENS_DRIVERS=all:python,gocql2`.
+    /// Each in all of them: `CQLENS_DRIVERS=all`; or some drivers in all of theirs:
+    /// `CQLENS_DRIVERS=all:python,gocql2`.
     All(Vec<Choice>),
     /// Some drivers in their first dialect: `CQLENS_DRIVERS=python,gocql2`.
     Some(Vec<Choice>),
-    /// Some drivers in all of theirs, only while nodes are down and come back: `CQLENS_DRIVERS=outages:python,gocql2`.
+    /// Some drivers in all of theirs, only while nodes are down and come back:
+    /// `CQLENS_DRIVERS=outages:python,gocql2`.
     Outages(Vec<Choice>),
 }
 
@@ -123,8 +126,8 @@ impl Scope {
         matches!(self, Self::All(_) | Self::Outages(_))
     }
 
-    /// Whether there is such a thing, and it is worth the time: mutual TLS is TLS, and who has three nodes to go to has no need of a proxy
-    /// that does not change their addresses.
+    /// Whether there is such a thing, and it is worth the time: mutual TLS is TLS, and who has three nodes to
+    /// go to has no need of a proxy that does not change their addresses.
     fn has(&self, place: Place, mode: Mode) -> bool {
         let is_there = !mode.is_redirected() && (place == Place::Ring || !mode.is_other_form());
         let is_worth_it = place != Place::Tls && (place, mode) != (Place::Ring, Mode::Passthrough);
@@ -301,7 +304,8 @@ fn outages<'a>(
     })
 }
 
-/// Does once more, one at a time, what has come out otherwise than without a proxy, and the latter if it still does.
+/// Does once more, one at a time, what has come out otherwise than without a proxy, and the latter if it
+/// still does.
 fn repeat<'a>(table: &mut Table<'a>, run: impl Fn(Job<'a>) -> Seen<'a>) {
     let run = |job| Seen {
         again: true,

@@ -1,5 +1,5 @@
-//! The ways from a driver to the nodes: none but the network, through `cqlens` as a passthrough, through `cqlens` as the cluster in each of
-//! its forms, through fixed pairs.
+//! The ways from a driver to the nodes: none but the network, through `cqlens` as a passthrough, through
+//! `cqlens` as the cluster in each of its forms, through fixed pairs.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -35,7 +35,8 @@ pub(super) enum Mode {
     Shared,
     /// `cqlens proxy --route`: a fixed pair for each node, which drivers translate addresses for.
     Routes,
-    /// `cqlens proxy --transparent`: these rules of the kernel lead to it what goes to any node's own address.
+    /// `cqlens proxy --transparent`: these rules of the kernel lead to it what goes to any node's own
+    /// address.
     Redirected(Rules),
 }
 
@@ -85,7 +86,8 @@ impl Mode {
         }
     }
 
-    /// What each process of `cqlens proxy` is told in this mode; there is none where there is no proxy. Files go to `folder`.
+    /// What each process of `cqlens proxy` is told in this mode; there is none where there is no proxy. Files
+    /// go to `folder`.
     fn processes(self, nodes: &[SocketAddr], listen: &[SocketAddr], folder: &Path) -> Vec<Vec<String>> {
         let pairs = || nodes.iter().zip(listen);
         match self {
@@ -96,8 +98,8 @@ impl Mode {
                 "--listen",
                 &listen[0].to_string(),
             ])],
-            // With several nodes the host ids would decide which is which: the first would be another one each time. So each is named, and
-            // the rule is for nodes that nobody has named.
+            // With several nodes the host ids would decide which is which: the first would be another one
+            // each time. So each is named, and the rule is for nodes that nobody has named.
             Self::Cluster if nodes.len() > 1 => {
                 let rule = format!("127.255.255.{{n}}:{}", listen[0].port());
                 let map = pairs().flat_map(|(node, listen)| words(&["--map", &format!("{node}={listen}")]));
@@ -232,7 +234,8 @@ impl Front {
         front
     }
 
-    /// The listeners in the order of the nodes that they lead to: by a rule, the host ids decide which is which.
+    /// The listeners in the order of the nodes that they lead to: by a rule, the host ids decide which is
+    /// which.
     fn by_node(&mut self) -> Vec<SocketAddr> {
         let proxy = &mut self.proxies[0];
         for listen in &self.addresses {
@@ -264,7 +267,8 @@ impl Front {
         }
     }
 
-    /// The nodes that a driver reached although it should not have. What is redirected cannot be told by the driver's sockets.
+    /// The nodes that a driver reached although it should not have. What is redirected cannot be told by the
+    /// driver's sockets.
     pub(super) fn gone_around<'a>(
         &self,
         connected_to: impl IntoIterator<Item = &'a SocketAddr>,
@@ -274,8 +278,8 @@ impl Front {
         connected_to.into_iter().filter(is_hidden).copied().collect()
     }
 
-    /// Names for all addresses that a driver may print, longest first: what stands for the same node has the same name in
-    /// every mode.
+    /// Names for all addresses that a driver may print, longest first: what stands for the same node has the
+    /// same name in every mode.
     pub(super) fn names(&self) -> Vec<(String, String)> {
         let mut names = BTreeMap::new();
         for addresses in [&self.nodes, &self.addresses] {
@@ -302,8 +306,9 @@ impl Front {
     }
 }
 
-/// So many neighbouring loopback addresses, from `.1` on, with this port. It is the nodes' own: many drivers know no ports of other nodes
-/// and take the contact point's, so that with another one they would run into nothing instead of past the proxy.
+/// So many neighbouring loopback addresses, from `.1` on, with this port. It is the nodes' own: many drivers
+/// know no ports of other nodes and take the contact point's, so that with another one they would run into
+/// nothing instead of past the proxy.
 pub(crate) fn free_addresses(count: usize, port: u16) -> Vec<SocketAddr> {
     free(|network| {
         let addresses = loopback::front(network, count).into_iter();

@@ -32,8 +32,8 @@ impl Place {
         }
     }
 
-    /// Whether drivers are to be run here: everywhere, or in the places that `CQLENS_PLACES` names (`one node`, `three nodes`, with
-    /// semicolons between them).
+    /// Whether drivers are to be run here: everywhere, or in the places that `CQLENS_PLACES` names (`one
+    /// node`, `three nodes`, with semicolons between them).
     ///
     /// # Panics
     /// If it names something else.
@@ -126,8 +126,8 @@ impl Place {
             .with("tombstone_warn_threshold", "10")
             .with("tombstone_failure_threshold", "100");
         match self {
-            // A replica that is silent is waited for this long: long enough for one that is only slow, and twice of it ends before the
-            // others take it for dead.
+            // A replica that is silent is waited for this long: long enough for one that is only slow, and
+            // twice of it ends before the others take it for dead.
             Self::Ring => options
                 .with("read_request_timeout", "3s")
                 .with("write_request_timeout", "3s"),

@@ -28,8 +28,8 @@ pub(super) struct Program {
     pub(super) is_short_lived: bool,
 }
 
-/// When it leaves its contact point for the `rpc_address` in that node's `system.local`, also where there is only one node: only who
-/// rewrites that address stays in between.
+/// When it leaves its contact point for the `rpc_address` in that node's `system.local`, also where there is
+/// only one node: only who rewrites that address stays in between.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Leaves {
     Never,
@@ -122,8 +122,8 @@ fn gocql_1() -> Result<Program, Missing> {
         version: "1.7.0",
         command: Driver::go_tagged("matrix", "gocql1")?.command().to_vec(),
         dialects: dialects(&[(4, &[Snappy, Plain]), (3, &[Snappy, Plain])]),
-        // It then reads the ring anew, takes the address that it finds for a new one of the node's, and drops the one that it was
-        // told (`refreshRing`). gocql 2 keeps that.
+        // It then reads the ring anew, takes the address that it finds for a new one of the node's, and drops
+        // the one that it was told (`refreshRing`). gocql 2 keeps that.
         leaves: Leaves::AfterOutage,
         knows_ports: false,
         translates: true,
@@ -144,7 +144,8 @@ fn gocql_2() -> Result<Program, Missing> {
         command: Driver::go("matrix")?.command().to_vec(),
         dialects: [dialects(spoken), vec![NEGOTIATED]].concat(),
         leaves: Leaves::Never,
-        // It reads them, and takes hosts with one address for one all the same (`HostInfo.Equal`): no request is routed by its token.
+        // It reads them, and takes hosts with one address for one all the same (`HostInfo.Equal`): no request
+        // is routed by its token.
         knows_ports: false,
         translates: true,
         is_short_lived: false,

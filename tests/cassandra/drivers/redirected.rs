@@ -1,7 +1,9 @@
-//! The rules of `examples/deploy`, to the letter, before a transparent cqlens and real nodes: drivers connect to the nodes' own addresses,
-//! find all nodes at theirs, and nothing that they send reaches a node but through cqlens.
+//! The rules of `examples/deploy`, to the letter, before a transparent cqlens and real nodes: drivers connect
+//! to the nodes' own addresses, find all nodes at theirs, and nothing that they send reaches a node but
+//! through cqlens.
 //!
-//! Nodes, cqlens and drivers are in a network of their own, with a list of users of its own, and of three different users.
+//! Nodes, cqlens and drivers are in a network of their own, with a list of users of its own, and of three
+//! different users.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -30,7 +30,8 @@ pub(super) struct Job<'a> {
     pub(super) mode: Mode,
 }
 
-/// What one check found; the detail depends on nothing but the driver, so that it compares with another mode's.
+/// What one check found; the detail depends on nothing but the driver, so that it compares with another
+/// mode's.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub(super) struct Line {
     pub(super) check: String,
@@ -74,8 +75,9 @@ pub(super) struct Running<'a> {
 }
 
 impl Job<'_> {
-    /// Whether the driver may ask for a table before the node that it asks knows of it: in front of several nodes nothing tells drivers of the
-    /// address of a proxy that changes none, and some do not wait for the node behind it. It is no sign of how busy the machine is.
+    /// Whether the driver may ask for a table before the node that it asks knows of it: in front of several
+    /// nodes nothing tells drivers of the address of a proxy that changes none, and some do not wait for the
+    /// node behind it. It is no sign of how busy the machine is.
     pub(super) fn may_hurry(&self) -> bool {
         (self.mode, self.place) == (Mode::Passthrough, Place::Ring)
     }
@@ -85,8 +87,9 @@ impl Job<'_> {
         what(self) == what(other)
     }
 
-    /// A driver that goes to the node's own address, without the certificate that only the node asks for, gets nowhere; nor does one that
-    /// does not tell nodes apart by their ports, or cannot translate addresses, where that is the way.
+    /// A driver that goes to the node's own address, without the certificate that only the node asks for,
+    /// gets nowhere; nor does one that does not tell nodes apart by their ports, or cannot translate
+    /// addresses, where that is the way.
     pub(super) fn is_pointless(&self) -> bool {
         match self.mode {
             Mode::Passthrough => self.program.leaves == Leaves::AtOnce && self.place == Place::Tls,
@@ -98,7 +101,8 @@ impl Job<'_> {
 }
 
 impl Seen<'_> {
-    /// Where a proxy that changes nothing cannot help it: other nodes, and a node's own idea of its address, lead past it.
+    /// Where a proxy that changes nothing cannot help it: other nodes, and a node's own idea of its address,
+    /// lead past it.
     pub(super) fn may_go_around(&self) -> bool {
         let leaves = match self.job.program.leaves {
             Leaves::Never => false,
@@ -202,8 +206,8 @@ impl<'a> Running<'a> {
     }
 }
 
-/// Drops what a run has made: every driver and every proxy reads the whole schema whenever anybody changes it, and hundreds of runs share
-/// it.
+/// Drops what a run has made: every driver and every proxy reads the whole schema whenever anybody changes
+/// it, and hundreds of runs share it.
 fn clear_away(keyspace: &str, place: Place, node: SocketAddr) {
     let options = ClientOptions {
         credentials: place.user().map(|user| (user.to_owned(), user.to_owned())),

@@ -6,7 +6,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Far shorter than drivers keep connections. Not less: the kernel takes some 10 ms to list the sockets of this machine.
+/// Far shorter than drivers keep connections. Not less: the kernel takes some 10 ms to list the sockets of
+/// this machine.
 const EVERY: Duration = Duration::from_millis(100);
 
 /// Watches a process and all that it starts.
@@ -14,7 +15,8 @@ pub(super) struct Watch {
     process: u32,
 }
 
-/// All that is watched, by process. One thread looks for all, since the kernel takes its time to list all sockets.
+/// All that is watched, by process. One thread looks for all, since the kernel takes its time to list all
+/// sockets.
 static WATCHED: LazyLock<Mutex<HashMap<u32, Watched>>> = LazyLock::new(|| {
     std::thread::spawn(|| {
         loop {
@@ -48,8 +50,9 @@ impl Watch {
     }
 }
 
-/// Does `work`, and says of which users' processes `nodes` had connections meanwhile: by the sockets at the other ends of those that the
-/// nodes have, which is true also where the kernel leads a connection elsewhere than its client believes.
+/// Does `work`, and says of which users' processes `nodes` had connections meanwhile: by the sockets at the
+/// other ends of those that the nodes have, which is true also where the kernel leads a connection elsewhere
+/// than its client believes.
 pub(super) fn callers<T>(
     nodes: &[SocketAddr],
     work: impl FnOnce() -> T,

@@ -21,7 +21,8 @@ impl<'a> Table<'a> {
         self.runs.extend(runs);
     }
 
-    /// One row for each driver, dialect and place, one column for each mode that anything was run in; Markdown.
+    /// One row for each driver, dialect and place, one column for each mode that anything was run in;
+    /// Markdown.
     pub(super) fn markdown(&self) -> String {
         let mut modes = Mode::ALL.to_vec();
         modes.retain(|&mode| self.runs.iter().any(|run| run.job.mode == mode));
@@ -108,7 +109,8 @@ impl<'a> Table<'a> {
         words.join(", ")
     }
 
-    /// The runs of the same checks by the same program in the same place, with one way to the nodes: one, or two if it was done again.
+    /// The runs of the same checks by the same program in the same place, with one way to the nodes: one, or
+    /// two if it was done again.
     fn attempts(&self, run: &Seen<'a>, mode: Mode) -> Vec<&Seen<'a>> {
         let is_one = |other: &&Seen<'a>| {
             other.job.mode == mode && row(other) == row(run) && other.outage == run.outage
@@ -116,8 +118,8 @@ impl<'a> Table<'a> {
         self.runs.iter().filter(is_one).collect()
     }
 
-    /// What the same program saw in the same place without a proxy, and sees otherwise through one; of what was done again, only what no
-    /// attempt has in common with any without a proxy.
+    /// What the same program saw in the same place without a proxy, and sees otherwise through one; of what
+    /// was done again, only what no attempt has in common with any without a proxy.
     fn regressions(&self, run: &Seen<'a>) -> Vec<String> {
         let baseline = self.attempts(run, Mode::Direct);
         if baseline.is_empty() {
@@ -168,8 +170,8 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A run to do again before anything is said of it, first of those without a proxy. Outages are not: all programs look on at those
-    /// together.
+    /// A run to do again before anything is said of it, first of those without a proxy. Outages are not: all
+    /// programs look on at those together.
     pub(super) fn doubtful(&self) -> Option<Job<'a>> {
         let is_first = |run: &&Seen<'a>| self.attempts(run, run.job.mode).len() == 1;
         let is_doubtful = |run: &&Seen<'a>| !run.outage && is_first(run) && !self.differences(run).is_empty();

@@ -32,7 +32,8 @@ const fn attack(name: &'static str, pause_ms: u64, burst: fn(Target, u64) -> io:
     }
 }
 
-/// All kinds. The rates are such that Cassandra itself answers its other clients as before: what they notice is then cqlens' doing.
+/// All kinds. The rates are such that Cassandra itself answers its other clients as before: what they notice
+/// is then cqlens' doing.
 pub(super) const ATTACKS: &[Attack] = &[
     attack("a megabyte of digits", 7_000, digits),
     attack("nested arithmetic", 3_000, arithmetic),
@@ -119,7 +120,8 @@ fn digits(target: Target, number: u64) -> io::Result<()> {
     answer(&mut connection)
 }
 
-/// Cassandra's own parser takes exponential time for it: after STARTUP only what it refuses at the first word is sent.
+/// Cassandra's own parser takes exponential time for it: after STARTUP only what it refuses at the first word
+/// is sent.
 fn arithmetic(target: Target, _number: u64) -> io::Result<()> {
     let sum = format!("{}1{}", "(1+".repeat(5_000), ")".repeat(5_000));
     let mut connection = connect(target.cql)?;
@@ -239,7 +241,8 @@ fn bombs(target: Target, _number: u64) -> io::Result<()> {
     let mut connection = connect(target.cql)?;
     connection.write_all(&startup(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", "lz4")]))?;
     answer(&mut connection)?;
-    // 15 MB are said to come out of what follows, and do: a literal, then a copy of it over and over. (Cassandra takes memory for what is said.)
+    // 15 MB are said to come out of what follows, and do: a literal, then a copy of it over and over.
+    // (Cassandra takes memory for what is said.)
     let mut body = 0x00f0_0000_u32.to_be_bytes().to_vec();
     body.extend([0x1f, b'A', 1, 0]);
     body.extend([0xff; 60 << 10]);

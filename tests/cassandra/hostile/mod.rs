@@ -1,9 +1,10 @@
-//! Hostile clients of all kinds beside two services with real drivers, on a real Cassandra: the services notice nothing, and the audit
-//! goes on to tell what they do.
+//! Hostile clients of all kinds beside two services with real drivers, on a real Cassandra: the services
+//! notice nothing, and the audit goes on to tell what they do.
 //!
-//! Half a minute in a run of all tests. `CQLENS_HOSTILE_SECONDS=3600 cargo test --release --test cassandra hostile -- --nocapture` is the
-//! soak: it also compares latencies, in turns of [`TURN`] with and without attacks. With `CQLENS_HOSTILE_DIRECT=1` services and attacks go to the
-//! node itself: what is left then is what the attacks cost Cassandra, and what all of them together cost the machine.
+//! Half a minute in a run of all tests. `CQLENS_HOSTILE_SECONDS=3600 cargo test --release --test cassandra
+//! hostile -- --nocapture` is the soak: it also compares latencies, in turns of [`TURN`] with and without
+//! attacks. With `CQLENS_HOSTILE_DIRECT=1` services and attacks go to the node itself: what is left then is
+//! what the attacks cost Cassandra, and what all of them together cost the machine.
 
 mod attacks;
 

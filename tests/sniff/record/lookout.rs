@@ -69,7 +69,8 @@ pub(crate) struct Lookout {
 }
 
 impl Lookout {
-    /// Begins to capture what goes from and to `address`; returns when it does. With `limit` it ends after so many packets.
+    /// Begins to capture what goes from and to `address`; returns when it does. With `limit` it ends after so
+    /// many packets.
     ///
     /// # Errors
     /// [`Missing`] where the program is not there, or may not capture, with what it says.

@@ -1,6 +1,7 @@
-//! Records the packet captures of `tests/sniff/captures` anew: real drivers go through `cqlens proxy` to a real Cassandra, while tcpdump
-//! and dumpcap look on between the driver and the proxy. `cargo run --example record-captures [NAME…]`, from the root of the
-//! repository, as root; `cargo build` first, since it is the `cqlens` of this build that is run.
+//! Records the packet captures of `tests/sniff/captures` anew: real drivers go through `cqlens proxy` to a
+//! real Cassandra, while tcpdump and dumpcap look on between the driver and the proxy. `cargo run --example
+//! record-captures [NAME…]`, from the root of the repository, as root; `cargo build` first, since it is the
+//! `cqlens` of this build that is run.
 //!
 //! The proxy's report is kept beside each capture: whoever reads the capture has seen the same traffic.
 #![allow(clippy::print_stdout, reason = "what was recorded is what this prints")]

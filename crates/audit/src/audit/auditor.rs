@@ -216,7 +216,8 @@ impl Auditor {
 
     /// Forgets connections that are closed and whose captures have all been taken.
     fn end_closed(&mut self, all: bool) {
-        // Closed is read before the line is found empty, so that nothing of the connection can still be in it.
+        // Closed is read before the line is found empty, so that nothing of the connection can still be in
+        // it.
         let ended: Vec<_> = self
             .connections
             .iter()

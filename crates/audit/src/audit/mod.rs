@@ -1,20 +1,23 @@
-//! From captures to windows: the auditor takes what waits in the queue, matches requests with responses, and counts.
+//! From captures to windows: the auditor takes what waits in the queue, matches requests with responses, and
+//! counts.
 //!
 //! The way of a request, in the order of the folders:
 //!
-//! - `connection`: chunks become envelopes, requests find their responses; what is missing is accounted for (`gaps`).
-//! - `statement`: what is executed is analysed once, and has small numbers (`ids`) that all counters index by.
+//! - `connection`: chunks become envelopes, requests find their responses; what is missing is accounted for
+//!   (`gaps`).
+//! - `statement`: what is executed is analysed once, and has small numbers (`ids`) that all counters index
+//!   by.
 //! - `exchange`: request, answer and analysis become one plain value (`builder`).
 //! - `effects`: what the exchange changes for those that follow. The only writer of session and catalog.
 //! - `count`: recorders read the exchange and add to the window, by id; names get into it when it is taken.
 //!
-//! `pipeline` is that way, `auditor` the thread that goes it. What must add up: `connection::gaps` for the requests of a
-//! connection, [`Coverage::check`](crate::window::Coverage::check) for every window.
+//! `pipeline` is that way, `auditor` the thread that goes it. What must add up: `connection::gaps` for the
+//! requests of a connection, [`Coverage::check`](crate::window::Coverage::check) for every window.
 //!
-//! There is one auditor in a process, a thread of its own that the data path neither waits for nor wakes. With several, counts
-//! of distinct values would only be exact until their windows are merged, and what one client does over all its connections
-//! (retries, the pages of a read, the ranges of a full scan) could not be related. What the auditor cannot keep up with the
-//! queue leaves out and counts.
+//! There is one auditor in a process, a thread of its own that the data path neither waits for nor wakes.
+//! With several, counts of distinct values would only be exact until their windows are merged, and what one
+//! client does over all its connections (retries, the pages of a read, the ranges of a full scan) could not
+//! be related. What the auditor cannot keep up with the queue leaves out and counts.
 
 mod auditor;
 mod connection;

@@ -19,7 +19,8 @@ use cqlens_cql::schema::TableName;
 pub struct ServerStats(pub(crate) Arc<Mutex<OpenWindow>>);
 
 impl ServerStats {
-    /// Counts what the replicas have read for `sample`; false where their events do not say (Scylla's do not).
+    /// Counts what the replicas have read for `sample`; false where their events do not say (Scylla's do
+    /// not).
     pub fn trace(&self, sample: &TraceSample, events: &[TraceEvent]) -> bool {
         let Some((live_rows, tombstones)) = most_read(events) else {
             return false;

@@ -26,7 +26,8 @@ impl From<Arc<ReplayQueue>> for AuditorQueue {
 }
 
 impl AuditorQueue {
-    /// Takes up to `most` captures, oldest first, and returns how many there were: fewer only where no more wait.
+    /// Takes up to `most` captures, oldest first, and returns how many there were: fewer only where no more
+    /// wait.
     #[inline]
     pub fn take(&self, most: usize, each: impl FnMut(Capture)) -> usize {
         match self {

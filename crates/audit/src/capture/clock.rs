@@ -6,8 +6,8 @@ use jiff::Timestamp;
 
 /// A point in time: nanoseconds since the Unix epoch.
 ///
-/// Differences are durations on the monotonic clock; the epoch was read once, so that a jump of the wall clock
-/// changes no latency.
+/// Differences are durations on the monotonic clock; the epoch was read once, so that a jump of the wall
+/// clock changes no latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(i64);
 

@@ -19,8 +19,8 @@ pub struct ConnectionId(pub u64);
 
 /// One client connection and the upstream connection it is paired with.
 ///
-/// Created by the data path, kept by it and by the audit. Only the data path writes the counters: the two taps of a connection
-/// are in one task and never run at once.
+/// Created by the data path, kept by it and by the audit. Only the data path writes the counters: the two
+/// taps of a connection are in one task and never run at once.
 #[derive(Debug)]
 pub struct Connection {
     /// Its number.
@@ -45,7 +45,8 @@ pub struct Connection {
     requests_gaps: AtomicU64,
     /// A part of a PREPARE or of the answer to one was left out, perhaps.
     prepares_missed: AtomicBool,
-    /// Compressed segments of requests that began in chunks that were left out: they hide how many requests there were.
+    /// Compressed segments of requests that began in chunks that were left out: they hide how many requests
+    /// there were.
     hidden_segments: AtomicU64,
     /// All requests by opcode, once no more come; only where some were left out.
     ended: OnceLock<Box<OpcodeCounts>>,
@@ -132,9 +133,10 @@ impl Connection {
 
     /// Whether a request may be in flight.
     ///
-    /// The count of requests without a whole response cannot be trusted everywhere: it misses requests in compressed segments, stops
-    /// where a connection turns opaque, and is too low after a request with several responses. So a request is in flight as well while
-    /// nothing has come back since the client sent last. Behind a response, other requests that the count misses go unnoticed.
+    /// The count of requests without a whole response cannot be trusted everywhere: it misses requests in
+    /// compressed segments, stops where a connection turns opaque, and is too low after a request with
+    /// several responses. So a request is in flight as well while nothing has come back since the client sent
+    /// last. Behind a response, other requests that the count misses go unnoticed.
     pub fn has_request_in_flight(&self) -> bool {
         let is_counted = !self.is_opaque() && self.in_flight.load(Ordering::Relaxed) > 0;
         is_counted || self.client_sent_last.load(Ordering::Relaxed)
@@ -159,7 +161,8 @@ impl Connection {
         self.requests_gaps.load(Ordering::Acquire)
     }
 
-    /// Whether a part of a PREPARE or of the answer to one was left out, perhaps: the room kept for them was full.
+    /// Whether a part of a PREPARE or of the answer to one was left out, perhaps: the room kept for them was
+    /// full.
     pub fn misses_prepares(&self) -> bool {
         self.prepares_missed.load(Ordering::Acquire)
     }
@@ -201,8 +204,8 @@ impl Connection {
         self.opaque.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the client is logged in: the node sent READY or AUTH_SUCCESS, or a first compressed segment, which hides its opcode.
-    /// On opaque connections, whether the node sent anything.
+    /// Whether the client is logged in: the node sent READY or AUTH_SUCCESS, or a first compressed segment,
+    /// which hides its opcode. On opaque connections, whether the node sent anything.
     pub fn is_logged_in(&self) -> bool {
         self.logged_in.load(Ordering::Relaxed)
     }

@@ -1,9 +1,11 @@
-//! What leaves the data path: chunks of bytes with the positions where envelopes begin, handed over by reference.
+//! What leaves the data path: chunks of bytes with the positions where envelopes begin, handed over by
+//! reference.
 //!
-//! A [`Tap`] hands over live traffic through a [`Queue`], which is bounded, drops and counts, and neither blocks nor wakes a thread.
-//! After a drop, the next capture says that bytes are missing and where the first whole envelope begins. The last part of the
-//! capacity is reserved for PREPARE and its answers: without those, later executions could not be counted. A [`ReplayTap`] hands over
-//! recorded traffic through a [`ReplayQueue`], which waits instead. The auditor sees either as an [`AuditorQueue`].
+//! A [`Tap`] hands over live traffic through a [`Queue`], which is bounded, drops and counts, and neither
+//! blocks nor wakes a thread. After a drop, the next capture says that bytes are missing and where the first
+//! whole envelope begins. The last part of the capacity is reserved for PREPARE and its answers: without
+//! those, later executions could not be counted. A [`ReplayTap`] hands over recorded traffic through a
+//! [`ReplayQueue`], which waits instead. The auditor sees either as an [`AuditorQueue`].
 
 mod auditor_queue;
 mod clock;
@@ -41,18 +43,19 @@ pub struct Capture {
     pub direction: Direction,
     /// When they were read.
     pub at: Moment,
-    /// Number of bytes that are missing just before `bytes`, in the current envelope. Always 0 for live traffic.
+    /// Number of bytes that are missing just before `bytes`, in the current envelope. Always 0 for live
+    /// traffic.
     pub gap: usize,
     /// The bytes: parts of envelopes, whole ones, or several.
     pub bytes: Bytes,
-    /// Where the first envelope (or segment) begins in `bytes`, and how it is framed; none where one goes on through all of
-    /// them.
+    /// Where the first envelope (or segment) begins in `bytes`, and how it is framed; none where one goes on
+    /// through all of them.
     pub boundary: Option<(usize, Framing)>,
-    /// How many envelopes of this direction began before that boundary, since the connection was opened; those inside
-    /// compressed segments are not counted.
+    /// How many envelopes of this direction began before that boundary, since the connection was opened;
+    /// those inside compressed segments are not counted.
     pub begun: u64,
-    /// All envelopes of `begun`, by opcode; present where bytes between the last boundary that was handed over and these are
-    /// missing.
+    /// All envelopes of `begun`, by opcode; present where bytes between the last boundary that was handed
+    /// over and these are missing.
     pub after_gap: Option<Box<OpcodeCounts>>,
     /// Chunks of requests of the connection that had been left out before these bytes were read.
     pub request_gaps: u64,

@@ -78,10 +78,12 @@ pub enum TlsFailure {
 
 /// Captures of live traffic on their way to the auditor; those of one connection stay in order.
 ///
-/// Offering never blocks and never wakes the auditor, which polls. A capture that finds no room is left out and counted.
+/// Offering never blocks and never wakes the auditor, which polls. A capture that finds no room is left out
+/// and counted.
 #[derive(Debug)]
 pub struct Queue {
-    /// A list, not a ring: a ring of a size that is never too small goes through all of its memory also where next to nothing waits.
+    /// A list, not a ring: a ring of a size that is never too small goes through all of its memory also where
+    /// next to nothing waits.
     captures: SegQueue<Capture>,
     /// Bytes that wait, as [`Limits::bytes`] counts them.
     used: AtomicUsize,
@@ -133,7 +135,8 @@ impl Queue {
         self.captures.len()
     }
 
-    /// Takes up to `most` captures, oldest first, and returns how many there were: fewer only where no more wait.
+    /// Takes up to `most` captures, oldest first, and returns how many there were: fewer only where no more
+    /// wait.
     #[inline]
     pub fn take(&self, most: usize, mut each: impl FnMut(Capture)) -> usize {
         let mut taken = 0;
@@ -157,8 +160,8 @@ impl Queue {
         oldest
     }
 
-    /// Hands over a capture of `len` bytes, or drops it and returns false if there is no room. One that is `reserved` for may use all of the
-    /// capacity.
+    /// Hands over a capture of `len` bytes, or drops it and returns false if there is no room. One that is
+    /// `reserved` for may use all of the capacity.
     pub(super) fn offer(&self, len: usize, reserved: bool, capture: impl FnOnce() -> Capture) -> bool {
         let weight = weight(len);
         let has_room = self.waiting_bytes() + weight <= self.open_capacity;
@@ -175,9 +178,9 @@ impl Queue {
         self.captures.push(capture);
     }
 
-    /// The same for an auditor that is behind. A capture holds the whole slab that its bytes were read into, so a few captures between many
-    /// that are left out would hold many times what they count for. So nothing is kept until a quarter of the queue has been taken, but what
-    /// is `reserved` for, and that as a copy.
+    /// The same for an auditor that is behind. A capture holds the whole slab that its bytes were read into,
+    /// so a few captures between many that are left out would hold many times what they count for. So nothing
+    /// is kept until a quarter of the queue has been taken, but what is `reserved` for, and that as a copy.
     #[cold]
     fn offer_behind(&self, weight: usize, reserved: bool, capture: impl FnOnce() -> Capture) -> bool {
         let used = self.waiting_bytes();

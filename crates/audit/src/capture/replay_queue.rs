@@ -13,8 +13,8 @@ use super::{
 
 /// Captures on their way from the reader of recorded traffic to the auditor, in order.
 ///
-/// Two buffers change hands: the reader fills the back one while the auditor empties the front one. So neither of the two threads touches
-/// what the other one uses but once for many captures.
+/// Two buffers change hands: the reader fills the back one while the auditor empties the front one. So
+/// neither of the two threads touches what the other one uses but once for many captures.
 #[derive(Debug)]
 pub struct ReplayQueue {
     /// Room in the back buffer, in bytes; what the auditor has taken of it comes on top.
@@ -32,7 +32,8 @@ struct BackBuffer {
 }
 
 impl ReplayQueue {
-    /// A queue in which captures of up to `capacity` bytes wait for the auditor to take them, each with what it takes to hold it.
+    /// A queue in which captures of up to `capacity` bytes wait for the auditor to take them, each with what
+    /// it takes to hold it.
     pub fn new(capacity: usize) -> Self {
         Self {
             capacity,
@@ -61,8 +62,8 @@ impl ReplayQueue {
         (back.weight == 0 || back.weight + weight <= self.capacity).then_some(back)
     }
 
-    /// Takes up to `most` captures, oldest first, and returns how many there were: fewer only where no more wait. [`waiting`](Self::waiting)
-    /// blocks until that is done.
+    /// Takes up to `most` captures, oldest first, and returns how many there were: fewer only where no more
+    /// wait. [`waiting`](Self::waiting) blocks until that is done.
     #[inline]
     pub fn take(&self, most: usize, mut each: impl FnMut(Capture)) -> usize {
         let mut front = lock(&self.front);
@@ -100,7 +101,8 @@ impl ReplayQueue {
         lock(&self.back).weight
     }
 
-    /// Waits until no capture waits; the auditor may still process the last ones, under the lock of its window.
+    /// Waits until no capture waits; the auditor may still process the last ones, under the lock of its
+    /// window.
     pub fn wait_until_empty(&self) {
         while self.waiting() > 0 {
             std::thread::sleep(FULL);
@@ -134,7 +136,8 @@ impl BackBuffer {
     }
 }
 
-/// How long the reader sleeps where there is no room: the auditor empties a good part of the buffer meanwhile.
+/// How long the reader sleeps where there is no room: the auditor empties a good part of the buffer
+/// meanwhile.
 const FULL: Duration = Duration::from_micros(200);
 
 #[cfg(test)]

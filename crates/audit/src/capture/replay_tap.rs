@@ -1,8 +1,8 @@
 //! One direction of a recorded connection: the [`Tap`](super::Tap) of traffic that nothing forwards.
 //!
-//! It waits for room instead of leaving anything out, its times are those of the record, and it copes with bytes that the record
-//! lacks: inside a body they cost one envelope, elsewhere the position, which the caller finds again. The envelope in which they begin
-//! is still known by its header.
+//! It waits for room instead of leaving anything out, its times are those of the record, and it copes with
+//! bytes that the record lacks: inside a body they cost one envelope, elsewhere the position, which the
+//! caller finds again. The envelope in which they begin is still known by its header.
 
 use std::sync::Arc;
 
@@ -44,9 +44,9 @@ impl ReplayTap {
         }
     }
 
-    /// Fast path of [`Self::offer`] for `bytes` that are one whole envelope, as those of most packets are: only then it takes a handle of
-    /// them. False, and nothing has changed, where they are anything else. A part of the 12 % of
-    /// [`Cutter::cut_whole`](cqlens_proto::cutter::Cutter::cut_whole).
+    /// Fast path of [`Self::offer`] for `bytes` that are one whole envelope, as those of most packets are:
+    /// only then it takes a handle of them. False, and nothing has changed, where they are anything else. A
+    /// part of the 12 % of [`Cutter::cut_whole`](cqlens_proto::cutter::Cutter::cut_whole).
     #[inline]
     pub fn offer_whole(&mut self, bytes: &[u8], share: impl FnOnce() -> Bytes, at: Moment) -> bool {
         let core = &mut self.core;
@@ -64,7 +64,8 @@ impl ReplayTap {
     /// Hands `bytes` over, which passed at `at`; waits where there is no room.
     ///
     /// # Errors
-    /// The bytes that are no envelopes or segments. They are not handed over; the next call is [`Self::resume`].
+    /// The bytes that are no envelopes or segments. They are not handed over; the next call is
+    /// [`Self::resume`].
     pub fn offer(&mut self, mut bytes: Bytes, at: Moment) -> Result<(), Desync> {
         let core = &mut self.core;
         let cut = core.cutter.cut(&bytes);
@@ -97,7 +98,8 @@ impl ReplayTap {
         let has_begun = core.cutter.is_in_the_middle();
         let skipped = core.cutter.skip(length);
         let hides = core.connection.negotiated.framing() == Framing::Segments(Encoding::Lz4);
-        // The part of an envelope that has come says what it is, wherever the gap ends; the part of a compressed segment says nothing.
+        // The part of an envelope that has come says what it is, wherever the gap ends; the part of a
+        // compressed segment says nothing.
         if skipped == Skipped::InBody || (has_begun && !hides && !core.has_gap()) {
             self.queue.offer(0, || Capture {
                 gap: length,

@@ -11,7 +11,8 @@ use cqlens_proto::{
 
 use super::{Clock, Connection, Queue, tap_core::TapCore};
 
-/// Stands beside a pump. What it does for a chunk is a walk over envelope headers and one push; it never waits.
+/// Stands beside a pump. What it does for a chunk is a walk over envelope headers and one push; it never
+/// waits.
 #[derive(Debug)]
 pub struct Tap {
     core: TapCore,
@@ -103,7 +104,8 @@ impl Tap {
     }
 }
 
-/// Whether the node accepts the login with this chunk. Bytes of another protocol count as that: the client has its answer.
+/// Whether the node accepts the login with this chunk. Bytes of another protocol count as that: the client
+/// has its answer.
 fn lets_in(cut: &Cut) -> bool {
     let of = |opcode| cut.envelopes.of(opcode) > 0;
     let is_hidden = cut.segments > 0 && matches!(cut.framing, Some(Framing::Segments(Encoding::Lz4)));

@@ -76,8 +76,8 @@ impl TapCore {
         }
     }
 
-    /// Counts the envelopes that begin in a chunk. What was left out is counted before it can be missed: the audit compares with what it
-    /// was given.
+    /// Counts the envelopes that begin in a chunk. What was left out is counted before it can be missed: the
+    /// audit compares with what it was given.
     pub(super) fn count(&mut self, envelopes: &OpcodeCounts) {
         let total = envelopes.total();
         if total > 0 {

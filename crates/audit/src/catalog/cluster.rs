@@ -18,14 +18,14 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// The node that a connection to `address` leads to, an index of [`Cluster::nodes`]; none where no node tells that address,
-    /// or several do.
+    /// The node that a connection to `address` leads to, an index of [`Cluster::nodes`]; none where no node
+    /// tells that address, or several do.
     pub fn node_at(&self, address: SocketAddr) -> Option<u16> {
         let mut told = (0..).zip(&self.nodes).filter(|(_, node)| node.leads_to(address));
         match (told.next(), told.next(), self.nodes.as_slice()) {
             (Some((index, _)), None, _) => Some(index),
-            // Behind a forwarded port is the one node that there is. With several of them, what was asked there once says nothing
-            // of the next connection: it may be a load balancer.
+            // Behind a forwarded port is the one node that there is. With several of them, what was asked
+            // there once says nothing of the next connection: it may be a load balancer.
             (None, None, [_]) if self.asked == Some(address) => Some(0),
             _ => None,
         }
@@ -57,8 +57,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Where clients are told to connect; `port` where the node tells none. None where there is no address, or one that leads
-    /// nowhere (`0.0.0.0`).
+    /// Where clients are told to connect; `port` where the node tells none. None where there is no address,
+    /// or one that leads nowhere (`0.0.0.0`).
     pub fn native(&self, port: u16) -> Option<SocketAddr> {
         let address: IpAddr = self.address.as_deref()?.parse().ok()?;
         (!address.is_unspecified()).then(|| SocketAddr::new(address, self.port.unwrap_or(port)))

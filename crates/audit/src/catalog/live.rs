@@ -156,13 +156,14 @@ impl Live {
         self.schema.load_full()
     }
 
-    /// The number of the schema and the ring in force. Read it before the schema: a plan may then be newer than it says, not older.
+    /// The number of the schema and the ring in force. Read it before the schema: a plan may then be newer
+    /// than it says, not older.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    /// A number that grows with all that may make a statement clear which was not: the schema, and prepared statements. Read it before
-    /// either.
+    /// A number that grows with all that may make a statement clear which was not: the schema, and prepared
+    /// statements. Read it before either.
     pub fn learned(&self) -> u64 {
         self.version() + self.prepared.learned()
     }
@@ -244,8 +245,8 @@ impl Live {
 
     /// Puts a schema that was read as a whole in force.
     ///
-    /// Reading takes a while. What was defined on the wire since it began is applied once more, or a table would be
-    /// unknown again, until the next reading, to the very application that has just created it.
+    /// Reading takes a while. What was defined on the wire since it began is applied once more, or a table
+    /// would be unknown again, until the next reading, to the very application that has just created it.
     pub fn replace_schema(&self, mut schema: Schema, reading: Reading) {
         let recent_ddl = self.recent_ddl();
         recent_ddl.apply_since(reading, &mut schema);
@@ -258,8 +259,8 @@ impl Live {
         }
     }
 
-    /// The tables (`keyspace.table`) that were re-created with another partition key since the last call, by statements
-    /// that did not pass through cqlens. Requests shortly before were counted by the old key.
+    /// The tables (`keyspace.table`) that were re-created with another partition key since the last call, by
+    /// statements that did not pass through cqlens. Requests shortly before were counted by the old key.
     pub fn take_partition_key_changes(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.partition_key_changed())
     }
@@ -276,7 +277,8 @@ impl Live {
 
     /// Applies a definition that the server has just accepted, so that the next statement finds it at once.
     ///
-    /// What cannot be applied is left to the control connection, which reads the schema anew after every change.
+    /// What cannot be applied is left to the control connection, which reads the schema anew after every
+    /// change.
     pub fn apply(&self, cql: &str, keyspace: Option<&str>) {
         self.observed().forget_tables();
         let mut recent_ddl = self.recent_ddl();
@@ -292,7 +294,8 @@ impl Live {
         }
     }
 
-    /// Takes the schema from rows that a client has read. A schema from a file or from a control connection takes precedence.
+    /// Takes the schema from rows that a client has read. A schema from a file or from a control connection
+    /// takes precedence.
     pub fn see_rows(&self, rows: &Rows<'_>) {
         let mut observed = self.observed();
         let is_read = self.is_known() && !self.is_observed.load(Ordering::Acquire);
@@ -328,8 +331,8 @@ impl Live {
         self.cluster_changed.notify_waiters();
     }
 
-    /// Where the partitions of a keyspace's tables live, nodes being indices of [`Cluster::nodes`]; none where the ring
-    /// is not known, or the keyspace, or its replication is not understood.
+    /// Where the partitions of a keyspace's tables live, nodes being indices of [`Cluster::nodes`]; none
+    /// where the ring is not known, or the keyspace, or its replication is not understood.
     pub fn placement(&self, keyspace: &str) -> Option<Arc<Placement>> {
         let schema = self.schema();
         let keyspace = schema.keyspaces.get(keyspace)?;

@@ -1,7 +1,8 @@
 //! The schema as it shows in the answers to what others ask: drivers read `system_schema` when they connect.
 //!
-//! Used where nobody asks by themselves. Rows are kept by their keys, and the schema is put together anew when they change. What
-//! is known otherwise (from its definition on the wire) and is in none of the rows stays.
+//! Used where nobody asks by themselves. Rows are kept by their keys, and the schema is put together anew
+//! when they change. What is known otherwise (from its definition on the wire) and is in none of the rows
+//! stays.
 
 use std::collections::BTreeMap;
 
@@ -49,8 +50,8 @@ impl ObservedSchema {
         }
     }
 
-    /// Forgets what rows have said of anything in a keyspace: a definition has made some of it wrong. What the schema in force has of the
-    /// rest stays there.
+    /// Forgets what rows have said of anything in a keyspace: a definition has made some of it wrong. What
+    /// the schema in force has of the rest stays there.
     pub(super) fn forget_tables(&mut self) {
         self.tables.retain(|table, _| *table == "keyspaces");
         let rows = self.tables.values().flatten();
@@ -109,7 +110,8 @@ impl ObservedSchema {
         self.has_news = true;
     }
 
-    /// The schema that the rows describe, with what of `before` they do not mention; none while too little was seen.
+    /// The schema that the rows describe, with what of `before` they do not mention; none while too little
+    /// was seen.
     pub(super) fn schema(&mut self, before: &Schema) -> Option<Schema> {
         if NEEDED.iter().any(|table| !self.tables.contains_key(table)) {
             return None;

@@ -20,7 +20,8 @@ pub struct PreparedStatement {
     pub cql: Arc<str>,
     /// The keyspace in which it was prepared: that of unqualified names.
     pub keyspace: Option<Arc<str>>,
-    /// What PREPARED said of its markers; none for statements that were found in `system.prepared_statements`.
+    /// What PREPARED said of its markers; none for statements that were found in
+    /// `system.prepared_statements`.
     pub markers: Option<Markers>,
 }
 
@@ -66,7 +67,8 @@ impl PreparedStatements {
         self.by_id.get(id).map(|entry| Arc::clone(&entry))
     }
 
-    /// Keeps a statement, unless it is too large; what a PREPARED result said of its markers is not forgotten.
+    /// Keeps a statement, unless it is too large; what a PREPARED result said of its markers is not
+    /// forgotten.
     pub fn insert(&self, id: &[u8], statement: PreparedStatement) {
         if statement.markers.is_none() && self.by_id.contains_key(id) {
             return;
@@ -97,8 +99,8 @@ impl PreparedStatements {
         self.by_id.len() < MAX_PREPARED && self.memory.has_room_for(bytes)
     }
 
-    /// Evicts a sixteenth of the statements, one at least, any of them: the control connection finds them again when they
-    /// are used.
+    /// Evicts a sixteenth of the statements, one at least, any of them: the control connection finds them
+    /// again when they are used.
     fn make_room(&self) {
         let (mut count, mut bytes, mut evicted) = (0_usize, 0, 0);
         self.by_id.retain(|id, statement| {
@@ -124,8 +126,8 @@ impl PreparedStatements {
         self.memory.evicted()
     }
 
-    /// Asks the control connection to look for an id that the server has executed and that is not known. Ids that are no digests are not
-    /// looked for, nor are those that were not found a moment ago.
+    /// Asks the control connection to look for an id that the server has executed and that is not known. Ids
+    /// that are no digests are not looked for, nor are those that were not found a moment ago.
     pub fn want(&self, id: &[u8]) {
         let Ok(id) = Id::try_from(id) else { return };
         if !self.by_id.contains_key(id.as_slice()) && self.wanted().want(id) {

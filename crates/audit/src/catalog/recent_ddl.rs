@@ -91,7 +91,8 @@ impl RecentDdl {
     }
 }
 
-/// The moment at which a reading of the schema began: see [`Live::begin_reading`](super::Live::begin_reading).
+/// The moment at which a reading of the schema began: see
+/// [`Live::begin_reading`](super::Live::begin_reading).
 #[derive(Debug, Clone, Copy)]
 pub struct Reading(u64);
 

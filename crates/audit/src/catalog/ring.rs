@@ -10,8 +10,8 @@ use cqlens_cql::schema::Keyspace;
 pub enum Replication {
     /// `SimpleStrategy`: the next so many nodes of the ring.
     Simple(usize),
-    /// `NetworkTopologyStrategy`: so many nodes of each datacenter, on as many racks as possible; `replication_factor` stands for the datacenters
-    /// that are not named.
+    /// `NetworkTopologyStrategy`: so many nodes of each datacenter, on as many racks as possible;
+    /// `replication_factor` stands for the datacenters that are not named.
     NetworkTopology(BTreeMap<String, usize>),
     /// `LocalStrategy` and DSE's `EverywhereStrategy`: every node has its own copy.
     Everywhere,
@@ -85,8 +85,8 @@ impl Ring {
         })
     }
 
-    /// The replicas of every range of the ring; none where the replication is not understood, or where they take up more than `limit`
-    /// bytes: a node can tell any number of tokens.
+    /// The replicas of every range of the ring; none where the replication is not understood, or where they
+    /// take up more than `limit` bytes: a node can tell any number of tokens.
     pub fn place(&self, replication: &Replication, limit: usize) -> Option<Placement> {
         let replicas_at: Box<dyn Fn(usize) -> Vec<u16>> = match replication {
             Replication::Simple(factor) => {
@@ -246,7 +246,8 @@ impl Placement {
         size_of::<Self>() + ranges + self.replicas.capacity() * size_of::<u16>()
     }
 
-    /// The nodes that hold a token, as indices of [`Cluster::nodes`], in the order in which the strategy chose them.
+    /// The nodes that hold a token, as indices of [`Cluster::nodes`], in the order in which the strategy
+    /// chose them.
     pub fn replicas(&self, token: i64) -> &[u16] {
         let range = self.tokens.partition_point(|last| *last < token);
         let range = if range == self.tokens.len() { 0 } else { range };

@@ -1,11 +1,13 @@
 //! Prepared ids that the server has executed and that are not known: what the control connection looks for.
 //!
-//! A client can make ids up. So there is a limit, the newest ids come first, and an id that was not found is not looked for again for a
-//! while; then it is, since the server's table is written some time after the statement is prepared.
+//! A client can make ids up. So there is a limit, the newest ids come first, and an id that was not found is
+//! not looked for again for a while; then it is, since the server's table is written some time after the
+//! statement is prepared.
 
 use std::collections::{HashSet, VecDeque};
 
-/// An id as servers make them: Cassandra, ScyllaDB, DSE and YugabyteDB take the MD5 digest of keyspace and text.
+/// An id as servers make them: Cassandra, ScyllaDB, DSE and YugabyteDB take the MD5 digest of keyspace and
+/// text.
 pub(super) type Id = [u8; 16];
 
 /// The ids that wait to be looked for, and those that were not found.

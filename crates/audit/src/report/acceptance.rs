@@ -9,7 +9,8 @@ impl Report {
         !(self.accepted.is_empty() && self.idle_acceptances.is_empty() && self.acceptance_mistakes.is_empty())
     }
 
-    /// A sentence for each acceptance that matches nothing: it is not needed, or says something else than was meant.
+    /// A sentence for each acceptance that matches nothing: it is not needed, or says something else than was
+    /// meant.
     pub(super) fn idle_lines(&self) -> impl Iterator<Item = String> {
         self.idle_acceptances.iter().map(idle)
     }

@@ -1,8 +1,8 @@
 //! What is new since the last review: the report at hand beside an earlier one in its JSON form.
 //!
-//! A finding is known if the earlier report has one by the same rule, on the same table, that speaks of one of the same
-//! templates; so it stays known when further templates join it. Accepted findings are findings here: what was accepted
-//! then and is open now is known.
+//! A finding is known if the earlier report has one by the same rule, on the same table, that speaks of one
+//! of the same templates; so it stays known when further templates join it. Accepted findings are findings
+//! here: what was accepted then and is open now is known.
 
 use std::io::Read;
 

@@ -1,7 +1,7 @@
 //! From a window and its judgement to a report.
 //!
-//! Drivers' and tools' own statements are kept apart from the application's. No number is made up: what was not
-//! observed is empty or absent, and nothing divides by zero.
+//! Drivers' and tools' own statements are kept apart from the application's. No number is made up: what was
+//! not observed is empty or absent, and nothing divides by zero.
 
 mod numbers;
 mod pattern;
@@ -21,7 +21,8 @@ use numbers::{latency, quantiles};
 use pattern::pattern_report;
 use table::tables;
 
-/// How many patterns keep what their distributions are drawn from, which takes more memory than all else of them.
+/// How many patterns keep what their distributions are drawn from, which takes more memory than all else of
+/// them.
 pub(super) const MOST_DRAWN: usize = 200;
 
 impl Report {

@@ -1,8 +1,9 @@
-//! The HTML form: one self-contained file that works from disk, without scripts, in the dark, on a phone and on paper.
+//! The HTML form: one self-contained file that works from disk, without scripts, in the dark, on a phone and
+//! on paper.
 //!
-//! Templates stand in `html/`. askama escapes everything that is not marked safe, and only charts (numbers and our own
-//! words) and [`prose`] (which escapes by itself) are; a content security policy forbids scripts and outside resources
-//! even so, since CQL holds whatever a client sends.
+//! Templates stand in `html/`. askama escapes everything that is not marked safe, and only charts (numbers
+//! and our own words) and [`prose`] (which escapes by itself) are; a content security policy forbids scripts
+//! and outside resources even so, since CQL holds whatever a client sends.
 
 mod chart;
 mod facts;

@@ -24,7 +24,8 @@ pub struct LoadReport {
     pub coordinator_unknown: u64,
     /// Partitions read and written whose replicas are not known, by the reason.
     pub unplaced: BTreeMap<Unplaced, u64>,
-    /// Executions that do not name all of their partitions: what they touch beyond those is in no node's reads and writes.
+    /// Executions that do not name all of their partitions: what they touch beyond those is in no node's
+    /// reads and writes.
     pub without_keys: u64,
 }
 
@@ -46,7 +47,8 @@ pub struct NodeReport {
     pub coordinated: u64,
     /// Its part of all executions whose coordinator is known, 0 to 1.
     pub coordinated_share: f64,
-    /// Partitions read, by their whole key, that it holds a replica of. Which replica has answered is not known.
+    /// Partitions read, by their whole key, that it holds a replica of. Which replica has answered is not
+    /// known.
     pub reads: u64,
     /// The same of partitions written.
     pub writes: u64,
@@ -304,8 +306,8 @@ fn nodes(load: &Load) -> Vec<NodeReport> {
     nodes
 }
 
-/// Reads and writes of a node of each datacenter that has any. Keyspaces may be replicated in some datacenters only: nodes
-/// compare within theirs.
+/// Reads and writes of a node of each datacenter that has any. Keyspaces may be replicated in some
+/// datacenters only: nodes compare within theirs.
 fn means(load: &Load) -> BTreeMap<Option<String>, f64> {
     let mut sums: BTreeMap<Option<String>, (u64, u64)> = BTreeMap::new();
     for NodeLoad {

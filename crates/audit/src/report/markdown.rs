@@ -1,6 +1,8 @@
-//! The Markdown form, for pull requests and wikis: verdict, findings, tables, the costliest patterns, what was not seen.
+//! The Markdown form, for pull requests and wikis: verdict, findings, tables, the costliest patterns, what
+//! was not seen.
 //!
-//! GitHub's dialect. CQL holds whatever a client sends, so every text is escaped for the place where it stands.
+//! GitHub's dialect. CQL holds whatever a client sends, so every text is escaped for the place where it
+//! stands.
 
 use std::io::{self, Write};
 
@@ -278,7 +280,8 @@ fn more(all: usize, shown: usize, what: &str, to: &mut dyn Write) -> io::Result<
     Ok(())
 }
 
-/// A sentence: what stands between backticks stays code, everything else loses its meaning in Markdown and HTML.
+/// A sentence: what stands between backticks stays code, everything else loses its meaning in Markdown and
+/// HTML.
 fn prose(text: &str) -> String {
     let pieces: Vec<_> = text.split('`').collect();
     // An odd number of backticks is no code at all.

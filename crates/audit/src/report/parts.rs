@@ -97,7 +97,8 @@ pub struct Quantiles {
 /// From a request's last byte to its answer's first, in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// How many it is made of: requests of which both ends were seen, and when. Where it is 0 the others are, too, and say nothing.
+    /// How many it is made of: requests of which both ends were seen, and when. Where it is 0 the others are,
+    /// too, and say nothing.
     pub count: u64,
     /// The median.
     pub p50: u64,
@@ -259,7 +260,8 @@ pub struct PatternReport {
     pub cql: String,
     /// Exchanges.
     pub count: u64,
-    /// Further ones, at least, that are counted among other statements: there was no room for the pattern at times.
+    /// Further ones, at least, that are counted among other statements: there was no room for the pattern at
+    /// times.
     #[serde(skip_serializing_if = "is_zero")]
     pub missed: u64,
     /// Exchanges answered with an error.
@@ -292,7 +294,8 @@ pub struct PatternReport {
     /// Reads between two tokens; absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_ranges: Option<TokenRangesReport>,
-    /// Executions that touch one partition, by whether they went to a node that holds it; absent where there are none.
+    /// Executions that touch one partition, by whether they went to a node that holds it; absent where there
+    /// are none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routing: Option<RoutingReport>,
     /// By consistency level.
@@ -326,12 +329,15 @@ pub struct PerRead {
     pub unlinked_pages: u64,
 }
 
-/// The same statement, values and page again, from the same host. Each is an execution of its own everywhere else.
+/// The same statement, values and page again, from the same host. Each is an execution of its own everywhere
+/// else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RepeatsReport {
-    /// The same request again while the first was in flight: a speculative execution, or two threads that ask the same thing.
+    /// The same request again while the first was in flight: a speculative execution, or two threads that ask
+    /// the same thing.
     pub in_flight: u64,
-    /// The same request again soon after an error after which drivers try again, by that error, or after a lost connection.
+    /// The same request again soon after an error after which drivers try again, by that error, or after a
+    /// lost connection.
     pub retries: BTreeMap<RetryCause, u64>,
 }
 
@@ -434,7 +440,8 @@ pub struct FindingReport {
     /// By whom it is accepted, or was; absent where nobody did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acceptance: Option<Applied>,
-    /// Whether the last review had it, as `review` and `severity_before`; absent where there is none to compare with.
+    /// Whether the last review had it, as `review` and `severity_before`; absent where there is none to
+    /// compare with.
     #[serde(flatten)]
     pub since_review: Option<SinceReview>,
     /// The distribution that shows it best.

@@ -94,7 +94,8 @@ fn headline(facts: &Facts<'_>) -> String {
     )
 }
 
-/// What rules have not seen because there was no room for it: as long as there is anything, nothing is called clean.
+/// What rules have not seen because there was no room for it: as long as there is anything, nothing is called
+/// clean.
 fn unjudged(coverage: &Coverage) -> Option<String> {
     let of = |count: u64, one: &str, many: &str| (count > 0).then(|| number::plural(count, one, many));
     let counts = [
@@ -239,7 +240,8 @@ impl Report {
 }
 
 impl Totals {
-    /// The share of reads that touch one partition at most, of those of which anything is known; none without such reads.
+    /// The share of reads that touch one partition at most, of those of which anything is known; none without
+    /// such reads.
     pub fn single_partition_share(&self) -> Option<f64> {
         self.class_share(&[PartitionClass::Single])
     }

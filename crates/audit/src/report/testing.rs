@@ -1,4 +1,5 @@
-//! Reports for tests: an empty one, a small one whose JSON form is pinned, and a busy one that shows everything.
+//! Reports for tests: an empty one, a small one whose JSON form is pinned, and a busy one that shows
+//! everything.
 
 use jiff::Timestamp;
 
@@ -82,7 +83,8 @@ pub(crate) fn small_report() -> Report {
     report(&window)
 }
 
-/// Three nodes, two replicas: 90 lookups of one partition, ten reads of twelve, fifty inserts, four reads of a range.
+/// Three nodes, two replicas: 90 lookups of one partition, ten reads of twelve, fifty inserts, four reads of
+/// a range.
 fn small_load() -> Load {
     let mut load = Load {
         without_keys: 4,
@@ -135,8 +137,8 @@ fn sweep() -> Pattern {
     pattern
 }
 
-/// [`busy_window`] as a report beside the small one, in which something is accepted, something that was accepted is back, one
-/// acceptance matches nothing, and one is none.
+/// [`busy_window`] as a report beside the small one, in which something is accepted, something that was
+/// accepted is back, one acceptance matches nothing, and one is none.
 pub(crate) fn busy_report() -> Report {
     let schema = Schema::from_cql(BUSY_SCHEMA).expect("the definitions below fit");
     let judging = Judging {
@@ -218,7 +220,8 @@ pub(crate) fn busy_window() -> Window {
     window
 }
 
-/// Six nodes of which one has more than the others, a part of the ring that is hot, and keyspaces that cannot be placed.
+/// Six nodes of which one has more than the others, a part of the ring that is hot, and keyspaces that cannot
+/// be placed.
 fn busy_load() -> Load {
     let mut load = Load {
         coordinator_unknown: 40_211,
@@ -408,7 +411,8 @@ fn table<'a>(
     traffic
 }
 
-/// `times` values around `middle`, each of 17 steps `factor` times the one before: a bell with a long right tail.
+/// `times` values around `middle`, each of 17 steps `factor` times the one before: a bell with a long right
+/// tail.
 fn spread(middle: u64, factor: f64, times: u64) -> Distribution {
     const WEIGHTS: [u64; 17] = [1, 4, 12, 26, 44, 60, 70, 72, 66, 55, 42, 30, 20, 13, 8, 4, 2];
     let whole: u64 = WEIGHTS.iter().sum();

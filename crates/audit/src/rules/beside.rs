@@ -42,8 +42,9 @@ impl Took {
     }
 }
 
-/// Puts the mean latency of a table's other reads beside that of each read that a finding is about. Means, because they can be taken
-/// apart: quantiles of the others would have to be put together anew for each finding.
+/// Puts the mean latency of a table's other reads beside that of each read that a finding is about. Means,
+/// because they can be taken apart: quantiles of the others would have to be put together anew for each
+/// finding.
 pub(super) fn put(findings: &mut [Finding], window: &Window) {
     let mut tables: BTreeMap<TableName, Took> = BTreeMap::new();
     for (_, pattern) in user_reads(window) {

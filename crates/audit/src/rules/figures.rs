@@ -37,7 +37,8 @@ pub(super) fn per_hour(times: u64, window: &Window) -> f64 {
     times as f64 * 3_600.0 / window.seconds().max(SHORTEST_OBSERVATION)
 }
 
-/// The rate of a title, `, 3 a minute`; nothing where no time was observed, as of a statement that was only read.
+/// The rate of a title, `, 3 a minute`; nothing where no time was observed, as of a statement that was only
+/// read.
 pub(super) fn often(times: u64, window: &Window) -> String {
     if window.seconds() <= 0.0 {
         return String::new();
@@ -53,8 +54,8 @@ pub(super) fn share(part: u64, whole: u64) -> f64 {
 /// A few executions in a few seconds are no rate: shorter observations count as ten minutes.
 const SHORTEST_OBSERVATION: f64 = 600.0;
 
-/// The severity of what costs little each time, by how often it happens: info, low from [`STEADY_PER_HOUR`], medium from
-/// [`OFTEN_PER_SECOND`]. The rule's thresholds must hold both.
+/// The severity of what costs little each time, by how often it happens: info, low from [`STEADY_PER_HOUR`],
+/// medium from [`OFTEN_PER_SECOND`]. The rule's thresholds must hold both.
 pub(super) fn by_load(found: &Findings<'_>, about: &About, times: u64, window: &Window) -> Severity {
     let per_hour = per_hour(times, window);
     if per_hour >= found.threshold(about, &OFTEN_PER_SECOND) * 3_600.0 {

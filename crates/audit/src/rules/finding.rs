@@ -73,7 +73,8 @@ pub struct Finding {
     pub table: Option<String>,
     /// The patterns that it speaks of, the most expensive first.
     pub patterns: Vec<PatternId>,
-    /// The fact in one sentence, with the table and the number that matters most. Names and CQL stand in backticks.
+    /// The fact in one sentence, with the table and the number that matters most. Names and CQL stand in
+    /// backticks.
     pub title: String,
     /// The numbers.
     pub evidence: Evidence,
@@ -262,7 +263,8 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// What a pattern cost the cluster in the window: executions × (partitions + rows + tombstones) × mean latency.
+/// What a pattern cost the cluster in the window: executions × (partitions + rows + tombstones) × mean
+/// latency.
 ///
 /// Comparable between findings of one window only. A scan counts its rows, since its partitions are unknown.
 pub fn cost(pattern: &Pattern) -> f64 {
@@ -307,8 +309,8 @@ fn common_evidence(pattern: &Pattern, window: &Window) -> Evidence {
     evidence
 }
 
-/// How much of the application's requests it is, who sent it, at which consistency levels, and when. What is not known is left
-/// out, as all of it is of a statement that was only read.
+/// How much of the application's requests it is, who sent it, at which consistency levels, and when. What is
+/// not known is left out, as all of it is of a statement that was only read.
 fn origin(pattern: &Pattern, window: &Window) -> Evidence {
     let mut origin = Evidence::new();
     let requests = window

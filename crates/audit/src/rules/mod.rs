@@ -1,8 +1,8 @@
 //! What the data-modelling literature warns of, one rule a file.
 //!
-//! A rule is a pure function of a window and the schema: it never sees traffic, a clock or another rule. So the
-//! findings of merged windows equal those of one long window. What a rule says about itself (`About`) is the one
-//! source of `cqlens rules`, of the reports' advice and of the documentation.
+//! A rule is a pure function of a window and the schema: it never sees traffic, a clock or another rule. So
+//! the findings of merged windows equal those of one long window. What a rule says about itself (`About`) is
+//! the one source of `cqlens rules`, of the reports' advice and of the documentation.
 
 mod acceptance;
 mod beside;

@@ -54,7 +54,8 @@ pub(super) fn table_of(pattern: &Pattern) -> Option<TableName> {
     })
 }
 
-/// The columns that a SELECT restricts, and the one whose neighbours it asks for: each once, in alphabetical order.
+/// The columns that a SELECT restricts, and the one whose neighbours it asks for: each once, in alphabetical
+/// order.
 pub(super) fn restricted(select: &Select<'_>) -> Vec<String> {
     let relations = select.where_clause.relations.iter();
     let names = relations.flat_map(|relation| relation.subject.columns());

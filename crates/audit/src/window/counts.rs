@@ -14,8 +14,8 @@ pub(super) fn merge(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>
     }
 }
 
-/// Adds to the count of `name`. Where there are more than `limit` names, the rarest quarter goes to the others: a name that comes
-/// more often than those that stay, between two such times, is never among them.
+/// Adds to the count of `name`. Where there are more than `limit` names, the rarest quarter goes to the
+/// others: a name that comes more often than those that stay, between two such times, is never among them.
 pub(super) fn add(counts: &mut BTreeMap<String, u64>, name: &str, more: u64, limit: usize) {
     if let Some(count) = counts.get_mut(name) {
         *count += more;

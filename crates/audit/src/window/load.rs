@@ -8,12 +8,13 @@ use super::{counts, coverage::add_counts};
 
 /// Which nodes the traffic of a window goes to, and which parts of the ring.
 ///
-/// Speaks of executions of SELECT, INSERT, UPDATE, DELETE and BATCH on user keyspaces that the server did not refuse, each page
-/// being one. A partition counts once for each of them that names its whole key.
+/// Speaks of executions of SELECT, INSERT, UPDATE, DELETE and BATCH on user keyspaces that the server did not
+/// refuse, each page being one. A partition counts once for each of them that names its whole key.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Load {
-    /// By `host_id`; a node without one by its address. Those that were known and had nothing to do are there with zeros.
+    /// By `host_id`; a node without one by its address. Those that were known and had nothing to do are there
+    /// with zeros.
     #[serde(deserialize_with = "super::sketch::meter::map")]
     pub nodes: BTreeMap<String, NodeLoad>,
     /// By token; empty with another partitioner than Murmur3.
@@ -22,8 +23,8 @@ pub struct Load {
     pub coordinator_unknown: u64,
     /// Partitions whose replicas are not known, by the reason; they are in no node's reads and writes.
     pub unplaced: BTreeMap<Unplaced, u64>,
-    /// Executions that do not name all of their partitions, such as scans: what they touch beyond those is in no node's reads
-    /// and writes, and in no part of the ring.
+    /// Executions that do not name all of their partitions, such as scans: what they touch beyond those is in
+    /// no node's reads and writes, and in no part of the ring.
     pub without_keys: u64,
 }
 
@@ -41,11 +42,13 @@ impl Load {
     }
 }
 
-/// How many nodes are told apart, thrice as many as the largest clusters have; what the idlest of further ones did is not known.
+/// How many nodes are told apart, thrice as many as the largest clusters have; what the idlest of further
+/// ones did is not known.
 const MAX_NODES: usize = 4_096;
 
 impl Load {
-    /// Lets go of the idlest nodes where there are too many: of a fleet whose nodes come and go, or made up by a hostile one.
+    /// Lets go of the idlest nodes where there are too many: of a fleet whose nodes come and go, or made up
+    /// by a hostile one.
     pub(crate) fn keep_busiest(&mut self) {
         if self.nodes.len() <= MAX_NODES {
             return;
@@ -108,8 +111,8 @@ pub struct NodeLoad {
 }
 
 impl NodeLoad {
-    /// Adds the load of `other`, the same node at another time; what is newer about its place stays unknown, so the
-    /// greater text wins.
+    /// Adds the load of `other`, the same node at another time; what is newer about its place stays unknown,
+    /// so the greater text wins.
     pub(super) fn merge(&mut self, other: &Self) {
         self.address = self.address.take().max(other.address.clone());
         self.data_center = self.data_center.take().max(other.data_center.clone());
@@ -122,8 +125,8 @@ impl NodeLoad {
 
 /// Partitions read and written, by the part of the ring that their tokens are in.
 ///
-/// The ring of Murmur3 tokens is cut into [`RingLoad::SLICES`] equal slices, whatever nodes there are: so the loads of
-/// windows add up although nodes come and go.
+/// The ring of Murmur3 tokens is cut into [`RingLoad::SLICES`] equal slices, whatever nodes there are: so the
+/// loads of windows add up although nodes come and go.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RingLoad {
@@ -208,7 +211,8 @@ fn add(counts: &mut Vec<u64>, other: &[u64]) {
 
 /// Whether executions that touch a single partition went to a node that holds it.
 ///
-/// Where they did, the coordinator is a replica and reads or writes the partition itself. A driver that knows the ring makes it so.
+/// Where they did, the coordinator is a replica and reads or writes the partition itself. A driver that knows
+/// the ring makes it so.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Routing {
@@ -241,7 +245,8 @@ impl Routing {
         } += 1;
     }
 
-    /// Share of the executions of which it is known whose coordinator holds the partition, 0.0..=1.0; none where it never was.
+    /// Share of the executions of which it is known whose coordinator holds the partition, 0.0..=1.0; none
+    /// where it never was.
     pub fn share(&self) -> Option<f64> {
         let all = self.replica + self.other;
         (all > 0).then(|| self.replica as f64 / all as f64)

@@ -1,8 +1,8 @@
 //! Patterns, tables and coverage over a span of time.
 //!
-//! A window knows nothing of connections, schemas or rules. Merging windows is associative and commutative, so
-//! that a report over a week equals the report of its hours, and one over a fleet that of its proxies. What has a limit (the
-//! busiest partitions, beyond 4,096 of a table) merges within its error instead.
+//! A window knows nothing of connections, schemas or rules. Merging windows is associative and commutative,
+//! so that a report over a week equals the report of its hours, and one over a fleet that of its proxies.
+//! What has a limit (the busiest partitions, beyond 4,096 of a table) merges within its error instead.
 
 mod counts;
 mod coverage;
@@ -104,13 +104,14 @@ impl Window {
         self.observed_seconds = self.end.duration_since(self.start).as_secs_f64();
     }
 
-    /// Seconds of observation of one source, for rates: three proxies that watch for an hour see an hour's traffic.
+    /// Seconds of observation of one source, for rates: three proxies that watch for an hour see an hour's
+    /// traffic.
     pub fn seconds(&self) -> f64 {
         self.observed_seconds / self.sources.len().max(1) as f64
     }
 
-    /// The pattern `id` of the template `cql`, made with `head` if it is new: what is lightest may go to make room for it. [`OVERFLOW`]
-    /// if another template has that id: two that differ are never counted as one.
+    /// The pattern `id` of the template `cql`, made with `head` if it is new: what is lightest may go to make
+    /// room for it. [`OVERFLOW`] if another template has that id: two that differ are never counted as one.
     pub fn pattern_mut(
         &mut self,
         id: PatternId,

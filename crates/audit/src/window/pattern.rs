@@ -99,8 +99,8 @@ pub struct Pattern {
     pub tombstones: Tombstones,
     /// Answers that were a page of a longer read.
     pub pages: u64,
-    /// Reads, the pages of one counted once: those without a paging state. What comes again after an error or a lost
-    /// connection is not another read.
+    /// Reads, the pages of one counted once: those without a paging state. What comes again after an error or
+    /// a lost connection is not another read.
     pub logical_reads: u64,
     /// Reads that asked for no page size: their answer is one message, however many rows it holds.
     #[serde(default)]
@@ -180,7 +180,8 @@ impl Missed {
 
 /// Server-side evidence of tombstones.
 ///
-/// Its absence proves nothing: without `read_thresholds_enabled` a coordinator reports only what it read itself.
+/// Its absence proves nothing: without `read_thresholds_enabled` a coordinator reports only what it read
+/// itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tombstones {
     /// Tombstones of each read for which the server gave a number.
@@ -194,8 +195,9 @@ pub struct Tombstones {
     /// Reads that were asked again with tracing, and whose trace tells what was read.
     #[serde(default)]
     pub traced: u64,
-    /// Pages that ended before they were full though more was to come, of reads that leave no live row out: the server stops
-    /// where it has passed too much that is deleted. ScyllaDB does (`query_tombstone_page_limit`), Cassandra fills its pages.
+    /// Pages that ended before they were full though more was to come, of reads that leave no live row out:
+    /// the server stops where it has passed too much that is deleted. ScyllaDB does
+    /// (`query_tombstone_page_limit`), Cassandra fills its pages.
     #[serde(default)]
     pub short_pages: u64,
     /// Those of them without a single row.
@@ -255,7 +257,8 @@ impl Nulls {
     }
 }
 
-/// How many error codes a pattern tells apart, three times as many as the specification has; others are in `errors` alone.
+/// How many error codes a pattern tells apart, three times as many as the specification has; others are in
+/// `errors` alone.
 const MAX_ERROR_CODES: usize = 64;
 
 /// How many clients a pattern tells apart; the others are counted under `(others)`.

@@ -1,4 +1,5 @@
-//! What reads of one template are beside single exchanges: pages of one read, the same request again, scans and sweeps.
+//! What reads of one template are beside single exchanges: pages of one read, the same request again, scans
+//! and sweeps.
 
 use std::collections::BTreeMap;
 
@@ -8,8 +9,8 @@ use super::{Distinct, Distribution, coverage::add_counts, ring::RingCover};
 
 /// Reads whose pages are put together: of each read that has ended, in the window in which it did.
 ///
-/// A read ends with its last page, or where its next page is not fetched (see [`Paging::abandoned`]). Reads whose first page
-/// was not seen are not among them.
+/// A read ends with its last page, or where its next page is not fetched (see [`Paging::abandoned`]). Reads
+/// whose first page was not seen are not among them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Paging {
@@ -17,24 +18,26 @@ pub struct Paging {
     pub rows: Distribution,
     /// Pages of each read; 1 for one that was answered at once.
     pub pages: Distribution,
-    /// Reads of which more was offered than was fetched for ten minutes, or until the end of the observation. That is no error:
-    /// whoever shows the first page of a list never asks for the others.
+    /// Reads of which more was offered than was fetched for ten minutes, or until the end of the observation.
+    /// That is no error: whoever shows the first page of a list never asks for the others.
     pub abandoned: u64,
-    /// Pages that continue a read of which the page before was not seen: before the start, left out, or forgotten.
+    /// Pages that continue a read of which the page before was not seen: before the start, left out, or
+    /// forgotten.
     pub unlinked: u64,
 }
 
-/// Executions that look like repetitions of another one: the same statement, values and page, from the same host.
+/// Executions that look like repetitions of another one: the same statement, values and page, from the same
+/// host.
 ///
 /// Each is an exchange of its own and counted as one everywhere else.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Repeats {
-    /// The same request was in flight already. A driver's speculative execution looks like this, and so do two threads that
-    /// ask the same thing at the same time: nothing on the wire tells them apart.
+    /// The same request was in flight already. A driver's speculative execution looks like this, and so do
+    /// two threads that ask the same thing at the same time: nothing on the wire tells them apart.
     pub in_flight: u64,
-    /// The same request came again within a second of an answer after which drivers try again, or after the connection of the
-    /// first one had ended without an answer.
+    /// The same request came again within a second of an answer after which drivers try again, or after the
+    /// connection of the first one had ended without an answer.
     pub retries: BTreeMap<RetryCause, u64>,
 }
 
@@ -62,10 +65,11 @@ pub enum RetryCause {
     ConnectionLost,
 }
 
-/// Partitions that were seen in the rows of scans, token ranges and index reads: a lower bound of those that were read.
+/// Partitions that were seen in the rows of scans, token ranges and index reads: a lower bound of those that
+/// were read.
 ///
-/// Empty partitions, filtered rows and rows beyond the first 1,000 of an answer are not in it. Seen only where the rows have
-/// the partition key's columns.
+/// Empty partitions, filtered rows and rows beyond the first 1,000 of an answer are not in it. Seen only
+/// where the rows have the partition key's columns.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scanned {
@@ -87,8 +91,8 @@ pub struct Scanned {
 pub struct TokenRanges {
     /// The part of the ring that all of them cover together.
     pub cover: RingCover,
-    /// How often the reads of one host have covered at least 99 % of the ring. Sweeps that overlap in time count as one; a job
-    /// whose parts run on several hosts has none, but [`TokenRanges::cover`] shows it.
+    /// How often the reads of one host have covered at least 99 % of the ring. Sweeps that overlap in time
+    /// count as one; a job whose parts run on several hosts has none, but [`TokenRanges::cover`] shows it.
     pub sweeps: u64,
     /// Reads that those sweeps were made of.
     pub sweep_reads: u64,

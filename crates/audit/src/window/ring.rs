@@ -6,9 +6,9 @@ use super::sketch::meter;
 
 /// A part of the token ring, in 4,096 cells.
 ///
-/// The ends of a range are rounded to the nearest cell, so that ranges that share an end leave no gap between them, however
-/// narrow they are. Each end of a connected stretch is off by at most 1/8,192 of the ring. What is covered does not depend on
-/// the order in which ranges came or parts were merged. 512 bytes.
+/// The ends of a range are rounded to the nearest cell, so that ranges that share an end leave no gap between
+/// them, however narrow they are. Each end of a connected stretch is off by at most 1/8,192 of the ring. What
+/// is covered does not depend on the order in which ranges came or parts were merged. 512 bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(u16, u16)>", into = "Vec<(u16, u16)>")]
 pub struct RingCover {
@@ -22,8 +22,8 @@ const CELLS: u16 = 4_096;
 const WORDS: usize = CELLS as usize / 64;
 
 impl RingCover {
-    /// Covers the tokens above `after`, up to and with `up_to`. Says how many cells the range has, and how many of them were
-    /// not covered before.
+    /// Covers the tokens above `after`, up to and with `up_to`. Says how many cells the range has, and how
+    /// many of them were not covered before.
     pub fn insert(&mut self, after: i64, up_to: i64) -> (u16, u16) {
         let (from, to) = (cell(after), cell(up_to));
         self.insert_cells(from, to)

@@ -1,12 +1,14 @@
 //! What a window keeps where there is more than it has room for: what weighs most, not what came first.
 //!
-//! A window has a limit in patterns and in bytes. Where one is reached, the lightest patterns go at once, a quarter of the room, so
-//! that a new one costs a share of a sort and never a search. Their counts go to [`OVERFLOW`], so that totals never change; what they weighed
-//! is remembered for some thousands of them, so that one that comes again and again outweighs any stream of others that come once.
+//! A window has a limit in patterns and in bytes. Where one is reached, the lightest patterns go at once, a
+//! quarter of the room, so that a new one costs a share of a sort and never a search. Their counts go to
+//! [`OVERFLOW`], so that totals never change; what they weighed is remembered for some thousands of them, so
+//! that one that comes again and again outweighs any stream of others that come once.
 //!
-//! Statements that the server ran stand before those of which nothing shows that it did (refused, or without an answer): who has no login
-//! displaces nothing. Among them those on tables of the schema come first, then what has the larger share of the executions or of the time.
-//! With `n` places at most 2/s patterns have a share of `s` or more, so everything with more than 3/n of either stays.
+//! Statements that the server ran stand before those of which nothing shows that it did (refused, or without
+//! an answer): who has no login displaces nothing. Among them those on tables of the schema come first, then
+//! what has the larger share of the executions or of the time. With `n` places at most 2/s patterns have a
+//! share of `s` or more, so everything with more than 3/n of either stays.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -34,7 +36,8 @@ pub struct Limits {
 pub const MAX_PATTERNS: usize = 20_000;
 
 impl Default for Limits {
-    /// So that the window being filled, the running report and a window being written stay within 128 MiB together.
+    /// So that the window being filled, the running report and a window being written stay within 128 MiB
+    /// together.
     fn default() -> Self {
         Self::of_bytes(40 << 20)
     }
@@ -134,12 +137,14 @@ impl Window {
         self.room.limits
     }
 
-    /// Bytes that it takes up, as far as they have been counted; never less, but for what tables and clients that wait to be named take.
+    /// Bytes that it takes up, as far as they have been counted; never less, but for what tables and clients
+    /// that wait to be named take.
     pub fn bytes(&self) -> u64 {
         self.room.bytes
     }
 
-    /// Whether there is more than it has room for. What this thread's sketches have grown by is taken for the window's.
+    /// Whether there is more than it has room for. What this thread's sketches have grown by is taken for the
+    /// window's.
     #[inline]
     pub(crate) fn is_full(&mut self) -> bool {
         let Limits { patterns, bytes } = self.room.limits;
@@ -246,7 +251,8 @@ impl Window {
         }
     }
 
-    /// The busiest partitions go first, beyond those that are never let go of; then the tables that are used least.
+    /// The busiest partitions go first, beyond those that are never let go of; then the tables that are used
+    /// least.
     fn shed_tables(&mut self) {
         let most_bytes = self.room.limits.of_tables();
         let sum = |tables: &BTreeMap<_, _>| tables.iter().map(table_bytes).sum::<usize>();
@@ -327,7 +333,8 @@ struct Standing {
 }
 
 impl Standing {
-    /// Greater is what stays. Ids decide where all else is equal, so that it does not depend on the order of windows.
+    /// Greater is what stays. Ids decide where all else is equal, so that it does not depend on the order of
+    /// windows.
     fn rank(&self, other: &Self) -> Ordering {
         let class = |standing: &Self| (standing.is_confirmed, standing.is_known);
         class(self)
@@ -337,8 +344,8 @@ impl Standing {
     }
 }
 
-/// What patterns weighed that went: the heaviest of them (Misra and Gries 1982, purged in batches). One that has gone again and again
-/// with more than a 2,048th of all that has gone is here.
+/// What patterns weighed that went: the heaviest of them (Misra and Gries 1982, purged in batches). One that
+/// has gone again and again with more than a 2,048th of all that has gone is here.
 #[derive(Debug, Clone, Default)]
 struct Departed(FxHashMap<u64, Missed>);
 

@@ -1,7 +1,7 @@
 //! A window with the schema under which it was seen, as one versioned JSON document.
 //!
-//! The schema is carried as CQL text, so that a report needs nothing but snapshots and a reader can see what was
-//! in force.
+//! The schema is carried as CQL text, so that a report needs nothing but snapshots and a reader can see what
+//! was in force.
 
 use std::io::{self, BufReader, Read, Write};
 
@@ -61,8 +61,9 @@ pub enum SnapshotError {
     TooLarge,
 }
 
-/// The largest snapshot that is written or read. A window of [`Limits::MOST_BYTES`](super::Limits::MOST_BYTES) stays below: numbers and
-/// histograms take up less as text than in memory, and names are a small part.
+/// The largest snapshot that is written or read. A window of
+/// [`Limits::MOST_BYTES`](super::Limits::MOST_BYTES) stays below: numbers and histograms take up less as text
+/// than in memory, and names are a small part.
 const MAX_BYTES: u64 = 512 << 20;
 
 /// What is made of it in memory, at most: a few characters may stand for a histogram of 50 KiB.
@@ -190,7 +191,8 @@ mod tests {
         Snapshot::new(window, Cluster::default(), String::new(), String::new())
     }
 
-    /// As full of everything as it can be: the most bytes, names that JSON makes six times as long, histograms with a count everywhere.
+    /// As full of everything as it can be: the most bytes, names that JSON makes six times as long,
+    /// histograms with a count everywhere.
     #[test]
     fn a_full_window_is_written_and_read_again() {
         let limits = Limits::of_bytes(Limits::LEAST_BYTES);

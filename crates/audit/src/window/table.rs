@@ -31,10 +31,11 @@ pub struct TableTraffic {
     pub inserted: InsertedRows,
 }
 
-/// What nodes count of reads of a table by themselves, whoever asks: the worst of all nodes and all times that they were asked.
+/// What nodes count of reads of a table by themselves, whoever asks: the worst of all nodes and all times
+/// that they were asked.
 ///
-/// Cassandra 4.0 and later (`system_views.tombstones_per_read`, `rows_per_read`): of each replica's part of a read, over the last
-/// minutes, in buckets that are a fifth apart.
+/// Cassandra 4.0 and later (`system_views.tombstones_per_read`, `rows_per_read`): of each replica's part of a
+/// read, over the last minutes, in buckets that are a fifth apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeReads {
     /// Tombstones that one read in a hundred passes, or more.

@@ -1,4 +1,5 @@
-//! What of written and read values is counted: the rows that INSERTs write, and the columns that have an index.
+//! What of written and read values is counted: the rows that INSERTs write, and the columns that have an
+//! index.
 //!
 //! Values are hashes here, keyed by the operator; sketches keep none of them.
 
@@ -6,14 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::Distinct;
 
-/// INSERTs into one table whose whole primary key is known, conditional ones left out: they overwrite nothing.
+/// INSERTs into one table whose whole primary key is known, conditional ones left out: they overwrite
+/// nothing.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct InsertedRows {
     /// INSERTs, those of batches each.
     pub inserts: u64,
     /// Different rows, by keyed hash of the primary key.
     pub rows: Distinct,
-    /// Different rows with what was written into them: more than `rows` where a row came again with other values.
+    /// Different rows with what was written into them: more than `rows` where a row came again with other
+    /// values.
     pub contents: Distinct,
 }
 
@@ -75,7 +78,8 @@ impl IndexedColumn {
     }
 }
 
-/// How many columns with an index a window tells apart; what further ones hold is not counted. At most 6 KiB each.
+/// How many columns with an index a window tells apart; what further ones hold is not counted. At most 6 KiB
+/// each.
 pub const MAX_INDEXED_COLUMNS: usize = 1_024;
 
 #[cfg(test)]

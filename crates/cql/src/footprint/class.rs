@@ -1,7 +1,7 @@
 //! How many partitions an execution touches, in one word, and why a number is missing where it is.
 //!
-//! Both are kept in windows and printed in reports: their kebab-case names are a contract. What they are derived from
-//! (statements, schema, values) is `audit`'s business; nothing here knows it.
+//! Both are kept in windows and printed in reports: their kebab-case names are a contract. What they are
+//! derived from (statements, schema, values) is `audit`'s business; nothing here knows it.
 
 use serde::{Deserialize, Serialize};
 
@@ -63,12 +63,13 @@ pub enum Reason {
     TypeUnknown,
     /// The text is not CQL that the parser knows.
     StatementUnknown,
-    /// The text has more tokens or nests deeper than is looked at, or to plan it takes more steps than its length allows.
+    /// The text has more tokens or nests deeper than is looked at, or to plan it takes more steps than its
+    /// length allows.
     StatementTooComplex,
     /// The statement is CQL, but not for this schema: the server refuses it.
     InvalidStatement,
-    /// The statement has a form that Cassandra 5.0 does not have (`!=`, `NOT IN`, `BETWEEN`) and that another server may accept: what it
-    /// reads is not worked out.
+    /// The statement has a form that Cassandra 5.0 does not have (`!=`, `NOT IN`, `BETWEEN`) and that another
+    /// server may accept: what it reads is not worked out.
     NotFollowed,
     /// A marker has no value: the statement was prepared, not executed.
     Unbound,
@@ -86,7 +87,8 @@ pub enum Reason {
     Page,
     /// The server answered with an internal error: how far it had come nobody says.
     ServerError,
-    /// The server could not ask the replicas of a partition, and does not say which others it had asked before.
+    /// The server could not ask the replicas of a partition, and does not say which others it had asked
+    /// before.
     TurnedAway,
     /// The server answered with an error of which the capture has no more: it may have refused the statement.
     ErrorUnseen,

@@ -10,16 +10,18 @@ use crate::schema::TableName;
 
 /// The distinct (table, partition key) pairs of an execution, in a buffer for reuse.
 ///
-/// Two keys are the same if their tables and bytes are; what `IN` lists fold by type is folded before it gets here.
-/// At most [`Keys::MAX_KEYS`] keys and [`Keys::MAX_BYTES`] bytes are kept; [`Keys::overflowed`] counts the others.
+/// Two keys are the same if their tables and bytes are; what `IN` lists fold by type is folded before it gets
+/// here. At most [`Keys::MAX_KEYS`] keys and [`Keys::MAX_BYTES`] bytes are kept; [`Keys::overflowed`] counts
+/// the others.
 #[derive(Debug, Default)]
 pub struct Keys {
     /// Of the keys, and of those before.
     tables: Vec<Arc<TableName>>,
     arena: Vec<u8>,
     entries: Vec<Entry>,
-    /// Places in `entries` by a keyed hash of table and bytes; empty while a walk over all entries is as quick. Clients choose keys,
-    /// and can choose thousands that share their tokens: what those hash to they do not know.
+    /// Places in `entries` by a keyed hash of table and bytes; empty while a walk over all entries is as
+    /// quick. Clients choose keys, and can choose thousands that share their tokens: what those hash to they
+    /// do not know.
     places: HashTable<u32>,
     hashing: RandomState,
     overflowed: u64,
@@ -61,19 +63,20 @@ pub enum Pushed {
 }
 
 impl Keys {
-    /// Most keys that are kept. Cassandra's own limit on a statement is 65,535 values; real batches are far below.
+    /// Most keys that are kept. Cassandra's own limit on a statement is 65,535 values; real batches are far
+    /// below.
     pub const MAX_KEYS: usize = 1 << 16;
     /// Most bytes of keys that are kept.
     pub const MAX_BYTES: usize = 8 << 20;
-    /// Most bytes of keys that are put together of the values of several columns, with [`Keys::EACH`] for each key: two short lists
-    /// make very many keys, which are hashed one by one, known or not.
+    /// Most bytes of keys that are put together of the values of several columns, with [`Keys::EACH`] for
+    /// each key: two short lists make very many keys, which are hashed one by one, known or not.
     pub(crate) const MAX_COMBINED: usize = 4 * Self::MAX_BYTES;
     /// What a key costs beside its bytes.
     pub const EACH: usize = 64;
     /// Up to here a walk over all keys beats a table.
     const FEW: usize = 16;
-    /// Tables that are remembered from one execution to the next: their counters are shared with other threads, and
-    /// touching those costs more than looking a table up.
+    /// Tables that are remembered from one execution to the next: their counters are shared with other
+    /// threads, and touching those costs more than looking a table up.
     const FAMILIAR_TABLES: usize = 8;
 
     /// An empty buffer.
@@ -124,7 +127,8 @@ impl Keys {
         })
     }
 
-    /// Adds the key that `write` appends to the buffer; whatever it appends is taken back if the key is known.
+    /// Adds the key that `write` appends to the buffer; whatever it appends is taken back if the key is
+    /// known.
     ///
     /// # Errors
     ///

@@ -66,7 +66,8 @@ impl BatchSum {
             Touched::Counted(counted) => {
                 self.generated += counted.generated;
                 self.has_key |= counted.named > 0;
-                // Keys that nobody listed may be among the listed ones, unless the server made them up just now.
+                // Keys that nobody listed may be among the listed ones, unless the server made them up just
+                // now.
                 let all_generated = counted.generated == counted.named;
                 self.is_bound |= counted.is_bound || (counted.incomplete.is_some() && !all_generated);
                 self.incomplete = self.incomplete.or(counted.incomplete);

@@ -1,5 +1,5 @@
-//! Which cells of a statement are counted by value, worked out once: the primary key of an INSERT, and columns that have an
-//! index.
+//! Which cells of a statement are counted by value, worked out once: the primary key of an INSERT, and
+//! columns that have an index.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -165,8 +165,9 @@ impl CellPlan {
         }
     }
 
-    /// The row with what is written into it. Values are bound in the order of the statement: their bytes as they came tell contents apart.
-    /// What the server computes is left out, so contents that differ in that alone count as one.
+    /// The row with what is written into it. Values are bound in the order of the statement: their bytes as
+    /// they came tell contents apart. What the server computes is left out, so contents that differ in that
+    /// alone count as one.
     fn contents(&self, row: u64, values: &Values<'_>, cells: &Cells) -> u64 {
         let mut hasher = cells.hasher();
         hasher.write_u64(row);

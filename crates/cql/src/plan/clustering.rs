@@ -1,5 +1,5 @@
-//! Statements of which Cassandra knows, before it looks, that they touch no row: an empty `IN` on a clustering column, or
-//! a slice that ends before it begins.
+//! Statements of which Cassandra knows, before it looks, that they touch no row: an empty `IN` on a
+//! clustering column, or a slice that ends before it begins.
 
 use std::cmp::Ordering;
 
@@ -137,8 +137,8 @@ impl RowSlice {
         }
     }
 
-    /// The values of one end, fewer than columns where it is compared with fewer; null is taken where one column is
-    /// compared, and refused in a tuple.
+    /// The values of one end, fewer than columns where it is compared with fewer; null is taken where one
+    /// column is compared, and refused in a tuple.
     fn components<'v>(
         &'v self,
         bound: &'v Bound,

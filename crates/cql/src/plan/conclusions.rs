@@ -1,8 +1,8 @@
-//! What follows from the restrictions of a whole `WHERE` clause: whether Cassandra refuses it, reads a range of the ring,
-//! or needs an index or `ALLOW FILTERING` (`StatementRestrictions`).
+//! What follows from the restrictions of a whole `WHERE` clause: whether Cassandra refuses it, reads a range
+//! of the ring, or needs an index or `ALLOW FILTERING` (`StatementRestrictions`).
 //!
-//! The steps and their order are Cassandra's own: what an index serves, what needs filtering and what is refused
-//! depends on the order in which it looks.
+//! The steps and their order are Cassandra's own: what an index serves, what needs filtering and what is
+//! refused depends on the order in which it looks.
 
 use crate::syntax::ast::Where;
 

@@ -15,8 +15,8 @@ use super::touched::Touched;
 impl Plan {
     /// The partitions of one execution; the keys that are known are pushed to `keys`, which must be clear.
     ///
-    /// Nothing is allocated for a statement whose partition key is bound to markers one by one, once `keys` has been
-    /// used before.
+    /// Nothing is allocated for a statement whose partition key is bound to markers one by one, once `keys`
+    /// has been used before.
     #[inline]
     pub fn footprint(&self, values: &Values<'_>, keys: &mut Keys) -> Footprint {
         if let Some(plan) = self.only_keys()
@@ -57,8 +57,8 @@ impl Plan {
         }
     }
 
-    /// As [`Plan::footprint`], but says why Cassandra would refuse the execution; `values` are none where nothing was
-    /// bound (a PREPARE).
+    /// As [`Plan::footprint`], but says why Cassandra would refuse the execution; `values` are none where
+    /// nothing was bound (a PREPARE).
     ///
     /// # Errors
     ///
@@ -77,8 +77,8 @@ impl Plan {
         self.touch(values, keys).map(Touched::footprint)
     }
 
-    /// Between which tokens an execution reads the ring: above the first one, up to and with the second one. None where
-    /// it is not restricted by `token()`, reads nothing, or the tokens are not known.
+    /// Between which tokens an execution reads the ring: above the first one, up to and with the second one.
+    /// None where it is not restricted by `token()`, reads nothing, or the tokens are not known.
     pub fn token_range(&self, values: &Values<'_>) -> Option<(i64, i64)> {
         let Shape::Read(ReadPlan {
             reads: Reads::Range {
@@ -114,7 +114,8 @@ impl Plan {
         })
     }
 
-    /// Adds to `cells` what an execution tells of rows and of columns that have an index, nothing for most statements.
+    /// Adds to `cells` what an execution tells of rows and of columns that have an index, nothing for most
+    /// statements.
     #[inline]
     pub fn note_cells(&self, values: &Values<'_>, cells: &mut Cells) {
         match &self.shape {

@@ -10,7 +10,8 @@ use super::kind::StatementKind;
 pub struct Facts {
     /// Which statement it is.
     pub kind: Kind,
-    /// The keyspace: named, else the request's or connection's. None where neither says one, or there is none.
+    /// The keyspace: named, else the request's or connection's. None where neither says one, or there is
+    /// none.
     pub keyspace: Option<String>,
     /// The table or view, unquoted; of a batch the one that all its statements write.
     pub table: Option<String>,
@@ -65,8 +66,8 @@ pub struct SchemaFacts {
     pub indexes: Vec<String>,
     /// Rows are read against the clustering order.
     pub reversed: bool,
-    /// An aggregate function folds all rows into one, or those of each group. `GROUP BY` alone, which leaves the first
-    /// row of each group, does not.
+    /// An aggregate function folds all rows into one, or those of each group. `GROUP BY` alone, which leaves
+    /// the first row of each group, does not.
     pub aggregate: bool,
     /// The table has counters.
     pub counter: bool,
@@ -113,8 +114,9 @@ impl Facts {
         self.groups && self.has_limit
     }
 
-    /// Whether a page of the answer ends before it has as many rows as were asked for only because of what the server passed on
-    /// the way: the read is of whole partitions that are named, and leaves no live row out.
+    /// Whether a page of the answer ends before it has as many rows as were asked for only because of what
+    /// the server passed on the way: the read is of whole partitions that are named, and leaves no live row
+    /// out.
     pub fn fills_pages(&self) -> bool {
         let passes_none = |schema: &SchemaFacts| {
             schema.full_partition_key

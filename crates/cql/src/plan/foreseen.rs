@@ -9,8 +9,8 @@ use super::term::Datum;
 use super::value;
 
 impl Plan {
-    /// What every execution touches, as far as that does not depend on what is bound: `WHERE k = ?` is one partition,
-    /// `k IN ?` may be any number.
+    /// What every execution touches, as far as that does not depend on what is bound: `WHERE k = ?` is one
+    /// partition, `k IN ?` may be any number.
     pub fn class(&self) -> PartitionClass {
         let of_keys = |plan: &KeyPlan| {
             if plan.is_one() {
@@ -49,10 +49,11 @@ impl Plan {
         }
     }
 
-    /// How many distinct partitions every execution names, whatever is bound: `a = ? AND b IN (1, 2)` are two.
+    /// How many distinct partitions every execution names, whatever is bound: `a = ? AND b IN (1, 2)` are
+    /// two.
     ///
-    /// None where that depends on the values (`IN ?`, a marker in a list, `token()` beside the key), and where no key is
-    /// named.
+    /// None where that depends on the values (`IN ?`, a marker in a list, `token()` beside the key), and
+    /// where no key is named.
     pub fn foreseen_partitions(&self) -> Option<u64> {
         match &self.shape {
             _ if self.refusal().is_some() => None,

@@ -31,8 +31,8 @@ impl<'s> Indexes<'s> {
         self.all().any(|index| self.serves(index, restriction))
     }
 
-    /// Whether filtering is needed for these restrictions, whichever index is asked: each legacy index can answer for
-    /// itself only, storage-attached ones answer together.
+    /// Whether filtering is needed for these restrictions, whichever index is asked: each legacy index can
+    /// answer for itself only, storage-attached ones answer together.
     pub(super) fn need_filtering<'r>(
         self,
         restrictions: impl Iterator<Item = &'r Restriction<'r>> + Clone,
@@ -61,7 +61,8 @@ impl<'s> Indexes<'s> {
                 .any(|restriction| self.serves(index, restriction))
         };
         let serving: Vec<&Index> = self.all().filter(serves).collect();
-        // SASI says of itself that it returns the fewest rows, storage-attached indexes that they return the most.
+        // SASI says of itself that it returns the fewest rows, storage-attached indexes that they return the
+        // most.
         let rank = |index: &&Index| match index.class {
             IndexClass::Sasi => 0,
             IndexClass::Legacy | IndexClass::Custom(_) => 1,

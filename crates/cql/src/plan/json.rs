@@ -221,7 +221,8 @@ fn kind_of(cql_type: &CqlType) -> LiteralKind {
     }
 }
 
-/// Numbers of more digits are not read: a key of so many is nobody's, and the time to read them grows with their square.
+/// Numbers of more digits are not read: a key of so many is nobody's, and the time to read them grows with
+/// their square.
 const MAX_DIGITS: usize = 4 << 10;
 
 fn constant(cql_type: &CqlType, kind: LiteralKind, text: &str) -> Option<Vec<u8>> {

@@ -77,8 +77,8 @@ impl KeyPlan {
             .all(|column| matches!(column.choice, Choice::One(_)))
     }
 
-    /// The way of most executions: one column, whose value is bound by position and is the key as it is. None where it is not,
-    /// or where it is refused: [`Self::count`] says what it is then.
+    /// The way of most executions: one column, whose value is bound by position and is the key as it is. None
+    /// where it is not, or where it is refused: [`Self::count`] says what it is then.
     #[inline]
     pub(super) fn push_bound(&self, values: &Values<'_>, keys: &mut Keys) -> Option<Pushed> {
         let ([column], None) = (self.columns.as_slice(), &self.token) else {

@@ -22,8 +22,8 @@ impl Plan {
         Self::of_within(statement, keyspace, schema, &Work::of_len(statement.span.len()))
     }
 
-    /// As [`Plan::of`], with the steps taken from `work`: a statement that takes more than are left is not counted, for
-    /// [`Reason::StatementTooComplex`].
+    /// As [`Plan::of`], with the steps taken from `work`: a statement that takes more than are left is not
+    /// counted, for [`Reason::StatementTooComplex`].
     pub fn of_within(
         statement: &Statement<'_>,
         keyspace: Option<&str>,

@@ -16,14 +16,15 @@ use super::text_facts::{TextFacts, kept};
 use crate::{footprint::Reason, schema::TableName};
 
 impl Plan {
-    /// Plans a prepared statement of which no schema tells the table, from the markers that the server described.
+    /// Plans a prepared statement of which no schema tells the table, from the markers that the server
+    /// described.
     ///
-    /// Known are the executions whose partition key is bound as a whole, marker by marker, in a statement on one
-    /// table. `IN` on the key, keys that are partly written in the text, batches, and reads without the key have no
-    /// such markers, and version 3 has none at all: [`Reason::SchemaUnknown`]. So has an execution whose other
-    /// restrictions no row may fit, an empty `IN` or an impossible slice: Cassandra touches nothing if they are of
-    /// clustering columns. Some are counted by their text, whatever the key: a write of one row is one partition, and a
-    /// read without `WHERE` is a scan.
+    /// Known are the executions whose partition key is bound as a whole, marker by marker, in a statement on
+    /// one table. `IN` on the key, keys that are partly written in the text, batches, and reads without the
+    /// key have no such markers, and version 3 has none at all: [`Reason::SchemaUnknown`]. So has an
+    /// execution whose other restrictions no row may fit, an empty `IN` or an impossible slice: Cassandra
+    /// touches nothing if they are of clustering columns. Some are counted by their text, whatever the key: a
+    /// write of one row is one partition, and a read without `WHERE` is a scan.
     pub fn without_schema(statement: &Statement<'_>, keyspace: Option<&str>, markers: &Markers) -> Self {
         let work = Work::of_len(statement.span.len());
         let text = TextFacts {
@@ -86,8 +87,8 @@ impl Plan {
         Self { facts, tables, shape }
     }
 
-    /// Whether the server binds other markers to the partition key, where both say marker by marker which those are, or counts others
-    /// altogether.
+    /// Whether the server binds other markers to the partition key, where both say marker by marker which
+    /// those are, or counts others altogether.
     pub fn disagrees_with(&self, markers: &Markers) -> bool {
         if markers.columns.is_empty() {
             return false;
@@ -127,7 +128,8 @@ fn write_plan(writes: Writes, row_check: Option<RowCheck>) -> WritePlan {
     }
 }
 
-/// What the text alone says of a statement that the server has accepted: it takes no write without the partition key.
+/// What the text alone says of a statement that the server has accepted: it takes no write without the
+/// partition key.
 fn by_text(body: &Body<'_>) -> Option<Shape> {
     let one = || Shape::Write(write_plan(Writes::Unnamed, None));
     match body {
@@ -179,7 +181,8 @@ fn key_plan(table: Arc<TableName>, markers: &Markers, clause: Option<&Where<'_>>
     })
 }
 
-/// Whether each of the key's markers is compared by `=`: the server names markers of `IN (?, ?)` and of slices too.
+/// Whether each of the key's markers is compared by `=`: the server names markers of `IN (?, ?)` and of
+/// slices too.
 fn names_one_key(clause: &Where<'_>, markers: &Markers) -> bool {
     let is_equal = |index: &u16| {
         clause.relations.iter().any(|relation| {

@@ -47,7 +47,8 @@ impl<'s> Restrictions<'s> {
         self.others.iter().any(|other| matches!(other.test, Test::Ann))
     }
 
-    /// Whether the token decides which part of the ring is read: not where all key columns are named beside it.
+    /// Whether the token decides which part of the ring is read: not where all key columns are named beside
+    /// it.
     pub(super) fn is_on_token(&self) -> bool {
         let restricted = self.partition.iter().flatten().count();
         self.token.is_some() && (self.partition_needs_filtering() || restricted < self.partition.len())

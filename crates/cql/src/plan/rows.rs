@@ -1,7 +1,8 @@
-//! Restrictions of rows without a schema: which of them may leave a prepared statement without a row to touch.
+//! Restrictions of rows without a schema: which of them may leave a prepared statement without a row to
+//! touch.
 //!
-//! Which columns are clustering ones is not known, and types are those that PREPARED gives to markers. That is enough to
-//! say that an execution may touch nothing, not that it does.
+//! Which columns are clustering ones is not known, and types are those that PREPARED gives to markers. That
+//! is enough to say that an execution may touch nothing, not that it does.
 
 use std::collections::BTreeMap;
 
@@ -140,7 +141,8 @@ fn compiled(term: &AstTerm<'_>, name: &str, cql_type: &CqlType, work: &Work) -> 
     compiler.term(term, Receiver { name, cql_type }).ok()
 }
 
-/// The types of the columns: those of the markers that they are compared with, else what a constant looks like.
+/// The types of the columns: those of the markers that they are compared with, else what a constant looks
+/// like.
 fn column_types<'c>(clause: &'c Where<'_>, markers: &Markers) -> BTreeMap<&'c str, CqlType> {
     let mut types = BTreeMap::new();
     let of_marker = |term: &AstTerm<'_>| match term {
@@ -177,8 +179,8 @@ fn term_types(
     }
 }
 
-/// A type with the order of what a constant looks like. A date looks like text, and is mostly ordered like text; where
-/// that is wrong, an execution is said to be unknown that is not.
+/// A type with the order of what a constant looks like. A date looks like text, and is mostly ordered like
+/// text; where that is wrong, an execution is said to be unknown that is not.
 fn guessed(term: &AstTerm<'_>) -> Option<CqlType> {
     match term {
         AstTerm::Literal(literal) => match literal.kind {

@@ -104,10 +104,11 @@ fn reads(
     }
 }
 
-/// Whether the static row is looked for even where no other row can be (`SelectStatement.makeClusteringIndexFilter`).
+/// Whether the static row is looked for even where no other row can be
+/// (`SelectStatement.makeClusteringIndexFilter`).
 ///
-/// Named rows: if a static column is fetched, which all are where only the key is asked for. Slices: in a range read, if
-/// a static column is selected; never in a named partition.
+/// Named rows: if a static column is fetched, which all are where only the key is asked for. Slices: in a
+/// range read, if a static column is selected; never in a named partition.
 fn reads_static_row(restrictions: &Restrictions<'_>, selected: &[&Column]) -> bool {
     let is_static = |column: &&Column| column.kind == ColumnKind::Static;
     let selects_static = selected.iter().any(is_static);

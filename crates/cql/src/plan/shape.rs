@@ -102,7 +102,8 @@ impl Plan {
         &self.facts
     }
 
-    /// Whether the schema has the tables of the statement; see [`Plan::without_schema`] for those that it has not.
+    /// Whether the schema has the tables of the statement; see [`Plan::without_schema`] for those that it has
+    /// not.
     pub fn is_known(&self) -> bool {
         !matches!(
             self.shape,
@@ -115,8 +116,8 @@ impl Plan {
         self.facts.flags().collect()
     }
 
-    /// The tables and views that are read or written, each once, and how many statements (of a batch) do; empty where
-    /// neither schema nor server names them.
+    /// The tables and views that are read or written, each once, and how many statements (of a batch) do;
+    /// empty where neither schema nor server names them.
     pub fn tables(&self) -> &[(Arc<TableName>, u32)] {
         &self.tables
     }

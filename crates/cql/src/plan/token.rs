@@ -72,8 +72,8 @@ impl TokenRange {
         }
     }
 
-    /// Whether a range read knows that there is nothing to read, whichever token the server computes for the other end:
-    /// above the last token is nothing.
+    /// Whether a range read knows that there is nothing to read, whichever token the server computes for the
+    /// other end: above the last token is nothing.
     pub(super) fn is_above_all(&self, values: Option<&Values<'_>>) -> bool {
         match self {
             Self::Slice {
@@ -110,8 +110,9 @@ impl Span {
         }
     }
 
-    /// Whether a range read knows that there is nothing to read: such ranges do not wrap around, but the minimum token
-    /// stands for an end that is not given (`StatementRestrictions.getPartitionKeyBoundsForTokenRestrictions`).
+    /// Whether a range read knows that there is nothing to read: such ranges do not wrap around, but the
+    /// minimum token stands for an end that is not given
+    /// (`StatementRestrictions.getPartitionKeyBoundsForTokenRestrictions`).
     pub(super) fn is_empty(&self) -> bool {
         match (self.start, self.end) {
             (Some(start), Some(end)) if start.token != MINIMUM && end.token != MINIMUM => {
@@ -124,8 +125,8 @@ impl Span {
 
     /// The tokens that a range read covers: those above the first one, up to and with the second one.
     ///
-    /// An end that is not given is the ring's. A start that is included takes the token before it, which is too little to matter
-    /// to anybody who asks for a part of the ring.
+    /// An end that is not given is the ring's. A start that is included takes the token before it, which is
+    /// too little to matter to anybody who asks for a part of the ring.
     pub(super) fn tokens(&self) -> (i64, i64) {
         let start = self.start.map_or(MINIMUM, |start| start.token);
         let end = self.end.map_or(MINIMUM, |end| end.token);

@@ -248,8 +248,8 @@ impl<'s> Translator<'s> {
         })
     }
 
-    /// A tuple as long as the columns that it is compared with, or a marker for one. Markers in a tuple that is written
-    /// out are called after the columns.
+    /// A tuple as long as the columns that it is compared with, or a marker for one. Markers in a tuple that
+    /// is written out are called after the columns.
     fn tuple(
         &self,
         term: &ast::Term<'_>,

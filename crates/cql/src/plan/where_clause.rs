@@ -13,8 +13,8 @@ use crate::schema::{Column, ColumnKind, Table};
 impl<'s> Restrictions<'s> {
     /// Reads a `WHERE` clause.
     ///
-    /// `ann` is the column of an `ORDER BY … ANN OF`; `only_static` says that all columns that are read or written are
-    /// static.
+    /// `ann` is the column of an `ORDER BY … ANN OF`; `only_static` says that all columns that are read or
+    /// written are static.
     pub(super) fn of(
         translator: &Translator<'s>,
         clause: &Where<'_>,

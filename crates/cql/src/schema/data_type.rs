@@ -32,7 +32,8 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// The type that a definition writes; `varchar` is `text`, and `frozen` stays only where it says something.
+    /// The type that a definition writes; `varchar` is `text`, and `frozen` stays only where it says
+    /// something.
     pub fn of(type_name: &TypeName<'_>) -> Self {
         let boxed = |inner: &TypeName<'_>| Box::new(Self::of(inner));
         match type_name {

@@ -1,8 +1,9 @@
 //! The schema as a value: keyspaces, tables, views, columns, indexes and types.
 //!
-//! It is read from CQL text ([`Schema::from_cql`], also a statement at a time with [`Schema::apply`]) or from rows of
-//! `system_schema` ([`rows`]), and prints itself as CQL again. It does not decide whether a definition is sensible:
-//! the server has. What is not modelled (triggers, masks, the bodies of functions) is left out.
+//! It is read from CQL text ([`Schema::from_cql`], also a statement at a time with [`Schema::apply`]) or from
+//! rows of `system_schema` ([`rows`]), and prints itself as CQL again. It does not decide whether a
+//! definition is sensible: the server has. What is not modelled (triggers, masks, the bodies of functions) is
+//! left out.
 
 mod apply;
 mod data_type;

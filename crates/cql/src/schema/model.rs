@@ -44,7 +44,8 @@ pub struct Table {
     pub keyspace: String,
     /// Its name, unquoted.
     pub name: String,
-    /// Partition key, clustering columns, then static and regular ones, each by name: the order of `SELECT *`.
+    /// Partition key, clustering columns, then static and regular ones, each by name: the order of `SELECT
+    /// *`.
     pub columns: Vec<Column>,
     /// Secondary indexes by name.
     pub indexes: BTreeMap<String, Index>,

@@ -61,7 +61,8 @@ impl Keyspace {
                 .into_iter()
                 .partition(|user| !waiting.iter().any(|other| needs(user, &other.name)));
             if ready.is_empty() {
-                // Types that need each other do not exist in a server; in any order they are still all printed.
+                // Types that need each other do not exist in a server; in any order they are still all
+                // printed.
                 ordered.extend(blocked);
                 break;
             }

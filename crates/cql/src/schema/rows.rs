@@ -1,8 +1,9 @@
 //! Rows of `system_schema` to schema.
 //!
-//! Each type here is one row of the table that it is named after, with the columns that matter, in the types that
-//! those columns have. Who reads them (and in how many pages) is somebody else's business. Rows of a table that has no
-//! keyspace row, or of a column that has no table row, are skipped: they were read while the schema changed.
+//! Each type here is one row of the table that it is named after, with the columns that matter, in the types
+//! that those columns have. Who reads them (and in how many pages) is somebody else's business. Rows of a
+//! table that has no keyspace row, or of a column that has no table row, are skipped: they were read while
+//! the schema changed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -222,8 +223,8 @@ impl Schema {
         self.with_keyspace(&keyspace, |keyspace| drop(keyspace.tables.insert(name, table)));
     }
 
-    /// `static_compact` are the tables whose columns CQL shows as regular and Cassandra keeps as static, beside a
-    /// clustering and a regular column that it does not show.
+    /// `static_compact` are the tables whose columns CQL shows as regular and Cassandra keeps as static,
+    /// beside a clustering and a regular column that it does not show.
     fn add_columns(
         &mut self,
         mut rows: Vec<ColumnRow>,
@@ -294,8 +295,8 @@ impl Schema {
     }
 }
 
-/// Targets as `IndexMetadata.fromIndexTargets` writes them, with commas between: a custom index may have several, or none, such
-/// as that on `system.paxos`.
+/// Targets as `IndexMetadata.fromIndexTargets` writes them, with commas between: a custom index may have
+/// several, or none, such as that on `system.paxos`.
 fn index_targets(text: &str) -> Vec<IndexTarget> {
     let mut in_quotes = false;
     let parts = text.split(|letter| {

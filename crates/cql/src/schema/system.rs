@@ -36,7 +36,8 @@ pub fn is_system(keyspace: &str) -> bool {
     SYSTEM.contains(&keyspace)
 }
 
-/// Whether a keyspace's tables exist only in the memory of the node that answers: system_views and its schema.
+/// Whether a keyspace's tables exist only in the memory of the node that answers: system_views and its
+/// schema.
 pub fn is_virtual(keyspace: &str) -> bool {
     matches!(keyspace, "system_views" | "system_virtual_schema")
 }

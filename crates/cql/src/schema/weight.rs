@@ -15,8 +15,8 @@ const TABLE: usize = 640;
 const MAP: usize = 640;
 
 impl Schema {
-    /// Leaves out tables, types and keyspaces, the last ones by name, beyond so many bytes. What stays takes up how many bytes, and how
-    /// much was left out.
+    /// Leaves out tables, types and keyspaces, the last ones by name, beyond so many bytes. What stays takes
+    /// up how many bytes, and how much was left out.
     pub fn cut_to(&mut self, limit: usize) -> (usize, usize) {
         let (mut bytes, mut left_out) = (0, 0);
         let mut fits = |weight: usize| {

@@ -1,17 +1,17 @@
-//! Long names and long templates, cut off with a hash behind: what a client sends is not kept at whatever length it has, and two
-//! texts that differ stay two.
+//! Long names and long templates, cut off with a hash behind: what a client sends is not kept at whatever
+//! length it has, and two texts that differ stay two.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-/// The longest name that is kept as it is. Cassandra allows keyspaces and tables 48 characters, later versions 222, ScyllaDB 192;
-/// columns may have 65,535 bytes, and those that people write have a few dozen.
+/// The longest name that is kept as it is. Cassandra allows keyspaces and tables 48 characters, later
+/// versions 222, ScyllaDB 192; columns may have 65,535 bytes, and those that people write have a few dozen.
 pub(crate) const MAX_NAME_LEN: usize = 256;
 
-/// A name as it is kept: one of more than `MAX_NAME_LEN` bytes is its beginning, `…`, and 32 hex digits of the SHA-256 of all of
-/// it. That is longer than any name that is kept whole, so it is equal to none.
+/// A name as it is kept: one of more than `MAX_NAME_LEN` bytes is its beginning, `…`, and 32 hex digits of
+/// the SHA-256 of all of it. That is longer than any name that is kept whole, so it is equal to none.
 #[must_use]
 pub fn cut_name(name: &str) -> Cow<'_, str> {
     if name.len() <= MAX_NAME_LEN {
@@ -24,7 +24,8 @@ pub fn cut_name(name: &str) -> Cow<'_, str> {
     ))
 }
 
-/// A text of at most `limit` bytes: a longer one is its beginning, `…`, and 32 hex digits of `digest`, which is that of all of it.
+/// A text of at most `limit` bytes: a longer one is its beginning, `…`, and 32 hex digits of `digest`, which
+/// is that of all of it.
 pub(super) fn cut_text(text: String, limit: usize, digest: &[u8; 32]) -> String {
     if text.len() <= limit {
         return text;

@@ -14,7 +14,8 @@ pub struct ParseError {
     pub kind: ParseErrorKind,
     /// Where: the offending token, or for lexical errors what could not be read.
     pub span: Span,
-    /// What would have been right there, without duplicates; empty where nothing would help, or too much would.
+    /// What would have been right there, without duplicates; empty where nothing would help, or too much
+    /// would.
     pub expected: Vec<Expected>,
 }
 

@@ -260,8 +260,8 @@ static TABLE: Table = Table::build();
 
 struct Table {
     words: [(u128, Keyword); Table::SIZE],
-    /// Where in `words` the bucket of a letter and a length ends and the next one begins. No word has length 0, so
-    /// that every bucket that is asked for has one before it.
+    /// Where in `words` the bucket of a letter and a length ends and the next one begins. No word has length
+    /// 0, so that every bucket that is asked for has one before it.
     ends: [u8; LETTERS as usize * LENGTHS],
 }
 

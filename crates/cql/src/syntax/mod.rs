@@ -1,8 +1,8 @@
 //! CQL: from text to tokens, trees and templates.
 //!
 //! The grammar is Cassandra 5.0's (CQL 3.4.7), with `NOT IN` and `BETWEEN` of later versions and ScyllaDB's
-//! `BYPASS CACHE`, `USING TIMEOUT`, `PRUNE MATERIALIZED VIEW` and service levels. What Cassandra calls a syntax error is one here;
-//! what only a schema can tell is not looked at.
+//! `BYPASS CACHE`, `USING TIMEOUT`, `PRUNE MATERIALIZED VIEW` and service levels. What Cassandra calls a
+//! syntax error is one here; what only a schema can tell is not looked at.
 //!
 //! ```text
 //! text ── lexer ──> tokens ── parse/ ──> ast::Statement ── template ──> Template, Fingerprint

@@ -7,10 +7,10 @@ use super::{Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind};
 
 /// The statements of a CQL script in order, each with the place that it takes, without its semicolon.
 ///
-/// A semicolon ends a statement, except within `BEGIN BATCH … APPLY BATCH`. Nothing between two semicolons is no
-/// statement. A statement that does not parse is reported and the next one read as usual; only what opens a string,
-/// a quoted name or a `/*` comment and does not close it takes the rest of the script with it. Other than in a single
-/// statement, the last line may be a comment without a line end.
+/// A semicolon ends a statement, except within `BEGIN BATCH … APPLY BATCH`. Nothing between two semicolons is
+/// no statement. A statement that does not parse is reported and the next one read as usual; only what opens
+/// a string, a quoted name or a `/*` comment and does not close it takes the rest of the script with it.
+/// Other than in a single statement, the last line may be a comment without a line end.
 pub fn statements(text: &str) -> impl Iterator<Item = (Span, Result<Statement<'_>, ParseError>)> {
     let (lexer, refused) = match Lexer::new(text) {
         Ok(lexer) => (Some(lexer), None),

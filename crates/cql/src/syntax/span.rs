@@ -1,7 +1,7 @@
 //! Where something stands in a CQL text.
 //!
-//! Spans are byte offsets into the text that was parsed, never line and column: who draws an error has the text
-//! and can count lines itself.
+//! Spans are byte offsets into the text that was parsed, never line and column: who draws an error has the
+//! text and can count lines itself.
 
 use std::fmt;
 use std::ops::Range;

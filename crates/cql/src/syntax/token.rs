@@ -11,8 +11,8 @@ pub struct Token {
     pub kind: TokenKind,
     /// Where it stands, quotes included.
     pub span: Span,
-    /// Whether it is a word with letters in upper case: as a name it is not what it looks like. The lexer, which sees
-    /// every letter anyhow, spares the parser to look again.
+    /// Whether it is a word with letters in upper case: as a name it is not what it looks like. The lexer,
+    /// which sees every letter anyhow, spares the parser to look again.
     pub(super) has_capitals: bool,
 }
 

@@ -1,13 +1,15 @@
 //! How much work a text may cause: a budget of steps, linear in its bytes.
 //!
-//! A step is a byte read, a token taken, a byte of a template written or a term visited: some nanoseconds each. Steps, unlike
-//! seconds, are the same on every machine, so that a test can hold the parser and the planner to them.
+//! A step is a byte read, a token taken, a byte of a template written or a term visited: some nanoseconds
+//! each. Steps, unlike seconds, are the same on every machine, so that a test can hold the parser and the
+//! planner to them.
 
 use std::cell::Cell;
 
 /// The steps that one statement may take and has taken, from lexer to plan.
 ///
-/// What runs out of steps is not looked at further, and is counted as such; nothing is guessed from half of a statement.
+/// What runs out of steps is not looked at further, and is counted as such; nothing is guessed from half of a
+/// statement.
 #[derive(Debug)]
 pub struct Work {
     spent: Cell<u64>,
@@ -15,8 +17,8 @@ pub struct Work {
 }
 
 impl Work {
-    /// Steps that every text has, however short: half a millisecond. The most entangled statements that people write need a
-    /// tenth of it.
+    /// Steps that every text has, however short: half a millisecond. The most entangled statements that
+    /// people write need a tenth of it.
     pub(crate) const BASE: u64 = 1 << 16;
 
     /// Steps for each byte. Lexer, parser and template take up to eight; the rest is for the plan.

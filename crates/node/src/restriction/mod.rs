@@ -1,7 +1,8 @@
 //! What a `WHERE` clause asks for: which partitions, which stretches of them, and what is left to filter.
 //!
-//! The rules follow Cassandra's `StatementRestrictions`: equality or IN on the whole partition key names partitions,
-//! equality on clustering columns and at most one slice after it name stretches, all else is filtering or an index.
+//! The rules follow Cassandra's `StatementRestrictions`: equality or IN on the whole partition key names
+//! partitions, equality on clustering columns and at most one slice after it name stretches, all else is
+//! filtering or an index.
 
 mod filter;
 mod predicate;
@@ -57,7 +58,8 @@ impl Restrictions {
     /// Reads a `WHERE` clause.
     ///
     /// # Errors
-    /// Columns that there are not, values that are none of their type, and combinations that Cassandra refuses.
+    /// Columns that there are not, values that are none of their type, and combinations that Cassandra
+    /// refuses.
     pub(super) fn of(
         relations: &[Relation<'_>],
         layout: &Layout,
@@ -164,7 +166,8 @@ impl Restrictions {
         Err(Failure::invalid(failure::NEEDS_FILTERING))
     }
 
-    /// Refuses clustering columns that are restricted behind one that is not, or behind a slice, in Cassandra's words.
+    /// Refuses clustering columns that are restricted behind one that is not, or behind a slice, in
+    /// Cassandra's words.
     ///
     /// # Errors
     /// If there is such a column.
@@ -200,7 +203,8 @@ impl Restrictions {
     }
 }
 
-/// The partitions that a clause names, or the part of the ring; token relations beside named keys become filters.
+/// The partitions that a clause names, or the part of the ring; token relations beside named keys become
+/// filters.
 fn source(conditions: &[Restricted], layout: &Layout, filters: &mut Vec<Filter>) -> Result<Source, Failure> {
     let mut keys: Vec<Vec<Bytes>> = vec![Vec::new()];
     let mut is_whole = true;

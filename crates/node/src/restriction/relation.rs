@@ -30,7 +30,8 @@ impl Restricted {
     /// Evaluates a relation.
     ///
     /// # Errors
-    /// Columns that there are not, values that are none of their type, relations that this node does not know.
+    /// Columns that there are not, values that are none of their type, relations that this node does not
+    /// know.
     pub(super) fn of(
         relation: &Relation<'_>,
         layout: &Layout,

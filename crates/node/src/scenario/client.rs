@@ -1,4 +1,5 @@
-//! One client of a scenario: computes the expressions of its steps, sends their statements and keeps what they read.
+//! One client of a scenario: computes the expressions of its steps, sends their statements and keeps what
+//! they read.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -77,7 +78,8 @@ impl ScenarioClient {
         self.totals
     }
 
-    /// Runs a step, once for each row of the step that it follows, and keeps the rows that it reads in `results`.
+    /// Runs a step, once for each row of the step that it follows, and keeps the rows that it reads in
+    /// `results`.
     ///
     /// # Errors
     /// Steps that are malformed, and answers that are errors.

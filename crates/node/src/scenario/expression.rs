@@ -1,9 +1,9 @@
 //! Texts with expressions in them: `user-${i % 100}`.
 //!
-//! An expression is a number; `i`, the iteration; `j`, the run within a step; `random(n)`, evenly from 0 up to but without
-//! n; `skewed(n)`, the same with small numbers far more often; `uuid(x)` and `timeuuid(x)`, the same UUID for the same
-//! number; `step.column`, a cell of an earlier step; `null`. Numbers can be added, subtracted, multiplied, divided and
-//! reduced with `+ - * / %`; there is no precedence, the left goes first.
+//! An expression is a number; `i`, the iteration; `j`, the run within a step; `random(n)`, evenly from 0 up
+//! to but without n; `skewed(n)`, the same with small numbers far more often; `uuid(x)` and `timeuuid(x)`,
+//! the same UUID for the same number; `step.column`, a cell of an earlier step; `null`. Numbers can be added,
+//! subtracted, multiplied, divided and reduced with `+ - * / %`; there is no precedence, the left goes first.
 
 use std::collections::BTreeMap;
 

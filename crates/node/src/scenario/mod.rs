@@ -1,8 +1,9 @@
 //! Scenarios: a schema and traffic as data, sent to any CQL node through [`cqlens_client`].
 //!
-//! The format (`traffic.toml`): phases run one after the other; the iterations of a phase are dealt to its clients; the
-//! steps of an iteration run one after the other. A text may hold expressions, `expression` says which. What a step
-//! reads can be used by later steps of the same iteration, so that a client-side join is two steps.
+//! The format (`traffic.toml`): phases run one after the other; the iterations of a phase are dealt to its
+//! clients; the steps of an iteration run one after the other. A text may hold expressions, `expression` says
+//! which. What a step reads can be used by later steps of the same iteration, so that a client-side join is
+//! two steps.
 //!
 //! ```toml
 //! title = "Two tables for one lookup"
@@ -22,10 +23,10 @@
 //! values = ["${entry.id}"]
 //! ```
 //!
-//! Further keys of a step: `prepared = false` sends the text instead of preparing it; `times = 4` runs it four times, `${j}`
-//! counts; `together = true` sends all runs of the step at once; `until-rows = 10` stops repeating once so many rows
-//! have come; `consistency`, `page-size`; `batch = "logged"` with `statements = [{ cql = …, values = […] }]` instead of
-//! `cql`; `may-fail = true` where a refusal is part of the story.
+//! Further keys of a step: `prepared = false` sends the text instead of preparing it; `times = 4` runs it
+//! four times, `${j}` counts; `together = true` sends all runs of the step at once; `until-rows = 10` stops
+//! repeating once so many rows have come; `consistency`, `page-size`; `batch = "logged"` with `statements =
+//! [{ cql = …, values = […] }]` instead of `cql`; `may-fail = true` where a refusal is part of the story.
 
 mod client;
 mod expression;

@@ -1,5 +1,5 @@
-//! Reading: walks over partitions and rows, stops at the limit or the end of the page, and counts the tombstones that it
-//! passes, as Cassandra's `ReadCommand` counts them.
+//! Reading: walks over partitions and rows, stops at the limit or the end of the page, and counts the
+//! tombstones that it passes, as Cassandra's `ReadCommand` counts them.
 
 use std::ops::ControlFlow;
 

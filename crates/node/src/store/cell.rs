@@ -39,8 +39,8 @@ impl Cell {
         self.value.as_ref().filter(|_| self.is_live(now))
     }
 
-    /// Whether this write hides `other`: the later one does, at the same time a tombstone, else the larger value
-    /// (Cassandra: `Cells.resolveRegular`).
+    /// Whether this write hides `other`: the later one does, at the same time a tombstone, else the larger
+    /// value (Cassandra: `Cells.resolveRegular`).
     pub(crate) fn wins_over(&self, other: &Cell) -> bool {
         let rank = |cell: &Cell| (cell.timestamp, cell.value.is_none());
         (rank(self), &self.value) >= (rank(other), &other.value)

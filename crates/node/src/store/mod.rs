@@ -1,5 +1,5 @@
-//! Where the node keeps rows: tables of partitions in token order, partitions of rows in clustering order, rows of
-//! cells, and every tombstone that was ever written.
+//! Where the node keeps rows: tables of partitions in token order, partitions of rows in clustering order,
+//! rows of cells, and every tombstone that was ever written.
 //!
 //! The store knows neither CQL nor the wire: keys and values are serialized bytes, time is a parameter.
 

@@ -1,9 +1,9 @@
 //! Order-preserving forms: values as bytes that compare, byte by byte, as Cassandra's types compare.
 //!
-//! With them a clustering key is one byte string, a slice is a range of byte strings, and descending order is the
-//! complement of all bytes. The form of a value is no prefix of another value's form. Values are compared, never read
-//! back: rows keep their serialized values beside it. Types without an order in Cassandra (durations, custom types)
-//! are compared by their bytes.
+//! With them a clustering key is one byte string, a slice is a range of byte strings, and descending order is
+//! the complement of all bytes. The form of a value is no prefix of another value's form. Values are
+//! compared, never read back: rows keep their serialized values beside it. Types without an order in
+//! Cassandra (durations, custom types) are compared by their bytes.
 
 use cqlens_proto::cursor::Cursor;
 use cqlens_proto::notation;

@@ -1,7 +1,7 @@
 //! A partition: its rows in clustering order, its static row, and the tombstones that lie on stretches of it.
 //!
-//! Nothing is ever compacted: a tombstone stays until the table is truncated, as it would on a real node until
-//! `gc_grace_seconds` are over.
+//! Nothing is ever compacted: a tombstone stays until the table is truncated, as it would on a real node
+//! until `gc_grace_seconds` are over.
 
 use std::collections::BTreeMap;
 use std::iter::Peekable;

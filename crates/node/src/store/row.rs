@@ -94,8 +94,8 @@ impl Row {
         self.is_inserted(now) || self.cells.values().any(|cell| cell.is_live(now))
     }
 
-    /// Counts as Cassandra's `ReadCommand` does: each dead cell is a tombstone, and a row without live data counts
-    /// as one if it was deleted and had no dead cell.
+    /// Counts as Cassandra's `ReadCommand` does: each dead cell is a tombstone, and a row without live data
+    /// counts as one if it was deleted and had no dead cell.
     pub(crate) fn scan(&self, now: Seconds) -> Scanned {
         let is_live = self.is_live(now);
         let dead_cells = self.cells.values().filter(|cell| !cell.is_live(now)).count();

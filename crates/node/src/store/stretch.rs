@@ -1,7 +1,7 @@
 //! Stretches of a partition: ranges over the order-preserving form of clustering columns ([`super::order`]).
 //!
-//! Since that form is prefix-free, all rows that share their first clustering columns lie in one stretch, and every
-//! slice, with or without equality before it, is one too.
+//! Since that form is prefix-free, all rows that share their first clustering columns lie in one stretch, and
+//! every slice, with or without equality before it, is one too.
 
 /// From `from` on, up to but without `to`; `None` is the partition's end.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! The system tables that drivers and tools read, filled when they are read.
 //!
-//! What the node has is there: itself, its schema, its prepared statements and its thresholds. Other system tables are
-//! empty, and where a real node says what it keeps on disk, these say Cassandra's defaults.
+//! What the node has is there: itself, its schema, its prepared statements and its thresholds. Other system
+//! tables are empty, and where a real node says what it keeps on disk, these say Cassandra's defaults.
 
 mod rows;
 mod schema;

@@ -40,7 +40,8 @@ pub(super) const LOGBACK: &str = r#"<configuration>
 </configuration>
 "#;
 
-/// The text of a node's `cassandra.yaml`. A setting of `options` replaces ours of the same name; `{address}` in it is the node's own.
+/// The text of a node's `cassandra.yaml`. A setting of `options` replaces ours of the same name; `{address}`
+/// in it is the node's own.
 pub(super) fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -> String {
     let folder = |name: &str| home.join(name).display().to_string();
     let seeds = format!("{seed}:{}", place.storage_port);
@@ -76,7 +77,8 @@ pub(super) fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -
         .collect()
 }
 
-/// The command that runs a node in the foreground, with its files below `home`; `joins` others that run already.
+/// The command that runs a node in the foreground, with its files below `home`; `joins` others that run
+/// already.
 pub(super) fn command(class_path: &str, home: &Path, options: &Options, joins: bool) -> Vec<String> {
     let heap = options.heap_mib();
     let mut command = vec!["java".to_owned(), "-ea".to_owned()];
@@ -129,7 +131,8 @@ pub(super) fn opened() -> impl Iterator<Item = String> {
         .flat_map(|package| ["opens", "exports"].map(|what| format!("--add-{what}={package}=ALL-UNNAMED")))
 }
 
-/// A node that lives for a minute: no waiting for other nodes' gossip, no second compiler, the collector with the least threads.
+/// A node that lives for a minute: no waiting for other nodes' gossip, no second compiler, the collector with
+/// the least threads.
 const START_FAST: &[&str] = &[
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
@@ -141,7 +144,8 @@ const START_FAST: &[&str] = &[
     "-Dcassandra.auth_bcrypt_gensalt_log2_rounds=4",
 ];
 
-/// What Cassandra 5.0 reaches into on JDK 17, by module (its own `conf/jvm17-server.options` and what it reflects on).
+/// What Cassandra 5.0 reaches into on JDK 17, by module (its own `conf/jvm17-server.options` and what it
+/// reflects on).
 const OPENED: &[(&str, &[&str])] = &[
     (
         "java.base",

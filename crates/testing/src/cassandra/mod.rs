@@ -1,6 +1,8 @@
-//! Real Cassandra nodes, from the jars that Maven resolves: no container, no installation, nothing left behind.
+//! Real Cassandra nodes, from the jars that Maven resolves: no container, no installation, nothing left
+//! behind.
 //!
-//! Nodes listen on loopback addresses of their own (127.x.y.z), so that two test runs on one machine do not meet.
+//! Nodes listen on loopback addresses of their own (127.x.y.z), so that two test runs on one machine do not
+//! meet.
 
 mod artifacts;
 mod config;
@@ -17,7 +19,8 @@ use super::cache;
 use super::process::Supervised;
 use config::Place;
 
-/// From the start of the process to an answer. Usually 13 s for one node; a machine with other work takes several times that.
+/// From the start of the process to an answer. Usually 13 s for one node; a machine with other work takes
+/// several times that.
 const READY_WITHIN: Duration = Duration::from_secs(240);
 
 /// From SIGKILL to the end.
@@ -36,7 +39,8 @@ pub struct Options {
     pub native_port: Option<u16>,
     /// Where a node takes orders (JMX), on 127.0.0.1; none if nobody gives it any.
     pub orders_port: Option<u16>,
-    /// Whether a node is killed and started again with its data: then it writes each change of the schema to disk at once.
+    /// Whether a node is killed and started again with its data: then it writes each change of the schema to
+    /// disk at once.
     pub comes_back: bool,
 }
 
@@ -74,7 +78,8 @@ impl Options {
     }
 }
 
-/// A running cluster; dropping it, or the end of this process for whatever reason, ends its nodes and removes their data.
+/// A running cluster; dropping it, or the end of this process for whatever reason, ends its nodes and removes
+/// their data.
 pub struct Cassandra {
     nodes: Vec<Node>,
 }
@@ -127,7 +132,8 @@ impl Cassandra {
         self.nodes[0].process.signal(name);
     }
 
-    /// Starts a cluster of one node again where it was, without its data; if it still runs it is killed first.
+    /// Starts a cluster of one node again where it was, without its data; if it still runs it is killed
+    /// first.
     ///
     /// # Errors
     /// [`Missing`] where this machine has no Java or no Maven.
@@ -155,7 +161,8 @@ impl Cassandra {
         self.nodes[index].kill();
     }
 
-    /// Starts a killed node again where it was, with its data, and returns when it answers and sees all others.
+    /// Starts a killed node again where it was, with its data, and returns when it answers and sees all
+    /// others.
     ///
     /// # Errors
     /// [`Missing`] where this machine has no Java or no Maven.
@@ -170,7 +177,8 @@ impl Cassandra {
         Ok(())
     }
 
-    /// Adds a node, which can be [dismissed](Cassandra::dismiss), and returns when it answers and sees all others.
+    /// Adds a node, which can be [dismissed](Cassandra::dismiss), and returns when it answers and sees all
+    /// others.
     ///
     /// # Errors
     /// [`Missing`] where this machine has no Java or no Maven.

@@ -18,7 +18,8 @@ mod opcode {
     pub(super) const AUTH_SUCCESS: u8 = 0x10;
 }
 
-/// Asks for SUPPORTED, logs in (as `cassandra`, where the node wants a password) and checks that the node sees `peers` others.
+/// Asks for SUPPORTED, logs in (as `cassandra`, where the node wants a password) and checks that the node
+/// sees `peers` others.
 ///
 /// # Errors
 /// What the node did instead; it may be ready a moment later.
@@ -55,7 +56,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The result is asked for without its metadata: kind, flags, column count, then the row count, four bytes each.
+    /// The result is asked for without its metadata: kind, flags, column count, then the row count, four
+    /// bytes each.
     fn count_rows(&mut self, cql: &str) -> Result<usize> {
         const CONSISTENCY_ONE: [u8; 2] = [0, 1];
         const SKIP_METADATA: u8 = 0x02;

@@ -21,13 +21,14 @@ pub struct Prepared<'a> {
     pub result: ResultMetadata<'a>,
 }
 
-/// `<flags [int]><marker count [int]>[<pk count [int]><pk index [short]>*][<markers>]`; version 3 has no indices.
+/// `<flags [int]><marker count [int]>[<pk count [int]><pk index [short]>*][<markers>]`; version 3 has no
+/// indices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BindMetadata<'a> {
     /// The markers in order.
     pub markers: ColumnSpecs<'a>,
-    /// For each partition key column in order, the marker that binds it; empty if the server did not say, for example
-    /// because not every column has one, or in version 3.
+    /// For each partition key column in order, the marker that binds it; empty if the server did not say, for
+    /// example because not every column has one, or in version 3.
     pub partition_key_indices: Vec<u16>,
     /// Flags without a meaning here, kept as sent.
     pub other_flags: u32,

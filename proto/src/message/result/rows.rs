@@ -1,4 +1,5 @@
-//! ROWS (v5 §4.2.5.2): metadata and cells. Cells are found by their lengths when they are asked for, never copied.
+//! ROWS (v5 §4.2.5.2): metadata and cells. Cells are found by their lengths when they are asked for, never
+//! copied.
 
 use bytes::BytesMut;
 

@@ -1,8 +1,9 @@
-//! Records the golden sessions anew: real drivers against a real Cassandra, every byte between them kept in the order in
-//! which it passed. `cargo run --example record-golden [NAME…]`, from the root of the repository.
+//! Records the golden sessions anew: real drivers against a real Cassandra, every byte between them kept in
+//! the order in which it passed. `cargo run --example record-golden [NAME…]`, from the root of the
+//! repository.
 //!
-//! A file of `proto/tests/golden` is one run of a driver with all its connections; `golden/mod.rs` reads it and says how it is
-//! laid out. Nothing is cut out or changed: the sessions are made to be small.
+//! A file of `proto/tests/golden` is one run of a driver with all its connections; `golden/mod.rs` reads it
+//! and says how it is laid out. Nothing is cut out or changed: the sessions are made to be small.
 #![allow(clippy::print_stdout, reason = "what was recorded is what this prints")]
 
 use cqlens_testing as support;

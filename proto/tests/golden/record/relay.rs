@@ -16,8 +16,8 @@ pub(crate) struct Relay {
 type Place = [u8; 2];
 
 impl Relay {
-    /// Listens on the address of the node, on another port, until the process ends: a driver that is told the address by
-    /// the node and keeps the port comes here too.
+    /// Listens on the address of the node, on another port, until the process ends: a driver that is told the
+    /// address by the node and keeps the port comes here too.
     pub(crate) fn start(node: SocketAddr) -> Self {
         let listener = TcpListener::bind((node.ip(), 0)).expect("a port is free");
         let address = listener.local_addr().expect("a listener has an address");

@@ -1,5 +1,5 @@
-//! One connection's bytes through both directions of rewriting, without sockets: what comes out is what would have come in, had the
-//! nodes named their listeners themselves.
+//! One connection's bytes through both directions of rewriting, without sockets: what comes out is what would
+//! have come in, had the nodes named their listeners themselves.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::cast_possible_truncation)]
 
 use std::{

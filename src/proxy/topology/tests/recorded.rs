@@ -5,7 +5,8 @@ use super::*;
 #[path = "../../../../proto/tests/golden/recording.rs"]
 mod recording;
 
-/// Every byte of real drivers and a real node: only addresses differ, and every statement that reads nodes is found.
+/// Every byte of real drivers and a real node: only addresses differ, and every statement that reads nodes is
+/// found.
 #[test]
 fn sessions_of_real_drivers_differ_in_nothing_but_addresses() {
     // What the sessions were recorded with.
@@ -89,7 +90,8 @@ fn joined_responses(connection: &[&recording::Chunk], bytes: impl Iterator<Item 
     envelopes
 }
 
-/// Whether two bodies differ, and if so, whether in nothing but what has to: the loopback address and the port, where a client finds them.
+/// Whether two bodies differ, and if so, whether in nothing but what has to: the loopback address and the
+/// port, where a client finds them.
 fn unlike(name: &str, sent: &Envelope, got: &Envelope) -> Option<bool> {
     assert_eq!(
         (sent.header.stream_id, sent.header.opcode, sent.header.flags),

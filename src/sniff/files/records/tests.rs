@@ -167,7 +167,8 @@ fn interfaces_have_link_layers_and_clocks_of_their_own() {
     let offset = [&[14, 0, 8, 0][..], &3_600_i64.to_le_bytes()].concat();
     let file = [
         section(false),
-        // Microseconds where nothing is said; milliseconds; 2^-10 seconds; nanoseconds since an hour after 1970, behind a name.
+        // Microseconds where nothing is said; milliseconds; 2^-10 seconds; nanoseconds since an hour after
+        // 1970, behind a name.
         interface(1, &[]),
         interface(113, &resolution(3)),
         interface(101, &resolution(0x8a)),

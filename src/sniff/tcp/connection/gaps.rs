@@ -8,7 +8,8 @@ use cqlens_proto::envelope::Direction;
 use super::{State, TcpConnection, opposite};
 use crate::sniff::{losses::Losses, tcp::reassembler::distance};
 
-/// How long to wait for bytes that the receiver has acknowledged: the capture has them a little later, or not at all.
+/// How long to wait for bytes that the receiver has acknowledged: the capture has them a little later, or not
+/// at all.
 const ACKNOWLEDGED: Duration = Duration::from_millis(20);
 
 /// How long to wait for bytes that are not acknowledged: the sender retransmits them.
@@ -61,7 +62,8 @@ impl TcpConnection {
         }
     }
 
-    /// Gives up the next missing bytes that buffered ones of `direction` wait for, if they are due. Without `now` they are.
+    /// Gives up the next missing bytes that buffered ones of `direction` wait for, if they are due. Without
+    /// `now` they are.
     fn give_up_in(&mut self, direction: Direction, now: Option<Moment>, losses: &mut Losses) -> bool {
         let (own, other) = self.halves(direction);
         let (Some(since), Some(first)) = (own.reassembler.since(), own.reassembler.first_buffered()) else {

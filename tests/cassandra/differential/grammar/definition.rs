@@ -1,4 +1,5 @@
-//! Definitions: tables, types, indexes, views, functions and keyspaces, made, changed and dropped in a keyspace of their own.
+//! Definitions: tables, types, indexes, views, functions and keyspaces, made, changed and dropped in a
+//! keyspace of their own.
 //!
 //! The names are few, so that some definitions find what they need and others are refused.
 

@@ -1,5 +1,5 @@
-//! Constants of every type, as CQL writes them: few of each, so that keys meet, and one value in several spellings, so
-//! that duplicates of an `IN` list are not only equal texts.
+//! Constants of every type, as CQL writes them: few of each, so that keys meet, and one value in several
+//! spellings, so that duplicates of an `IN` list are not only equal texts.
 
 use cqlens_proto::types::CqlType;
 

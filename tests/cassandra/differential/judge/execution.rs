@@ -85,14 +85,14 @@ pub(super) fn judge(
     }
 }
 
-/// Whether groups are read partition after partition until there are as many as the limit allows: how many partitions
-/// that takes depends on what is stored.
+/// Whether groups are read partition after partition until there are as many as the limit allows: how many
+/// partitions that takes depends on what is stored.
 fn may_stop_early(statement: &Statement<'_>) -> bool {
     matches!(&statement.body, Body::Select(select) if !select.group_by.is_empty() && select.limit.is_some())
 }
 
-/// Whether the end of a slice of rows or tokens is the server's clock: only the server knows whether it ends before it
-/// begins, and how far it goes.
+/// Whether the end of a slice of rows or tokens is the server's clock: only the server knows whether it ends
+/// before it begins, and how far it goes.
 fn slices_by_the_clock(statement: &Statement<'_>) -> bool {
     let clause = match &statement.body {
         Body::Select(select) => &select.where_clause,
@@ -243,7 +243,8 @@ fn lwt(plan: &Plan, outcome: &Outcome, verdicts: &mut Verdicts) {
     verdicts.add(Category::Lwt, Verdict::of(&plan.facts().lwt, &theirs));
 }
 
-/// A read that folds rows, and was asked for in pages, comes with a warning, unless it is of one partition or range.
+/// A read that folds rows, and was asked for in pages, comes with a warning, unless it is of one partition or
+/// range.
 fn aggregate(
     statement: &Statement<'_>,
     plan: &Plan,

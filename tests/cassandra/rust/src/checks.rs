@@ -346,8 +346,8 @@ async fn unset(app: &Application) -> Found {
     app.rows("SELECT name, note FROM t WHERE id = 31").await
 }
 
-/// The trace of a read, and the node that has read the data. Nodes write its parts one by one, in no order, and some after the end: it is
-/// asked for until all are there.
+/// The trace of a read, and the node that has read the data. Nodes write its parts one by one, in no order,
+/// and some after the end: it is asked for until all are there.
 async fn traced(app: &Application, result: &QueryResult) -> Result<(TracingInfo, IpAddr), Reason> {
     let id = result.tracing_id().ok_or(Reason::Absent("no id of a trace"))?;
     let is_read = |activity: &String| activity.starts_with("Executing single-partition query");

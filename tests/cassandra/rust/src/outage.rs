@@ -1,4 +1,5 @@
-//! What a node's absence looks like; the harness brings it about when all programs have said that they are ready.
+//! What a node's absence looks like; the harness brings it about when all programs have said that they are
+//! ready.
 
 use scylla::statement::{Consistency, Statement};
 use serde_json::{Value, json};

@@ -46,7 +46,8 @@ impl MissingRequests {
 pub(crate) struct RawExchange {
     /// The request, or its head.
     pub(crate) request: Envelope,
-    /// Length of its body in bytes, uncompressed; of a request that is too long to be kept, `request` has less.
+    /// Length of its body in bytes, uncompressed; of a request that is too long to be kept, `request` has
+    /// less.
     pub(crate) request_len: usize,
     /// When its last byte came.
     pub(crate) requested_at: Moment,

@@ -1,13 +1,15 @@
 //! What is missing of a connection: requests that did not come, and responses whose requests have not come.
 //!
-//! Each request of a connection is handed on once: as an exchange, as undecoded, or as dropped. So at any time
+//! Each request of a connection is handed on once: as an exchange, as undecoded, or as dropped. So at any
+//! time
 //!
-//! - `arrived_or_missing + missing_segments` = requests handed on + requests in flight ([`RequestCounts::known`]; after a panic of
-//!   the auditor the difference is what it has lost),
-//! - `opcodes` + `without_opcode` <= `arrived_or_missing`; they are equal until a gap names fewer opcodes than there are requests
-//!   without one,
+//! - `arrived_or_missing + missing_segments` = requests handed on + requests in flight
+//!   ([`RequestCounts::known`]; after a panic of the auditor the difference is what it has lost),
+//! - `opcodes` + `without_opcode` <= `arrived_or_missing`; they are equal until a gap names fewer opcodes
+//!   than there are requests without one,
 //!
-//! but for responses that came early and whose requests never come: those are handed on as dropped beside that.
+//! but for responses that came early and whose requests never come: those are handed on as dropped beside
+//! that.
 
 use std::collections::VecDeque;
 

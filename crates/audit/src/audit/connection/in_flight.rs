@@ -9,8 +9,9 @@ use crate::capture::Moment;
 /// What a request takes up beside its body.
 const EACH: usize = 128;
 
-/// Requests with stream ids below are found by index: drivers take the lowest that is free, or begin with those. A
-/// map for all, and another look-up of a statement's only table, would cost a prepared read 3 % of all instructions.
+/// Requests with stream ids below are found by index: drivers take the lowest that is free, or begin with
+/// those. A map for all, and another look-up of a statement's only table, would cost a prepared read 3 % of
+/// all instructions.
 const DENSE: usize = 64;
 
 /// A request without a response so far.

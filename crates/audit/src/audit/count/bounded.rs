@@ -57,7 +57,8 @@ impl<V> BoundedMap<V> {
         (&mut aged.value, evicted)
     }
 
-    /// Puts `value` in, as the youngest; and gives what had to go for it: its predecessor is replaced silently.
+    /// Puts `value` in, as the youngest; and gives what had to go for it: its predecessor is replaced
+    /// silently.
     pub(crate) fn insert(&mut self, key: u64, value: V) -> Option<V> {
         self.remove(key);
         let mut value = Some(value);

@@ -64,8 +64,8 @@ impl WindowRecorder {
     /// it takes no longer to fetch it for some than for one.
     const TOGETHER: usize = 32;
 
-    /// Adds `exchange` to `window` and its `tables`; `routed` says whether it was sent to a replica, `keys` are
-    /// the partitions that it named, `seen` those in its rows.
+    /// Adds `exchange` to `window` and its `tables`; `routed` says whether it was sent to a replica, `keys`
+    /// are the partitions that it named, `seen` those in its rows.
     pub(crate) fn record(
         &mut self,
         window: &mut Window,

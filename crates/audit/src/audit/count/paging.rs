@@ -34,7 +34,8 @@ pub(crate) struct Progress {
 pub(crate) struct Page {
     /// Its rows.
     pub(crate) rows: u64,
-    /// What its rows say of partitions; none where the read names its partitions, or the rows do not show them.
+    /// What its rows say of partitions; none where the read names its partitions, or the rows do not show
+    /// them.
     pub(crate) keys: Option<PageKeys>,
 }
 

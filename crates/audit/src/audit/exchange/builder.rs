@@ -330,7 +330,8 @@ impl ExchangeBuilder {
         }
         let more = matches!(outcome, Outcome::Rows { more: true, .. });
         let plan = execution.analysis.plan.as_ref();
-        // The server itself reads pages of partitions then, and sees after each page whether it needs another.
+        // The server itself reads pages of partitions then, and sees after each page whether it needs
+        // another.
         let ends_early = plan.is_some_and(|plan| plan.facts().limits_groups());
         execution.footprint = execution
             .footprint

@@ -118,7 +118,8 @@ pub(crate) struct Execution {
     pub(crate) consistency: Option<Consistency>,
     /// Not a later page of a paged read.
     pub(crate) first_page: bool,
-    /// Which of the first 64 values are null, in INSERTs and UPDATEs: a bit for each, the lowest for the first.
+    /// Which of the first 64 values are null, in INSERTs and UPDATEs: a bit for each, the lowest for the
+    /// first.
     pub(crate) nulls: u64,
     /// The rows that an answer holds at most; none where no pages are asked for.
     pub(crate) page_size: Option<PageSize>,

@@ -1,4 +1,5 @@
-//! What a request is for, as a keyed hash: statement, values and page, but not consistency, timestamp or flags.
+//! What a request is for, as a keyed hash: statement, values and page, but not consistency, timestamp or
+//! flags.
 
 use cqlens_proto::message::{BatchQuery, PagingState, QueryParameters, Request};
 

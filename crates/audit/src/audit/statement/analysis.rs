@@ -43,7 +43,8 @@ pub(crate) struct Analysis {
     pub(crate) is_known: bool,
     /// The parser did not understand it.
     pub(crate) unparsed: bool,
-    /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of them.
+    /// Whether executions touch partitions: SELECT, INSERT, UPDATE, DELETE, BATCH, and what may be one of
+    /// them.
     pub(crate) touches_partitions: bool,
     /// The server names other markers of the partition key than the text and the schema do: only what it says
     /// is used.

@@ -68,8 +68,8 @@ impl KnownText {
     }
 }
 
-/// The id of a prepared statement as a number: servers take a digest of 16 bytes. Statements with other ids are
-/// analysed for each execution.
+/// The id of a prepared statement as a number: servers take a digest of 16 bytes. Statements with other ids
+/// are analysed for each execution.
 #[inline]
 fn digest(id: &[u8]) -> Option<u128> {
     id.try_into().ok().map(u128::from_le_bytes)

@@ -10,7 +10,8 @@ use crate::number;
 use capture::of_capture;
 use words::{in_words, opcodes, refusal, tls_failure};
 
-/// One sentence for each gap; names and CQL stand in backticks. Never empty: it says so where nothing was missed.
+/// One sentence for each gap; names and CQL stand in backticks. Never empty: it says so where nothing was
+/// missed.
 pub(super) fn lines(report: &Report) -> Vec<String> {
     let mut lines: Vec<_> = report
         .coverage

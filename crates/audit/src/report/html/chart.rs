@@ -1,4 +1,5 @@
-//! Charts as SVG: numbers and our own words only, colours from the style sheet, a label for those who cannot see them.
+//! Charts as SVG: numbers and our own words only, colours from the style sheet, a label for those who cannot
+//! see them.
 
 use std::fmt::Write;
 
@@ -102,7 +103,8 @@ pub(super) fn read_write(reads: u64, writes: u64) -> Safe<String> {
     ))
 }
 
-/// The ring from its smallest token on: reads from the axis up, writes on top of them, a dashed line where all would be alike.
+/// The ring from its smallest token on: reads from the axis up, writes on top of them, a dashed line where
+/// all would be alike.
 pub(super) fn ring(ring: &RingReport) -> Safe<String> {
     let most = ring.hottest.all().max(1) as f64;
     let mut svg = format!(
@@ -196,7 +198,8 @@ impl Bar {
     }
 }
 
-/// One bar a value while they are few, else [`MOST_BARS`] steps of equal ratio between the first and the last value.
+/// One bar a value while they are few, else [`MOST_BARS`] steps of equal ratio between the first and the last
+/// value.
 fn gather(steps: &[(u64, u64)]) -> Vec<Bar> {
     let (Some(&(first, _)), Some(&(last, _))) = (steps.first(), steps.last()) else {
         return Vec::new();

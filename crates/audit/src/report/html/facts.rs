@@ -4,7 +4,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use crate::{number, report::PatternReport};
 
-/// What is known of a pattern beyond its line. With a single node it is no news that its coordinator holds the partition.
+/// What is known of a pattern beyond its line. With a single node it is no news that its coordinator holds
+/// the partition.
 pub(super) fn facts(pattern: &PatternReport, several_nodes: bool) -> Vec<(&'static str, String)> {
     let flags: Vec<_> = pattern
         .flags

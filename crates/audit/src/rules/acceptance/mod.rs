@@ -1,7 +1,8 @@
 //! Findings that somebody has accepted: with a name, a reason and a date after which they come back.
 //!
-//! An acceptance hides nothing: reports list what is accepted apart, and say which acceptances have expired, are exceeded
-//! or match nothing. It stands in the file of settings, or in the comment of the table that it is about ([`comment`]).
+//! An acceptance hides nothing: reports list what is accepted apart, and say which acceptances have expired,
+//! are exceeded or match nothing. It stands in the file of settings, or in the comment of the table that it
+//! is about ([`comment`]).
 
 mod comment;
 
@@ -50,7 +51,8 @@ impl Judging {
     }
 }
 
-/// Says that findings are known and borne. What is not named is any; at least one of rule, table and pattern is.
+/// Says that findings are known and borne. What is not named is any; at least one of rule, table and pattern
+/// is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Acceptance {
     /// The rule's id.
@@ -125,8 +127,8 @@ pub fn set_apart(findings: Vec<Finding>, acceptances: &[Acceptance], today: Date
     sorted
 }
 
-/// The acceptance of the whole finding, or, where those of single templates cover all of its templates together, the one of
-/// them that ends first.
+/// The acceptance of the whole finding, or, where those of single templates cover all of its templates
+/// together, the one of them that ends first.
 fn covering<'a>(
     finding: &Finding,
     acceptances: impl Iterator<Item = &'a Acceptance>,

@@ -1,4 +1,5 @@
-//! Rules on how clients use the cluster: preparing, routing, consistency levels, and what the server answers to it.
+//! Rules on how clients use the cluster: preparing, routing, consistency levels, and what the server answers
+//! to it.
 
 mod consistency_all;
 mod cross_dc_consistency;
@@ -25,7 +26,8 @@ pub(super) use server_warning::ServerWarning;
 pub(super) use timeouts::Timeouts;
 pub(super) use unprepared_statement::UnpreparedStatement;
 
-/// The application's own SELECTs, INSERTs, UPDATEs, DELETEs and batches, those that the server refused included.
+/// The application's own SELECTs, INSERTs, UPDATEs, DELETEs and batches, those that the server refused
+/// included.
 fn user_statements(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
     user_patterns(window).filter(|(_, pattern)| {
         let kind = pattern.head.kind;
@@ -42,7 +44,8 @@ fn executions(pattern: &Pattern) -> &'static str {
     }
 }
 
-/// The replicas of a keyspace by data centre (none where the strategy does not name any); nothing where they are not known.
+/// The replicas of a keyspace by data centre (none where the strategy does not name any); nothing where they
+/// are not known.
 fn replicas<'a>(pattern: &Pattern, schema: &'a Schema) -> Option<Vec<(&'a str, u64)>> {
     let keyspace: &Keyspace = schema.keyspace(pattern.head.keyspace.as_deref()?)?;
     let counts = keyspace.replication.iter().filter(|(name, _)| *name != "class");
@@ -67,8 +70,8 @@ fn with_errors(pattern: &Pattern, codes: &[u32]) -> u64 {
         .sum()
 }
 
-/// The severity of failures by their share of the executions; one step down where they are few. The rule's thresholds must hold
-/// [`HIGH_SHARE`], [`MEDIUM_SHARE`] and [`FEW`].
+/// The severity of failures by their share of the executions; one step down where they are few. The rule's
+/// thresholds must hold [`HIGH_SHARE`], [`MEDIUM_SHARE`] and [`FEW`].
 fn by_share(found: &Findings<'_>, about: &About, failures: u64, executions: u64) -> Option<Severity> {
     if failures == 0 {
         return None;

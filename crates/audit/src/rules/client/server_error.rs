@@ -38,7 +38,8 @@ fn is_servers(code: u32) -> bool {
     matches!(code, 0x0000 | 0x1000..=0x1003 | 0x1300 | 0x1400 | 0x1500 | 0x1600)
 }
 
-/// The client asked for something wrong or forbidden. UNPREPARED is not among them: drivers prepare again by themselves.
+/// The client asked for something wrong or forbidden. UNPREPARED is not among them: drivers prepare again by
+/// themselves.
 fn is_clients(code: u32) -> bool {
     matches!(code, 0x000A | 0x0100 | 0x2000..=0x24FF)
 }

@@ -16,7 +16,8 @@ pub(super) use read_update_ratio::ReadUpdateRatio;
 pub(super) use unused_index::UnusedIndex;
 pub(super) use unused_table::UnusedTable;
 
-/// The tables and views of the keyspaces of which the window has any traffic: what goes to others may take another way.
+/// The tables and views of the keyspaces of which the window has any traffic: what goes to others may take
+/// another way.
 fn tables_in_use<'a>(window: &Window, schema: &'a Schema) -> impl Iterator<Item = (TableName, &'a Table)> {
     let used: BTreeSet<String> = window
         .tables
@@ -39,7 +40,8 @@ fn tables_in_use<'a>(window: &Window, schema: &'a Schema) -> impl Iterator<Item 
         })
 }
 
-/// The severity of something that was not used while the window was observed; none as long as that says nothing.
+/// The severity of something that was not used while the window was observed; none as long as that says
+/// nothing.
 ///
 /// The rule's thresholds must hold [`SOME_HOURS`] and [`LONG_HOURS`].
 fn by_observation(found: &Findings<'_>, about: &About, window: &Window) -> Option<Severity> {

@@ -1,4 +1,5 @@
-//! Tables whose rows are updated far more often than they are read: a number for those who decide what to copy.
+//! Tables whose rows are updated far more often than they are read: a number for those who decide what to
+//! copy.
 
 use std::collections::BTreeMap;
 

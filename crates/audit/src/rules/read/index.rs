@@ -1,4 +1,5 @@
-//! What the rules on single indexes have in common: the columns that have one, who asks it, and how much that costs.
+//! What the rules on single indexes have in common: the columns that have one, who asks it, and how much that
+//! costs.
 
 use crate::{
     rules::{
@@ -22,8 +23,8 @@ pub(super) struct Indexed<'a> {
     pub(super) column: &'a IndexedColumn,
 }
 
-/// The columns of the window that (still) have an index of which values can be told apart. Indexes of classes that are not
-/// known, and those that look for something else than values, are left out.
+/// The columns of the window that (still) have an index of which values can be told apart. Indexes of classes
+/// that are not known, and those that look for something else than values, are left out.
 pub(super) fn indexed<'a>(window: &'a Window, schema: &'a Schema) -> impl Iterator<Item = Indexed<'a>> {
     window.indexed.iter().filter_map(|(name, column)| {
         let table = schema.table(&name.table.keyspace, &name.table.table)?;
@@ -120,7 +121,8 @@ pub(super) mod testing {
         .unwrap()
     }
 
-    /// An hour in which so many rows were given so many values of the column, and the index was asked on all nodes so often.
+    /// An hour in which so many rows were given so many values of the column, and the index was asked on all
+    /// nodes so often.
     pub(in crate::rules::read) fn window(column: &str, rows: u64, values: u64, reads: u64) -> Window {
         let insert = format!("INSERT INTO lab.orders (id, {column}) VALUES (?, ?)");
         let read = format!("SELECT * FROM lab.orders WHERE {column} = ?");

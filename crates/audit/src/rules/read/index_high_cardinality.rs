@@ -55,7 +55,8 @@ struct Evidence {
 }
 
 impl Evidence {
-    /// What is written says it best. Where little is written, reads that ask for many values and get a row at most do.
+    /// What is written says it best. Where little is written, reads that ask for many values and get a row at
+    /// most do.
     fn of(indexed: &Indexed<'_>, window: &Window, many: f64, nearly_all: f64) -> Option<Self> {
         let column = indexed.column;
         let (values, rows_written) = (column.values.estimate(), column.rows.estimate());

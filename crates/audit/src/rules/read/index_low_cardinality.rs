@@ -47,7 +47,8 @@ struct Evidence {
 }
 
 impl Evidence {
-    /// What is written says it best. Where little is written, reads that ask for few values and get many rows do.
+    /// What is written says it best. Where little is written, reads that ask for few values and get many rows
+    /// do.
     fn of(indexed: &Indexed<'_>, window: &Window, few: f64, crowded: f64) -> Option<Self> {
         let column = indexed.column;
         let written = Self {

@@ -1,8 +1,9 @@
 //! Rules on the shape of single reads: how many partitions one SELECT makes Cassandra visit.
 //!
-//! No read is called the same thing twice: what filters is not also a scan, a cartesian product is not also an `IN`. How much
-//! a read brings (`large-result`, `unpaged-read`) and in which way (`reversed-read`, `select-star`) is said beside that.
-//! They look at the application's own SELECTs only, never at drivers' and tools'.
+//! No read is called the same thing twice: what filters is not also a scan, a cartesian product is not also
+//! an `IN`. How much a read brings (`large-result`, `unpaged-read`) and in which way (`reversed-read`,
+//! `select-star`) is said beside that. They look at the application's own SELECTs only, never at drivers' and
+//! tools'.
 
 mod aggregate_without_partition_key;
 mod allow_filtering;
@@ -62,14 +63,15 @@ pub(super) fn user_reads(window: &Window) -> impl Iterator<Item = (PatternId, &P
         .filter(|(_, pattern)| pattern.head.kind == StatementKind::Select && !pattern.classes.is_empty())
 }
 
-/// Whether Cassandra drops rows that it has read: `ALLOW FILTERING` is written and, as far as is known, needed.
+/// Whether Cassandra drops rows that it has read: `ALLOW FILTERING` is written and, as far as is known,
+/// needed.
 fn filters(pattern: &Pattern) -> bool {
     pattern.is(Flag::AllowFiltering)
         && (pattern.is(Flag::FilteringNeeded) || pattern.class() == PartitionClass::Unknown)
 }
 
-/// The rate of a title, `, 3 a minute`, the pages of one read counted once; nothing where no time was observed, as of a
-/// statement that was only read.
+/// The rate of a title, `, 3 a minute`, the pages of one read counted once; nothing where no time was
+/// observed, as of a statement that was only read.
 fn how_often(pattern: &Pattern, window: &Window) -> String {
     figures::often(reads(pattern), window)
 }
@@ -159,11 +161,12 @@ fn by_rate(found: &Findings<'_>, about: &About, pattern: &Pattern, window: &Wind
     }
 }
 
-/// The severity of a read of several partitions: by their number at p99; none below the lowest threshold. Where the
-/// number depends on what will be bound, as of a statement that was only read, it is worth knowing and no more.
+/// The severity of a read of several partitions: by their number at p99; none below the lowest threshold.
+/// Where the number depends on what will be bound, as of a statement that was only read, it is worth knowing
+/// and no more.
 ///
-/// The rule's thresholds must hold [`LOW_PARTITIONS`], [`MEDIUM_PARTITIONS`] and `high`, and [`MEDIUM_PER_HOUR`]: what comes less
-/// often costs one step less.
+/// The rule's thresholds must hold [`LOW_PARTITIONS`], [`MEDIUM_PARTITIONS`] and `high`, and
+/// [`MEDIUM_PER_HOUR`]: what comes less often costs one step less.
 fn by_partitions(
     found: &Findings<'_>,
     (about, high): (&About, &Threshold),

@@ -1,5 +1,5 @@
-//! Reads of more than one partition that neither list them with `IN`, nor filter, nor go over the ring or a part of it, nor ask
-//! an index: whatever else turned out to touch several partitions.
+//! Reads of more than one partition that neither list them with `IN`, nor filter, nor go over the ring or a
+//! part of it, nor ask an index: whatever else turned out to touch several partitions.
 
 use super::{
     About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Threshold, at_p99, blind_on_unknown,

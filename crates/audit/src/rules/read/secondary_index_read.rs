@@ -1,7 +1,7 @@
 //! Reads through a secondary index without the partition key: each node answers for its own rows only.
 //!
-//! With the partition key an index is asked on that partition's replicas alone, and nothing is said. What an index finds and
-//! `ALLOW FILTERING` then sifts is judged there.
+//! With the partition key an index is asked on that partition's replicas alone, and nothing is said. What an
+//! index finds and `ALLOW FILTERING` then sifts is judged there.
 
 use super::{
     About, Findings, SLOW_MS, Severity, Threshold, blind_on_unknown, filters, how_often, reads_per_hour,

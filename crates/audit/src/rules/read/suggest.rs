@@ -1,7 +1,7 @@
 //! The table that would serve a query: its partition key is what the query gives.
 //!
-//! Written from the template and the schema. Where either is not known, or a column cannot be part of a key, nothing is
-//! suggested rather than something wrong.
+//! Written from the template and the schema. Where either is not known, or a column cannot be part of a key,
+//! nothing is suggested rather than something wrong.
 
 use cqlens_cql::syntax::{
     self,
@@ -50,8 +50,8 @@ pub(in crate::rules) fn table_for(pattern: &Pattern, schema: &Schema) -> Option<
     })
 }
 
-/// The pattern's table with its rows in the opposite order, and the query on it; none where its name would be too long or is
-/// taken.
+/// The pattern's table with its rows in the opposite order, and the query on it; none where its name would be
+/// too long or is taken.
 pub(super) fn in_reverse(pattern: &Pattern, schema: &Schema) -> Option<Vec<String>> {
     let statement = syntax::parse(&pattern.head.cql).ok()?;
     let Body::Select(select) = &statement.body else {
@@ -169,8 +169,8 @@ impl<'a> Wanted<'a> {
         fits && !self.others.iter().any(|column| column.data_type.is_counter())
     }
 
-    /// Whether the other table has this partition key, begins its rows with the columns that the query restricts, and holds
-    /// what the query selects.
+    /// Whether the other table has this partition key, begins its rows with the columns that the query
+    /// restricts, and holds what the query selects.
     fn is_served_by(&self, other: &Table, table: &Table) -> bool {
         let names = |columns: &[&Column]| {
             let mut names: Vec<_> = columns.iter().map(|column| column.name.clone()).collect();
@@ -237,7 +237,8 @@ struct Restricted<'a> {
 }
 
 impl<'a> Restricted<'a> {
-    /// None where a relation is of a kind that no key serves: `CONTAINS`, `LIKE`, `token()`, `!=`, an element, an index's own language.
+    /// None where a relation is of a kind that no key serves: `CONTAINS`, `LIKE`, `token()`, `!=`, an
+    /// element, an index's own language.
     fn of(select: &Select<'_>, table: &'a Table) -> Option<Self> {
         let mut restricted = Self::default();
         if !select.where_clause.custom_index_expressions.is_empty() {

@@ -35,8 +35,8 @@ impl Rule for DeleteHeavy {
     }
 }
 
-/// What is written to a table. Statements inside of batches count once for each batch and template, however many of them it
-/// holds: a template is all that a pattern keeps of them.
+/// What is written to a table. Statements inside of batches count once for each batch and template, however
+/// many of them it holds: a template is all that a pattern keeps of them.
 #[derive(Default)]
 struct Writes<'a> {
     /// The patterns that delete.
@@ -85,8 +85,8 @@ fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Writ
     tables
 }
 
-/// Whether something stays of the partition: columns are named, or other than partition key columns are restricted. Without a
-/// schema more than one relation is taken for that.
+/// Whether something stays of the partition: columns are named, or other than partition key columns are
+/// restricted. Without a schema more than one relation is taken for that.
 fn is_inside(delete: &Delete<'_>, name: &TableName, schema: &Schema) -> bool {
     let relations = &delete.where_clause.relations;
     let Some(table) = schema.table(&name.keyspace, &name.table) else {

@@ -83,7 +83,8 @@ fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Queu
             let queue = tables.entry(name).or_default();
             match modification {
                 Modification::Insert(_) => queue.appends += pattern.count,
-                // Of one row, or of a range of rows that are done: not of columns, and not of whole partitions.
+                // Of one row, or of a range of rows that are done: not of columns, and not of whole
+                // partitions.
                 Modification::Delete(delete)
                     if delete.deletions.is_empty() && delete.where_clause.relations.len() > 1 =>
                 {
@@ -99,8 +100,8 @@ fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Queu
     tables
 }
 
-/// Whether a few rows are read from the end of a partition (or of rows that begin alike) at which the oldest ones are, where
-/// values grow. A read that begins after the last row that was done passes no tombstones.
+/// Whether a few rows are read from the end of a partition (or of rows that begin alike) at which the oldest
+/// ones are, where values grow. A read that begins after the last row that was done passes no tombstones.
 fn is_head_read(pattern: &Pattern, select: &Select<'_>, table: &Table) -> bool {
     if !pattern.is(Flag::Limit) || pattern.class() != PartitionClass::Single {
         return false;

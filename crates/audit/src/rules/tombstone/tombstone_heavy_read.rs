@@ -53,8 +53,8 @@ fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
     }
 }
 
-/// Tables of which no answer has said anything, but whose nodes count many tombstones: for all reads of the table together, since they
-/// do not say of which.
+/// Tables of which no answer has said anything, but whose nodes count many tombstones: for all reads of the
+/// table together, since they do not say of which.
 fn by_counters(found: &mut Findings<'_>, window: &Window) {
     let mut tables: BTreeMap<TableName, Vec<(PatternId, &Pattern)>> = BTreeMap::new();
     for (id, pattern) in user_reads(window) {
@@ -90,7 +90,8 @@ fn by_counters(found: &mut Findings<'_>, window: &Window) {
     }
 }
 
-/// Reads of which nobody said anything, but whose pages ended early: something was passed that is not in them.
+/// Reads of which nobody said anything, but whose pages ended early: something was passed that is not in
+/// them.
 fn by_short_pages(found: &mut Findings<'_>, window: &Window, schema: &Schema) {
     let is_known = |pattern: &Pattern| severity(found, pattern).is_some();
     let short: Vec<_> = user_reads(window)

@@ -44,7 +44,8 @@ impl How {
     }
 }
 
-/// Who writes tombstones to each table, those that did so most first. What was deleted before the window is nobody's here.
+/// Who writes tombstones to each table, those that did so most first. What was deleted before the window is
+/// nobody's here.
 pub(super) fn by_table<'w>(window: &'w Window, schema: &Schema) -> BTreeMap<TableName, Vec<Writer<'w>>> {
     let mut tables: BTreeMap<TableName, Vec<Writer<'w>>> = BTreeMap::new();
     for (id, pattern) in user_writes(window) {
@@ -94,7 +95,8 @@ fn how(modification: &Modification<'_>, pattern: &Pattern, schema: &Schema) -> O
     expires.then_some((How::Expires, pattern.count))
 }
 
-/// Whether what is written without a TTL of its own has the table's. (`USING TTL 0` is taken for one, as templates hide its value.)
+/// Whether what is written without a TTL of its own has the table's. (`USING TTL 0` is taken for one, as
+/// templates hide its value.)
 fn table_expires(pattern: &Pattern, schema: &Schema) -> bool {
     definition(pattern, schema).is_some_and(|table| table.default_time_to_live() > 0)
 }

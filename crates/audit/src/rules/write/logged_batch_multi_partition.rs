@@ -1,7 +1,7 @@
 //! Logged batches over several partitions.
 //!
-//! The atomic write of one fact to a few tables is what they are for, and only worth knowing. Over one partition Cassandra
-//! leaves out the batch log by itself.
+//! The atomic write of one fact to a few tables is what they are for, and only worth knowing. Over one
+//! partition Cassandra leaves out the batch log by itself.
 
 use super::{
     About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, RARE_PER_HOUR, Severity, by_partitions, partitions,

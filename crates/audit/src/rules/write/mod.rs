@@ -59,7 +59,8 @@ fn partitions(pattern: &Pattern) -> String {
     )
 }
 
-/// The severity of a batch over several partitions, by their number at p99; none for one. What is rare costs one step less.
+/// The severity of a batch over several partitions, by their number at p99; none for one. What is rare costs
+/// one step less.
 ///
 /// The rule's thresholds must hold [`MEDIUM_PARTITIONS`], [`HIGH_PARTITIONS`] and [`RARE_PER_HOUR`].
 fn by_partitions(

@@ -1,4 +1,5 @@
-//! INSERTs that keep hitting rows that are there already: either the key lacks something, or an update is meant.
+//! INSERTs that keep hitting rows that are there already: either the key lacks something, or an update is
+//! meant.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +45,8 @@ impl Rule for OverwritingInsert {
     }
 }
 
-/// Info where the same rows come again; where their values differ, a key with clustering columns is likely to lack one, while a
-/// row that is its partition may well be meant to be replaced.
+/// Info where the same rows come again; where their values differ, a key with clustering columns is likely to
+/// lack one, while a row that is its partition may well be meant to be replaced.
 fn severity(
     found: &Findings<'_>,
     inserted: &InsertedRows,

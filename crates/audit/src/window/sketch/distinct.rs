@@ -20,7 +20,8 @@ pub struct Distinct {
     is_counted: bool,
 }
 
-/// Logarithm of the number of registers. Part of the snapshot format: sketches of two sizes do not merge well.
+/// Logarithm of the number of registers. Part of the snapshot format: sketches of two sizes do not merge
+/// well.
 const LG_REGISTERS: u8 = 11;
 
 const SIZE_IS_VALID: &str = "the register count is within the library's range";

@@ -11,10 +11,10 @@ use super::meter;
 
 /// A distribution of whole numbers (microseconds, rows, bytes, partitions, tombstones).
 ///
-/// `count`, `min`, `max` and the sum are always exact. Quantiles are exact up to 16 different
-/// values (most patterns only ever touch one partition, or return one row) and within 1 % of the value beyond
-/// that, where an HDR histogram with two significant digits takes over. Merging is associative and commutative:
-/// the representation depends on the set of recorded values alone.
+/// `count`, `min`, `max` and the sum are always exact. Quantiles are exact up to 16 different values (most
+/// patterns only ever touch one partition, or return one row) and within 1 % of the value beyond that, where
+/// an HDR histogram with two significant digits takes over. Merging is associative and commutative: the
+/// representation depends on the set of recorded values alone.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Distribution {
     values: Values,
@@ -23,7 +23,8 @@ pub struct Distribution {
 /// How many different values are kept as they are; a histogram costs more than such a list.
 const EXACT_VALUES: usize = 16;
 
-/// Values above this are recorded as this (but `max` and the sum stay exact): 2^42, 50 days in microseconds or 4 TiB.
+/// Values above this are recorded as this (but `max` and the sum stay exact): 2^42, 50 days in microseconds
+/// or 4 TiB.
 const CEILING: u64 = 1 << 42;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -185,7 +186,8 @@ impl Distribution {
         }
     }
 
-    /// The distribution as steps for a drawing: (highest value of the step, how often), ascending, empty steps left out.
+    /// The distribution as steps for a drawing: (highest value of the step, how often), ascending, empty
+    /// steps left out.
     pub fn steps(&self) -> Vec<(u64, u64)> {
         match &self.values {
             Values::Few(few) => few.clone(),

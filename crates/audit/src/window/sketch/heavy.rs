@@ -7,11 +7,12 @@ use super::meter;
 
 /// The heaviest keys of a stream (Misra and Gries 1982, with the batched purge of Anderson et al. 2017).
 ///
-/// After `n` occurrences every key that came more often than `n / 256` times is here, and its count is known up to that
-/// error. Up to 512 keys are followed; when there are more, the lighter half goes at once, so that a key costs a hash
-/// lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) adds, so that any order and grouping gives the same
-/// result as long as the windows together have no more than 4,096 keys. Beyond that the lighter half goes here, too: what
-/// a report over weeks keeps has a bound, and the error is the same.
+/// After `n` occurrences every key that came more often than `n / 256` times is here, and its count is known
+/// up to that error. Up to 512 keys are followed; when there are more, the lighter half goes at once, so that
+/// a key costs a hash lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) adds, so that any
+/// order and grouping gives the same result as long as the windows together have no more than 4,096 keys.
+/// Beyond that the lighter half goes here, too: what a report over weeks keeps has a bound, and the error is
+/// the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heavy {
     /// The keys are hashes already.
@@ -105,8 +106,8 @@ impl Heavy {
 
     /// Keeps the `kept` heavier keys, which are at least [`KEPT`].
     ///
-    /// Why the error stays below `n / 256`: each of the 256 keys that stay has come at least as often as the bound for
-    /// absent keys says from now on, so a rise of the bound by one takes 256 occurrences.
+    /// Why the error stays below `n / 256`: each of the 256 keys that stay has come at least as often as the
+    /// bound for absent keys says from now on, so a rise of the bound by one takes 256 occurrences.
     fn purge(&mut self, kept: usize) {
         let mut counts: Vec<u64> = self.entries.values().map(HeavyEntry::at_most).collect();
         let (_, &mut lightest_kept, _) = counts.select_nth_unstable_by(kept - 1, |a, b| b.cmp(a));
@@ -116,7 +117,8 @@ impl Heavy {
 
     /// Adds everything that `other` has counted.
     pub fn merge(&mut self, other: &Self) {
-        // A key that only one of the two has may have come to the other one as well, before or after its place was taken.
+        // A key that only one of the two has may have come to the other one as well, before or after its
+        // place was taken.
         if other.absent_at_most > 0 {
             for (key, mine) in &mut self.entries {
                 if !other.entries.contains_key(key) {
@@ -150,8 +152,8 @@ impl Heavy {
         self.total
     }
 
-    /// The heaviest `n` keys, heaviest first, as far as they are known: of keys that came no more often than one that is not here may
-    /// have, it depends on the order of the stream which are here.
+    /// The heaviest `n` keys, heaviest first, as far as they are known: of keys that came no more often than
+    /// one that is not here may have, it depends on the order of the stream which are here.
     pub fn top(&self, n: usize) -> Vec<(u64, HeavyEntry)> {
         let entries = self.entries.iter().map(|(&key, &entry)| (key, entry));
         let mut entries: Vec<_> = entries

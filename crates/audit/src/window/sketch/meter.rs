@@ -1,4 +1,5 @@
-//! Memory that sketches take as they grow, counted where it happens: so that nobody has to measure them again and again.
+//! Memory that sketches take as they grow, counted where it happens: so that nobody has to measure them again
+//! and again.
 
 use std::{cell::Cell, fmt, marker::PhantomData};
 
@@ -17,7 +18,8 @@ pub(in crate::window) fn grow(bytes: usize) {
     GROWN.set(GROWN.get().saturating_add(bytes as u64));
 }
 
-/// Bytes by which this thread has made sketches grow since this was asked last. What they have given back is still in it.
+/// Bytes by which this thread has made sketches grow since this was asked last. What they have given back is
+/// still in it.
 #[inline]
 pub(in crate::window) fn take() -> u64 {
     GROWN.replace(0)

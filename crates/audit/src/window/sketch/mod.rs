@@ -1,6 +1,7 @@
 //! Bounded summaries of unbounded streams: distributions, distinct counts and heavy hitters.
 //!
-//! Each of them merges: the summary of two streams is the merge of their summaries, in any order and grouping.
+//! Each of them merges: the summary of two streams is the merge of their summaries, in any order and
+//! grouping.
 
 mod distinct;
 mod distribution;

@@ -1,4 +1,5 @@
-//! Which types a value fits: of terms Cassandra asks how well, of types whether one's bytes pass for the other's.
+//! Which types a value fits: of terms Cassandra asks how well, of types whether one's bytes pass for the
+//! other's.
 
 use crate::plan::value;
 use crate::syntax::ast;

@@ -28,7 +28,8 @@ pub(super) struct Compiler<'s> {
     pub(super) partition_key: &'s [CqlType],
     /// The type of the table's tokens: what `token()` gives.
     pub(super) token_type: &'s CqlType,
-    /// What it may cost: nested calls ask again and again how well their arguments fit, and time would double with each level.
+    /// What it may cost: nested calls ask again and again how well their arguments fit, and time would double
+    /// with each level.
     pub(super) work: &'s Work,
 }
 
@@ -311,8 +312,8 @@ impl Compiler<'_> {
         )
     }
 
-    /// A call with its arguments compiled, evaluated now if nothing is bound: all functions that are followed are the
-    /// server's own.
+    /// A call with its arguments compiled, evaluated now if nothing is bound: all functions that are followed
+    /// are the server's own.
     fn call<'t>(
         &self,
         name: &str,

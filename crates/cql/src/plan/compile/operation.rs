@@ -1,7 +1,8 @@
-//! The types that the operands of sums, products and negations take, and the type of the result (`OperationFcts`).
+//! The types that the operands of sums, products and negations take, and the type of the result
+//! (`OperationFcts`).
 //!
-//! Cassandra tries all pairs of types for each operator, and all pairs again for each operand; here the types that an
-//! operand can take are worked out once, so that time grows with the length of the expression.
+//! Cassandra tries all pairs of types for each operator, and all pairs again for each operand; here the types
+//! that an operand can take are worked out once, so that time grows with the length of the expression.
 
 use crate::plan::refusal::Refusal;
 use crate::syntax::Work;
@@ -242,7 +243,8 @@ pub(super) struct OperationTypes {
 
 /// The types of each operation of a chain, in the order of the text.
 ///
-/// They are found from the last operation to the first, since the result of each decides what its left side must be.
+/// They are found from the last operation to the first, since the result of each decides what its left side
+/// must be.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! Signatures of the functions that are followed, and which of several is meant (`FunctionResolver`).
 //!
-//! Followed are conversions to and from blobs, between dates, times and time-based UUIDs, and `token()`. Every other
-//! function is left to the server: the number of keys stays known, the key does not.
+//! Followed are conversions to and from blobs, between dates, times and time-based UUIDs, and `token()`.
+//! Every other function is left to the server: the number of keys stays known, the key does not.
 
 use crate::plan::term::Function;
 use crate::schema::Keyspace;
@@ -65,7 +65,8 @@ pub(super) fn choose(
     }
 }
 
-/// The signatures of a native function that is followed; `token` is that of `token()`, if the table has a partition key.
+/// The signatures of a native function that is followed; `token` is that of `token()`, if the table has a
+/// partition key.
 pub(super) fn signatures(
     call: &FunctionCall<'_>,
     keyspace: Option<&Keyspace>,

@@ -15,7 +15,8 @@ enum Number {
     Decimal(Decimal),
 }
 
-/// Numbers of more bytes are not computed with: to divide and to print them takes time that grows with their square.
+/// Numbers of more bytes are not computed with: to divide and to print them takes time that grows with their
+/// square.
 pub(super) const MAX_OPERAND: usize = 1 << 10;
 
 fn read(cql_type: &CqlType, bytes: &[u8]) -> Option<Number> {

@@ -1,4 +1,5 @@
-//! Terms of a known type, compiled once from the text and evaluated for each execution to the bytes of a value.
+//! Terms of a known type, compiled once from the text and evaluated for each execution to the bytes of a
+//! value.
 
 mod arithmetic;
 mod cast;

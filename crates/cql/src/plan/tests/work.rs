@@ -32,7 +32,8 @@ fn work_of(text: &str) -> (u64, Option<Reason>) {
     (work.spent(), reason)
 }
 
-/// The most that a statement may have taken when it is given up: what was begun last is not linear in anything, but small.
+/// The most that a statement may have taken when it is given up: what was begun last is not linear in
+/// anything, but small.
 fn most(text: &str) -> u64 {
     Work::BASE + Work::PER_BYTE * text.len() as u64 + (1 << 22)
 }

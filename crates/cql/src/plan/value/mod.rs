@@ -1,7 +1,9 @@
-//! Serialized values, judged and compared as Cassandra's types do (`AbstractType.validate`, `compare`, `decompose`).
+//! Serialized values, judged and compared as Cassandra's types do (`AbstractType.validate`, `compare`,
+//! `decompose`).
 //!
-//! Planning works on bytes: a key is bytes, and so is every bound value. What a type adds is which bytes are its
-//! values, which of them are equal, and which bytes Cassandra keeps of a value that it takes apart and packs again.
+//! Planning works on bytes: a key is bytes, and so is every bound value. What a type adds is which bytes are
+//! its values, which of them are equal, and which bytes Cassandra keeps of a value that it takes apart and
+//! packs again.
 
 mod compare;
 mod number;

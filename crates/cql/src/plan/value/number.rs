@@ -6,14 +6,15 @@ use num_bigint::{BigInt, BigUint};
 
 use super::pack::split_int;
 
-/// To make a number of `n` digits takes about `n²` divided by this steps: 19 digits fit a word, and each word is multiplied by all
-/// words before it.
+/// To make a number of `n` digits takes about `n²` divided by this steps: 19 digits fit a word, and each word
+/// is multiplied by all words before it.
 pub(in crate::plan) const DIGITS_SQUARED_PER_STEP: u64 = 1_000;
 
 /// An integer of any size.
 pub(in crate::plan) type Integer = BigInt;
 
-/// An unscaled integer and the number of its digits behind the point; `1.0` and `1.00` are two of equal value.
+/// An unscaled integer and the number of its digits behind the point; `1.0` and `1.00` are two of equal
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::plan) struct Decimal {
     /// All digits.
@@ -79,8 +80,8 @@ impl Decimal {
         }
     }
 
-    /// Two numbers between which the power of ten lies, from the number of bits: digits are not worked out, since that takes time
-    /// that grows with their square.
+    /// Two numbers between which the power of ten lies, from the number of bits: digits are not worked out,
+    /// since that takes time that grows with their square.
     #[allow(clippy::cast_precision_loss, reason = "no value has 2^52 bits")]
     fn log10(&self) -> (f64, f64) {
         let bits = self.unscaled.bits() as f64;

@@ -2,7 +2,8 @@
 
 use cqlens_proto::types::CqlType;
 
-/// The elements of a serialized collection, or the keys and values of a map in turn; `None` for a null element.
+/// The elements of a serialized collection, or the keys and values of a map in turn; `None` for a null
+/// element.
 ///
 /// Fails if the bytes are not `count` elements: the count is only believed as far as there are bytes.
 pub(in crate::plan) fn elements(bytes: &[u8], per_entry: usize) -> Option<Vec<Option<&[u8]>>> {
@@ -127,7 +128,8 @@ pub(super) fn int(length: usize) -> [u8; 4] {
     i32::try_from(length).unwrap_or(i32::MAX).to_be_bytes()
 }
 
-/// An unsigned vint, as vectors of variable-length elements have it: leading ones of the first byte count the others.
+/// An unsigned vint, as vectors of variable-length elements have it: leading ones of the first byte count the
+/// others.
 fn split_vint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let extra = first.leading_ones() as usize;

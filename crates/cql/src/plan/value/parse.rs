@@ -102,7 +102,8 @@ fn uuid(text: &str) -> Option<Vec<u8>> {
     hex(&text.replace('-', "")).filter(|bytes| bytes.len() == 16)
 }
 
-/// An address as `InetAddress.getByName` reads it, without asking a name server: IPv4-mapped IPv6 becomes IPv4.
+/// An address as `InetAddress.getByName` reads it, without asking a name server: IPv4-mapped IPv6 becomes
+/// IPv4.
 fn inet(text: &str) -> Option<Vec<u8>> {
     use std::net::{IpAddr, Ipv6Addr};
     if text.is_empty() {

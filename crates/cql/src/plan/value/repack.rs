@@ -8,8 +8,8 @@ use super::compare::compare;
 use super::number;
 use super::pack::{elements, pack};
 
-/// The bytes that Cassandra keeps of a valid value that it deserializes and packs again, as it does with the elements
-/// of bound collections and of `IN ?`; `None` for an empty value of a type that has no empty values.
+/// The bytes that Cassandra keeps of a valid value that it deserializes and packs again, as it does with the
+/// elements of bound collections and of `IN ?`; `None` for an empty value of a type that has no empty values.
 pub(in crate::plan) fn repacked<'b>(cql_type: &CqlType, bytes: &'b [u8]) -> Option<Cow<'b, [u8]>> {
     let natives_that_may_be_empty = matches!(cql_type, CqlType::Text | CqlType::Ascii | CqlType::Blob);
     if bytes.is_empty() && !natives_that_may_be_empty {

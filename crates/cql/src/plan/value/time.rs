@@ -1,13 +1,14 @@
 //! Dates and times as text: what `TimestampSerializer`, `SimpleDateSerializer` and `TimeSerializer` accept.
 //!
-//! A timestamp without a zone is taken as UTC: Cassandra takes its server's own time zone, which nobody outside knows
-//! and which is UTC on nearly all servers. Zones by name are known only as far as they are names of UTC.
+//! A timestamp without a zone is taken as UTC: Cassandra takes its server's own time zone, which nobody
+//! outside knows and which is UTC on nearly all servers. Zones by name are known only as far as they are
+//! names of UTC.
 
 const MILLIS_OF_DAY: i64 = 86_400_000;
 const NANOS_OF_SECOND: i64 = 1_000_000_000;
 
-/// Milliseconds since 1970 of `2011-02-03`, `2011-02-03 04:05[:06[.123]]` or with `T`, each with an offset or none; or
-/// the number itself.
+/// Milliseconds since 1970 of `2011-02-03`, `2011-02-03 04:05[:06[.123]]` or with `T`, each with an offset or
+/// none; or the number itself.
 pub(super) fn timestamp(text: &str) -> Option<i64> {
     if is_integer(text) {
         return text.parse().ok();
@@ -177,7 +178,8 @@ impl Input<'_> {
         valid.then_some(((hour * 60 + minute) * 60 + second) * 1000 + fraction)
     }
 
-    /// An offset from UTC in milliseconds: nothing, `Z`, `UTC`, `+01`, `+0100` or `+01:00`, also behind a space.
+    /// An offset from UTC in milliseconds: nothing, `Z`, `UTC`, `+01`, `+0100` or `+01:00`, also behind a
+    /// space.
     fn offset(&mut self) -> Option<i64> {
         let text = self.0.strip_prefix(' ').unwrap_or(self.0);
         let sign = match text.bytes().next() {

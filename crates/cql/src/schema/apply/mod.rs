@@ -16,7 +16,8 @@ use crate::syntax::{self, Span};
 use found::{Result, absent, at, not_a_definition};
 
 impl Schema {
-    /// Reads a script of definitions, such as `DESCRIBE SCHEMA` prints; `USE` is obeyed, other statements are skipped.
+    /// Reads a script of definitions, such as `DESCRIBE SCHEMA` prints; `USE` is obeyed, other statements are
+    /// skipped.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
 //! What a CQL text says, as a tree: statements, relations, terms and types, each with its place in the text.
 //!
-//! The tree borrows the text. Names are *effective* names: unquoted ones in lower case, quoted ones as they are
-//! with `""` undone. Nothing here knows a schema: whether a column exists, or is part of a key, is for others.
-//! Spans take part in equality; compare templates to ask whether two statements say the same.
+//! The tree borrows the text. Names are *effective* names: unquoted ones in lower case, quoted ones as they
+//! are with `""` undone. Nothing here knows a schema: whether a column exists, or is part of a key, is for
+//! others. Spans take part in equality; compare templates to ask whether two statements say the same.
 
 mod definition;
 mod modification;

@@ -19,7 +19,8 @@ pub struct Insert<'text> {
 /// Where the values of an `INSERT` come from.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InsertSource<'text> {
-    /// `(columns) VALUES (values)`; that both are of one length is not checked here, nor by Cassandra's grammar.
+    /// `(columns) VALUES (values)`; that both are of one length is not checked here, nor by Cassandra's
+    /// grammar.
     Values {
         /// The columns, in the order of the text.
         columns: Vec<Name<'text>>,

@@ -58,11 +58,13 @@ impl<'text> Subject<'text> {
 pub enum Comparand<'text> {
     /// Nothing: `IS NOT NULL`.
     None,
-    /// One value: all comparisons, `LIKE`, `CONTAINS`, `CONTAINS KEY`. For several columns a tuple or a marker.
+    /// One value: all comparisons, `LIKE`, `CONTAINS`, `CONTAINS KEY`. For several columns a tuple or a
+    /// marker.
     One(Term<'text>),
     /// Both ends: `BETWEEN`.
     Range(Box<(Term<'text>, Term<'text>)>),
-    /// `IN (…)` and `NOT IN (…)`: the listed terms, none for `IN ()`. For several columns each is a tuple or a marker.
+    /// `IN (…)` and `NOT IN (…)`: the listed terms, none for `IN ()`. For several columns each is a tuple or
+    /// a marker.
     List(Vec<Term<'text>>),
     /// `IN ?` and `NOT IN ?`: one marker is bound to the whole list.
     Marker(BindMarker<'text>),

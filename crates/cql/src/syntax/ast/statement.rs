@@ -12,11 +12,13 @@ use crate::syntax::Span;
 /// A parsed CQL statement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statement<'text> {
-    /// The text that was parsed; all spans of the tree are offsets into it. In a script this is the whole script.
+    /// The text that was parsed; all spans of the tree are offsets into it. In a script this is the whole
+    /// script.
     pub text: &'text str,
     /// From the first to the last token, without the trailing semicolon.
     pub span: Span,
-    /// Every bind marker in the order of the text, each occurrence of a named one counted: `bind_markers[i].index == i`.
+    /// Every bind marker in the order of the text, each occurrence of a named one counted:
+    /// `bind_markers[i].index == i`.
     pub bind_markers: Vec<BindMarker<'text>>,
     /// The first thing in the text that Cassandra 5.0 itself would call a syntax error, if there is any.
     pub extension: Option<Extension>,
@@ -83,7 +85,8 @@ pub enum Body<'text> {
     AlterView(AlterView<'text>),
     /// `DROP` of a keyspace, table, type, index or materialized view.
     Drop(Drop<'text>),
-    /// Everything whose inner structure is not modelled: functions, roles, permissions, triggers, `DESCRIBE`, …
+    /// Everything whose inner structure is not modelled: functions, roles, permissions, triggers, `DESCRIBE`,
+    /// …
     Other(Other<'text>),
 }
 
@@ -120,7 +123,8 @@ impl Statement<'_> {
     }
 }
 
-/// The kinds of statement, named after Cassandra's statement classes (`CREATE USER` is a `CreateRoleStatement`).
+/// The kinds of statement, named after Cassandra's statement classes (`CREATE USER` is a
+/// `CreateRoleStatement`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each variant is the statement of that name")]
 pub enum Kind {
@@ -354,7 +358,7 @@ pub struct Use<'text> {
 pub struct Other<'text> {
     /// Which statement.
     pub kind: Kind,
-    /// What it is about, where it names something: the function, aggregate, role or service level, a trigger's table,
-    /// the resource of a permission, or what is described. Role names have no keyspace.
+    /// What it is about, where it names something: the function, aggregate, role or service level, a
+    /// trigger's table, the resource of a permission, or what is described. Role names have no keyspace.
     pub object: Option<QualifiedName<'text>>,
 }

@@ -1,7 +1,7 @@
 //! Terms: values and expressions, on the right of relations, in assignments, and as selectors.
 //!
-//! Selectors are terms too, since all they add are columns and ways into them. Sums and products are flat lists,
-//! so that the depth of a tree is the depth of its brackets, which the parser bounds.
+//! Selectors are terms too, since all they add are columns and ways into them. Sums and products are flat
+//! lists, so that the depth of a tree is the depth of its brackets, which the parser bounds.
 
 use std::borrow::Cow;
 
@@ -51,7 +51,8 @@ pub enum Term<'text> {
         /// Braces included.
         span: Span,
     },
-    /// `{term: term, …}`: a map. In a selector whose keys are all names it may also be a user-defined type's value.
+    /// `{term: term, …}`: a map. In a selector whose keys are all names it may also be a user-defined type's
+    /// value.
     Map {
         /// Keys and values in the order of the text, duplicates included.
         entries: Vec<(Term<'text>, Term<'text>)>,
@@ -172,8 +173,8 @@ pub struct Literal<'text> {
 }
 
 impl<'text> Literal<'text> {
-    /// The text that the literal stands for: a string without its quotes and with `''` undone, a number, boolean,
-    /// UUID, duration or blob as it is written.
+    /// The text that the literal stands for: a string without its quotes and with `''` undone, a number,
+    /// boolean, UUID, duration or blob as it is written.
     #[must_use]
     pub fn decoded(&self) -> Cow<'text, str> {
         if self.kind != LiteralKind::String {

@@ -26,7 +26,8 @@ pub(super) fn plain_integer(input: &[u8]) -> Option<usize> {
     }
 }
 
-/// What begins with a digit. Up to eight hex digits may be the head of a UUID, and are, as soon as nothing else fits.
+/// What begins with a digit. Up to eight hex digits may be the head of a UUID, and are, as soon as nothing
+/// else fits.
 //
 // hex  ::= '0' [xX] hex_digit*
 // uuid ::= hex_digit{8} '-' hex_digit{4} '-' hex_digit{4} '-' hex_digit{4} '-' hex_digit{12}
@@ -52,8 +53,9 @@ pub(super) fn constant(input: &[u8]) -> Lexed<'_, TokenKind> {
     Ok((rest, kind))
 }
 
-/// How many bytes a constant that breaks off reaches: its sign, and all digits, letters and points, with which the next word or
-/// number would be read again from its middle otherwise. Bytes beyond ASCII belong to a broken micro sign at most, and go too.
+/// How many bytes a constant that breaks off reaches: its sign, and all digits, letters and points, with
+/// which the next word or number would be read again from its middle otherwise. Bytes beyond ASCII belong to
+/// a broken micro sign at most, and go too.
 pub(super) fn constant_run(input: &[u8]) -> usize {
     let signs = input.iter().take_while(|byte| **byte == b'-').take(1).count();
     let goes_on = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | 0x80..);
@@ -76,10 +78,8 @@ pub(super) fn uuid(input: &[u8]) -> Lexed<'_, TokenKind> {
     }
 }
 
-// integer  ::= '-'? digit+
-// float    ::= integer ('.' digit*)? exponent?        but '1..2' is a range of integers, '1...2' begins with '1.'
-// exponent ::= [eE] [+-]? digit+
-// duration ::= '-'? (digit+ unit)+
+// integer  ::= '-'? digit+ float    ::= integer ('.' digit*)? exponent?        but '1..2' is a range of
+// integers, '1...2' begins with '1.' exponent ::= [eE] [+-]? digit+ duration ::= '-'? (digit+ unit)+
 fn number(input: &[u8]) -> Lexed<'_, TokenKind> {
     let (rest, _) = (opt(tag("-")), digit1).parse(input)?;
     match rest {
@@ -94,8 +94,8 @@ fn number(input: &[u8]) -> Lexed<'_, TokenKind> {
     }
 }
 
-/// A float of which all is read but perhaps an exponent. Cassandra refuses numbers beyond the range of `double` while
-/// it parses, whatever the column's type.
+/// A float of which all is read but perhaps an exponent. Cassandra refuses numbers beyond the range of
+/// `double` while it parses, whatever the column's type.
 fn float<'text>(input: &'text [u8], mut rest: &'text [u8]) -> Lexed<'text, TokenKind> {
     if let [b'e' | b'E', ..] = rest {
         let exponent: Lexed<'_, _> = (one_of("eE"), opt(one_of("+-")), digit1).parse(rest);
@@ -184,7 +184,8 @@ fn alternative_duration(input: &[u8]) -> Lexed<'_, ()> {
     pair(date, time).parse(input).map(|(rest, _)| (rest, ()))
 }
 
-/// `-` is a sign of its own unless a digit or the letters of another constant follow: `-n…` must become `-NaN`.
+/// `-` is a sign of its own unless a digit or the letters of another constant follow: `-n…` must become
+/// `-NaN`.
 pub(super) fn minus(input: &[u8]) -> Lexed<'_, TokenKind> {
     let named = |name: &'static str| -> Lexed<'_, TokenKind> {
         match tag_no_case::<_, _, LexError>(name)(input) {
@@ -202,7 +203,8 @@ pub(super) fn minus(input: &[u8]) -> Lexed<'_, TokenKind> {
     }
 }
 
-/// After `-P` there is no way back: a part that has begun must end, also where the duration could end before it.
+/// After `-P` there is no way back: a part that has begun must end, also where the duration could end before
+/// it.
 fn negative_duration(input: &[u8]) -> Lexed<'_, TokenKind> {
     let Ok((rest, ())) = alt((alternative_duration, iso_duration)).parse(&input[1..]) else {
         return broken(ParseErrorKind::MalformedConstant);
@@ -218,8 +220,8 @@ fn negative_duration(input: &[u8]) -> Lexed<'_, TokenKind> {
     }
 }
 
-/// A word of `length` bytes that begins with `P` is a duration if all of it is one: `P1Y2` is a name. The alternative
-/// form is settled by `P0001-`.
+/// A word of `length` bytes that begins with `P` is a duration if all of it is one: `P1Y2` is a name. The
+/// alternative form is settled by `P0001-`.
 pub(super) fn capital_p(input: &[u8], length: usize) -> Option<Lexed<'_, TokenKind>> {
     let is_alternative =
         length == 5 && input.get(5) == Some(&b'-') && input.iter().take(5).skip(1).all(u8::is_ascii_digit);

@@ -1,7 +1,7 @@
 //! From text to tree: a recursive descent over tokens, one function per production of Cassandra's grammar.
 //!
-//! What Cassandra does while it parses belongs to the grammar here too: a vector's dimension must fit 32 bits, a
-//! property must not be set twice, a grant must apply to its resource. What it checks later does not.
+//! What Cassandra does while it parses belongs to the grammar here too: a vector's dimension must fit 32
+//! bits, a property must not be set twice, a grant must apply to its resource. What it checks later does not.
 
 mod describe;
 mod expression;
@@ -33,8 +33,8 @@ pub(super) use types::class_name;
 ///
 /// # Errors
 ///
-/// What Cassandra 5.0 calls a syntax error, except the extensions that [`Statement::extension`] reports; and nesting
-/// beyond [`MAX_DEPTH`].
+/// What Cassandra 5.0 calls a syntax error, except the extensions that [`Statement::extension`] reports; and
+/// nesting beyond [`MAX_DEPTH`].
 pub fn parse(text: &str) -> Result<Statement<'_>, ParseError> {
     parse_within(text, &Work::of_text(text))
 }
@@ -48,8 +48,9 @@ pub fn parse_within<'text>(text: &'text str, work: &Work) -> Result<Statement<'t
     parse_counted(text, &lexer::tokens_within(text, work)?, work)
 }
 
-/// As [`parse_within`], for a server to which a named marker is one marker however often it occurs (ScyllaDB's default): all of one name have one
-/// [`index`](crate::syntax::ast::BindMarker::index), and [`Statement::bind_markers`] has the first of each.
+/// As [`parse_within`], for a server to which a named marker is one marker however often it occurs
+/// (ScyllaDB's default): all of one name have one [`index`](crate::syntax::ast::BindMarker::index), and
+/// [`Statement::bind_markers`] has the first of each.
 ///
 /// # Errors
 ///
@@ -243,7 +244,8 @@ impl<'text> Parser<'text, '_> {
         }
     }
 
-    // drop ::= DROP (keyspace | table | type | index | MATERIALIZED VIEW | function | aggregate | trigger | user
+    // drop ::= DROP (keyspace | table | type | index | MATERIALIZED VIEW | function | aggregate | trigger |
+    // user
     //        | role | identity)
     fn drop(&mut self) -> Parsed<Body<'text>> {
         self.advance();

@@ -1,15 +1,15 @@
 //! The place in the tokens where a parser stands, and the steps that all productions are made of.
 //!
-//! The grammar is parsed without ever going back: every choice is made by looking at most a few tokens ahead. So
-//! time is linear in the length of the text, and the first error is the furthest one.
+//! The grammar is parsed without ever going back: every choice is made by looking at most a few tokens ahead.
+//! So time is linear in the length of the text, and the first error is the furthest one.
 
 use std::collections::HashMap;
 
 use crate::syntax::ast::{BindMarker, Dialect, Extension, Name};
 use crate::syntax::{Expected, Keyword, ParseError, ParseErrorKind, Span, Token, TokenKind};
 
-/// How deep brackets may nest: far deeper than any statement needs, and shallow enough for a stack of 2 MiB, of which
-/// it takes the greater half without optimisation and a fifth with it.
+/// How deep brackets may nest: far deeper than any statement needs, and shallow enough for a stack of 2 MiB,
+/// of which it takes the greater half without optimisation and a fifth with it.
 pub const MAX_DEPTH: usize = 128;
 
 /// What a production gives.
@@ -25,7 +25,8 @@ pub(super) struct Parser<'text, 'tokens> {
     /// Where a named marker is one however often it occurs: the index of each.
     shared_names: Option<HashMap<String, usize>>,
     extension: Option<Extension>,
-    /// What was asked for since the last step; only kept by a second parse, to explain the error of the first.
+    /// What was asked for since the last step; only kept by a second parse, to explain the error of the
+    /// first.
     expected: Option<Vec<Expected>>,
 }
 

@@ -71,7 +71,8 @@ impl<'text> Parser<'text, '_> {
         .map(Permissions::Listed)
     }
 
-    // permission ::= CREATE | ALTER | DROP | SELECT | MODIFY | AUTHORIZE | DESCRIBE | EXECUTE | UNMASK | SELECT_MASKED
+    // permission ::= CREATE | ALTER | DROP | SELECT | MODIFY | AUTHORIZE | DESCRIBE | EXECUTE | UNMASK |
+    // SELECT_MASKED
     fn permission(&mut self) -> Parsed<Keyword> {
         match self.kind() {
             TokenKind::Keyword(keyword) if PERMISSIONS.contains(&keyword) => {
@@ -281,7 +282,8 @@ enum ResourceKind {
 }
 
 impl ResourceKind {
-    /// Source: `applicablePermissions` of `DataResource`, `RoleResource`, `FunctionResource` and `JMXResource`.
+    /// Source: `applicablePermissions` of `DataResource`, `RoleResource`, `FunctionResource` and
+    /// `JMXResource`.
     const fn allows(self, permission: Keyword) -> bool {
         use Keyword::{
             Alter, Authorize, Create, Describe, Drop, Execute, Modify, Select, SelectMasked, Unmask,

@@ -172,7 +172,8 @@ impl<'text> Parser<'text, '_> {
         Ok(self.related(subject, RelationOperator::In, comparand, start))
     }
 
-    // tuple_list ::= bind_marker | '(' ')' | '(' tuple (',' tuple)* ')' | '(' bind_marker (',' bind_marker)* ')'
+    // tuple_list ::= bind_marker | '(' ')' | '(' tuple (',' tuple)* ')' | '(' bind_marker (',' bind_marker)*
+    // ')'
     fn in_tuples(&mut self, subject: Subject<'text>, start: Span) -> Parsed<Relation<'text>> {
         self.expect_keyword(Keyword::In)?;
         if self.at_bind_marker() {

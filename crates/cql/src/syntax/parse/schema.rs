@@ -168,7 +168,8 @@ impl<'text> Parser<'text, '_> {
         })
     }
 
-    // create_view ::= CREATE MATERIALIZED VIEW (IF NOT EXISTS)? table AS SELECT selectors FROM table where_clause?
+    // create_view ::= CREATE MATERIALIZED VIEW (IF NOT EXISTS)? table AS SELECT selectors FROM table
+    // where_clause?
     //                 PRIMARY KEY primary_key (WITH table_property (AND table_property)*)?
     pub(super) fn create_view(&mut self) -> Parsed<CreateView<'text>> {
         let if_not_exists = self.optional_if_not_exists()?;

@@ -21,7 +21,8 @@ impl<'text> Parser<'text, '_> {
         self.at_word("SERVICE") || self.at_word("SERVICE_LEVEL") || self.at_word("SERVICE_LEVELS")
     }
 
-    // service_level ::= (CREATE | ALTER | DROP | ATTACH | DETACH) service_level_words (IF NOT? EXISTS)? name …
+    // service_level ::= (CREATE | ALTER | DROP | ATTACH | DETACH) service_level_words (IF NOT? EXISTS)? name
+    // …
     pub(super) fn service_level(&mut self, kind: Kind) -> Parsed<Other<'text>> {
         self.service_level_words()?;
         if self.accept_keyword(Keyword::If) {

@@ -154,9 +154,9 @@ impl<'text> Parser<'text, '_> {
 
     /// Whether a selector without sign may begin with the token `ahead` of the next one.
     ///
-    /// `AS` may be a column; before another name it is the keyword, except that `AS AS` and `AS PER` are not aliases to
-    /// Cassandra. `PER` may be a column unless a limit follows. A bracket that encloses a range is no list but a slice
-    /// of what stands before it.
+    /// `AS` may be a column; before another name it is the keyword, except that `AS AS` and `AS PER` are not
+    /// aliases to Cassandra. `PER` may be a column unless a limit follows. A bracket that encloses a range is
+    /// no list but a slice of what stands before it.
     pub(super) fn starts_selectable(&self, ahead: usize) -> bool {
         match self.kind_at(ahead) {
             TokenKind::QuestionMark
@@ -174,7 +174,8 @@ impl<'text> Parser<'text, '_> {
         }
     }
 
-    /// Whether the brackets that open with the token `ahead` hold a range, not counting further brackets in them.
+    /// Whether the brackets that open with the token `ahead` hold a range, not counting further brackets in
+    /// them.
     fn encloses_range(&self, ahead: usize) -> bool {
         let mut depth = 0usize;
         for ahead in ahead.. {

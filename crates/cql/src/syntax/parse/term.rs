@@ -24,7 +24,8 @@ pub(super) const fn literal_kind(kind: TokenKind) -> Option<LiteralKind> {
 impl<'text> Parser<'text, '_> {
     // term ::= sum
     pub(super) fn term(&mut self) -> Parsed<Term<'text>> {
-        // Nearly all terms are a single constant or marker, for which the way down through all precedences is long.
+        // Nearly all terms are a single constant or marker, for which the way down through all precedences is
+        // long.
         if !is_operator(self.kind_at(1)) {
             if self.kind() == TokenKind::QuestionMark {
                 return self.bind_marker().map(Term::BindMarker);

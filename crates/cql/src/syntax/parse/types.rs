@@ -108,8 +108,8 @@ impl<'text> Parser<'text, '_> {
     /// Whether the parenthesis at hand encloses a type and something that has this type follows, for which
     /// `starts_operand` says whether it may begin with the token at that distance.
     ///
-    /// A name in parentheses is a type or, in a selector, a column; a string is a custom type or a value. What
-    /// follows decides.
+    /// A name in parentheses is a type or, in a selector, a column; a string is a custom type or a value.
+    /// What follows decides.
     pub(super) fn at_type_hint(&self, starts_operand: impl Fn(&Self, usize) -> bool) -> bool {
         if self.kind_at(2) == TokenKind::Less {
             return matches!(self.kind_at(1), TokenKind::Keyword(_));
@@ -172,8 +172,8 @@ pub(in crate::syntax) fn class_name(text: &str) -> &str {
         .map_or(text, |end| &text[..end])
 }
 
-/// Whether a server could know a class of that name: without a package it must be one of Cassandra's own. No name at
-/// all is `BytesType`.
+/// Whether a server could know a class of that name: without a package it must be one of Cassandra's own. No
+/// name at all is `BytesType`.
 fn may_be_class(name: &str) -> bool {
     let is_word = |part: &str| {
         let mut bytes = part.bytes();

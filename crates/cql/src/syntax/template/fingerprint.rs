@@ -11,8 +11,8 @@ pub(super) const MAX_LEN: usize = 8 * 1024;
 
 /// 64 bits that identify a template, the same on every machine and in every version.
 ///
-/// They are the first 64 of the SHA-256 of the template's whole text in UTF-8 (behind a zero byte if the text did not parse), so
-/// that nobody can write a statement that takes the place of another.
+/// They are the first 64 of the SHA-256 of the template's whole text in UTF-8 (behind a zero byte if the text
+/// did not parse), so that nobody can write a statement that takes the place of another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub u64);
 

@@ -1,14 +1,16 @@
 //! Templates: a statement with its values taken out, and the fingerprint that identifies it.
 //!
 //! Two statements have one template if they differ only in
-//! - values: constants, bind markers and their names, `null`, and collections, tuples and user-defined values made of
-//!   these all become `?`, also after `LIMIT`, `USING` and `WITH`; a list after `IN` of any length becomes one `?`, and so does `IN ()`,
+//! - values: constants, bind markers and their names, `null`, and collections, tuples and user-defined values
+//!   made of these all become `?`, also after `LIMIT`, `USING` and `WITH`; a list after `IN` of any length
+//!   becomes one `?`, and so does `IN ()`,
 //! - spelling: white space, comments, case, needless quotes, brackets around relations, a trailing semicolon,
-//! - what Cassandra itself does not tell apart: `c += 1` and `c = c + 1`, `ASC` and nothing, the order of `USING`,
+//! - what Cassandra itself does not tell apart: `c += 1` and `c = c + 1`, `ASC` and nothing, the order of
+//!   `USING`,
 //! - who says the keyspace: the text, or the connection.
 //!
-//! The statements of a batch are a set: each template once, in alphabetical order. So a prepared batch of three
-//! inserts, an unprepared one of fifty, and a batch sent as a protocol message share a template.
+//! The statements of a batch are a set: each template once, in alphabetical order. So a prepared batch of
+//! three inserts, an unprepared one of fifty, and a batch sent as a protocol message share a template.
 //!
 //! Everything but a definition's template is itself CQL, of which it is the template.
 
@@ -33,16 +35,17 @@ pub use fingerprint::Fingerprint;
 /// A statement with its values taken out: the identity of a query pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
-    /// Normalised CQL, such as `SELECT a FROM ks.t WHERE k IN ? LIMIT ?`. One of more than [`Template::MAX_LEN`] bytes is cut off
-    /// and ends in `…` and 32 hex digits of its SHA-256, so that templates that differ have texts that differ.
+    /// Normalised CQL, such as `SELECT a FROM ks.t WHERE k IN ? LIMIT ?`. One of more than
+    /// [`Template::MAX_LEN`] bytes is cut off and ends in `…` and 32 hex digits of its SHA-256, so that
+    /// templates that differ have texts that differ.
     pub text: String,
     /// The identity: a hash of the whole normalised text.
     pub fingerprint: Fingerprint,
 }
 
 impl Template {
-    /// How many bytes of a template's text are kept, enough for an `INSERT` of several hundred columns: a window keeps thousands
-    /// of them.
+    /// How many bytes of a template's text are kept, enough for an `INSERT` of several hundred columns: a
+    /// window keeps thousands of them.
     pub const MAX_LEN: usize = fingerprint::MAX_LEN;
 
     /// How many bytes are kept of the template of a text that does not parse.
@@ -60,8 +63,8 @@ impl Template {
         Self::from_text(text_of(statement, keyspace, work), Domain::Parsed, Self::MAX_LEN)
     }
 
-    /// The template of a batch that was sent as a protocol message, from the texts of its statements' templates: that of the same
-    /// batch in CQL text.
+    /// The template of a batch that was sent as a protocol message, from the texts of its statements'
+    /// templates: that of the same batch in CQL text.
     #[must_use]
     pub fn batch<'a>(kind: BatchKind, children: impl IntoIterator<Item = &'a str>) -> Self {
         let mut writer = Writer::new(None, 0);
@@ -71,7 +74,8 @@ impl Template {
 
     /// The template of a text that does not parse: its keywords, its signs, and the first table it names.
     ///
-    /// Nobody knows where values stand in such a text, so every other word is taken for one. Of a long text only the beginning counts.
+    /// Nobody knows where values stand in such a text, so every other word is taken for one. Of a long text
+    /// only the beginning counts.
     #[must_use]
     pub fn unparsed(text: &str) -> Self {
         Self::unparsed_within(text, &Work::of_text(text))
@@ -102,8 +106,8 @@ fn text_of(statement: &Statement<'_>, keyspace: Option<&str>, work: &Work) -> St
     writer.into_text()
 }
 
-/// Makes templates, and remembers their fingerprints: texts with ever new values have few templates, and to find one takes less time
-/// than to digest it.
+/// Makes templates, and remembers their fingerprints: texts with ever new values have few templates, and to
+/// find one takes less time than to digest it.
 #[derive(Debug, Default)]
 pub struct Templates {
     fingerprints: HashMap<Box<str>, Fingerprint, RandomState>,

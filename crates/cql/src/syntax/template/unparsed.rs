@@ -9,9 +9,10 @@ use super::writer::{VALUE, Writer};
 
 /// The template of a text of which nothing is known but its tokens.
 ///
-/// Keywords and signs stay, and the first table that a keyword announces, unless a string or a quoted name comes
-/// before it: after a missing quote, what looks like a table may be the inside of a value. What is longer than `limit` bytes, or
-/// made of more than [`MAX_TOKENS`], breaks off behind that: whoever sends such texts is not told apart by their ends.
+/// Keywords and signs stay, and the first table that a keyword announces, unless a string or a quoted name
+/// comes before it: after a missing quote, what looks like a table may be the inside of a value. What is
+/// longer than `limit` bytes, or made of more than [`MAX_TOKENS`], breaks off behind that: whoever sends such
+/// texts is not told apart by their ends.
 pub(super) fn normalised(text: &str, limit: usize, work: &Work) -> String {
     let mut words = Words::default();
     let Ok(mut lexer) = Lexer::new(text) else {

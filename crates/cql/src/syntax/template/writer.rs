@@ -1,6 +1,7 @@
 //! Writes the pieces that all templates are made of: names, values, terms, types.
 //!
-//! What is written reads back as the same tree, values aside; where CQL could misread a name it is put in quotes.
+//! What is written reads back as the same tree, values aside; where CQL could misread a name it is put in
+//! quotes.
 
 use std::collections::HashSet;
 

@@ -2,7 +2,8 @@
 //!
 //! usage: session HOST PORT 4 none|lz4|snappy FOLDER
 //!
-//! Each line of FOLDER/tables.cql is sent as it is, refused ones too; without compression those of FOLDER/more.cql follow.
+//! Each line of FOLDER/tables.cql is sent as it is, refused ones too; without compression those of
+//! FOLDER/more.cql follow.
 
 use std::error::Error;
 use std::fmt::Display;
