@@ -5,6 +5,7 @@
 mod compression;
 mod pcap;
 mod pcapng;
+mod record;
 mod records;
 mod slabs;
 mod source;
@@ -19,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-pub(super) use records::range;
+pub(super) use record::range;
 pub use records::{FileError, Packet, Records};
 use source::Source;
 

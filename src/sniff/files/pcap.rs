@@ -2,7 +2,7 @@
 
 use pcap_parser::PcapHeader;
 
-use super::records::{MAX_RECORD, PacketSpan, Record};
+use super::record::{MAX_RECORD, PacketSpan, Record};
 use cqlens_audit::capture::Moment;
 
 /// The length of the header of a pcap file.

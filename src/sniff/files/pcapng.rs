@@ -6,7 +6,7 @@ use pcap_parser::{
     Block, Linktype, SimplePacketBlock, parse_block_be, parse_block_le, traits::PcapNGPacketBlock,
 };
 
-use super::records::{MAX_RECORD, PacketSpan, Record, range};
+use super::record::{MAX_RECORD, PacketSpan, Record, range};
 use cqlens_audit::capture::Moment;
 
 /// The type of the section header block, the same in both byte orders.

@@ -11,6 +11,7 @@ use pcap_parser::{nom, parse_pcap_header};
 use super::{
     pcap::{PCAP_HEADER, Pcap},
     pcapng::{SECTION_HEADER, Section},
+    record::{PacketSpan, Record},
 };
 use cqlens_audit::capture::Moment;
 
@@ -55,17 +56,6 @@ impl<'c> Packet<'c> {
     }
 }
 
-/// A packet as a range of the bytes that contain it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PacketSpan {
-    pub(super) at: Moment,
-    pub(super) is_timed: bool,
-    pub(super) link: i32,
-    pub(super) length: usize,
-    pub(super) begin: usize,
-    pub(super) end: usize,
-}
-
 /// Why a file cannot be read (on).
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum FileError {
@@ -79,9 +69,6 @@ pub enum FileError {
     #[error("it is damaged at byte {0}")]
     Damaged(u64),
 }
-
-/// Longer records are damage: the largest that tcpdump makes is 256 KiB.
-pub(super) const MAX_RECORD: usize = 16 << 20;
 
 /// Reads one file.
 #[derive(Debug, Default)]
@@ -101,14 +88,6 @@ pub struct Records {
 enum Format {
     Pcap(Pcap),
     Pcapng(Section),
-}
-
-/// The result of reading one record.
-pub(super) enum Record {
-    /// Its length, and its packet if it has one.
-    Whole(usize, Option<PacketSpan>),
-    /// So many bytes are needed to go on.
-    Incomplete(usize),
 }
 
 impl Records {
@@ -260,12 +239,6 @@ impl Format {
             _ => Err(FileError::NotACapture),
         }
     }
-}
-
-/// The range of `part` within `bytes`, of which it is a subslice.
-pub(in crate::sniff) fn range(part: &[u8], bytes: &[u8]) -> Range<usize> {
-    let begin = (part.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
-    begin..begin + part.len()
 }
 
 #[cfg(test)]
