@@ -129,7 +129,7 @@ impl Auditor {
         let mut checked = self.pipeline.clock.now();
         let mut sleep = SHORTEST_SLEEP;
         loop {
-            // Read before the line is emptied: what was captured before the end is counted.
+            // Read before the queue is emptied: what was captured before the end is counted.
             let last = stop.load(Ordering::Acquire);
             self.pulse.beat();
             let bytes = self.queue.waiting_bytes();
@@ -216,7 +216,7 @@ impl Auditor {
 
     /// Forgets connections that are closed and whose captures have all been taken.
     fn end_closed(&mut self, all: bool) {
-        // Closed is read before the line is found empty, so that nothing of the connection can still be in
+        // Closed is read before the queue is found empty, so that nothing of the connection can still be in
         // it.
         let ended: Vec<_> = self
             .connections

@@ -36,7 +36,7 @@ struct Child {
     times: u32,
 }
 
-/// What tells batches apart whose analyses differ.
+/// The key under which the analysis of a batch is cached.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BatchShape {
     kind: ast::BatchKind,
@@ -77,7 +77,7 @@ impl Children {
         self.distinct.iter().map(|child| &*child.analysis)
     }
 
-    /// What tells a batch of `kind` with these statements from others.
+    /// The key of a batch of `kind` with these statements.
     pub(crate) fn shape(&self, kind: ast::BatchKind) -> BatchShape {
         let mut statements: Vec<_> = self.analyses().map(|child| child.statement).collect();
         statements.sort_unstable();
@@ -193,7 +193,7 @@ fn tables_of(children: &Children) -> Vec<NamedTable> {
     tables.filter(|table| is_new(table)).cloned().collect()
 }
 
-/// What the analysis of a batch takes up with what tells it apart, about.
+/// The approximate bytes of a batch's analysis and its key.
 pub(crate) fn batch_weight(shape: &BatchShape, analysis: &Analysis) -> usize {
     const EACH: usize = 1 << 10;
     const TABLE: usize = 64;
