@@ -73,9 +73,25 @@ pub fn folder(
 /// Runs a command to its end and returns its output.
 ///
 /// # Errors
-/// [`Missing`] if the program is not installed, or fails: most of what is run here downloads, and a machine
-/// without a network is no reason for a test to fail, but in CI.
+/// [`Missing`] if the program is not installed.
+///
+/// # Panics
+/// If it fails, with what it said: a build that fails is a fault, not something that this machine lacks.
 pub fn run(command: &mut Command) -> Result<String, Missing> {
+    output(command).map(|ended| ended.unwrap_or_else(|said| panic!("{said}")))
+}
+
+/// Runs a command that downloads, and returns its output.
+///
+/// # Errors
+/// [`Missing`] if the program is not installed, or fails: a machine without a network is no reason for a test
+/// to fail, but in CI.
+pub fn download(command: &mut Command) -> Result<String, Missing> {
+    output(command)?.map_err(Missing)
+}
+
+/// The output; what a command that failed has said.
+fn output(command: &mut Command) -> Result<Result<String, String>, Missing> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {
         Ok(output) => output,
@@ -83,11 +99,8 @@ pub fn run(command: &mut Command) -> Result<String, Missing> {
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     if output.status.success() {
-        return Ok(text(&output.stdout));
+        return Ok(Ok(text(&output.stdout)));
     }
     let said = text(&output.stdout) + &text(&output.stderr);
-    Err(Missing(format!(
-        "{command:?} ended with {}:\n{said}",
-        output.status
-    )))
+    Ok(Err(format!("{command:?} ended with {}:\n{said}", output.status)))
 }

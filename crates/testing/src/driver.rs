@@ -97,7 +97,7 @@ impl Driver {
             let mut pip = Command::new(folder.join("bin/pip"));
             pip.args(["install", "--no-input", "--quiet", "--requirement"])
                 .arg(source.join(requirements_file));
-            cache::run(&mut pip).map(|_| ())
+            cache::download(&mut pip).map(|_| ())
         })?;
         let command = vec![text(&environment.join("bin/python")), text(&source.join(program))];
         Ok(Self {
@@ -122,6 +122,8 @@ impl Driver {
     pub fn go_tagged(program: &str, tag: &str) -> Result<Self, Missing> {
         let source = source("go");
         let folder = cache::folder("go", &(go_recipe(&source, program) + tag), |folder| {
+            let mut modules = Command::new("go");
+            cache::download(modules.args(["mod", "download"]).current_dir(&source))?;
             let mut build = Command::new("go");
             build
                 .args(["build", "-tags", tag, "-o"])

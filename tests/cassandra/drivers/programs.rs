@@ -169,7 +169,7 @@ fn java() -> Result<Program, Missing> {
             "-DincludeScope=runtime",
             "-DoutputDirectory=lib",
         ]);
-        cache::run(maven.current_dir(folder)).map(|_| ())
+        cache::download(maven.current_dir(folder)).map(|_| ())
     })?;
     let jars = format!("{}/lib/*", jars.display());
     let classes = cache::folder("java", &recipe, |folder| {
@@ -211,7 +211,7 @@ fn node() -> Result<Program, Missing> {
         }
         let mut npm = Command::new("npm");
         npm.args(["ci", "--no-audit", "--no-fund", "--ignore-scripts"]);
-        cache::run(npm.current_dir(folder)).map(|_| ())
+        cache::download(npm.current_dir(folder)).map(|_| ())
     })?;
     cache::run(Command::new("node").arg("--version"))?;
     let modules = format!("NODE_PATH={}", modules.join("node_modules").display());
@@ -247,6 +247,8 @@ fn rust() -> Result<Program, Missing> {
     // What it is built from besides its own code stays, whatever the program becomes.
     let target = cache::root().join("rust-target");
     let folder = cache::folder("rust", &recipe, |folder| {
+        let mut crates = Command::new(env!("CARGO"));
+        cache::download(crates.args(["fetch", "--locked"]).current_dir(&source))?;
         let mut cargo = Command::new(env!("CARGO"));
         cargo
             .args(["build", "--locked", "--quiet", "--target-dir"])

