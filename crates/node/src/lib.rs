@@ -98,6 +98,7 @@ impl Node {
             native: Some(self.address),
             data_center: system::DATA_CENTER.to_owned(),
             tokens: vec!["0".to_owned()],
+            schema_version: None,
         }
     }
 

@@ -13,6 +13,8 @@ pub struct Options {
     pub tombstone_warn_threshold: u64,
     /// A read that passes more tombstones fails; Cassandra's default is 100,000.
     pub tombstone_failure_threshold: u64,
+    /// Answers like a ScyllaDB of this version, as far as drivers and tools ask who it is.
+    pub scylladb: Option<String>,
 }
 
 impl Default for Options {
@@ -22,6 +24,7 @@ impl Default for Options {
             advertise: None,
             tombstone_warn_threshold: 1_000,
             tombstone_failure_threshold: 100_000,
+            scylladb: None,
         }
     }
 }

@@ -20,6 +20,8 @@ pub struct Peer {
     pub data_center: String,
     /// Its tokens.
     pub tokens: Vec<String>,
+    /// Its version of the schema, where that is not the node's own.
+    pub schema_version: Option<Uuid>,
 }
 
 /// What a node tells of others.

@@ -46,7 +46,12 @@ pub(super) const DATA_CENTER: &str = "datacenter1";
 pub(super) fn table(database: &Database, layout: &Layout) -> Result<StoredTable, Failure> {
     let rows = match (layout.keyspace.as_str(), layout.name.as_str()) {
         ("system", "local") => vec![local(database)],
-        ("system", "peers" | "peers_v2") => database.peers.iter().map(peer_row).collect(),
+        ("system", "peers" | "peers_v2") => database
+            .peers
+            .iter()
+            .map(|peer| peer_row(peer, database))
+            .collect(),
+        ("system", "versions") => vec![versions(database)?],
         ("system", "prepared_statements") => prepared_statements(database),
         ("system_views", "settings") => settings(database),
         ("system_schema", name) => described(database)
@@ -66,16 +71,38 @@ fn described(database: &Database) -> impl Iterator<Item = &Keyspace> {
     system.chain(database.schema.keyspaces.values())
 }
 
+/// What the node tells drivers that it is: every ScyllaDB says the same.
+fn release_version(database: &Database) -> &'static str {
+    match database.options.scylladb {
+        Some(_) => "3.0.8",
+        None => RELEASE_VERSION,
+    }
+}
+
+/// What ScyllaDB says of itself, in a table that Cassandra does not have.
+fn versions(database: &Database) -> Result<SystemRow, Failure> {
+    let Some(version) = &database.options.scylladb else {
+        return Err(Failure::invalid("unconfigured table versions"));
+    };
+    Ok(BTreeMap::from([
+        ("key", text("local")),
+        ("version", text(version)),
+    ]))
+}
+
 /// What the node at an address is known by.
 pub(super) fn host_id(address: SocketAddr) -> Uuid {
     stable_uuid(&address.to_string())
+}
+
+fn schema_version(database: &Database) -> Uuid {
+    stable_uuid(&format!("schema {}", database.schema_changes))
 }
 
 fn local(database: &Database) -> SystemRow {
     let address = CqlValue::Inet(database.address.ip());
     let native = database.options.advertise.unwrap_or(database.address);
     let port = CqlValue::Int(i32::from(native.port()));
-    let schema_version = stable_uuid(&format!("schema {}", database.schema_changes));
     BTreeMap::from([
         ("key", text("local")),
         ("bootstrapped", text("COMPLETED")),
@@ -91,32 +118,32 @@ fn local(database: &Database) -> SystemRow {
         ("native_protocol_version", text("5")),
         ("partitioner", text("org.apache.cassandra.dht.Murmur3Partitioner")),
         ("rack", text("rack1")),
-        ("release_version", text(RELEASE_VERSION)),
+        ("release_version", text(release_version(database))),
         ("rpc_address", CqlValue::Inet(native.ip())),
         ("rpc_port", port),
-        ("schema_version", CqlValue::Uuid(schema_version)),
+        ("schema_version", CqlValue::Uuid(schema_version(database))),
         // One node owns the whole ring, whatever its token.
         ("tokens", CqlValue::Set(vec![text("0")])),
     ])
 }
 
 /// The row of a peer, for both tables: columns that a table does not have are left out there.
-fn peer_row(peer: &Peer) -> SystemRow {
+fn peer_row(peer: &Peer, database: &Database) -> SystemRow {
     let mut row = BTreeMap::from([
         ("peer", CqlValue::Inet(peer.address)),
         ("peer_port", CqlValue::Int(7000)),
         ("data_center", text(&peer.data_center)),
         ("rack", text("rack1")),
-        ("release_version", text(RELEASE_VERSION)),
+        ("release_version", text(release_version(database))),
         (
             "tokens",
             CqlValue::Set(peer.tokens.iter().map(|token| text(token)).collect()),
         ),
     ]);
+    let schema_version = peer.schema_version.unwrap_or_else(|| schema_version(database));
+    row.insert("schema_version", CqlValue::Uuid(schema_version));
     if let Some(host_id) = peer.host_id {
         row.insert("host_id", CqlValue::Uuid(host_id));
-        // All nodes agree on the schema, since nobody asks.
-        row.insert("schema_version", CqlValue::Uuid(host_id));
     }
     if let Some(native) = peer.native {
         row.insert("rpc_address", CqlValue::Inet(native.ip()));
