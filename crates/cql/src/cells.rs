@@ -16,7 +16,25 @@ pub struct Cells {
     hasher: SipHasher13,
     rows: Vec<InsertedRow>,
     columns: Vec<SeenColumn>,
+    sampled: Vec<SampledRow>,
 }
+
+/// A row that an INSERT writes into a partition of several rows, with its values: of one partition in
+/// [`SAMPLED_PARTITIONS`], all rows.
+#[derive(Debug)]
+pub struct SampledRow {
+    /// The table.
+    pub table: Arc<TableName>,
+    /// A hash of the table with the partition key.
+    pub partition: u64,
+    /// A hash of the primary key.
+    pub row: u64,
+    /// Hashes of the values of regular columns, of those that are known, by the column.
+    pub values: Vec<(Arc<str>, u64)>,
+}
+
+/// Of so many partitions the rows of one are sampled, always of the same ones.
+pub const SAMPLED_PARTITIONS: u64 = 8;
 
 /// A row that an INSERT writes.
 #[derive(Debug)]
@@ -65,13 +83,22 @@ impl Cells {
             hasher,
             rows: Vec::new(),
             columns: Vec::new(),
+            sampled: Vec::new(),
         }
     }
 
     /// Forgets everything and keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
+        if !(self.rows.is_empty() && self.columns.is_empty()) {
+            self.clear_some();
+        }
+    }
+
+    fn clear_some(&mut self) {
         self.rows.clear();
         self.columns.clear();
+        self.sampled.clear();
     }
 
     /// A hasher of values, keyed by the operator.
@@ -100,6 +127,18 @@ impl Cells {
                 value,
             });
         }
+    }
+
+    /// Notes a row that is sampled, which is one of those that an INSERT writes.
+    pub(super) fn sample(&mut self, row: SampledRow) {
+        if self.sampled.len() < Self::MOST {
+            self.sampled.push(row);
+        }
+    }
+
+    /// The rows that are sampled.
+    pub fn sampled(&self) -> &[SampledRow] {
+        &self.sampled
     }
 
     /// The rows that INSERTs write.

@@ -6,5 +6,8 @@ pub mod cells;
 pub mod footprint;
 pub mod murmur3;
 pub mod plan;
+mod product;
 pub mod schema;
 pub mod syntax;
+
+pub use product::Product;

@@ -137,6 +137,15 @@ pub enum Response<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// What a QUERY or EXECUTE is executed with; none for other requests.
+    pub fn parameters(&self) -> Option<&QueryParameters<'a>> {
+        match self {
+            Request::Query(query) => Some(&query.parameters),
+            Request::Execute(execute) => Some(&execute.parameters),
+            _ => None,
+        }
+    }
+
     /// Decodes the body of a request.
     ///
     /// # Errors

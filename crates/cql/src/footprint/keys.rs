@@ -119,7 +119,7 @@ impl Keys {
     }
 
     /// The distinct keys, in the order of their first appearance.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Key<'_>> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Key<'_>> + Clone {
         self.entries.iter().map(|entry| Key {
             table: &self.tables[entry.table as usize],
             bytes: &self.arena[entry.start as usize..entry.end as usize],

@@ -1,20 +1,21 @@
 //! Which cells of a statement are counted by value, worked out once: the primary key of an INSERT, and
 //! columns that have an index.
 
-use std::hash::Hasher;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::Arc;
 
 use crate::syntax::ast::{AssignmentOperation, Delete, Insert, InsertSource, Name, Term as AstTerm, Update};
 use cqlens_proto::message::Values;
 use cqlens_proto::types::CqlType;
+use foldhash::fast::FixedState;
 
 use super::compile::Receiver;
 use super::restriction::Test;
 use super::restrictions::Restrictions;
 use super::target::Target;
 use super::term::{Datum, Term};
-use crate::cells::{Cells, Use, write_value};
-use crate::schema::{ColumnName, TableName};
+use crate::cells::{Cells, SAMPLED_PARTITIONS, SampledRow, Use, write_value};
+use crate::schema::{Column, ColumnKind, ColumnName, TableName};
 
 /// The cells of a statement that are counted by value.
 #[derive(Debug, Clone)]
@@ -26,6 +27,17 @@ pub(super) struct CellPlan {
     /// The values that stand in the text of an INSERT.
     literals: Vec<Box<str>>,
     columns: Vec<PlannedColumn>,
+    /// The values of an INSERT into a partition of several rows.
+    sampled: Option<SampledValues>,
+}
+
+/// What is compared from row to row of a partition.
+#[derive(Debug, Clone)]
+struct SampledValues {
+    /// How many of the primary key's columns are the partition key.
+    partition_key: usize,
+    /// Regular columns of one cell, with their values.
+    values: Vec<(Arc<str>, Term)>,
 }
 
 #[derive(Debug, Clone)]
@@ -60,6 +72,9 @@ impl CellPlan {
         });
         let plan = Self {
             inserted: counts_rows.then(|| target.name.clone()),
+            sampled: counts_rows
+                .then(|| SampledValues::of(columns, values, target))
+                .flatten(),
             row,
             literals: literals.collect(),
             columns: indexed
@@ -113,9 +128,7 @@ impl CellPlan {
         let columns = chosen.flat_map(|index| &index.targets).filter_map(|indexed| {
             let mut all = restrictions.partition.iter().flatten();
             let mut others = restrictions.clustering.iter().chain(&restrictions.others);
-            let is_about = |columns: &[&crate::schema::Column]| {
-                columns.iter().any(|column| column.name == indexed.column)
-            };
+            let is_about = |columns: &[&Column]| columns.iter().any(|column| column.name == indexed.column);
             let restriction = all
                 .find(|restriction| is_about(&restriction.columns))
                 .or_else(|| others.find(|restriction| is_about(&restriction.columns)))?;
@@ -134,6 +147,7 @@ impl CellPlan {
             row: None,
             literals: Vec::new(),
             columns: columns.collect(),
+            sampled: None,
         }
         .unless_empty()
     }
@@ -144,6 +158,7 @@ impl CellPlan {
             row: row(restrictions),
             literals: Vec::new(),
             columns,
+            sampled: None,
         }
         .unless_empty()
     }
@@ -157,12 +172,44 @@ impl CellPlan {
         let row = self.row.as_ref().and_then(|row| hash(row, values, cells));
         if let (Some(table), Some(row)) = (&self.inserted, row) {
             cells.insert(table, row, self.contents(row, values, cells));
+            self.sample(table, row, values, cells);
         }
         for column in &self.columns {
             let value = column.value.as_ref().map(std::slice::from_ref);
             let value = value.and_then(|value| hash(value, values, cells));
             cells.see(&column.name, column.used, row, value);
         }
+    }
+
+    /// Notes the row with its values, if its partition is one of those that are sampled.
+    fn sample(&self, table: &Arc<TableName>, row: u64, values: &Values<'_>, cells: &mut Cells) {
+        let (Some(sampled), Some(key)) = (&self.sampled, &self.row) else {
+            return;
+        };
+        let Some(key) = key.get(..sampled.partition_key) else {
+            return;
+        };
+        if !is_sampled(key, values) {
+            return;
+        }
+        let Some(key) = hash(key, values, cells) else {
+            return;
+        };
+        let mut partition = cells.hasher();
+        write_value(&mut partition, table.keyspace.as_bytes());
+        write_value(&mut partition, table.table.as_bytes());
+        partition.write_u64(key);
+        let known = sampled.values.iter().filter_map(|(name, value)| {
+            let value = hash(std::slice::from_ref(value), values, cells)?;
+            Some((Arc::clone(name), value))
+        });
+        let values = known.collect();
+        cells.sample(SampledRow {
+            table: Arc::clone(table),
+            partition: partition.finish(),
+            row,
+            values,
+        });
     }
 
     /// The row with what is written into it. Values are bound in the order of the statement: their bytes as
@@ -179,20 +226,55 @@ impl CellPlan {
     }
 }
 
+impl SampledValues {
+    /// None where a partition has one row, or nothing is written that could be the same in several.
+    fn of(columns: &[Name<'_>], values: &[AstTerm<'_>], target: &Target<'_>) -> Option<Self> {
+        let table = target.table;
+        let cells = columns.iter().zip(values).filter_map(|(column, value)| {
+            let defined = table.column(column.as_str())?;
+            let is_regular = defined.kind == ColumnKind::Regular && !defined.data_type.is_multi_cell();
+            let value = is_regular.then(|| target.value(defined, value)).flatten()?;
+            Some((defined.name.as_str().into(), value))
+        });
+        let values: Vec<_> = cells.collect();
+        (!table.clustering().is_empty() && !values.is_empty()).then(|| Self {
+            partition_key: table.partition_key().len(),
+            values,
+        })
+    }
+}
+
+/// Whether a partition is one of those whose rows are sampled: the same ones in each run, whatever the operator's key.
+fn is_sampled(key: &[Term], values: &Values<'_>) -> bool {
+    let mut hasher = FixedState::with_seed(0).build_hasher();
+    for term in key {
+        match term.evaluate(Some(values)) {
+            Ok(Datum::Bytes(bytes)) => hasher.write(&bytes),
+            _ => return false,
+        }
+    }
+    hasher.finish().is_multiple_of(SAMPLED_PARTITIONS)
+}
+
 impl Target<'_> {
+    /// The value that a column of one cell is given.
+    fn value(&self, column: &Column, value: &AstTerm<'_>) -> Option<Term> {
+        let cql_type: CqlType = self.keyspace.resolve(&column.data_type);
+        let receiver = Receiver {
+            name: &column.name,
+            cql_type: &cql_type,
+        };
+        self.compiler().term(value, receiver).ok()
+    }
+
     /// A column with the value that it is given.
     fn planned(&self, column: &Name<'_>, used: Use, value: Option<&AstTerm<'_>>) -> PlannedColumn {
         let defined = self.table.column(column.as_str());
         // Of a collection of several cells the elements are indexed, not the value.
         let single = defined.filter(|defined| !defined.data_type.is_multi_cell());
-        let value = value.zip(single).and_then(|(value, defined)| {
-            let cql_type: CqlType = self.keyspace.resolve(&defined.data_type);
-            let receiver = Receiver {
-                name: &defined.name,
-                cql_type: &cql_type,
-            };
-            self.compiler().term(value, receiver).ok()
-        });
+        let value = value
+            .zip(single)
+            .and_then(|(value, defined)| self.value(defined, value));
         PlannedColumn {
             name: column_name(self, column.as_str()),
             used,

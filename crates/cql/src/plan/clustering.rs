@@ -20,7 +20,9 @@ use crate::schema::Keyspace;
 pub(super) struct RowCheck {
     /// `IN ()` is in the text.
     is_empty: bool,
-    /// Lists that may be bound empty.
+    /// The values of lists in the text, multiplied; none without such a list.
+    listed: Option<u64>,
+    /// Lists that are bound, and may be empty.
     lists: Vec<Marker>,
     /// Slices with two ends.
     slices: Vec<RowSlice>,
@@ -44,7 +46,11 @@ impl RowCheck {
         let mut check = Self::default();
         for restriction in restrictions.sliced_clustering() {
             match &restriction.test {
-                Test::In(Choices::Listed(terms)) => check.is_empty |= terms.is_empty(),
+                Test::In(Choices::Listed(terms)) => {
+                    check.is_empty |= terms.is_empty();
+                    let listed = check.listed.unwrap_or(1);
+                    check.listed = Some(listed.saturating_mul(terms.len() as u64));
+                }
                 Test::In(Choices::Bound(marker)) => check.lists.push(marker.clone()),
                 Test::Slice(slice) => {
                     if let (Some(start), Some(end)) = (&slice.start, &slice.end) {
@@ -63,6 +69,7 @@ impl RowCheck {
     pub(super) fn guessed(has_empty_list: bool, lists: Vec<Marker>, slices: Vec<RowSlice>) -> Option<Self> {
         let check = Self {
             is_empty: has_empty_list,
+            listed: None,
             lists,
             slices,
             is_guess: true,
@@ -71,7 +78,22 @@ impl RowCheck {
     }
 
     fn unless_empty(self) -> Option<Self> {
-        (self.is_empty || !self.lists.is_empty() || !self.slices.is_empty()).then_some(self)
+        let can_be_none = self.is_empty || !self.lists.is_empty() || !self.slices.is_empty();
+        (can_be_none || self.listed.is_some()).then_some(self)
+    }
+
+    /// How many rows (or slices of rows) of each partition the lists of an execution name; none without a list.
+    pub(super) fn listed(&self, values: &Values<'_>) -> Option<u64> {
+        if self.is_guess || (self.listed.is_none() && self.lists.is_empty()) {
+            return None;
+        }
+        let lengths = self.lists.iter().map(|marker| match marker.bound(Some(values)) {
+            // A list begins with the number of its values.
+            Ok(Value::Bytes(&[a, b, c, d, ..])) => u64::try_from(i32::from_be_bytes([a, b, c, d])).ok(),
+            _ => None,
+        });
+        let mut all = lengths.chain([Some(self.listed.unwrap_or(1))]);
+        all.try_fold(1_u64, |product, length| Some(product.saturating_mul(length?)))
     }
 
     /// What is touched where no row can be there: nothing, if these are rows.

@@ -185,6 +185,10 @@ impl<'s> Restrictions<'s> {
                     "Slice restrictions are not supported on the clustering columns of writes",
                 ));
             }
+            // A row of a compact table may have a part of its clustering columns only.
+            if self.table.compact_storage && !self.clustering.is_empty() {
+                return Ok(());
+            }
             let missing: Vec<&str> = self
                 .unrestricted_clustering()
                 .map(|column| column.name.as_str())

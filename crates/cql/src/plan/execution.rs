@@ -13,6 +13,29 @@ use super::term::{Fault, Term};
 use super::touched::Touched;
 
 impl Plan {
+    /// How many values of its clustering columns a read lists with `IN`, the lists of several columns multiplied:
+    /// so many rows, or slices of rows, are looked up in each partition. None without such a list.
+    #[inline]
+    pub fn listed_rows(&self, values: &Values<'_>) -> Option<u64> {
+        let Shape::Read(read) = &self.shape else {
+            return None;
+        };
+        let (Reads::Keys { row_check, .. } | Reads::Range { row_check, .. }) = &read.reads;
+        row_check.as_ref()?.listed(values)
+    }
+
+    /// The columns that an `INSERT … JSON` deletes: that its document sets to null or, unless it says
+    /// `DEFAULT UNSET`, does not name. Empty for all other statements.
+    pub fn json_nulls(&self, values: &Values<'_>) -> Vec<&str> {
+        match &self.shape {
+            Shape::Write(WritePlan {
+                writes: Writes::Json(key),
+                ..
+            }) => key.nulls(values),
+            _ => Vec::new(),
+        }
+    }
+
     /// The partitions of one execution; the keys that are known are pushed to `keys`, which must be clear.
     ///
     /// Nothing is allocated for a statement whose partition key is bound to markers one by one, once `keys`

@@ -1,5 +1,7 @@
 //! What a statement alone tells of the number of its partitions, before anything is bound.
 
+use std::collections::BTreeSet;
+
 use crate::footprint::PartitionClass;
 
 use super::keys::{Choice, KeyColumn, KeyPlan};
@@ -45,7 +47,12 @@ impl Plan {
                 writes: Writes::Json(_) | Writes::Unnamed,
                 ..
             }) => PartitionClass::Single,
-            Shape::Batch(_) | Shape::Unknown(..) => PartitionClass::Unknown,
+            Shape::Batch(_) => match self.foreseen_partitions() {
+                Some(1) => PartitionClass::Single,
+                Some(_) => PartitionClass::Multi,
+                None => PartitionClass::Unknown,
+            },
+            Shape::Unknown(..) => PartitionClass::Unknown,
         }
     }
 
@@ -69,9 +76,25 @@ impl Plan {
                 writes: Writes::Json(_) | Writes::Unnamed,
                 ..
             }) => Some(1),
-            Shape::Read(_) | Shape::Batch(_) | Shape::Unknown(..) => None,
+            Shape::Batch(batch) => of_batch(&batch.children),
+            Shape::Read(_) | Shape::Unknown(..) => None,
         }
     }
+}
+
+/// Those of the statements of a batch together, where no two write one table: two keys of a table may be the same.
+fn of_batch(children: &[Plan]) -> Option<u64> {
+    let mut tables = BTreeSet::new();
+    children.iter().try_fold(0_u64, |sum, child| {
+        let [(table, _)] = child.tables() else {
+            return None;
+        };
+        let is_first = tables.insert(table.as_ref());
+        is_first
+            .then(|| child.foreseen_partitions())
+            .flatten()
+            .map(|partitions| sum.saturating_add(partitions))
+    })
 }
 
 fn of_keys(keys: &KeyPlan) -> Option<u64> {

@@ -23,19 +23,47 @@ pub(super) struct JsonKey {
     /// Names and types of the key's columns, in order.
     columns: Vec<(String, CqlType)>,
     source: Source,
+    /// The other columns, which a document deletes that does not name them; none with `DEFAULT UNSET`.
+    others: Vec<Box<str>>,
 }
 
 #[derive(Debug, Clone)]
 enum Source {
     /// The text is in the statement: the key is known, or why it is not.
-    Known(Result<KeyPlan, Fault>),
+    Known {
+        key: Result<KeyPlan, Fault>,
+        /// The columns that it sets to null.
+        nulls: Vec<Box<str>>,
+    },
     Marker(Marker),
 }
 
+/// The columns of others that a document sets to null, or does not name.
+fn nulls_of<'c>(text: &str, others: &'c [Box<str>]) -> Vec<&'c str> {
+    let Ok(members) = object(text) else {
+        return Vec::new();
+    };
+    let is_null = |column: &&'c str| members.get(*column).is_none_or(Value::is_null);
+    others.iter().map(AsRef::as_ref).filter(is_null).collect()
+}
+
 impl JsonKey {
-    pub(super) fn of(term: &ast::Term<'_>, columns: Vec<(String, CqlType)>, table: Arc<TableName>) -> Self {
+    /// `others` are the columns outside the primary key that a document deletes unless it names them.
+    pub(super) fn of(
+        term: &ast::Term<'_>,
+        columns: Vec<(String, CqlType)>,
+        others: Vec<Box<str>>,
+        table: Arc<TableName>,
+    ) -> Self {
         let source = match term {
-            ast::Term::Literal(literal) => Source::Known(key_of(&literal.decoded(), &columns, &table)),
+            ast::Term::Literal(literal) => {
+                let text = literal.decoded();
+                let nulls = nulls_of(&text, &others);
+                Source::Known {
+                    key: key_of(&text, &columns, &table),
+                    nulls: nulls.into_iter().map(Into::into).collect(),
+                }
+            }
             ast::Term::BindMarker(marker) => {
                 let receiver = Receiver {
                     name: "[json]",
@@ -43,19 +71,37 @@ impl JsonKey {
                 };
                 Source::Marker(marker_of(marker, receiver))
             }
-            _ => Source::Known(Err(Fault::NotFollowed)),
+            _ => Source::Known {
+                key: Err(Fault::NotFollowed),
+                nulls: Vec::new(),
+            },
         };
         Self {
             table,
             columns,
             source,
+            others,
+        }
+    }
+
+    /// The columns that an execution sets to null by naming them so, or by not naming them.
+    pub(super) fn nulls(&self, values: &Values<'_>) -> Vec<&str> {
+        match &self.source {
+            Source::Known { nulls, .. } => nulls.iter().map(AsRef::as_ref).collect(),
+            Source::Marker(marker) => match marker.bound(Some(values)) {
+                Ok(BoundValue::Bytes(bytes)) => match std::str::from_utf8(bytes) {
+                    Ok(text) => nulls_of(text, &self.others),
+                    Err(_) => Vec::new(),
+                },
+                _ => Vec::new(),
+            },
         }
     }
 
     pub(super) fn count(&self, values: Option<&Values<'_>>, keys: &mut Keys) -> Result<Counted, Fault> {
         let bound;
         let plan = match &self.source {
-            Source::Known(plan) => plan.as_ref().map_err(Clone::clone)?,
+            Source::Known { key, .. } => key.as_ref().map_err(Clone::clone)?,
             Source::Marker(marker) => {
                 let BoundValue::Bytes(bytes) = marker.bound(values)? else {
                     return Err(Fault::invalid("Got null for INSERT JSON values"));

@@ -2,8 +2,8 @@
 
 use crate::syntax::Span;
 use crate::syntax::ast::{
-    AssignmentOperation, Comparand, Delete, If, Insert, InsertSource, Name, Relation, RelationOperator,
-    Subject, Term as AstTerm, Update, Using, Where,
+    AssignmentOperation, Comparand, Delete, If, Insert, InsertSource, JsonDefault, Name, Relation,
+    RelationOperator, Subject, Term as AstTerm, Update, Using, Where,
 };
 use cqlens_proto::types::CqlType;
 
@@ -48,7 +48,7 @@ pub(super) fn insert(insert: &Insert<'_>, target: &Target<'_>) -> Result<(Schema
     let refusal = check_using(&insert.using, insert.if_not_exists, target)?;
     let (facts, plan) = match &insert.source {
         InsertSource::Values { columns, values } => insert_values(insert, columns, values, target),
-        InsertSource::Json { value, .. } => insert_json(value, target),
+        InsertSource::Json { value, default } => insert_json(value, *default, target),
     }?;
     Ok((facts, WritePlan { refusal, ..plan }))
 }
@@ -97,12 +97,21 @@ fn insert_values(
     ))
 }
 
-fn insert_json(value: &AstTerm<'_>, target: &Target<'_>) -> Result<(SchemaFacts, WritePlan), Refusal> {
+fn insert_json(
+    value: &AstTerm<'_>,
+    default: JsonDefault,
+    target: &Target<'_>,
+) -> Result<(SchemaFacts, WritePlan), Refusal> {
     let columns = target.table.partition_key().iter().zip(&target.key_types);
     let columns = columns
         .map(|(column, cql_type)| (column.name.clone(), cql_type.clone()))
         .collect();
-    let key = JsonKey::of(value, columns, target.name.clone());
+    let deleted = target.table.columns.iter().filter(|column| {
+        let is_regular = column.kind == ColumnKind::Regular;
+        is_regular && default == JsonDefault::Null
+    });
+    let deleted = deleted.map(|column| column.name.as_str().into()).collect();
+    let key = JsonKey::of(value, columns, deleted, target.name.clone());
     if let AstTerm::Literal(literal) = value {
         let known = |name: &str| target.table.column(name).is_some();
         json::check(&literal.decoded(), known).map_err(|message| Refusal::at(message, literal.span))?;

@@ -158,6 +158,9 @@ pub enum OptionValue {
 }
 
 impl Table {
+    /// What tables have that say nothing else, ten days: `TableParams.DEFAULT_GC_GRACE_SECONDS`.
+    pub const GC_GRACE_SECONDS: u64 = 864_000;
+
     /// The columns of the partition key, in key order.
     pub fn partition_key(&self) -> &[Column] {
         let length = self.count(|kind| kind == ColumnKind::PartitionKey);
@@ -206,7 +209,7 @@ impl Table {
 
     /// Seconds for which tombstones are kept.
     pub fn gc_grace_seconds(&self) -> u64 {
-        self.number("gc_grace_seconds").unwrap_or(GC_GRACE_SECONDS)
+        self.number("gc_grace_seconds").unwrap_or(Self::GC_GRACE_SECONDS)
     }
 
     fn number(&self, option: &str) -> Option<u64> {
@@ -234,9 +237,6 @@ impl Table {
         });
     }
 }
-
-/// Ten days: `TableParams.DEFAULT_GC_GRACE_SECONDS`.
-const GC_GRACE_SECONDS: u64 = 864_000;
 
 impl Column {
     /// Whether it is part of the primary key.

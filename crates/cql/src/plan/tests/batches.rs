@@ -64,3 +64,15 @@ fn a_literal_timestamp_of_a_batch_is_no_marker() {
     assert!(is_of_one_table("1700000000000000"));
     assert!(!is_of_one_table("?"));
 }
+
+#[test]
+fn a_batch_of_one_key_in_each_of_several_tables_is_foreseen() {
+    let two = "BEGIN BATCH INSERT INTO kv (k, v) VALUES (?, 1); INSERT INTO other.kv (k, v) VALUES (?, 1); APPLY BATCH";
+    assert_eq!(plan(two).foreseen_partitions(), Some(2));
+    assert_eq!(plan(two).class(), PartitionClass::Multi);
+    let same =
+        "BEGIN BATCH INSERT INTO kv (k, v) VALUES (?, 1); UPDATE kv SET v = 2 WHERE k = ?; APPLY BATCH";
+    assert_eq!(plan(same).foreseen_partitions(), None, "the keys may be the same");
+    let listed = "BEGIN BATCH INSERT INTO kv (k, v) VALUES (?, 1); UPDATE other.kv SET v = 2 WHERE k IN ?; APPLY BATCH";
+    assert_eq!(plan(listed).foreseen_partitions(), None);
+}

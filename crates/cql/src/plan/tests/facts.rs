@@ -117,3 +117,37 @@ fn relations_that_only_newer_servers_know_are_not_followed() {
     let plan = plan("SELECT * FROM kv WHERE k CONTAINS 1");
     assert_eq!(plan.refusal().unwrap().reason, Reason::InvalidStatement);
 }
+
+#[test]
+fn the_rows_that_in_lists_are_multiplied_and_those_of_other_reads_are_none() {
+    let values = ValuesBuf::positional([]).unwrap();
+    let listed = |text: &str| plan(text).listed_rows(&values.values());
+    for (text, rows) in [
+        ("SELECT v FROM rows WHERE k = 1 AND c1 IN (1, 2, 3)", Some(3)),
+        (
+            "SELECT v FROM rows WHERE k = 1 AND c1 IN (1, 2, 3) AND c2 IN (1, 2)",
+            Some(6),
+        ),
+        (
+            "SELECT v FROM rows WHERE k = 1 AND (c1, c2) IN ((1, 2), (3, 4))",
+            Some(2),
+        ),
+        ("SELECT v FROM rows WHERE k IN (1, 2) AND c1 = 3", None),
+        ("SELECT v FROM rows WHERE k = 1 AND c1 > 3", None),
+        (
+            "UPDATE rows SET v = 1 WHERE k = 1 AND c1 IN (1, 2) AND c2 = 1 AND c3 = 1",
+            None,
+        ),
+    ] {
+        assert_eq!(listed(text), rows, "{text}");
+    }
+    let list = [
+        &[0, 0, 0, 2][..],
+        &[0, 0, 0, 4, 0, 0, 0, 1],
+        &[0, 0, 0, 4, 0, 0, 0, 2],
+    ]
+    .concat();
+    let bound = ValuesBuf::positional([Value::Bytes(&list)]).unwrap();
+    let by_marker = plan("SELECT v FROM rows WHERE k = 1 AND c1 IN ?");
+    assert_eq!(by_marker.listed_rows(&bound.values()), Some(2));
+}

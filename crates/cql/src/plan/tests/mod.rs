@@ -40,6 +40,7 @@ const SCHEMA: &str = "
     CREATE TABLE shop.by_address (k frozen<address> PRIMARY KEY, v int);
     CREATE TABLE shop.views (page text, day date, hits counter, PRIMARY KEY (page, day));
     CREATE TABLE shop.rows (k int, c1 int, c2 int, c3 int, v int, m map<text, int>, PRIMARY KEY (k, c1, c2, c3));
+    CREATE TABLE shop.compact_rows (k int, c1 int, c2 int, v int, PRIMARY KEY (k, c1, c2)) WITH COMPACT STORAGE;
     CREATE CUSTOM INDEX rows_v ON shop.rows (v) USING 'sai';
     CREATE CUSTOM INDEX rows_m ON shop.rows (entries(m)) USING 'StorageAttachedIndex';
     CREATE MATERIALIZED VIEW shop.kv_by_v AS SELECT * FROM shop.kv WHERE v IS NOT NULL AND k IS NOT NULL PRIMARY KEY (v, k);

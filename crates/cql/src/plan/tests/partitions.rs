@@ -187,3 +187,16 @@ fn a_write_that_names_no_row_touches_nothing() {
         Stage::Bind
     );
 }
+
+#[test]
+fn a_compact_table_takes_rows_with_a_part_of_their_clustering_columns() {
+    assert_eq!(
+        count("INSERT INTO compact_rows (k, c1, v) VALUES (1, 2, 3)"),
+        Count::Exact(1)
+    );
+    let (stage, message) = refusal("INSERT INTO compact_rows (k, v) VALUES (1, 3)");
+    assert_eq!(
+        (stage, message.as_str()),
+        (Stage::Prepare, "Some clustering keys are missing: c1, c2")
+    );
+}

@@ -14,9 +14,14 @@ pub(in crate::plan) fn parse(cql_type: &CqlType, literal: &Literal<'_>) -> Optio
     }
     let text = literal.decoded();
     let text = text.as_ref();
-    if literal.kind == LiteralKind::Hex {
+    if literal.kind == LiteralKind::Hex && !matches!(cql_type, CqlType::Tuple(_)) {
         return hex(text.get(2..)?);
     }
+    from_text(cql_type, text)
+}
+
+/// The bytes of a text as a value of a type: `AbstractType.fromString`.
+fn from_text(cql_type: &CqlType, text: &str) -> Option<Vec<u8>> {
     match cql_type {
         CqlType::Text => Some(text.as_bytes().to_vec()),
         CqlType::Ascii => text.is_ascii().then(|| text.as_bytes().to_vec()),
@@ -36,8 +41,42 @@ pub(in crate::plan) fn parse(cql_type: &CqlType, literal: &Literal<'_>) -> Optio
         CqlType::Time => Some(time::time(text)?.to_be_bytes().to_vec()),
         CqlType::Timestamp if text.is_empty() => Some(Vec::new()),
         CqlType::Timestamp => Some(time::timestamp(text)?.to_be_bytes().to_vec()),
+        CqlType::Tuple(types) => tuple(types, text),
         _ => None,
     }
+}
+
+/// The components of a tuple as text, `1:abc`: `@` is null, and a colon or an at of a component has a backslash
+/// before it. The last ones may be missing (`TupleType.fromString`).
+fn tuple(types: &[CqlType], text: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut types = types.iter();
+    for component in components(text) {
+        let cql_type = types.next()?;
+        if component == "@" {
+            bytes.extend((-1_i32).to_be_bytes());
+            continue;
+        }
+        let value = from_text(cql_type, &component.replace("\\:", ":").replace("\\@", "@"))?;
+        bytes.extend(i32::try_from(value.len()).ok()?.to_be_bytes());
+        bytes.extend(value);
+    }
+    Some(bytes)
+}
+
+/// What stands between colons that have no backslash before them.
+fn components(text: &str) -> Vec<&str> {
+    let mut components = Vec::new();
+    let (mut start, mut before) = (0, ' ');
+    for (at, letter) in text.char_indices() {
+        if letter == ':' && before != '\\' {
+            components.push(&text[start..at]);
+            start = at + 1;
+        }
+        before = letter;
+    }
+    components.push(&text[start..]);
+    components
 }
 
 /// The bytes of a `date`: days since 1970, shifted so that the epoch is in the middle of an unsigned int.
@@ -50,9 +89,11 @@ pub(in crate::plan) fn days_of_date(days: i64) -> Vec<u8> {
 pub(in crate::plan) fn accepts(cql_type: &CqlType, kind: LiteralKind) -> bool {
     use CqlType::{
         Ascii, BigInt, Blob, Boolean, Counter, Date, Decimal, Double, Duration, Float, Inet, Int, SmallInt,
-        Text, Time, TimeUuid, Timestamp, TinyInt, Uuid, Varint,
+        Text, Time, TimeUuid, Timestamp, TinyInt, Tuple, Uuid, Varint,
     };
     match kind {
+        // What is neither native nor a collection is read from its text, whatever kind of constant that is.
+        _ if matches!(cql_type, Tuple(_)) => true,
         LiteralKind::String => matches!(cql_type, Ascii | Text | Inet | Date | Time | Timestamp),
         LiteralKind::Integer => matches!(
             cql_type,
@@ -167,6 +208,22 @@ mod tests {
                 span: Span::default(),
             },
         )
+    }
+
+    #[test]
+    fn a_tuple_is_read_from_its_text() {
+        let tuple = CqlType::Tuple(vec![CqlType::Int, CqlType::Text]);
+        let read = |text| bytes(&tuple, LiteralKind::String, text);
+        let one = [0, 0, 0, 4, 0, 0, 0, 1];
+        assert_eq!(read("'1:a'"), Some([&one[..], &[0, 0, 0, 1, b'a']].concat()));
+        assert_eq!(
+            read(r"'1:a\:b\@'"),
+            Some([&one[..], &[0, 0, 0, 4, b'a', b':', b'b', b'@']].concat())
+        );
+        assert_eq!(read("'1:@'"), Some([&one[..], &[0xff; 4]].concat()));
+        assert_eq!(read("'1'"), Some(one.to_vec()));
+        assert_eq!(read("'x:a'"), None);
+        assert_eq!(read("'1:a:b'"), None);
     }
 
     #[test]

@@ -1,0 +1,26 @@
+//! Whose software answers: the dialects of CQL differ in what a statement costs.
+
+use serde::{Deserialize, Serialize};
+
+/// Whose software answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Product {
+    /// Apache Cassandra, and what calls itself so.
+    Cassandra,
+    /// ScyllaDB, which tells drivers that it is Cassandra 3.0.8.
+    ScyllaDb,
+    /// DataStax Enterprise.
+    Dse,
+}
+
+impl Product {
+    /// Its name, as its makers write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cassandra => "Cassandra",
+            Self::ScyllaDb => "ScyllaDB",
+            Self::Dse => "DataStax Enterprise",
+        }
+    }
+}
