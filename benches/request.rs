@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
-    audit::{Ending, HashKey, RequestKey, RetryDetector, Tables},
+    audit::{Ending, HashKey, RepeatedColumns, RequestKey, RetryDetector, Tables},
     capture::Moment,
     catalog::{Cluster, Node, Replication, Ring},
     window::{PatternId, RingLoad, Window},
@@ -137,6 +137,7 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
     let mut window = Window::new(Moment::from_unix_nanoseconds(0).timestamp(), "bench");
     let mut cells = Cells::new(HashKey::random().hasher());
     let mut tables = Tables::default();
+    let mut repeated = RepeatedColumns::default();
     let mut number = 0_u64;
     bencher
         .with_inputs(|| {
@@ -149,7 +150,7 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
         .bench_local_refs(|values| {
             cells.clear();
             plan.note_cells(black_box(&values.values()), &mut cells);
-            cqlens_audit::audit::cells::count(&cells, &mut window, &mut tables);
+            cqlens_audit::audit::cells::count(&cells, &mut window, &mut tables, &mut repeated);
         });
 }
 

@@ -9,6 +9,7 @@ use anyhow::Context;
 use cqlens_audit::{
     audit::Once,
     rules::{self, Settings},
+    window::Cluster,
 };
 use cqlens_cql::{
     footprint::Keys,
@@ -36,7 +37,9 @@ fn main() -> anyhow::Result<()> {
         let footprint = plan.footprint(&Values::NONE, &mut keys);
         println!("{}\n  {:?}", text, footprint.count);
         let once = Once::of(Template::of(&statement, None), plan, &footprint);
-        for finding in rules::check(&once.window, &schema, &Settings::new()).findings {
+        let cluster = Cluster::default();
+        let context = rules::Context::new(&once.window, &schema, &cluster);
+        for finding in rules::check(&context, &Settings::default()).findings {
             if finding.patterns.contains(&once.id) {
                 println!("  {:?} {}: {}", finding.severity, finding.rule, finding.title);
             }

@@ -7,9 +7,10 @@
 use std::net::SocketAddr;
 
 use cqlens::in_process;
-use cqlens_audit::rules::Severity;
+use cqlens_audit::rules::{Settings, Severity};
 
-/// Runs `test` with the address of a proxy in front of `node`.
+/// Runs `test` with the address of a proxy in front of `node`. Severities say how bad one execution is: what a
+/// test sends is no load.
 ///
 /// # Panics
 /// With the titles of all findings of at least `least`.
@@ -21,7 +22,7 @@ pub async fn fail_on_findings<T>(
     let audited = in_process::audit(node, "integration test", test).await;
     let (given, audited) = audited.expect("the proxy runs in front of the node");
     let found: Vec<_> = audited
-        .judgement()
+        .judgement(&Settings::whatever_the_load())
         .findings
         .into_iter()
         .filter(|finding| finding.severity >= least)

@@ -12,11 +12,11 @@ use std::{
 };
 
 use cqlens_audit::{
-    audit::{Audit, HashKey},
+    audit::{self, Audit, HashKey, Relating},
     capture::{Clock, Limits, Queue},
     catalog::Live,
     report::Report,
-    rules::{self, Judgement, Settings},
+    rules::{self, Context, Judgement, Settings},
     window::{self, Window},
 };
 use cqlens_client::ClientOptions;
@@ -41,15 +41,22 @@ pub struct Audited {
 }
 
 impl Audited {
-    /// What the rules find, with their default thresholds.
-    pub fn judgement(&self) -> Judgement {
-        rules::check(&self.window, &self.schema, &Settings::default())
+    /// What the rules find.
+    pub fn judgement(&self, settings: &Settings) -> Judgement {
+        let context = Context::new(&self.window, &self.schema, &self.cluster);
+        rules::check(&context, settings)
     }
 
-    /// The report of it.
+    /// The report of it, with the default thresholds of all rules.
     pub fn report(&self) -> Report {
-        let now = Timestamp::now();
-        Report::new(&self.window, &self.cluster, &self.schema, self.judgement(), now)
+        let judgement = self.judgement(&Settings::default());
+        Report::new(
+            &self.window,
+            &self.cluster,
+            &self.schema,
+            judgement,
+            Timestamp::now(),
+        )
     }
 }
 
@@ -67,13 +74,12 @@ pub async fn audit<T>(
     let address = listener.local_addr()?;
     let live = Arc::new(Live::default());
     let queue = Arc::new(Queue::new(Limits::default()));
-    let audit = Audit::start(
-        Arc::clone(&queue),
-        &live,
-        HashKey::random(),
-        source,
-        Timestamp::now(),
-    )?;
+    let options = audit::Options {
+        relating: Relating::ALL,
+        ..audit::Options::default()
+    };
+    let (key, now) = (HashKey::random(), Timestamp::now());
+    let audit = Audit::start_with(Arc::clone(&queue), &live, key, source, now, &options)?;
     let following = control::follow(Arc::clone(&live), upstream.to_string(), ClientOptions::default());
     let following = tokio::spawn(following);
     let (begin_drain, drain) = Drain::new();
@@ -91,8 +97,12 @@ pub async fn audit<T>(
     let cluster = window::Cluster {
         name: found.name.clone(),
         release_version: found.release_version.clone(),
+        product: found.product,
+        product_version: found.product_version.clone(),
         partitioner: found.partitioner.clone(),
         nodes: Some(found.nodes.len()),
+        data_centers: found.data_centers(),
+        ..window::Cluster::default()
     };
     let schema = live.schema().as_ref().clone();
     Ok((

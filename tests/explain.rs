@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const SCHEMA: &str = "\
-    CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};\n\
+    CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};\n\
     CREATE TABLE shop.kv (k int PRIMARY KEY, v int, w text);\n\
     CREATE INDEX kv_w ON shop.kv (w);\n\
     CREATE TABLE shop.pair (a int, b int, v int, PRIMARY KEY ((a, b)));\n";
@@ -165,7 +165,7 @@ fn how_many_keys_a_marker_lists_is_no_reason_to_fail_until_it_is_bound() {
     );
     let bound = |keys: &str| json!({"query": query, "values": [keys]});
     let two = bound("00000002000000040000000100000004000000ff");
-    assert_eq!((code(&two, "medium"), code(&two, "low")), (Some(0), Some(1)));
+    assert_eq!((code(&two, "low"), code(&two, "info")), (Some(0), Some(1)));
     let one = bound("000000010000000400000001");
     assert_eq!(code(&one, "info"), Some(0));
 }
@@ -267,7 +267,12 @@ fn lines_that_are_no_records_are_answered_too() {
 #[test]
 fn nothing_in_is_nothing_out() {
     let folder = Folder::new().with("empty.cql", "");
-    for arguments in [&[][..], &["--json"], &["empty.cql"], &["--fail-on", "info"]] {
+    for arguments in [
+        &[][..],
+        &["--json"],
+        &["empty.cql"],
+        &["--schema", "schema.cql", "--fail-on", "info"],
+    ] {
         let ended = folder.explain(arguments, b"");
         assert_eq!(
             (ended.code, ended.out.as_str(), ended.err.as_str()),
@@ -310,6 +315,33 @@ fn a_finding_is_drawn_with_its_severity_rule_and_what_would_help() {
     }
     assert!(!ended.out.contains('\x1b'), "no colour in a pipe");
     assert_eq!(ended.code, Some(0), "findings alone are no failure");
+}
+
+#[test]
+fn definitions_are_judged_where_they_stand() {
+    let definitions = "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};\nUSE shop;\n\
+                       CREATE TABLE tasks (done boolean, id timeuuid, PRIMARY KEY (done, id));\n";
+    let folder = Folder::new().with("model.cql", definitions);
+    let arguments = ["--schema", "model.cql", "--fail-on", "high"];
+    let ended = folder.explain(&arguments, b"");
+    for part in [
+        "high[few-partitions]: `shop.tasks` can have no more than 2 partitions",
+        "--> model.cql:3:1",
+    ] {
+        assert!(ended.out.contains(part), "{part}:\n{}", ended.out);
+    }
+    assert_eq!(ended.code, Some(1));
+    let clean = folder.explain(&["--schema", "schema.cql", "--fail-on", "info"], b"");
+    assert_eq!((clean.out.as_str(), clean.code), ("", Some(0)));
+}
+
+#[test]
+fn a_linter_without_a_schema_says_that_it_sees_little() {
+    let query = b"SELECT * FROM shop.kv WHERE v = 1";
+    let ended = Folder::new().explain(&["--fail-on", "info"], query);
+    assert!(ended.err.contains("without --schema"), "{}", ended.err);
+    let without_limit = Folder::new().explain(&[], query);
+    assert_eq!(without_limit.err, "");
 }
 
 #[test]
@@ -417,7 +449,11 @@ fn definitions_in_a_script_count_for_what_follows() {
     let folder = Folder::new();
     let script = b"CREATE TABLE shop.later (k int PRIMARY KEY);\nSELECT k FROM later;\nUSE other;\nSELECT k FROM later;";
     let ended = folder.explain(&["--schema", "schema.cql"], script);
-    assert!(ended.out.contains("Reads of `shop.later` scan"), "{}", ended.out);
+    assert!(
+        ended.out.contains("Full table scan of `shop.later`"),
+        "{}",
+        ended.out
+    );
     assert!(ended.out.contains("error[prepare]"), "{}", ended.out);
     assert_eq!(ended.code, Some(2));
 }

@@ -68,9 +68,12 @@ const ARROWS: &[Arrows] = &[
                 &[
                     "throttle",
                     "cqlens_audit::audit",
+                    // Of captures nothing but their clock: how long nodes disagree.
+                    "cqlens_audit::capture",
                     "cqlens_audit::catalog",
                     "cqlens_audit::memory",
                     "cqlens_client",
+                    "cqlens_cql::Product",
                     "cqlens_cql::schema",
                     "cqlens_proto",
                 ],
@@ -125,6 +128,7 @@ const ARROWS: &[Arrows] = &[
         modules: &[
             ("syntax", &[]),
             ("murmur3", &[]),
+            ("product", &[]),
             ("schema", &["syntax"]),
             ("footprint", &["murmur3", "schema"]),
             ("cells", &["schema"]),

@@ -59,7 +59,7 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         #[cfg(feature = "pcap")]
         Command::Sniff(args) => sniff::run(&args, &settings),
         Command::Report(args) => report::run(&args, settings.judging()),
-        Command::Rules(args) => rules::run(&args, &settings.judging().thresholds),
+        Command::Rules(args) => rules::run(&args, &settings.judging().settings),
         Command::Explain(args) => explain::run(&args, settings.judging()),
         #[cfg(feature = "demo")]
         Command::Demo(args) => demo::run(&args),

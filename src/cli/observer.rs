@@ -54,7 +54,7 @@ pub(super) struct ObserverArgs {
         hide_env_values = true
     )]
     password: Option<String>,
-    /// What this source is called in reports; the listening address, or the names of
+    /// What this source is called in reports; host and listening address, or the names of
     /// the captures, if not set.
     #[arg(long, env = "CQLENS_NAME", value_name = "NAME")]
     pub(super) name: Option<String>,
@@ -90,6 +90,7 @@ impl ObserverArgs {
             watch: show::watch(self.show_values),
             client_addresses: self.client_addresses,
             limits: self.limits(),
+            ..audit::Options::default()
         }
     }
 

@@ -16,7 +16,7 @@ use cqlens_audit::{
     catalog::Live,
     memory::Use,
     report::{Format, Report},
-    rules::Judging,
+    rules::{self, Judging},
     window::{Cluster, Coverage, Limits, Snapshot, Window},
 };
 
@@ -143,6 +143,7 @@ impl Outputs {
     /// A failure to write is logged once and counted; forwarding goes on.
     pub(super) fn window(&mut self, mut window: Window, live: &Live, bypass: Option<String>) {
         window.coverage.notices.extend(self.notices(live));
+        window.coverage.bypassed |= bypass.is_some();
         window.coverage.notices.extend(bypass);
         let rekeyed: BTreeSet<_> = live
             .take_partition_key_changes()
@@ -252,8 +253,11 @@ impl Outputs {
     fn judge(&self, window: &Window, live: &Live) -> Report {
         let schema = live.schema();
         let now = Timestamp::now();
-        let judgement = self.judging.judge(window, &schema, today(now));
-        Report::new(window, &cluster(live), &schema, judgement, now)
+        let cluster = cluster(live);
+        let judgement = self
+            .judging
+            .judge(&rules::Context::new(window, &schema, &cluster), today(now));
+        Report::new(window, &cluster, &schema, judgement, now)
     }
 
     /// What a reader must know before any number (promise P1: what is not seen must not look clean).
@@ -320,7 +324,11 @@ fn cluster(live: &Live) -> Cluster {
     Cluster {
         name: cluster.name.clone(),
         release_version: cluster.release_version.clone(),
+        product: cluster.product,
+        product_version: cluster.product_version.clone(),
         partitioner: cluster.partitioner.clone(),
         nodes: (!cluster.nodes.is_empty()).then_some(cluster.nodes.len()),
+        data_centers: cluster.data_centers(),
+        is_embedded: false,
     }
 }

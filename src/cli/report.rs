@@ -22,7 +22,7 @@ use crate::{
 };
 use cqlens_audit::{
     report::{Baseline, Format, Report},
-    rules::Judging,
+    rules::{self, Judging},
 };
 
 /// Reads, merges, judges, renders.
@@ -35,7 +35,8 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     let merged = Merged::read(args)?;
     let schema = merged.schema()?;
     let now = Timestamp::now();
-    let judgement = judging.judge(&merged.window, &schema, today(now));
+    let context = rules::Context::new(&merged.window, &schema, &merged.cluster);
+    let judgement = judging.judge(&context, today(now));
     let mut report = Report::new(&merged.window, &merged.cluster, &schema, judgement, now);
     if let (Some(baseline), Some(path)) = (&baseline, &args.baseline) {
         report = report
@@ -103,17 +104,22 @@ mod tests {
         Command::parse_from(["report"].iter().chain(arguments)).args
     }
 
+    /// An hour of a filtering read.
     fn snapshot(cluster: &str, start: &str) -> Snapshot {
+        lasting(cluster, start, 1)
+    }
+
+    fn lasting(cluster: &str, start: &str, hours: i64) -> Snapshot {
         let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
         let scan = read(
             "SELECT * FROM shop.items WHERE a = ? ALLOW FILTERING",
             &flags,
             PartitionClass::Scan,
-            100,
+            20_000,
         );
         let mut window = window([scan]);
         window.start = start.parse().unwrap();
-        window.close("2026-11-21T09:00:00Z".parse().unwrap());
+        window.close(window.start + jiff::SignedDuration::from_hours(hours));
         window.coverage.requests = 100;
         window.coverage.audited = 100;
         let cluster = Cluster {
@@ -159,6 +165,25 @@ mod tests {
     }
 
     #[test]
+    fn the_same_time_of_a_source_is_not_counted_twice() {
+        let folder = folder(&[
+            snapshot("a", "2026-11-21T07:00:00Z"),
+            snapshot("a", "2026-11-21T07:30:00Z"),
+            snapshot("a", "2026-11-21T10:00:00Z"),
+        ]);
+        let report = json(&folder, &[]);
+        assert_eq!(report["coverage"]["requests"], 200);
+        assert_eq!(report["window"]["seconds"], 7_200.0);
+        let notices = report["coverage"]["notices"].to_string();
+        assert!(notices.contains("2.cqlens.json was left out"), "{notices}");
+        assert!(
+            notices.contains("Nobody watched for 2 h of the time"),
+            "{notices}"
+        );
+        assert_eq!(report["window"]["gaps"][0]["start"], "2026-11-21T08:00:00Z");
+    }
+
+    #[test]
     fn since_and_until_choose_windows_by_their_beginning() {
         let folder = folder(&[
             snapshot("a", "2026-11-21T07:00:00Z"),
@@ -182,7 +207,7 @@ mod tests {
         let (from, to) = (path(&folder, ""), path(&folder, "report.md"));
         let code = |limit| run_typed(&typed(&[&from, "-o", &to, "--fail-on", limit])).unwrap();
         assert_eq!(code("high"), ExitCode::from(1));
-        let rare = snapshot("a", "2026-11-01T08:00:00Z");
+        let rare = lasting("a", "2026-11-01T08:00:00Z", 480);
         let file = File::create(path(&folder, "1.cqlens.json"));
         rare.write(&mut file.unwrap()).unwrap();
         assert_eq!(code("high"), ExitCode::SUCCESS);

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use cqlens_audit::rules::{self, About, RULES, Settings, Threshold};
+use cqlens_audit::rules::{self, About, RULES, SEVERITY_THRESHOLDS, Settings, Threshold};
 
 /// Lists the rules, or explains one of them.
 #[derive(Debug, clap::Args)]
@@ -69,14 +69,29 @@ fn document() -> String {
             .filter(|about| about.group == group)
         {
             contents += &format!("- [`{0}`](#{0}): {1}\n", about.id, about.summary);
-            pages += &format!("\n{}", page(about, 2, &Settings::new()));
+            pages += &format!("\n{}", page(about, 2, &Settings::default()));
         }
     }
     format!(
-        "# The rules of cqlens\n\n{}\n{contents}{pages}",
-        wrapped(INTRODUCTION, "")
+        "# The rules of cqlens\n\n{}\n{contents}\n{}{pages}",
+        wrapped(INTRODUCTION, ""),
+        severities(&Settings::default())
     )
 }
+
+/// How severities come about, and what they depend on.
+fn severities(settings: &Settings) -> String {
+    let thresholds = thresholds("severity", "severity", SEVERITY_THRESHOLDS, settings);
+    format!("## Severity\n\n{}\n\n{thresholds}\n", wrapped(SEVERITIES, ""))
+}
+
+const SEVERITIES: &str = "Each rule says how bad one execution is. What that means for the cluster decides one function for all rules, by the \
+     share of the measured time (executions × mean latency) and of the work (partitions, rows and tombstones touched) that the statements \
+     take, whichever is greater: one step up above `large_share`, one step down below `small_share`, two below `negligible_share`, or where \
+     the statements keep the cluster busy for less than `idle_ms_per_second` and touch less than `idle_work_per_second`. What grows with \
+     the data or is slow (`slow_ms`), and comes at least `steady_per_hour`, is at least medium. Failures count by their share of the \
+     executions (`failed_share_high`, `failed_share_medium`), one step less where they are fewer than `few_failures`. A rule is switched off, or limited, by \
+     `severity = \"off\"` (or `\"info\"`, `\"low\"`, `\"medium\"`) below `[rules.ID]`.";
 
 const INTRODUCTION: &str = "What `cqlens` says of traffic, and why. Every finding carries its numbers; its severity follows what it costs \
      there, as each page says. This document is printed by `cqlens rules --markdown`, a single page by `cqlens rules ID`.";
@@ -105,7 +120,12 @@ fn page(about: &About, level: usize, settings: &Settings) -> String {
     section(
         &mut text,
         "Thresholds and where their defaults come from",
-        &thresholds(about, settings),
+        &thresholds(
+            &format!("rules.{}", about.id),
+            about.id,
+            about.thresholds,
+            settings,
+        ),
     );
     section(&mut text, "What it must see", &wrapped(about.needs, ""));
     section(&mut text, "Source", &wrapped(about.source, ""));
@@ -113,8 +133,8 @@ fn page(about: &About, level: usize, settings: &Settings) -> String {
 }
 
 /// The table of settings that they stand in, and a line for each; nothing where there are none.
-fn thresholds(about: &About, settings: &Settings) -> String {
-    if about.thresholds.is_empty() {
+fn thresholds(table: &str, id: &str, thresholds: &[Threshold], settings: &Settings) -> String {
+    if thresholds.is_empty() {
         return String::new();
     }
     let line = |threshold: &Threshold| {
@@ -124,7 +144,7 @@ fn thresholds(about: &About, settings: &Settings) -> String {
             default,
             origin,
         } = threshold;
-        let set = settings.get(&(about.id.to_owned(), (*name).to_owned()));
+        let set = settings.thresholds.get(&(id.to_owned(), (*name).to_owned()));
         let line = match set {
             Some(value) if value != default => {
                 format!("- `{name}` = {value} {unit}, as set; without a setting {default}: {origin}")
@@ -133,8 +153,8 @@ fn thresholds(about: &About, settings: &Settings) -> String {
         };
         wrapped(&line, "  ")
     };
-    let lines: Vec<_> = about.thresholds.iter().map(line).collect();
-    let place = format!("In the file of settings, below `[rules.{}]`:", about.id);
+    let lines: Vec<_> = thresholds.iter().map(line).collect();
+    let place = format!("In the file of settings, below `[{table}]`:");
     format!("{place}\n\n{}", lines.join("\n"))
 }
 
@@ -170,9 +190,11 @@ fn wrapped(text: &str, indent: &str) -> String {
 pub(super) fn unknown(id: &str) -> String {
     let mut by_distance: Vec<_> = RULES.iter().map(|rule| rule.about().id).collect();
     by_distance.sort_by_key(|candidate| (std::cmp::Reverse(likeness(id, candidate)), *candidate));
+    // With many rules some share a word with anything: those far behind the first are no hint.
+    let best = by_distance.first().map_or(0, |first| likeness(id, first));
     let close: Vec<_> = by_distance
         .iter()
-        .take_while(|candidate| likeness(id, candidate) >= 40)
+        .take_while(|candidate| likeness(id, candidate) >= 40.max(best * 3 / 4))
         .take(3)
         .collect();
     let hint = match close.as_slice() {
@@ -226,7 +248,7 @@ mod tests {
         insta::assert_snapshot!(page(
             rules::find("in-partition-key").unwrap().about(),
             1,
-            &Settings::new()
+            &Settings::default()
         ));
     }
 
@@ -235,7 +257,14 @@ mod tests {
         let about = rules::find("in-partition-key").unwrap().about();
         let threshold = &about.thresholds[0];
         let key = (about.id.to_owned(), threshold.name.to_owned());
-        let page = page(about, 1, &Settings::from([(key, 7.5)]));
+        let page = page(
+            about,
+            1,
+            &Settings {
+                thresholds: [(key, 7.5)].into(),
+                ..Settings::default()
+            },
+        );
         let line = format!(
             "- `{}` = 7.5 {}, as set; without a setting {}: ",
             threshold.name, threshold.unit, threshold.default
@@ -267,7 +296,7 @@ mod tests {
     #[test]
     fn no_line_of_a_page_is_too_long_to_read() {
         for rule in RULES {
-            let page = page(rule.about(), 1, &Settings::new());
+            let page = page(rule.about(), 1, &Settings::default());
             let long = page.lines().find(|line| line.chars().count() > WIDTH + 12);
             assert_eq!(long, None, "{}", rule.about().id);
         }
@@ -280,7 +309,7 @@ mod tests {
                 id: Some(id.to_owned()),
                 markdown: false,
             };
-            run(&args, &Settings::new()).unwrap_err().to_string()
+            run(&args, &Settings::default()).unwrap_err().to_string()
         };
         assert_eq!(
             error("alow_filtering"),

@@ -12,10 +12,18 @@ use cqlens_cql::schema::Schema;
 /// # Errors
 /// A file that cannot be read or is no CQL, with the places of the first mistakes.
 pub(super) fn read(path: &Path) -> anyhow::Result<Schema> {
+    read_with_text(path).map(|(schema, _)| schema)
+}
+
+/// The same, with the text that it was read from.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn read_with_text(path: &Path) -> anyhow::Result<(Schema, String)> {
     let text = files::read_text(path, Limit::SCHEMA)
         .with_context(|| format!("cannot read the schema file {}", path.display()))?;
     match Schema::from_cql(&text) {
-        Ok(schema) => Ok(schema),
+        Ok(schema) => Ok((schema, text)),
         Err(errors) => {
             let shown: Vec<_> = errors.iter().take(MOST_SHOWN).map(ToString::to_string).collect();
             bail!(

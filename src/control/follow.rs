@@ -162,12 +162,12 @@ async fn session(
             event = reader.client.next_event() => {
                 if is_about_nodes(&event?) {
                     // At once: clients may be told of it at the same time.
-                    live.replace_cluster(read::cluster(&mut reader).await?);
+                    read_cluster(live, &mut reader).await?;
                 }
                 settle(&mut reader.client).await?;
                 read_schema_and_cluster(live, &mut reader).await?;
             }
-            () = live.cluster_wanted() => live.replace_cluster(read::cluster(&mut reader).await?),
+            () = live.cluster_wanted() => read_cluster(live, &mut reader).await?,
             () = looks.next(&live.prepared) => {
                 let missed = read_prepared(live, &mut reader).await?;
                 looks.done(missed);
@@ -176,7 +176,7 @@ async fn session(
             _ = heartbeat.tick() => {
                 so_far.has_lasted = true;
                 live.prepared.forget_missed();
-                live.replace_cluster(read::cluster(&mut reader).await?);
+                read_cluster(live, &mut reader).await?;
             }
         }
     }
@@ -279,9 +279,17 @@ async fn read_all(live: &Live, reader: &mut SystemReader) -> Result<(), ClientEr
     }
 }
 
+async fn read_cluster(live: &Live, reader: &mut SystemReader) -> Result<(), ClientError> {
+    let read = read::cluster(reader).await?;
+    let now = u64::try_from(reader.clock.now().unix_nanoseconds()).unwrap_or(0);
+    live.see_schema_versions(read.schema_versions, Duration::from_nanos(now));
+    live.replace_cluster(read.cluster);
+    Ok(())
+}
+
 async fn read_schema_and_cluster(live: &Live, reader: &mut SystemReader) -> Result<(), ClientError> {
     // Before the schema: what waits for its table to be known is counted with its nodes.
-    live.replace_cluster(read::cluster(reader).await?);
+    read_cluster(live, reader).await?;
     let reading = live.begin_reading();
     let read = read::schema(reader).await?;
     for error in &read.errors {

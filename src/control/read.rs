@@ -1,9 +1,14 @@
 //! What cqlens asks a node: the schema, the ring, the prepared statements.
 
+use std::collections::BTreeMap;
+
 use super::{SystemReader, reader::Kept};
 use cqlens_audit::catalog::{Cluster, Node, PreparedStatement, Record, system_schema};
 use cqlens_client::ClientError;
-use cqlens_cql::schema::{Schema, SchemaError, rows::Rows};
+use cqlens_cql::{
+    Product,
+    schema::{Schema, SchemaError, rows::Rows},
+};
 
 /// The schema as `system_schema` has it.
 pub(super) struct SchemaRead {
@@ -84,8 +89,15 @@ impl Reading {
     }
 }
 
-/// The nodes, the one that was asked first.
-pub(super) async fn cluster(reader: &mut SystemReader) -> Result<Cluster, ClientError> {
+/// What a node tells of the nodes.
+pub(super) struct ClusterReading {
+    /// The nodes, the one that was asked first.
+    pub(super) cluster: Cluster,
+    /// The nodes of each version of the schema, those left out that tell none.
+    pub(super) schema_versions: BTreeMap<String, Vec<String>>,
+}
+
+pub(super) async fn cluster(reader: &mut SystemReader) -> Result<ClusterReading, ClientError> {
     let local = reader
         .records("SELECT * FROM system.local WHERE key = 'local'")
         .await?;
@@ -96,16 +108,65 @@ pub(super) async fn cluster(reader: &mut SystemReader) -> Result<Cluster, Client
         other => other?,
     };
     let partitioner = local.optional_text("partitioner");
+    let (product, product_version) = product(reader, &local).await?;
     let mut nodes = vec![node(&local)];
     nodes.extend(peers.iter().map(node));
-    Ok(Cluster {
+    let mut schema_versions: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (row, node) in std::iter::once(&local).chain(&peers).zip(&nodes) {
+        if let Some(version) = row.uuid("schema_version") {
+            let address = node
+                .address
+                .clone()
+                .or_else(|| node.broadcast.map(|address| address.to_string()));
+            schema_versions
+                .entry(version)
+                .or_default()
+                .push(address.unwrap_or_default());
+        }
+    }
+    let cluster = Cluster {
         name: local.optional_text("cluster_name"),
         release_version: local.optional_text("release_version"),
+        product,
+        product_version,
         partitioner: partitioner.map(|class| class.rsplit('.').next().unwrap_or_default().to_owned()),
         nodes,
         asked: reader.client.peer(),
+    };
+    Ok(ClusterReading {
+        cluster,
+        schema_versions,
     })
 }
+
+/// Whose software the node runs, and which version of it.
+async fn product(
+    reader: &mut SystemReader,
+    local: &Record,
+) -> Result<(Option<Product>, Option<String>), ClientError> {
+    if let Some(version) = local.optional_text("dse_version") {
+        return Ok((Some(Product::Dse), Some(version)));
+    }
+    let release = local.optional_text("release_version");
+    if release.as_deref() != Some(SCYLLA_RELEASE) {
+        return Ok((release.map(|_| Product::Cassandra), None));
+    }
+    match reader
+        .records("SELECT version FROM system.versions WHERE key = 'local'")
+        .await
+    {
+        Ok(versions) => {
+            let version = versions.first().and_then(|row| row.optional_text("version"));
+            Ok((Some(Product::ScyllaDb), version))
+        }
+        // Cassandra has no such table.
+        Err(ClientError::Server { .. }) => Ok((Some(Product::Cassandra), None)),
+        Err(other) => Err(other),
+    }
+}
+
+/// What every ScyllaDB tells drivers that it is.
+const SCYLLA_RELEASE: &str = "3.0.8";
 
 fn node(row: &Record) -> Node {
     let address = row

@@ -1,6 +1,6 @@
 //! Reads system tables of one node, page by page, within a part of the memory.
 
-use cqlens_audit::{catalog::Record, memory::Part};
+use cqlens_audit::{capture::Clock, catalog::Record, memory::Part};
 use cqlens_client::{Answer, Client, ClientError, ClientOptions, Run, RunOptions};
 
 /// Rows a page.
@@ -49,6 +49,7 @@ impl Drop for Kept {
 #[derive(Debug)]
 pub struct SystemReader {
     pub(super) client: Client,
+    pub(super) clock: Clock,
     memory: Part,
 }
 
@@ -61,7 +62,11 @@ impl Drop for SystemReader {
 impl SystemReader {
     /// Answers, and what is made of them, take up as much as `memory` has room for.
     pub fn new(client: Client, memory: Part) -> Self {
-        Self { client, memory }
+        Self {
+            client,
+            clock: Clock::start(),
+            memory,
+        }
     }
 
     /// Over a connection of its own, which the newest version opens that the node takes.

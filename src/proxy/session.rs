@@ -58,7 +58,7 @@ impl Session {
             }
         };
         self.report(&ended);
-        self.connection.close();
+        self.connection.close(self.proxy.clock.now());
     }
 
     /// Logs and counts how the connection ended.

@@ -1,12 +1,17 @@
 //! The scenarios of `cqlens demo` on a real Cassandra: the verdict is the same as on the embedded node.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use cqlens_client::ClientOptions;
 use cqlens_node::scenario::Scenario;
+use tokio::runtime::Runtime;
 
 use crate::node;
-use crate::support::proxy::Proxy;
+use crate::support::{
+    available,
+    cassandra::{Cassandra, Options, Release},
+    proxy::Proxy,
+};
 
 #[path = "../scenarios/verdict.rs"]
 mod verdict;
@@ -14,31 +19,55 @@ mod verdict;
 #[test]
 fn every_scenario_has_the_verdict_on_cassandra_that_it_has_on_the_embedded_node() {
     let Some(node) = node() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let report_file = folder.path().join("report.json");
-    let options = ["--window", "3600s", "--report", report_file.to_str().unwrap()];
-    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node.address(), &options);
-    let ids = verdict::ids();
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    for id in &ids {
-        let scenario = Scenario::parse(
-            id,
-            &verdict::text(id, "schema.cql"),
-            &verdict::text(id, "traffic.toml"),
-        );
-        let options = ClientOptions {
-            timeout: Duration::from_secs(30),
-            ..ClientOptions::default()
-        };
-        let ran = runtime.block_on(scenario.unwrap().run(proxy.address, &options));
-        assert_eq!(ran.unwrap().refused, 0, "{id}");
-    }
-    let ended = proxy.stop(Duration::from_secs(60));
-    assert_eq!(ended.code, 0, "{}", ended.log);
-    let report = serde_json::from_slice(&std::fs::read(&report_file).unwrap()).unwrap();
-    let complaints: Vec<_> = ids
+    let runtime = Runtime::new().unwrap();
+    let complaints: Vec<_> = verdict::ids()
         .iter()
-        .flat_map(|id| verdict::read(id).complaints(id, &report))
+        .flat_map(|id| verdict::read(id).complaints(id, &report(id, node.address(), &runtime)))
         .collect();
     assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+#[test]
+fn older_cassandras_are_judged_alike() {
+    let runtime = Runtime::new().unwrap();
+    for release in [Release::V4_1, Release::V4_0] {
+        let options = Options {
+            release,
+            ..Options::default().with("tombstone_warn_threshold", "10")
+        };
+        let version = release.version();
+        let Some(node) = available(format!("Cassandra {version}"), Cassandra::start(&options)) else {
+            return;
+        };
+        let mut complaints = Vec::new();
+        for id in verdict::ids() {
+            let report = report(&id, node.address(), &runtime);
+            assert_eq!(report["cluster"]["release_version"], version);
+            complaints.extend(verdict::read(&id).complaints(&id, &report));
+        }
+        assert!(complaints.is_empty(), "{version}: {complaints:#?}");
+    }
+}
+
+/// The report on a scenario alone: what it costs is a part of its own traffic, as it was of that of the
+/// application that it was taken from.
+fn report(id: &str, node: SocketAddr, runtime: &Runtime) -> serde_json::Value {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("report.json");
+    let options = ["--window", "3600s", "--report", file.to_str().unwrap()];
+    let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node, &options);
+    let scenario = Scenario::parse(
+        id,
+        &verdict::text(id, "schema.cql"),
+        &verdict::text(id, "traffic.toml"),
+    );
+    let options = ClientOptions {
+        timeout: Duration::from_secs(30),
+        ..ClientOptions::default()
+    };
+    let ran = runtime.block_on(scenario.unwrap().run(proxy.address, &options));
+    assert_eq!(ran.unwrap().refused, verdict::read(id).refused, "{id}");
+    let ended = proxy.stop(Duration::from_secs(60));
+    assert_eq!(ended.code, 0, "{}", ended.log);
+    serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap()
 }

@@ -61,6 +61,8 @@ fn both_see_the_same(driver: &Driver, node: SocketAddr, session: &Session, kind:
     let file = |name: &str| folder.path().join(name);
     let key = file("hash.key");
     std::fs::write(&key, include_str!("../sniff/captures/hash.key")).unwrap();
+    let settings = file("cqlens.toml");
+    std::fs::write(&settings, seen::WHATEVER_THE_LATENCY).unwrap();
     let (report, capture) = (file("proxy.json"), file("session.pcap"));
     let arguments = [
         "--window",
@@ -69,6 +71,8 @@ fn both_see_the_same(driver: &Driver, node: SocketAddr, session: &Session, kind:
         report.to_str().unwrap(),
         "--hash-key-file",
         key.to_str().unwrap(),
+        "--config",
+        settings.to_str().unwrap(),
     ];
     let proxy = Proxy::start(PROGRAM, node, &arguments);
     let started = Lookout::start(kind, &capture, proxy.address, None);
@@ -83,17 +87,19 @@ fn both_see_the_same(driver: &Driver, node: SocketAddr, session: &Session, kind:
     let ended = proxy.stop(ENDS_WITHIN);
     assert_eq!(ended.code, 0, "{}", ended.log);
     let proxy_said = read(&report);
-    let sniffed = sniff(&capture, &port, &key, &file("sniffed.json"));
+    let sniffed = sniff(&capture, &port, (&key, &settings), &file("sniffed.json"));
     let lines = seen::contradictions(&proxy_said, &sniffed);
     assert!(lines.is_empty(), "{session:?}\n{}", lines.join("\n"));
 }
 
-fn sniff(capture: &Path, port: &str, key: &Path, report: &Path) -> Value {
+fn sniff(capture: &Path, port: &str, (key, settings): (&Path, &Path), report: &Path) -> Value {
     let output = Command::new(PROGRAM)
         .arg("sniff")
         .arg(capture)
         .args(["--port", port, "--hash-key-file"])
         .arg(key)
+        .arg("--config")
+        .arg(settings)
         .arg("--report")
         .arg(report)
         .stdin(Stdio::null())

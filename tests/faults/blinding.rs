@@ -91,10 +91,11 @@ fn assert_found(report: &Value) {
     let missed = pattern["missed"].as_u64().unwrap_or(0);
     assert_eq!(pattern["count"].as_u64().unwrap() + missed, TIMES, "{pattern}");
     let findings = report["findings"].as_array().unwrap();
+    // How severe it is depends on what it costs beside all of that.
     let found = findings
         .iter()
         .find(|finding| finding["rule"] == "allow-filtering");
-    assert_eq!(found.expect("it is found")["severity"], "high");
+    assert_ne!(found.expect("it is found")["severity"], "info");
 }
 
 async fn ask(address: SocketAddr, times: u64) {

@@ -78,7 +78,7 @@ impl Line {
             }
         }
         drop((requests, responses));
-        connection.close();
+        connection.close(Clock::start().now());
         // Nothing is to be left out here.
         while self.queue.waiting_bytes() > 16 << 20 {
             thread::sleep(Duration::from_millis(1));

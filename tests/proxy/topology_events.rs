@@ -10,7 +10,11 @@ use cqlens_proto::{
     message::{Event, Extensions, Register, Request, Response},
 };
 
-use crate::ring::{Ring, Rule, client, follow, host_id_at, node};
+use crate::{
+    ring::{Ring, Rule, client, follow, host_id_at, node},
+    settings::File,
+    wire::LIMIT,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_learn_listeners_in_place_of_nodes() {
@@ -130,7 +134,7 @@ async fn who_hears_of_a_node_can_connect_to_it_at_once() {
     ring.announce(&Announcement::Topology("NEW_NODE", address));
     tokio::time::sleep(Duration::from_millis(300)).await;
     ring.tell();
-    let event = tokio::time::timeout(crate::wire::LIMIT, listening.next_event());
+    let event = tokio::time::timeout(LIMIT, listening.next_event());
     let event = event.await.unwrap().unwrap();
     let Response::Event(Event::TopologyChange(change)) =
         Response::decode(&event, Extensions::NONE).unwrap().message
@@ -140,4 +144,33 @@ async fn who_hears_of_a_node_can_connect_to_it_at_once() {
     let told = SocketAddr::new(change.address, u16::try_from(change.port).unwrap());
     assert_eq!((change.change, told), ("NEW_NODE", rule.nth(3)));
     assert_eq!(host_id_at(told).await, id);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_disagree_on_the_schema_are_in_the_report() {
+    let ring = Ring::start(3).await;
+    let file = File::new("[rules.schema-disagreement]\nsome_seconds = 1\n");
+    let (settings, report) = (file.path(), file.below("report.json"));
+    let (settings, rule) = (settings.to_str().unwrap(), Rule::new().text());
+    let arguments = ["--listen", &rule, "--config", settings, "--report", &report];
+    let mut followed = follow(&ring.address(0), &arguments);
+    followed.listening(3).await;
+    // One of the others is behind.
+    let mut peers = ring.peers();
+    peers[1].schema_version = peers[1].host_id;
+    ring.tell_of(&peers);
+    for _ in 0..2 {
+        // Whatever is announced, the control connection looks again.
+        ring.announce(&Announcement::Status("UP", ring.nodes[1].address()));
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+    }
+    assert_eq!(followed.proxy.stop(LIMIT).code, 0);
+    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let findings = report["findings"].as_array().unwrap();
+    let found = findings
+        .iter()
+        .find(|finding| finding["rule"] == "schema-disagreement");
+    let title = found.unwrap()["title"].as_str().unwrap();
+    let behind = ring.nodes[1].address().ip().to_string();
+    assert!(title.contains("2 versions") && title.contains(&behind), "{title}");
 }

@@ -61,6 +61,27 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
+/// How often something happened in so many seconds: a rate, or the number itself where it is too small for one
+/// (`once in 7.0 s`, `4 times in 1 h`).
+pub fn frequency(times: u64, in_seconds: f64) -> String {
+    match times {
+        0 => "never".to_owned(),
+        1 => format!("once in {}", seconds(in_seconds)),
+        _ => match per_second(times, in_seconds) {
+            Some(per_second) => rate(per_second),
+            None => format!("{times} times in {}", seconds(in_seconds)),
+        },
+    }
+}
+
+/// The rate of what happened so often in so many seconds; none of a handful, or of no time.
+pub fn per_second(times: u64, in_seconds: f64) -> Option<f64> {
+    (times >= FEWEST_FOR_A_RATE && in_seconds > 0.0).then(|| times as f64 / in_seconds.max(1.0))
+}
+
+/// Fewer may have come together by chance.
+const FEWEST_FOR_A_RATE: u64 = 10;
+
 /// A share between 0 and 1, in per cent: `94.2 %`, `49 %`, `<0.1 %`, `>99.9 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -244,6 +265,13 @@ mod tests {
                 "8.6 a day"
             ]
         );
+    }
+
+    #[test]
+    fn a_handful_is_no_rate() {
+        assert_eq!(frequency(1, 7.0), "once in 7 s");
+        assert_eq!(frequency(4, 3_600.0), "4 times in 1 h");
+        assert_eq!(frequency(10, 3_600.0), "10 an hour");
     }
 
     #[test]

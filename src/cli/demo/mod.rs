@@ -57,6 +57,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .context("the proxy does not run")?;
         node.shutdown().await;
         audited.window.coverage.notices.insert(STAND_IN.to_owned());
+        audited.cluster.is_embedded = true;
         anyhow::Ok((chapters?, began.elapsed(), audited.report()))
     })?;
     replace(&args.output, |to| report.render(format, to))

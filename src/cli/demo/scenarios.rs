@@ -30,11 +30,14 @@ const SOURCES: &[ScenarioSource] = sources![
     "groups-normalised",
     "newest-ascending",
     "newest-descending",
+    "newest-by-day",
     "likes-1-relational",
+    "likes-2-custom-index",
     "likes-3-denormalised",
     "likes-4-partial",
     "likes-recent",
     "lab-buckets",
+    "lab-dual-write",
     "lab-batch-for-speed",
     "lab-lwt",
     "hotel",
@@ -50,6 +53,11 @@ const SOURCES: &[ScenarioSource] = sources![
     "cartesian-in",
     "multi-partition",
     "queue",
+    "program-analytics",
+    "program-heartbeat",
+    "program-locks",
+    "program-settings",
+    "program-conditions",
 ];
 
 /// All scenarios.

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use jiff::civil::Date;
 
 use cqlens_audit::audit::Once;
-use cqlens_audit::rules::{self, Comment, Judging, Severity, Sorted};
+use cqlens_audit::rules::{self, Comment, Context, Finding, Judging, Severity, Sorted};
+use cqlens_audit::window::Cluster;
 use cqlens_cql::schema::Schema;
 
 /// By what statements are judged.
@@ -25,9 +26,21 @@ impl<'j> Judge<'j> {
     /// The findings on the statement that was executed once, by whether they are
     /// accepted, the severest first.
     pub(super) fn findings(&self, once: &Once, schema: &Schema) -> Sorted {
-        let mut findings = rules::check(&once.window, schema, &self.judging.thresholds).findings;
+        let cluster = Cluster::default();
+        let context = Context::new(&once.window, schema, &cluster);
+        let mut findings = rules::check(&context, &self.judging.settings).findings;
         // What a rule says of the schema as a whole is said of no statement.
         findings.retain(|finding| finding.patterns.contains(&once.id));
+        self.set_apart(findings, schema)
+    }
+
+    /// The findings on the definitions of a schema, by whether they are accepted, the severest first.
+    pub(super) fn definitions(&self, schema: &Schema) -> Sorted {
+        let findings = rules::lint(schema, &self.judging.settings).findings;
+        self.set_apart(findings, schema)
+    }
+
+    fn set_apart(&self, findings: Vec<Finding>, schema: &Schema) -> Sorted {
         // Only the comments that may speak of it are read, since this is done for each statement.
         let tables: BTreeSet<_> = findings
             .iter()

@@ -5,6 +5,7 @@
 //! wrong is answered as such, and the next one is read.
 
 mod answer;
+mod definitions;
 mod draw;
 mod fields;
 mod human;
@@ -55,8 +56,8 @@ A linter for CQL in source trees and CI:
 
     cqlens explain --schema schema.cql --fail-on medium queries/*.cql
 
-Each statement is judged as if it ran once: by its shape, since only traffic tells how often it runs (cqlens proxy). cqlens rules \
-lists what is looked for.
+The definitions of --schema are judged themselves (not with --json, which answers records). Each statement is judged as if it ran \
+once: by its shape, since only traffic tells how often it runs (cqlens proxy). cqlens rules lists what is looked for.
 
 Exit codes: 0 done; 1 a finding at or above --fail-on; 2 a file that cannot be read, a text that is no CQL, a statement that \
 Cassandra would refuse. With --json the last two are answers, and change the exit code only where --fail-on is given.";
@@ -66,7 +67,14 @@ Cassandra would refuse. With --json the last two are answers, and change the exi
 /// # Errors
 /// A schema that cannot be read, or output that cannot be written; a reader that has gone away is no error.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
-    let schema = args.schema.as_deref().map(schema_file::read).transpose()?;
+    let schema = args
+        .schema
+        .as_deref()
+        .map(schema_file::read_with_text)
+        .transpose()?;
+    if schema.is_none() && args.fail_on.is_some() {
+        tracing::warn!("without --schema nobody knows the keys: most rules find nothing in the text alone");
+    }
     let judge = Judge::new(judging, today(Timestamp::now()));
     let outcome = explain(args, schema.as_ref(), &judge);
     match outcome {
@@ -75,12 +83,19 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     }
 }
 
-fn explain(args: &Args, schema: Option<&Schema>, judge: &Judge<'_>) -> anyhow::Result<ExitCode> {
+fn explain(args: &Args, schema: Option<&(Schema, String)>, judge: &Judge<'_>) -> anyhow::Result<ExitCode> {
     let stdout = io::stdout();
     let colour = stdout.is_terminal();
     let mut out = io::BufWriter::new(stdout.lock());
     let mut outcome = LintOutcome::default();
     let mut unread = false;
+    if let (Some(path), Some((schema, text)), false) = (&args.schema, schema, args.json) {
+        let name = name(Some(path));
+        let source = SourceText::new(&name, text, colour);
+        let explained = definitions::explain(&source, schema, &mut out, judge);
+        outcome.add(explained.with_context(|| format!("cannot explain {name}"))?);
+    }
+    let schema = schema.map(|(schema, _)| schema);
     for path in inputs(&args.files) {
         let keyspace = args.keyspace.as_deref();
         let input = open(path).and_then(|input| match args.json {

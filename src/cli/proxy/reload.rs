@@ -17,7 +17,7 @@ use super::{
     running::Running,
     shutdown::ShutdownPhase,
     side_queries::SideQueries,
-    supervisor,
+    start, supervisor,
     topology::{Mode, RoutePair},
 };
 use crate::{cli::window_clock::window_ends, proxy::Backlog, sink::admin::SettingChanges};
@@ -113,8 +113,8 @@ impl Running {
             self.windows = window_ends(self.args.observer.window);
         }
         if changes.any_of(&["name"]) {
-            let name = self.args.observer.name.as_deref();
-            self.audit.rename(name.unwrap_or(&self.health.listening));
+            let given = self.args.observer.name.as_deref();
+            self.audit.rename(&start::name(given, &self.health.listening));
         }
         self.fit_connections();
         if changes.any_of(&["max-connections"]) {

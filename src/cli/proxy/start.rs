@@ -74,7 +74,7 @@ pub(super) async fn start(
     control::check(args, tls).await?;
     let mut listeners = Listeners::open(args, &mode, inherited)?;
     let listening = listening(&mode, &listeners)?;
-    let name = args.observer.name.clone().unwrap_or_else(|| listening.clone());
+    let name = name(args.observer.name.as_deref(), &listening);
     let queue = Arc::new(Queue::new(Limits::of(live.memory())));
     let (audit, writer) = begin_audit(args, &queue, live, outputs, &name)?;
     let control = Control::begin(args, tls, live);
@@ -254,3 +254,15 @@ const MOST_ORDERS: usize = 4;
 
 /// More signals than an operator sends before the loop has come around.
 const MOST_SIGNALS: usize = 16;
+
+/// The name of the source: what was typed, else host and listening address, so that forty proxies that listen at
+/// the same address of forty machines are forty sources.
+pub(super) fn name(given: Option<&str>, listening: &str) -> String {
+    match given {
+        Some(given) => given.to_owned(),
+        None => {
+            let uname = rustix::system::uname();
+            format!("{} {listening}", uname.nodename().to_string_lossy())
+        }
+    }
+}

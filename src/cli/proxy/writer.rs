@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::Context;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::cli::{
@@ -256,7 +256,8 @@ impl WriterThread {
     fn write(&mut self, taken: Option<Window>, bypass: Option<String>) {
         match taken {
             Some(mut window) => {
-                window.observed_seconds = std::mem::take(&mut self.passed).as_secs_f64();
+                let watched = std::mem::take(&mut self.passed);
+                window.observe(SignedDuration::try_from(watched).unwrap_or_default());
                 self.outputs.window(window, &self.live, bypass);
             }
             None => self.outputs.lack_window(WITHHELD.to_owned(), &self.live),

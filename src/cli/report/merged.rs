@@ -64,6 +64,12 @@ impl Merged {
     }
 
     fn add(&mut self, snapshot: Snapshot, path: &Path) -> anyhow::Result<()> {
+        if let Some(source) = self.window.observed.overlap(&snapshot.window.observed) {
+            let notice = overlapping(source, path);
+            tracing::warn!("{notice}");
+            self.window.coverage.notices.insert(notice);
+            return Ok(());
+        }
         if let (Some(ours), Some(theirs)) = (&self.cluster.name, &snapshot.cluster.name) {
             let first = self.first.0.display();
             ensure!(
@@ -106,6 +112,15 @@ impl Merged {
     }
 }
 
+/// Says that a snapshot was left out.
+fn overlapping(source: &str, path: &Path) -> String {
+    format!(
+        "The snapshot {} was left out: another one of the same source ({source}) covers a part of its time, and what both have \
+         seen would be counted twice. Give sources that watch at the same time a name each (`--name`).",
+        path.file_name().unwrap_or(path.as_os_str()).to_string_lossy()
+    )
+}
+
 pub(super) const OTHER_KEY: &str =
     "The snapshots were made with different hash keys: a partition that both have seen is counted twice.";
 
@@ -113,8 +128,13 @@ pub(super) const OTHER_KEY: &str =
 fn take_known(to: &mut Cluster, from: Cluster) {
     to.name = from.name.or(to.name.take());
     to.release_version = from.release_version.or(to.release_version.take());
+    to.product = from.product.or(to.product);
+    to.product_version = from.product_version.or(to.product_version.take());
     to.partitioner = from.partitioner.or(to.partitioner.take());
     to.nodes = from.nodes.or(to.nodes);
+    if !from.data_centers.is_empty() {
+        to.data_centers = from.data_centers;
+    }
 }
 
 fn read_snapshot(path: &Path) -> anyhow::Result<Snapshot> {

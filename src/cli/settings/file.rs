@@ -72,6 +72,9 @@ fn parse(text: &str, path: &Path, command: &Command) -> Result<Contents, FileFau
         let name = key.get_ref().as_ref();
         match (value.get_ref(), command.find_subcommand(name)) {
             _ if name == "accept" => judging::acceptances(key, value, text, path, &mut contents.judging)?,
+            (DeValue::Table(table), _) if name == "severity" => {
+                judging::severity_thresholds(table, &mut contents.judging)?;
+            }
             (DeValue::Table(table), Some(subcommand)) => {
                 for (key, value) in table {
                     if let ("rules", DeValue::Table(table)) = (name, value.get_ref()) {

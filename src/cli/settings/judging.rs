@@ -2,8 +2,12 @@
 //! accepted in `[[accept]]`.
 //!
 //! ```toml
+//! [severity]
+//! large_share = 0.1
+//!
 //! [rules.allow-filtering]
-//! often_per_second = 20
+//! severity = "medium"           # at most; or "off"
+//! few_rows = 20
 //!
 //! [[accept]]
 //! rule = "allow-filtering"     # at least one of rule, table and pattern
@@ -26,7 +30,7 @@ use toml::{
 use super::fault::{FileFault, line, type_of};
 use crate::cli::rules::unknown;
 use cqlens_audit::{
-    rules::{self, Acceptance, Judging, Severity, Threshold, day},
+    rules::{self, Acceptance, Judging, RuleSeverity, SEVERITY_THRESHOLDS, Severity, Threshold, day},
     window::PatternId,
 };
 use cqlens_cql::schema::TableName;
@@ -45,25 +49,71 @@ pub(super) fn thresholds(
     };
     let about = rule.about();
     for (key, value) in table {
-        let name = key.get_ref().as_ref();
-        let Some(threshold) = about.thresholds.iter().find(|threshold| threshold.name == name) else {
-            let known: Vec<_> = about.thresholds.iter().map(|threshold| threshold.name).collect();
-            let known = match known.is_empty() {
-                true => "the rule has none".to_owned(),
-                false => format!("there are {}", known.join(", ")),
-            };
-            return Err(FileFault::new(
-                key.span(),
-                format!("{name}: no such threshold of {}; {known}", about.id),
-            ));
-        };
-        let number = number(threshold, value.get_ref())
-            .map_err(|what| FileFault::new(value.span(), format!("{name}: {what}")))?;
-        judging
-            .thresholds
-            .insert((about.id.to_owned(), threshold.name.to_owned()), number);
+        if key.get_ref() == "severity" {
+            let severity = rule_severity(value.get_ref())
+                .map_err(|what| FileFault::new(value.span(), format!("severity: {what}")))?;
+            judging.settings.severities.insert(about.id.to_owned(), severity);
+        } else {
+            threshold(about.id, about.thresholds, (key, value), judging)?;
+        }
     }
     Ok(())
+}
+
+/// The table `[severity]`: what the severities of all rules depend on.
+pub(super) fn severity_thresholds(table: &DeTable<'_>, judging: &mut Judging) -> Result<(), FileFault> {
+    let mut entries = table.iter();
+    entries.try_for_each(|entry| threshold("severity", SEVERITY_THRESHOLDS, entry, judging))
+}
+
+type Entry<'e, 'd> = (&'e Spanned<std::borrow::Cow<'d, str>>, &'e Spanned<DeValue<'d>>);
+
+fn threshold(
+    id: &str,
+    thresholds: &[Threshold],
+    (key, value): Entry<'_, '_>,
+    judging: &mut Judging,
+) -> Result<(), FileFault> {
+    let name = key.get_ref().as_ref();
+    let Some(threshold) = thresholds.iter().find(|threshold| threshold.name == name) else {
+        let known: Vec<_> = thresholds.iter().map(|threshold| threshold.name).collect();
+        let known = match known.is_empty() {
+            true => "the rule has none".to_owned(),
+            false => format!("there are {}", known.join(", ")),
+        };
+        return Err(FileFault::new(
+            key.span(),
+            format!("{name}: no such threshold of {id}; {known}"),
+        ));
+    };
+    let number = number(threshold, value.get_ref())
+        .map_err(|what| FileFault::new(value.span(), format!("{name}: {what}")))?;
+    let key = (id.to_owned(), threshold.name.to_owned());
+    judging.settings.thresholds.insert(key, number);
+    Ok(())
+}
+
+/// Where the file of settings has the threshold of a rule, or of all severities.
+pub(super) fn threshold_key(id: &str, threshold: &Threshold) -> String {
+    match id {
+        "severity" => format!("severity.{}", threshold.name),
+        rule => format!("rules.{rule}.{}", threshold.name),
+    }
+}
+
+/// `"off"`, or the severity that findings of a rule have at most.
+fn rule_severity(value: &DeValue<'_>) -> Result<RuleSeverity, String> {
+    match value {
+        DeValue::String(text) if text.as_ref() == "off" => Ok(RuleSeverity::Off),
+        DeValue::String(text) => match severity(text) {
+            Ok(limit) => Ok(RuleSeverity::AtMost(limit)),
+            Err(_) => Err(format!("{text:?} is none of off, info, low, medium, high")),
+        },
+        other => Err(format!(
+            "a string in quotes is wanted, this is {}",
+            type_of(other)
+        )),
+    }
 }
 
 fn number(threshold: &Threshold, value: &DeValue<'_>) -> Result<f64, String> {

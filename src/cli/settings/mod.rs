@@ -15,6 +15,7 @@ mod kind;
 mod print;
 
 use std::{
+    collections::BTreeSet,
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
 };
@@ -25,7 +26,7 @@ use file::{Contents, FileEntry};
 use kind::{SettingKind, setting_named, settings_of};
 
 use crate::sink::admin::SettingChanges;
-use cqlens_audit::rules::{Judging, RULES};
+use cqlens_audit::rules::{Judging, RULES, SEVERITY_THRESHOLDS};
 
 /// What this process was started with; the file is read anew each time.
 #[derive(Debug, Clone)]
@@ -274,16 +275,22 @@ impl Settings {
     /// Thresholds by their keys, and `accept` for all that is accepted.
     fn judging_changes(&self, newer: &Self) -> Vec<String> {
         let mut changed = Vec::new();
-        for about in RULES.iter().map(|rule| rule.about()) {
-            for threshold in about.thresholds {
-                let key = (about.id.to_owned(), threshold.name.to_owned());
-                let of = |settings: &Self| {
-                    let set = settings.judging.thresholds.get(&key);
-                    set.copied().unwrap_or(threshold.default)
-                };
-                if of(self).total_cmp(&of(newer)).is_ne() {
-                    changed.push(format!("rules.{}.{}", about.id, threshold.name));
+        let (old, new) = (&self.judging.settings, &newer.judging.settings);
+        let of_rules = RULES
+            .iter()
+            .map(|rule| (rule.about().id, rule.about().thresholds));
+        for (id, thresholds) in of_rules.chain([("severity", SEVERITY_THRESHOLDS)]) {
+            for threshold in thresholds {
+                let (old, new) = (old.threshold(id, threshold), new.threshold(id, threshold));
+                if old.total_cmp(&new).is_ne() {
+                    changed.push(judging::threshold_key(id, threshold));
                 }
+            }
+        }
+        let rules: BTreeSet<_> = old.severities.keys().chain(new.severities.keys()).collect();
+        for rule in rules {
+            if old.severities.get(rule) != new.severities.get(rule) {
+                changed.push(format!("rules.{rule}.severity"));
             }
         }
         if self.judging.acceptances != newer.judging.acceptances {

@@ -5,7 +5,7 @@ use std::fmt;
 use toml::Value;
 
 use super::{Setting, SettingOrigin, Settings, kind::SettingKind};
-use cqlens_audit::rules::{About, Acceptance, RULES};
+use cqlens_audit::rules::{Acceptance, RULES, SEVERITY_THRESHOLDS, Threshold};
 
 impl fmt::Display for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -17,8 +17,10 @@ impl fmt::Display for Settings {
             }
             writeln!(formatter, "{setting}")?;
         }
+        self.thresholds("severity", "severity", SEVERITY_THRESHOLDS, formatter)?;
         for about in RULES.iter().map(|rule| rule.about()) {
-            self.thresholds(about, formatter)?;
+            let table = format!("rules.{}", about.id);
+            self.thresholds(&table, about.id, about.thresholds, formatter)?;
         }
         let origin = SettingOrigin::File(self.file.clone());
         for acceptance in &self.judging.acceptances {
@@ -32,14 +34,26 @@ impl fmt::Display for Settings {
 }
 
 impl Settings {
-    /// The table of a rule; nothing if it has no thresholds.
-    fn thresholds(&self, about: &About, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !about.thresholds.is_empty() {
-            writeln!(formatter, "\n[rules.{}]", about.id)?;
+    /// The table of a rule; nothing if there is nothing to set.
+    fn thresholds(
+        &self,
+        table: &str,
+        id: &str,
+        thresholds: &[Threshold],
+        formatter: &mut fmt::Formatter<'_>,
+    ) -> fmt::Result {
+        let settings = &self.judging.settings;
+        let severity = settings.severities.get(id);
+        if !thresholds.is_empty() || severity.is_some() {
+            writeln!(formatter, "\n[{table}]")?;
         }
-        for threshold in about.thresholds {
-            let key = (about.id.to_owned(), threshold.name.to_owned());
-            let (value, origin) = match self.judging.thresholds.get(&key) {
+        if let Some(severity) = severity {
+            let origin = SettingOrigin::File(self.file.clone());
+            writeln!(formatter, "severity = \"{severity}\"  # {origin}")?;
+        }
+        for threshold in thresholds {
+            let key = (id.to_owned(), threshold.name.to_owned());
+            let (value, origin) = match settings.thresholds.get(&key) {
                 Some(&value) => (value, SettingOrigin::File(self.file.clone())),
                 None => (threshold.default, SettingOrigin::Default),
             };

@@ -10,7 +10,7 @@ use std::{
 };
 
 use anyhow::Context;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::{runtime::Runtime, task::JoinHandle};
 
 use super::{
@@ -225,7 +225,8 @@ impl<'a> SniffRun<'a> {
     /// Adds what the capture itself lacks to a window.
     fn with_losses(&mut self, mut window: Window, end: Moment) -> Window {
         window.start = self.window.start.timestamp();
-        window.observed_seconds = end.since(self.window.start).as_secs_f64();
+        let watched = end.since(self.window.start);
+        window.observe(SignedDuration::try_from(watched).unwrap_or_default());
         let losses = self.connections.take_losses();
         self.content.note(&losses);
         notices::count(&mut window.coverage, &losses);

@@ -363,7 +363,7 @@ impl TcpConnection {
             }
             half.reassembler = Reassembler::default();
         }
-        self.connection.close();
+        self.connection.close(self.last);
     }
 }
 

@@ -85,7 +85,7 @@ impl Auditor {
             window,
             pulse,
             connections: FxHashMap::default(),
-            pipeline: Pipeline::new(Arc::clone(live), key, options.watch.clone()),
+            pipeline: Pipeline::new(Arc::clone(live), key, options.watch.clone(), options.relating),
             budget: Budget::of(live.memory().part(Use::Connections)),
             shown: options.client_addresses,
             at_hand: None,

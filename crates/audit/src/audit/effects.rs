@@ -113,6 +113,7 @@ fn learn(
         markers: Some(Markers::of(&prepared.bind)),
     };
     builder.scanned_keys.prepared(prepare.query, prepared);
+    builder.result_columns.prepared(prepared);
     builder.statements.forget_prepared(id);
     live.prepared.insert(id, statement);
 }

@@ -10,6 +10,7 @@
 //! - `exchange`: request, answer and analysis become one plain value (`builder`).
 //! - `effects`: what the exchange changes for those that follow. The only writer of session and catalog.
 //! - `count`: recorders read the exchange and add to the window, by id; names get into it when it is taken.
+//! - `sequence`: what exchanges have to do with those before them, by the values that they share.
 //!
 //! `pipeline` is that way, `auditor` the thread that goes it. What must add up: `connection::gaps` for the
 //! requests of a connection, [`Coverage::check`](crate::window::Coverage::check) for every window.
@@ -20,6 +21,8 @@
 //! be related. What the auditor cannot keep up with the queue leaves out and counts.
 
 mod auditor;
+#[cfg(test)]
+mod beside_statements;
 mod connection;
 mod count;
 mod effects;
@@ -32,6 +35,7 @@ mod open_window;
 mod pipeline;
 #[cfg(test)]
 mod random_traffic;
+mod sequence;
 mod server_stats;
 mod statement;
 #[cfg(test)]
@@ -53,6 +57,7 @@ use std::{
 use auditor::Auditor;
 pub use connection::session::ClientAddresses;
 pub use count::cells;
+pub use count::repeated_values::RepeatedColumns;
 pub use count::retries::{Ending, Repeat, RetryDetector};
 pub use count::tables::Tables;
 use cqlens_proto::envelope::Envelope;
@@ -63,6 +68,7 @@ pub use node_figures::{Histogram, ReadHistograms, TraceEvent};
 pub use once::Once;
 use open_window::{OpenWindow, lock};
 use parking_lot::Mutex;
+pub use sequence::Relating;
 pub use server_stats::ServerStats;
 use tokio::sync::mpsc::Receiver;
 pub use trace_sample::TraceSample;
@@ -73,7 +79,7 @@ use crate::{
     catalog::Live,
     memory::{self, Memory},
     pulse::Pulse,
-    window::{Limits, Window},
+    window::{Limits, SchemaDisagreement, Window},
 };
 
 /// Sees each request before it is counted, or the head of one that is too long to be kept: for commands that
@@ -117,6 +123,8 @@ pub struct Options {
     pub client_addresses: ClientAddresses,
     /// How much the window that is being filled holds.
     pub limits: Limits,
+    /// How much is looked at for what belongs together.
+    pub relating: Relating,
 }
 
 /// The audit of a process: its auditor, and the window that the auditor fills.
@@ -129,6 +137,7 @@ pub struct Audit {
     thread: Mutex<Option<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     source: Mutex<String>,
+    live: Arc<Live>,
     memory: Memory,
 }
 
@@ -178,6 +187,7 @@ impl Audit {
             thread: Mutex::new(Some(thread)),
             stop,
             source: Mutex::new(source.to_owned()),
+            live: Arc::clone(live),
             memory,
         })
     }
@@ -227,6 +237,11 @@ impl Audit {
         for (part, count) in self.memory.take_evicted() {
             *window.coverage.evicted.entry(part).or_default() += count;
         }
+        let disagreement = self.live.take_schema_disagreement();
+        window.schema_disagreement = disagreement.map(|disagreement| SchemaDisagreement {
+            seconds: disagreement.duration.as_secs(),
+            versions: disagreement.versions,
+        });
         window.close(now);
         debug_assert_eq!(window.coverage.check(), Ok(()), "every window adds up");
         window

@@ -13,13 +13,10 @@ use crate::audit::statement::{
     ids::Ids,
 };
 use crate::window::{Pattern, PatternId, Window};
+use cqlens_cql::footprint::{PartitionClass, Reason};
 use cqlens_cql::{
     footprint::{Count, Footprint},
     plan::Plan,
-};
-use cqlens_cql::{
-    footprint::{PartitionClass, Reason},
-    schema::is_system,
 };
 
 /// A window with one execution, and which pattern that is of.
@@ -41,7 +38,6 @@ impl Once {
         let mut analysis = Analysis::of_plan(template, plan, &mut Ids::default());
         if analysis.tables.is_empty() {
             // Without a schema the text alone says what is read.
-            analysis.head.system = keyspace.as_deref().is_some_and(is_system);
             (analysis.head.keyspace, analysis.head.table) = (keyspace, table);
         }
         Self::window(analysis, touched)

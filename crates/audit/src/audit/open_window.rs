@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::audit::{
-    count::{clients::ClientCounts, nodes::NodeCounts, refusals::Refusals, tables::Tables},
+    count::{
+        clients::ClientCounts, nodes::NodeCounts, open_connections::OpenConnections, refusals::Refusals,
+        tables::Tables,
+    },
     trace_sample::TraceSampler,
 };
 use crate::{
@@ -22,6 +25,8 @@ pub(crate) struct OpenWindow {
     pub(crate) nodes: NodeCounts,
     pub(crate) clients: ClientCounts,
     pub(crate) tables: Tables,
+    /// Stays from window to window.
+    pub(crate) connections: OpenConnections,
     pub(crate) refusals: Refusals,
     /// Requests that are counted in windows that were taken.
     taken: u64,
@@ -42,6 +47,7 @@ impl OpenWindow {
             nodes: NodeCounts::default(),
             clients: ClientCounts::default(),
             tables: Tables::default(),
+            connections: OpenConnections::default(),
             refusals: Refusals::default(),
             taken: 0,
             memory,
@@ -106,7 +112,8 @@ impl OpenWindow {
         }
         self.taken = self.counted();
         self.publish();
-        let next = Window::new(now, source).with_limits(self.window.limits());
+        let mut next = Window::new(now, source).with_limits(self.window.limits());
+        self.connections.note_in(&mut next);
         let window = std::mem::replace(&mut self.window, next);
         self.published.1 = 0;
         self.publish();

@@ -4,8 +4,9 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use cqlens_proto::{
+    compress::Compression,
     envelope::Opcode,
-    message::{Request, Response, Rows},
+    message::{Request, Response, Rows, Startup},
 };
 
 use crate::audit::{
@@ -14,7 +15,7 @@ use crate::audit::{
         event::{ConnectionEvent, MissingRequests, RawExchange, ReceivedResponse},
         session::Session,
     },
-    count::{WindowRecorder, cells},
+    count::{WindowRecorder, cells, repeated_values::RepeatedColumns},
     effects,
     exchange::{
         DecodedExchange, Exchange,
@@ -23,6 +24,7 @@ use crate::audit::{
         deferred::{self, Deferred, DeferredExchange},
     },
     open_window::OpenWindow,
+    sequence::{Relating, SequenceRecorder},
     statement::ids::ClientIds,
 };
 use crate::{
@@ -36,11 +38,14 @@ use crate::{
 pub(crate) struct Pipeline {
     live: Arc<Live>,
     watch: Watch,
+    relating: Relating,
     /// For what waits; exchanges have the data path's times.
     pub(crate) clock: Clock,
     clients: ClientIds,
     builder: ExchangeBuilder,
     recorder: WindowRecorder,
+    repeated: RepeatedColumns,
+    sequences: SequenceRecorder,
     pub(crate) deferred: Deferred,
 }
 
@@ -53,21 +58,25 @@ enum Pass {
 }
 
 impl Pipeline {
-    pub(crate) fn new(live: Arc<Live>, key: HashKey, watch: Watch) -> Self {
+    pub(crate) fn new(live: Arc<Live>, key: HashKey, watch: Watch, relating: Relating) -> Self {
         Self {
             clock: Clock::start(),
             clients: ClientIds::default(),
             builder: ExchangeBuilder::new(&live, key),
             recorder: WindowRecorder::new(key),
+            repeated: RepeatedColumns::default(),
+            sequences: SequenceRecorder::new(&live, key, relating),
             deferred: Deferred::within(live.memory().part(Use::Deferred)),
             live,
             watch,
+            relating,
         }
     }
 
     /// Forgets everything but the exchanges that wait, and the ids that connections have.
     pub(crate) fn begin_anew(&mut self, open: &mut OpenWindow) {
-        let fresh = Self::new(Arc::clone(&self.live), self.builder.key, self.watch.clone());
+        let (live, watch) = (Arc::clone(&self.live), self.watch.clone());
+        let fresh = Self::new(live, self.builder.key, watch, self.relating);
         let before = std::mem::replace(self, fresh);
         self.deferred = before.deferred;
         self.clients = before.clients;
@@ -101,6 +110,7 @@ impl Pipeline {
     /// Nothing more comes.
     pub(crate) fn end(&mut self, open: &mut OpenWindow) {
         self.recorder.end(&mut open.window);
+        self.sequences.end(&mut open.window);
     }
 
     /// Counts a raw; not if the catalog will know more in a moment, and it may wait for that.
@@ -153,6 +163,7 @@ impl Pipeline {
         if self.builder.refresh() {
             open.forget_ids();
             self.recorder.forget_ids();
+            self.sequences.forget_ids();
         }
         let mut execution = self.builder.execution(request, raw, session);
         let plain = plain_rows(raw);
@@ -185,6 +196,9 @@ impl Pipeline {
                 execution.as_ref(),
             );
         }
+        if let (Request::Startup(startup), true) = (request, answer.outcome.is_answer()) {
+            count_connection(open, session, raw, startup);
+        }
         let sender = session.sender(&mut self.clients, &self.builder.replicas);
         let session = &*session;
         let exchange = self.builder.exchange(session, sender, decoded, &mut execution);
@@ -192,6 +206,10 @@ impl Pipeline {
             return true;
         }
         self.record(open, &exchange, raw, session);
+        let keys = self.builder.keys.named();
+        let columns = &self.builder.result_columns;
+        self.sequences
+            .record(&mut open.window, &exchange, decoded, keys, session.actor, columns);
         false
     }
 
@@ -234,7 +252,7 @@ impl Pipeline {
             refusals.grant(exchange.client_name);
         }
         if !exchange.refused {
-            cells::count(&builder.cells, window, tables);
+            cells::count(&builder.cells, window, tables, &mut self.repeated);
         }
         if let (Some(sampler), false) = (sampler, raw.is_request_cut()) {
             if let Some(analysis) = sampler.prefers(exchange) {
@@ -243,6 +261,20 @@ impl Pipeline {
             sampler.hand_over(exchange.at);
         }
     }
+}
+
+/// Counts a connection that the server has taken.
+fn count_connection(open: &mut OpenWindow, session: &Session, raw: &RawExchange, startup: &Startup<'_>) {
+    let version = raw.request.header.version.number();
+    let is_compressed = startup.compression() != Compression::None;
+    let connections = open.window.connections_mut(&session.client);
+    connections.open(version, is_compressed);
+    open.connections.open(
+        &session.client,
+        &session.connection,
+        raw.requested_at,
+        &mut open.window,
+    );
 }
 
 /// The answer, if it is nothing but rows, as most are: decoded without what others may have beside them.
@@ -309,11 +341,16 @@ mod tests {
     #[test]
     fn effects_come_once_however_often_an_exchange_is_interpreted() {
         let live = Arc::new(Live::default());
-        let mut pipeline = Pipeline::new(Arc::clone(&live), HashKey::random(), Watch::default());
+        let mut pipeline = Pipeline::new(
+            Arc::clone(&live),
+            HashKey::random(),
+            Watch::default(),
+            Relating::default(),
+        );
         let memory = Part::new("test", 1 << 20);
         let mut open = OpenWindow::new(Timestamp::UNIX_EPOCH, "test", Limits::default(), memory);
         let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
-        let mut session = Session::new(&connection, ClientAddresses::default());
+        let mut session = Session::new(&connection.into(), ClientAddresses::default());
         session.is_started = true;
         let envelope = |bytes: Bytes| Envelope {
             header: Header::decode_from(&bytes).unwrap(),

@@ -166,7 +166,7 @@ impl Observed {
             Step::Junk(false, bytes) => self.pass(Direction::Response, bytes.clone().into(), piece),
             Step::Window => return Some(self.audit.take_window(Timestamp::UNIX_EPOCH)),
             Step::Reconnect => {
-                self.connection.close();
+                self.connection.close(Clock::start().now());
                 self.connections += 1;
                 (self.connection, self.taps) = connect(&self.queue, self.connections);
             }
@@ -202,7 +202,7 @@ proptest! {
     ) {
         let mut observed = Observed::new(room);
         let mut windows: Vec<_> = steps.iter().filter_map(|step| observed.do_step(step, piece)).collect();
-        observed.connection.close();
+        observed.connection.close(Clock::start().now());
         windows.push(observed.audit.stop(Timestamp::UNIX_EPOCH));
         for window in &windows {
             prop_assert_eq!(window.coverage.check(), Ok(()));

@@ -171,7 +171,7 @@ impl Observed {
     }
 
     fn stop(self) -> Window {
-        self.connection.close();
+        self.connection.close(Clock::start().now());
         let window = self.audit.stop(Timestamp::UNIX_EPOCH);
         let coverage = &window.coverage;
         let (lost, unanswered) = (coverage.responses_lost, coverage.unanswered);

@@ -40,6 +40,12 @@ impl Moment {
     }
 }
 
+impl From<Timestamp> for Moment {
+    fn from(timestamp: Timestamp) -> Self {
+        Self(i64::try_from(timestamp.as_nanosecond()).unwrap_or(i64::MAX))
+    }
+}
+
 /// Reads the time.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {

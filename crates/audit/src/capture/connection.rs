@@ -13,6 +13,11 @@ use cqlens_proto::{
     envelope::Direction,
 };
 
+use super::Moment;
+
+/// Of connections that are open.
+const OPEN: i64 = i64::MAX;
+
 /// Identifies a connection within one process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);
@@ -53,7 +58,8 @@ pub struct Connection {
     opaque: AtomicBool,
     /// The client is logged in, as far as that is visible.
     logged_in: AtomicBool,
-    closed: AtomicBool,
+    /// When it was closed, in nanoseconds since the Unix epoch; [`OPEN`] before.
+    closed_at: AtomicI64,
     is_recorded: bool,
     /// Some of what passed has no time.
     untimed: AtomicBool,
@@ -78,7 +84,7 @@ impl Connection {
             ended: OnceLock::new(),
             opaque: AtomicBool::new(false),
             logged_in: AtomicBool::new(false),
-            closed: AtomicBool::new(false),
+            closed_at: AtomicI64::new(OPEN),
             is_recorded: false,
             untimed: AtomicBool::new(false),
         }
@@ -216,12 +222,20 @@ impl Connection {
 
     /// Whether the data path is done with the connection: no more captures follow.
     pub fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::Acquire)
+        self.closed_at.load(Ordering::Acquire) != OPEN
     }
 
-    /// Notes that no more captures follow.
-    pub fn close(&self) {
-        self.closed.store(true, Ordering::Release);
+    /// Whether it was open at that time.
+    pub fn was_open(&self, at: Moment) -> bool {
+        self.closed_at.load(Ordering::Acquire) > at.unix_nanoseconds()
+    }
+
+    /// Notes that no more captures follow; the first time counts.
+    pub fn close(&self, at: Moment) {
+        let at = at.unix_nanoseconds().min(OPEN - 1);
+        let _was_closed = self
+            .closed_at
+            .compare_exchange(OPEN, at, Ordering::Release, Ordering::Relaxed);
     }
 
     pub(super) fn count(&self, direction: Direction, in_flight: i64, bytes: usize) {

@@ -1,14 +1,23 @@
 //! The nodes of the cluster, as one of them tells.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
+
+use cqlens_cql::Product;
 
 /// What `system.local` and `system.peers` say.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cluster {
     /// The cluster's name.
     pub name: Option<String>,
-    /// The version of the node that was asked.
+    /// The version of Cassandra that the node that was asked says it is.
     pub release_version: Option<String>,
+    /// Whose software it runs.
+    pub product: Option<Product>,
+    /// The version of that software, where it is not the version of Cassandra.
+    pub product_version: Option<String>,
     /// The partitioner's class, without its package.
     pub partitioner: Option<String>,
     /// All nodes, the one that was asked first.
@@ -29,6 +38,15 @@ impl Cluster {
             (None, None, [_]) if self.asked == Some(address) => Some(0),
             _ => None,
         }
+    }
+
+    /// How many nodes each data centre has, as far as they tell theirs.
+    pub fn data_centers(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for name in self.nodes.iter().filter_map(|node| node.data_center.as_ref()) {
+            *counts.entry(name.clone()).or_default() += 1;
+        }
+        counts
     }
 
     /// Whether partitions have the tokens that [`cqlens_cql::murmur3`] computes.

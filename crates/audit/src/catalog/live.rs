@@ -1,11 +1,12 @@
 //! The catalog of a running audit: read for every exchange, replaced when the schema changes.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -14,6 +15,7 @@ use tokio::sync::Notify;
 
 use super::{
     Cluster, Placement, PreparedStatements, Replication, Ring,
+    agreement::{Disagreement, SchemaAgreement},
     memory_share::MemoryShare,
     observed_schema::ObservedSchema,
     recent_ddl::{Reading, RecentDdl, define},
@@ -35,6 +37,7 @@ pub struct Live {
     synced: AtomicBool,
     cluster: ArcSwap<Cluster>,
     cluster_changed: Notify,
+    agreement: Mutex<SchemaAgreement>,
     cluster_wanted: Notify,
     /// Why there is no control connection.
     trouble: ArcSwapOption<String>,
@@ -93,6 +96,7 @@ impl Live {
             synced: AtomicBool::default(),
             cluster: ArcSwap::default(),
             cluster_changed: Notify::new(),
+            agreement: Mutex::default(),
             cluster_wanted: Notify::new(),
             trouble: ArcSwapOption::default(),
             places: Mutex::default(),
@@ -329,6 +333,22 @@ impl Live {
         self.cluster.store(Arc::new(cluster));
         self.version.fetch_add(1, Ordering::Release);
         self.cluster_changed.notify_waiters();
+    }
+
+    /// Takes over which nodes have which version of the schema, as one of them told `now`: since the
+    /// Unix epoch.
+    pub fn see_schema_versions(&self, versions: BTreeMap<String, Vec<String>>, now: Duration) {
+        self.agreement().see(versions, now);
+    }
+
+    /// The longest time for which nodes had different versions of the schema, since it was last taken; none if
+    /// they were not seen to.
+    pub(crate) fn take_schema_disagreement(&self) -> Option<Disagreement> {
+        self.agreement().take()
+    }
+
+    fn agreement(&self) -> MutexGuard<'_, SchemaAgreement> {
+        self.agreement.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the partitions of a keyspace's tables live, nodes being indices of [`Cluster::nodes`]; none

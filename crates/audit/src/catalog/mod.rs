@@ -1,5 +1,6 @@
 //! What cqlens knows of the cluster: schema, prepared statements, nodes.
 
+mod agreement;
 mod cluster;
 mod live;
 mod memory_share;

@@ -37,7 +37,7 @@ mod tests {
     use crate::{
         report::{Format, Report},
         rules::{
-            Acceptance, Judging,
+            Acceptance, Context, Judging,
             testing::{read, window},
         },
         window::Cluster,
@@ -70,7 +70,10 @@ mod tests {
             acceptances: vec![acceptance("allow-filtering"), acceptance("timeouts")],
             ..Judging::default()
         };
-        let judgement = judging.judge(&window, &schema, jiff::civil::date(2027, 1, 1));
+        let judgement = judging.judge(
+            &Context::new(&window, &schema, &Cluster::default()),
+            jiff::civil::date(2027, 1, 1),
+        );
         Report::new(&window, &Cluster::default(), &schema, judgement, window.end)
     }
 

@@ -7,14 +7,18 @@ mod numbers;
 mod pattern;
 mod table;
 
+use std::cmp::Reverse;
+
 use jiff::Timestamp;
 
 use super::{
-    Chart, FORMAT, FindingReport, LoadReport, PatternReport, Report, Span, Tool, Totals, Unit, summary,
+    Chart, FORMAT, FindingReport, LoadReport, PatternReport, ProblemReport, Report, SequenceReport, Span,
+    Tool, Totals, Unit, summary,
 };
 use crate::{
-    rules::{self, Finding, Judgement, RULES},
-    window::{Cluster, Distribution, Pattern, PatternId, Window},
+    number,
+    rules::{self, Context, Cost, Finding, Judgement, Problem, Sequence},
+    window::{Cluster, Distribution, Interval, Pattern, PatternId, Window},
 };
 use cqlens_cql::{plan::StatementKind, schema::Schema};
 use numbers::{latency, quantiles};
@@ -34,23 +38,28 @@ impl Report {
         judgement: Judgement,
         generated_at: Timestamp,
     ) -> Self {
-        let (patterns, system_patterns) = patterns(window);
+        let context = Context::new(window, schema, cluster);
+        let (patterns, system_patterns) = patterns(&context);
         let reports = |findings: Vec<Finding>| -> Vec<_> {
             findings
                 .into_iter()
                 .map(|finding| finding_report(finding, window))
                 .collect()
         };
-        let findings = reports(judgement.findings);
+        let sequences = judgement.sequences.iter().map(sequence).collect();
+        let findings = judgement.findings;
+        let problems = problems(&findings, &context);
+        let findings = reports(findings);
         let accepted = reports(judgement.accepted);
         let totals = totals(window);
-        let rules: Vec<_> = RULES.iter().map(|rule| rule.about().id).collect();
+        let rules = judgement.rules;
         let tables = tables(window, schema, &patterns);
         let summary = summary::summarize(&summary::Facts {
             coverage: &window.coverage,
             totals: &totals,
             tables: tables.len(),
             patterns: &patterns,
+            problems: &problems,
             findings: &findings,
             accepted: accepted.len(),
             rules: rules.len(),
@@ -58,6 +67,7 @@ impl Report {
         let mut coverage = window.coverage.clone();
         // Before anything else that is said.
         coverage.notices.extend(summary::overflow(&coverage, &patterns));
+        coverage.notices.extend(unwatched(window));
         Self {
             format: FORMAT,
             notices: coverage.notices.clone(),
@@ -75,7 +85,8 @@ impl Report {
             patterns,
             system_patterns,
             load: LoadReport::of(window),
-            sequences: Vec::new(),
+            sequences,
+            problems,
             findings,
             accepted,
             idle_acceptances: judgement.idle,
@@ -87,9 +98,27 @@ impl Report {
         }
     }
 
-    /// Seconds of observation of one source, for rates.
+    /// Seconds in which somebody watched, for rates.
     pub fn seconds(&self) -> f64 {
-        self.window.seconds / self.window.sources.len().max(1) as f64
+        self.window.seconds
+    }
+}
+
+fn sequence(sequence: &Sequence) -> SequenceReport {
+    let tables: Vec<String> = sequence.tables.iter().map(ToString::to_string).collect();
+    SequenceReport {
+        kind: sequence.kind,
+        from: tables.first().cloned().unwrap_or_default(),
+        to: tables.last().cloned().unwrap_or_default(),
+        tables,
+        path: sequence.path.clone(),
+        patterns: sequence.patterns.iter().map(ToString::to_string).collect(),
+        count: sequence.count,
+        sampled: sequence.sampled,
+        fan_out: quantiles(&sequence.fan_out),
+        partitions: sequence.partitions,
+        elapsed_us: quantiles(&sequence.elapsed_us),
+        sent: sequence.sent,
     }
 }
 
@@ -97,9 +126,54 @@ fn span(window: &Window) -> Span {
     Span {
         start: window.start,
         end: window.end,
-        seconds: window.observed_seconds,
+        seconds: window.seconds(),
+        observed: window
+            .observed
+            .sources()
+            .map(|(source, intervals)| {
+                let first = intervals.len().saturating_sub(MOST_INTERVALS);
+                (source.to_owned(), intervals[first..].to_vec())
+            })
+            .collect(),
+        gaps: gaps(window),
         sources: window.sources.clone(),
     }
+}
+
+/// The longest gaps of a minute or more, in order.
+fn gaps(window: &Window) -> Vec<Interval> {
+    let mut gaps = window.observed.gaps();
+    gaps.retain(|gap| gap.seconds() >= SHORTEST_GAP);
+    gaps.sort_by(|left, right| right.seconds().total_cmp(&left.seconds()));
+    gaps.truncate(MOST_GAPS);
+    gaps.sort();
+    gaps
+}
+
+/// Seconds; windows that were late, restarts and deployments leave shorter ones.
+const SHORTEST_GAP: f64 = 60.0;
+
+const MOST_GAPS: usize = 5;
+
+/// Of one source.
+const MOST_INTERVALS: usize = 100;
+
+/// Says when nobody watched; nothing where somebody always did.
+fn unwatched(window: &Window) -> Option<String> {
+    let gaps = gaps(window);
+    let all: f64 = window.observed.gaps().into_iter().map(Interval::seconds).sum();
+    let minute = |at: Timestamp| at.strftime("%Y-%m-%d %H:%M").to_string();
+    let shown: Vec<_> = gaps
+        .iter()
+        .map(|gap| format!("{} to {}", minute(gap.start), minute(gap.end)))
+        .collect();
+    (!shown.is_empty()).then(|| {
+        format!(
+            "Nobody watched for {} of the time, the longest gaps (UTC): {}. Rates are those of the time that was watched.",
+            number::seconds(all),
+            shown.join(", ")
+        )
+    })
 }
 
 fn user_patterns(window: &Window) -> impl Iterator<Item = &Pattern> {
@@ -139,21 +213,17 @@ fn totals(window: &Window) -> Totals {
     totals
 }
 
-/// The application's patterns and the others, each by cost.
-fn patterns(window: &Window) -> (Vec<PatternReport>, Vec<PatternReport>) {
-    let whole: f64 = user_patterns(window).map(rules::cost).sum();
-    let reports = window
-        .patterns
-        .iter()
-        .filter(|(_, pattern)| pattern.count > 0)
-        .map(|(&id, pattern)| (rules::cost(pattern), id, pattern));
-    let (system, user): (Vec<_>, Vec<_>) = reports.partition(|(.., pattern)| pattern.head.system);
-    let sorted = |mut patterns: Vec<(f64, PatternId, &Pattern)>| -> Vec<_> {
-        patterns.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+/// The application's patterns and the others, each by the share of the measured time, then by work.
+fn patterns(context: &Context<'_>) -> (Vec<PatternReport>, Vec<PatternReport>) {
+    let patterns = context.window.patterns.iter();
+    let seen = patterns.filter(|(_, pattern)| pattern.count > 0);
+    let (system, user): (Vec<_>, Vec<_>) = seen.partition(|(_, pattern)| pattern.head.system);
+    let sorted = |mut patterns: Vec<(&PatternId, &Pattern)>| -> Vec<_> {
+        patterns.sort_by_cached_key(|&(id, pattern)| (Reverse(Cost::of(pattern).rank(context)), *id));
         let reports = (0..).zip(patterns);
         reports
-            .map(|(at, (_, id, pattern))| {
-                let mut report = pattern_report(id, pattern, whole);
+            .map(|(at, (&id, pattern))| {
+                let mut report = pattern_report(id, pattern, context);
                 if at >= MOST_DRAWN {
                     report.forget_steps();
                 }
@@ -164,16 +234,45 @@ fn patterns(window: &Window) -> (Vec<PatternReport>, Vec<PatternReport>) {
     (sorted(user), sorted(system))
 }
 
+fn problems(findings: &[Finding], context: &Context<'_>) -> Vec<ProblemReport> {
+    let report = |problem: Problem| {
+        let mut of_problem = problem.findings.iter().filter_map(|&at| findings.get(at));
+        let first = of_problem.clone().next()?;
+        let mut rules = Vec::new();
+        for finding in of_problem.clone() {
+            if !rules.contains(&finding.rule) {
+                rules.push(finding.rule);
+            }
+        }
+        Some(ProblemReport {
+            id: problem.id,
+            severity: problem.severity,
+            keyspace: first.keyspace.clone(),
+            table: first.table.clone(),
+            title: first.title.clone(),
+            rules,
+            findings: of_problem.by_ref().map(Finding::id).collect(),
+            time_share: problem.cost.time_share(context),
+            work_share: problem.cost.work_share(context),
+        })
+    };
+    let problems = rules::problems(findings, context);
+    problems.into_iter().filter_map(report).collect()
+}
+
 fn finding_report(finding: Finding, window: &Window) -> FindingReport {
     let about = rules::find(finding.rule).map(|rule| rule.about());
     let worst = finding.patterns.first().and_then(|id| window.patterns.get(id));
     FindingReport {
+        id: finding.id(),
         rule: finding.rule,
         severity: finding.severity,
         keyspace: finding.keyspace,
         table: finding.table,
         patterns: finding.patterns,
         title: finding.title,
+        time_share: finding.time_share,
+        work_share: finding.work_share,
         evidence: finding.evidence,
         why: about.map_or("", |about| about.why),
         advice: finding.advice,
@@ -230,20 +329,22 @@ mod tests {
         assert_eq!((report.patterns.len(), report.system_patterns.len()), (1, 1));
         assert_eq!(report.totals.reads, 5);
         assert_eq!(report.totals.reads_by_class[&PartitionClass::Single], 5);
-        assert_eq!(report.patterns[0].cost_share.to_bits(), 1.0_f64.to_bits());
+        assert_eq!(report.patterns[0].work_share.to_bits(), 1.0_f64.to_bits());
     }
 
     #[test]
     fn patterns_come_by_cost_and_tables_by_traffic() {
         let report = report(&testing::busy_window());
-        assert!(report.patterns.is_sorted_by(|a, b| a.cost >= b.cost));
+        let step = |pattern: &PatternReport| pattern.time_share.map(rules::share_step);
+        let rank = |pattern: &PatternReport| (step(pattern), pattern.work);
+        assert!(report.patterns.is_sorted_by(|a, b| rank(a) >= rank(b)));
         assert!(
             report
                 .tables
                 .is_sorted_by(|a, b| a.reads + a.writes >= b.reads + b.writes)
         );
         assert!(report.tables.iter().all(|table| table.keyspace != "system"));
-        let whole: f64 = report.patterns.iter().map(|pattern| pattern.cost_share).sum();
+        let whole: f64 = report.patterns.iter().map(|pattern| pattern.work_share).sum();
         assert!((whole - 1.0).abs() < 1e-9, "{whole}");
     }
 

@@ -26,6 +26,11 @@ pub(super) fn lines(evidence: &[(&'static str, Value)]) -> Vec<Line> {
             add_rate(&mut lines, &label(stem), rate);
             continue;
         }
+        if let (Some(stem), Some(share)) = (name.strip_suffix("_share"), value.as_f64()) {
+            add_share(&mut lines, stem, share);
+            quantity = None;
+            continue;
+        }
         let line = line(name, value);
         let (stem, quantile) = split(&line.label);
         match (lines.last_mut(), quantile) {
@@ -59,6 +64,28 @@ fn add_rate(lines: &mut Vec<Line>, label: &str, rate: f64) {
     }
 }
 
+/// A share stands behind the count that it belongs to: `120 (49 %)`; alone it is called one, unless its name
+/// says of what it is.
+fn add_share(lines: &mut Vec<Line>, stem: &str, share: f64) {
+    let label = label(stem);
+    let percent = number::percent(share);
+    match lines.last_mut() {
+        Some(last) if last.label == label => {
+            last.value += &format!(" ({percent})");
+            last.exact += &format!(", {share}");
+        }
+        _ => lines.push(Line {
+            label: match stem.starts_with("of_") || stem.contains("_of_") {
+                true => label,
+                false => format!("{label}, share"),
+            },
+            value: percent,
+            exact: share.to_string(),
+            is_number: true,
+        }),
+    }
+}
+
 /// `Latency p99` is the quantity `Latency` at the quantile `p99`.
 fn split(label: &str) -> (&str, Option<&str>) {
     match label.rsplit_once(' ') {
@@ -72,8 +99,6 @@ fn line(name: &str, value: &Value) -> Line {
         (stem, value.as_u64().map(number::micros))
     } else if let Some(stem) = name.strip_suffix("_bytes") {
         (stem, value.as_u64().map(number::bytes))
-    } else if let Some(stem) = name.strip_suffix("_share") {
-        (stem, value.as_f64().map(number::percent))
     } else {
         let whole = value.as_u64().map(number::count);
         (name, whole.or_else(|| value.as_f64().map(number::decimal)))
@@ -108,6 +133,9 @@ mod tests {
             ("latency_p99_us", 38_412.into()),
             ("response_p99_bytes", 14_300.into()),
             ("reads_share", 0.4941.into()),
+            ("traced", 120.into()),
+            ("traced_share", 0.25.into()),
+            ("deletes_of_writes_share", 0.5.into()),
             ("clients", "lab-portal 4.2".into()),
         ];
         let shown: Vec<_> = lines(&evidence)
@@ -120,7 +148,9 @@ mod tests {
                 "Executions: 9,123,456 (27 a second) (9123456, 27.14 a second)",
                 "Latency p50 · p99: 1.2 ms · 38 ms (1204 · 38412)",
                 "Response p99: 14 KiB (14300)",
-                "Reads: 49 % (0.4941)",
+                "Reads, share: 49 % (0.4941)",
+                "Traced: 120 (25 %) (120, 0.25)",
+                "Deletes of writes: 50 % (0.5)",
                 "Clients: lab-portal 4.2 (lab-portal 4.2)",
             ]
         );

@@ -21,14 +21,15 @@ use facts::facts;
 use figures::Figure;
 
 use super::{
-    Chart, ColumnReport, ColumnRole, FindingReport, PatternReport, Quantiles, Report, TableReport, Unit,
-    coverage_notes, evidence, html, load,
+    Chart, ColumnReport, ColumnRole, FindingReport, PatternReport, ProblemReport, Quantiles, Report,
+    TableReport, Unit, coverage_notes, evidence, html, load,
 };
 use crate::{number, rules::Severity, text::Lines};
 
 /// More patterns than this are for programs.
 const MOST_PATTERNS: usize = super::build::MOST_DRAWN;
 const MOST_TABLES: usize = 200;
+const MOST_OPERATIONS: usize = 50;
 const MOST_CLIENTS: usize = 50;
 const MOST_NODES: usize = 60;
 /// A diagram shows what a table is for, not every variant.
@@ -75,12 +76,7 @@ impl Page<'_> {
             number::seconds(self.report.seconds()),
             sources.join(", ")
         )];
-        parts.extend(
-            cluster
-                .release_version
-                .as_ref()
-                .map(|version| format!("Cassandra {version}")),
-        );
+        parts.extend(cluster.software());
         parts.extend(
             cluster
                 .nodes
@@ -115,9 +111,23 @@ impl Page<'_> {
         figures::figures(self.report)
     }
 
-    /// How many findings of each severity, the greatest first.
+    /// How many problems of each severity, the greatest first.
     fn severities(&self) -> Vec<(Severity, usize)> {
-        severities(self.report.findings.iter())
+        severities(self.report.problems.iter().map(|problem| problem.severity))
+    }
+
+    /// `3 more findings with the same cause: delete-heavy, tombstone-heavy-read`.
+    fn facets(&self, problem: &ProblemReport) -> String {
+        let more = problem.findings.len() as u64 - 1;
+        let mut rules: Vec<_> = self
+            .report
+            .findings_of(problem)
+            .skip(1)
+            .map(|finding| finding.rule)
+            .collect();
+        rules.dedup();
+        let findings = number::plural(more, "more finding", "more findings");
+        format!("{findings} with the same cause: {}", rules.join(", "))
     }
 
     /// The same for one table.
@@ -126,7 +136,8 @@ impl Page<'_> {
             self.report
                 .findings
                 .iter()
-                .filter(|finding| is_on(finding, table)),
+                .filter(|finding| is_on(finding, table))
+                .map(|finding| finding.severity),
         )
     }
 
@@ -163,7 +174,7 @@ impl Page<'_> {
     }
 
     fn rate(&self, pattern: &PatternReport) -> String {
-        number::rate(pattern.count as f64 / self.report.seconds().max(1.0))
+        number::frequency(pattern.count, self.report.seconds())
     }
 
     /// What was found on a pattern.
@@ -219,17 +230,9 @@ fn is_on(finding: &FindingReport, table: &TableReport) -> bool {
     finding.table.as_ref() == Some(&table.table) && finding.keyspace.as_ref() == Some(&table.keyspace)
 }
 
-fn severities<'f>(findings: impl Iterator<Item = &'f FindingReport> + Clone) -> Vec<(Severity, usize)> {
+fn severities(all: impl Iterator<Item = Severity> + Clone) -> Vec<(Severity, usize)> {
     [Severity::High, Severity::Medium, Severity::Low, Severity::Info]
-        .map(|severity| {
-            (
-                severity,
-                findings
-                    .clone()
-                    .filter(|finding| finding.severity == severity)
-                    .count(),
-            )
-        })
+        .map(|severity| (severity, all.clone().filter(|one| *one == severity).count()))
         .into_iter()
         .filter(|&(_, count)| count > 0)
         .collect()

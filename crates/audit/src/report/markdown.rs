@@ -6,12 +6,15 @@
 
 use std::io::{self, Write};
 
-use super::{FindingReport, PatternReport, Report, TableReport, coverage_notes, evidence, load};
+use super::{
+    FindingReport, PatternReport, ProblemReport, Report, TableReport, coverage_notes, evidence, load,
+};
 use crate::{number, text::Lines};
 
 /// A pull request is no place for all of them.
 const MOST_PATTERNS: usize = 20;
 const MOST_TABLES: usize = 50;
+const MOST_OPERATIONS: usize = 30;
 const MOST_NODES: usize = 50;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
@@ -20,6 +23,7 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     findings(report, to)?;
     gone(report, to)?;
     accepted(report, to)?;
+    operations(report, to)?;
     tables(report, to)?;
     patterns(report, to)?;
     nodes(report, to)?;
@@ -72,8 +76,8 @@ fn findings(report: &Report, to: &mut dyn Write) -> io::Result<()> {
             rules.join(", ")
         );
     }
-    for (at, finding) in (1..).zip(&report.findings) {
-        self::finding(report, at, finding, to)?;
+    for (at, problem) in (1..).zip(&report.problems) {
+        self::problem(report, at, problem, to)?;
     }
     Ok(())
 }
@@ -97,11 +101,22 @@ fn gone(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-fn finding(report: &Report, at: usize, finding: &FindingReport, to: &mut dyn Write) -> io::Result<()> {
-    let title = prose(&finding.title);
+/// What says it best under its heading; the other findings with the same cause below.
+fn problem(report: &Report, at: usize, problem: &ProblemReport, to: &mut dyn Write) -> io::Result<()> {
+    writeln!(to, "\n### {at}. {}\n", prose(&problem.title))?;
+    for (at, finding) in report.findings_of(problem).enumerate() {
+        if at > 0 {
+            writeln!(to, "\n#### {}\n", prose(&finding.title))?;
+        }
+        self::finding(report, finding, to)?;
+    }
+    Ok(())
+}
+
+fn finding(report: &Report, finding: &FindingReport, to: &mut dyn Write) -> io::Result<()> {
     writeln!(
         to,
-        "\n### {at}. {title}\n\n**{}** `{}`{}\n",
+        "**{}** `{}`{}\n",
         finding.severity,
         finding.rule,
         mark(finding)
@@ -150,6 +165,33 @@ fn accepted(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         writeln!(to, "- {}", prose(&line))?;
     }
     Ok(())
+}
+
+/// Statements that belong together.
+fn operations(report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    if report.sequences.is_empty() {
+        return Ok(());
+    }
+    writeln!(to, "\n## Operations of several statements\n")?;
+    writeln!(
+        to,
+        "| Operation | Rule | Times | Partitions | Time p50 | Time p99 | Sent |"
+    )?;
+    writeln!(to, "| --- | --- | ---: | ---: | ---: | ---: | --- |")?;
+    for operation in report.sequences.iter().take(MOST_OPERATIONS) {
+        writeln!(
+            to,
+            "| {} | {} | {} | {} | {} | {} | {} |",
+            prose_cell(&operation.path),
+            operation.kind,
+            number::count(operation.count),
+            number::decimal(operation.partitions),
+            operation.time(operation.elapsed_us.p50),
+            operation.time(operation.elapsed_us.p99),
+            prose_cell(operation.sent.words()),
+        )?;
+    }
+    more(report.sequences.len(), MOST_OPERATIONS, "operations", to)
 }
 
 fn tables(report: &Report, to: &mut dyn Write) -> io::Result<()> {
@@ -209,9 +251,9 @@ fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(
         to,
-        "| Template | Cost | Executions | Partitions p99 | Rows p99 | Latency p50 · p99 |{head}"
+        "| Template | Time | Work | Executions | Partitions p99 | Rows p99 | Latency p50 · p99 |{head}"
     )?;
-    writeln!(to, "| --- | ---: | ---: | ---: | ---: | ---: |{line}")?;
+    writeln!(to, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |{line}")?;
     for pattern in report.patterns.iter().take(MOST_PATTERNS) {
         let routing = pattern.routing.map_or("–".to_owned(), |routing| routing.shown());
         let routing = if routed {
@@ -221,9 +263,10 @@ fn patterns(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         };
         writeln!(
             to,
-            "| {} | {} | {} | {} | {} | {} |{routing}",
+            "| {} | {} | {} | {} | {} | {} | {} |{routing}",
             code_cell(&pattern.cql),
-            number::percent(pattern.cost_share),
+            pattern.time_share.map_or("–".to_owned(), number::percent),
+            number::percent(pattern.work_share),
             number::count(pattern.count),
             pattern.partitions.shown(),
             rows(pattern),

@@ -34,8 +34,8 @@ pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceRevie
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
-    PatternReport, PerRead, Quantiles, RepeatsReport, ScannedReport, SequenceReport, Span, Summary,
-    TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
+    PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, SequenceReport, Span,
+    Summary, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
 };
 
 /// The format's name and version, the first field of the JSON form.
@@ -97,7 +97,10 @@ pub struct Report {
     pub load: LoadReport,
     /// Statements that belong together.
     pub sequences: Vec<SequenceReport>,
-    /// What the rules say and nobody has accepted, the costliest first.
+    /// The findings that nobody has accepted, those with one cause together; the severest first, then the
+    /// costliest.
+    pub problems: Vec<ProblemReport>,
+    /// What the rules say and nobody has accepted, the severest first, then the costliest.
     pub findings: Vec<FindingReport>,
     /// What the rules say and somebody has accepted, the costliest first.
     pub accepted: Vec<FindingReport>,

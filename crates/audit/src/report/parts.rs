@@ -10,8 +10,8 @@ use serde::Serialize;
 use super::{RoutingReport, SinceReview};
 use crate::{
     number,
-    rules::{Applied, Severity},
-    window::{NodeReads, PatternId, RetryCause},
+    rules::{Applied, Sent, Severity, StableId},
+    window::{Interval, NodeReads, PatternId, RetryCause},
 };
 use cqlens_cql::{
     footprint::PartitionClass,
@@ -34,8 +34,13 @@ pub struct Span {
     pub start: Timestamp,
     /// When it ended.
     pub end: Timestamp,
-    /// Seconds of observation, summed over sources.
+    /// Seconds in which at least one source watched: what rates divide by. Two proxies for the same hour are
+    /// 3,600, one after the other 7,200.
     pub seconds: f64,
+    /// When each source watched, by its name; at most the last 100 intervals of each.
+    pub observed: BTreeMap<String, Vec<Interval>>,
+    /// When nobody watched, between `start` and `end`: the longest five gaps of a minute or more, in order.
+    pub gaps: Vec<Interval>,
     /// The proxies and captures.
     pub sources: BTreeSet<String>,
 }
@@ -300,6 +305,8 @@ pub struct PatternReport {
     pub routing: Option<RoutingReport>,
     /// By consistency level.
     pub consistency: BTreeMap<String, u64>,
+    /// Of conditional statements, by the consistency level of their consensus.
+    pub serial_consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.
     pub prepared: u64,
     /// Executions that sent the text.
@@ -308,10 +315,14 @@ pub struct PatternReport {
     pub flags: BTreeSet<Flag>,
     /// By client.
     pub clients: BTreeMap<String, u64>,
-    /// Executions × (partitions + rows + tombstones) × mean latency, for ranking.
-    pub cost: f64,
-    /// Its part of the cost of all patterns, 0 to 1.
-    pub cost_share: f64,
+    /// Its latencies together, in microseconds: executions × mean latency.
+    pub time_us: u64,
+    /// Its part of the time of all patterns of the application, 0 to 1; null where no time was measured.
+    pub time_share: Option<f64>,
+    /// Partitions, rows and tombstones that it touched, as far as known.
+    pub work: u64,
+    /// Its part of the work of all patterns of the application, 0 to 1.
+    pub work_share: f64,
 }
 
 /// Reads with their pages put together, as far as the first page was seen.
@@ -401,19 +412,69 @@ impl PartitionsReport {
 pub struct SequenceReport {
     /// `client-join`, `index-table-lookup`, …
     pub kind: &'static str,
-    /// The table that is read first.
+    /// The table that comes first.
     pub from: String,
-    /// The table that follows.
+    /// The table that comes last; the same where one table is read several times.
     pub to: String,
-    /// How often.
+    /// All tables, in the order in which they are come to.
+    pub tables: Vec<String>,
+    /// From table to table, as people read it.
+    pub path: String,
+    /// The ids of the patterns, in the same order.
+    pub patterns: Vec<String>,
+    /// How often; estimated from those that were looked at.
     pub count: u64,
-    /// Reads of `to` per read of `from`.
+    /// How many operations were looked at.
+    pub sampled: u64,
+    /// What the widest step asks for, for each time that the step before it was taken.
     pub fan_out: Quantiles,
+    /// Partitions of one operation, the mean.
+    pub partitions: f64,
+    /// From the answer of the first request to that of the last one of the widest step.
+    pub elapsed_us: Quantiles,
+    /// How the requests of the widest step are sent.
+    pub sent: Sent,
+}
+
+impl SequenceReport {
+    /// Microseconds for people; a dash where no time was measured.
+    pub(super) fn time(&self, micros: u64) -> String {
+        match self.elapsed_us.steps.is_empty() {
+            true => "–".to_owned(),
+            false => number::micros(micros),
+        }
+    }
+}
+
+/// Findings with one cause on one table, or of one application: what the owner of a model has to decide.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProblemReport {
+    /// 16 hex digits, the same in every report that has the problem.
+    pub id: StableId,
+    /// That of its severest finding.
+    pub severity: Severity,
+    /// Where.
+    pub keyspace: Option<String>,
+    /// Where.
+    pub table: Option<String>,
+    /// What its first finding says.
+    pub title: String,
+    /// The rules that found it, each once.
+    pub rules: Vec<&'static str>,
+    /// Its findings by their ids, the one that says it best first.
+    pub findings: Vec<StableId>,
+    /// The part of the measured time of the application's statements that its patterns take, 0 to 1; null
+    /// where no time was measured.
+    pub time_share: Option<f64>,
+    /// The part of the partitions, rows and tombstones that its patterns touch, 0 to 1.
+    pub work_share: f64,
 }
 
 /// What one rule says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FindingReport {
+    /// 16 hex digits, the same in every report that has the finding.
+    pub id: StableId,
     /// The rule's id.
     pub rule: &'static str,
     /// How much it matters.
@@ -426,6 +487,11 @@ pub struct FindingReport {
     pub patterns: Vec<PatternId>,
     /// The fact in one sentence.
     pub title: String,
+    /// The part of the measured time of the application's statements that its patterns take, 0 to 1; null
+    /// where no time was measured.
+    pub time_share: Option<f64>,
+    /// The part of the partitions, rows and tombstones that its patterns touch, 0 to 1.
+    pub work_share: f64,
     /// The numbers, in the order in which they are shown.
     #[serde(serialize_with = "in_order")]
     pub evidence: Vec<(&'static str, serde_json::Value)>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::{FindingReport, PatternReport, Report, Summary, Totals};
+use super::{FindingReport, PatternReport, ProblemReport, Report, Summary, Totals};
 use crate::{
     number,
     rules::Severity,
@@ -18,10 +18,17 @@ pub(super) struct Facts<'a> {
     pub(super) totals: &'a Totals,
     pub(super) tables: usize,
     pub(super) patterns: &'a [PatternReport],
+    pub(super) problems: &'a [ProblemReport],
     pub(super) findings: &'a [FindingReport],
     pub(super) accepted: usize,
     pub(super) rules: usize,
 }
+
+/// Below this share of time and of work, patterns with findings cost nothing that anybody would see.
+const WORTH_A_COST: f64 = 0.01;
+
+/// From this share of time or work on, the costliest pattern is named though no rule warns of it.
+const WORTH_NAMING: f64 = 0.05;
 
 /// More than this share of requests left out or of executions uncounted, and the first screen says so.
 const WORTH_A_CAUTION: f64 = 0.05;
@@ -74,24 +81,49 @@ fn headline(facts: &Facts<'_>) -> String {
         };
     }
     let others = unjudged(facts.coverage).map(|others| format!(" {}.", capitalized(&others)));
-    let those = facts
+    let those: Vec<_> = facts
         .patterns
         .iter()
-        .filter(|pattern| costly.contains(&pattern.id));
-    let (cost, count) = those.fold((0.0, 0), |(cost, count), pattern| {
-        (cost + pattern.cost_share, count + pattern.count)
-    });
+        .filter(|pattern| costly.contains(&pattern.id))
+        .collect();
+    format!("{}.{}", costs(facts, &those), others.unwrap_or_default())
+}
+
+/// What patterns with findings cost: whether they take much of the time with few statements, take their part,
+/// or are a risk that costs nothing today.
+fn costs(facts: &Facts<'_>, patterns: &[&PatternReport]) -> String {
     let all: u64 = facts.patterns.iter().map(|pattern| pattern.count).sum();
-    let one = costly.len() == 1;
+    let count: u64 = patterns.iter().map(|pattern| pattern.count).sum();
+    let time: Option<f64> = patterns.iter().map(|pattern| pattern.time_share).sum();
+    let work: f64 = patterns.iter().map(|pattern| pattern.work_share).sum();
+    let (these, take) = match patterns.len() {
+        1 => ("One query pattern".to_owned(), "takes"),
+        many => (
+            format!("{} query patterns", capitalized(&number::word(many as u64))),
+            "take",
+        ),
+    };
+    let shares = shares(time, work);
+    if time.unwrap_or_default().max(work) < WORTH_A_COST {
+        let are = if patterns.len() == 1 { "is" } else { "are" };
+        return format!("{these} with findings {are} a risk rather than a cost: {shares} today");
+    }
     format!(
-        "{} query {} {} {} of the estimated cost with {} of the statements.{}",
-        capitalized(&number::word(costly.len() as u64)),
-        if one { "pattern" } else { "patterns" },
-        if one { "causes" } else { "cause" },
-        number::percent(cost),
-        number::share(count, all),
-        others.unwrap_or_default(),
+        "{these} {take} {shares} with {} of the statements",
+        number::share(count, all)
     )
+}
+
+/// `11 % of the measured time and 38 % of the work`; the work alone where no time was measured.
+pub(super) fn shares(time: Option<f64>, work: f64) -> String {
+    let work = number::percent(work);
+    match time {
+        Some(time) => format!(
+            "{} of the measured time and {work} of the work",
+            number::percent(time)
+        ),
+        None => format!("{work} of the work"),
+    }
 }
 
 /// What rules have not seen because there was no room for it: as long as there is anything, nothing is called
@@ -146,11 +178,9 @@ fn detail(facts: &Facts<'_>) -> String {
     };
     let counted = [Severity::High, Severity::Medium, Severity::Low, Severity::Info]
         .map(|severity| {
-            let number = facts
-                .findings
-                .iter()
-                .filter(|finding| finding.severity == severity);
-            (severity, number.count())
+            let problems = facts.problems.iter();
+            let number = problems.filter(|problem| problem.severity == severity).count();
+            (severity, number)
         })
         .into_iter()
         .filter(|&(_, number)| number > 0)
@@ -159,9 +189,28 @@ fn detail(facts: &Facts<'_>) -> String {
         .collect::<Vec<_>>()
         .join(", ");
     if worst.severity < Severity::Medium {
-        return format!("Findings: {counted}. {}", single_partition(facts.totals));
+        return format!("Problems: {counted}. {}", single_partition(facts.totals));
     }
-    format!("Findings: {counted}. The worst: {}.", lower_first(&worst.title))
+    let costliest = costliest_without_finding(facts).unwrap_or_default();
+    format!(
+        "Problems: {counted}. The worst: {}.{costliest}",
+        lower_first(&worst.title)
+    )
+}
+
+/// The costliest pattern, if no finding speaks of it: whoever looks for time looks there.
+fn costliest_without_finding(facts: &Facts<'_>) -> Option<String> {
+    let costliest = facts.patterns.iter().find(|pattern| pattern.id != OVERFLOW)?;
+    let time_or_work = costliest.time_share.unwrap_or(costliest.work_share);
+    let mut findings = facts.findings.iter();
+    let is_judged = findings.any(|finding| finding.patterns.contains(&costliest.id));
+    (time_or_work >= WORTH_NAMING && !is_judged).then(|| {
+        format!(
+            " The costliest pattern has no finding: `{}` takes {}.",
+            costliest.cql,
+            shares(costliest.time_share, costliest.work_share)
+        )
+    })
 }
 
 /// What a report without findings rests on.
@@ -201,6 +250,12 @@ fn caution(coverage: &Coverage) -> Option<String> {
 }
 
 impl Report {
+    /// The findings of a problem, the one that says it best first.
+    pub fn findings_of<'r>(&'r self, problem: &'r ProblemReport) -> impl Iterator<Item = &'r FindingReport> {
+        let by_id = |id| self.findings.iter().find(move |finding| finding.id == id);
+        problem.findings.iter().filter_map(move |&id| by_id(id))
+    }
+
     /// What stands where findings would.
     pub(super) fn none(&self) -> &'static str {
         match unjudged(&self.coverage) {
@@ -376,11 +431,13 @@ mod tests {
         let summary = report(&window).summary;
         assert_eq!(
             summary.headline,
-            "One query pattern causes 96.5 % of the estimated cost with 10 % of the statements."
+            "One query pattern takes 10 % of the measured time and 98.2 % of the work with 10 % of the statements."
         );
         assert_eq!(
             summary.detail,
-            "Findings: 1 high. The worst: reads of `shop.items` filter the whole table row by row, 1.7 a minute."
+            "Problems: 1 high. The worst: reads of `shop.items` filter the whole table row by row, 1.7 a minute. \
+             The costliest pattern has no finding: `SELECT * FROM shop.items WHERE id = ?` takes 90.0 % of the \
+             measured time and 1.8 % of the work."
         );
     }
 

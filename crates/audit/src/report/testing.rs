@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::{Baseline, Format, Report};
 use crate::{
     rules::{
-        Acceptance, Judging,
+        Acceptance, Context, Judging,
         testing::{pattern, read, window, with_partitions},
     },
     window::{
@@ -34,8 +34,12 @@ fn judged(window: &Window, schema: &Schema, judging: &Judging) -> Report {
         release_version: Some("5.0.6".to_owned()),
         partitioner: Some("Murmur3Partitioner".to_owned()),
         nodes: Some(3),
+        ..Cluster::default()
     };
-    let judgement = judging.judge(window, schema, jiff::civil::date(2026, 11, 22));
+    let judgement = judging.judge(
+        &Context::new(window, schema, &cluster),
+        jiff::civil::date(2026, 11, 22),
+    );
     let generated_at = Timestamp::from_second(3_660).expect("a minute past one is a time");
     Report::new(window, &cluster, schema, judgement, generated_at)
 }

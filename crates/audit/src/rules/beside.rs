@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Finding, read::user_reads, statement::table_of};
-use crate::window::{Pattern, Window};
+use super::{Context, Finding, read::user_reads, statement::table_of};
+use crate::window::Pattern;
 use cqlens_cql::schema::TableName;
 
 /// Reads that were answered: microseconds, all together, and how many they were.
@@ -45,9 +45,9 @@ impl Took {
 /// Puts the mean latency of a table's other reads beside that of each read that a finding is about. Means,
 /// because they can be taken apart: quantiles of the others would have to be put together anew for each
 /// finding.
-pub(super) fn put(findings: &mut [Finding], window: &Window) {
+pub(super) fn put(findings: &mut [Finding], context: &Context<'_>) {
     let mut tables: BTreeMap<TableName, Took> = BTreeMap::new();
-    for (_, pattern) in user_reads(window) {
+    for (_, pattern) in user_reads(context) {
         if let Some(table) = table_of(pattern) {
             let took = tables.entry(table).or_default();
             *took = took.and(Took::of(pattern));
@@ -55,7 +55,10 @@ pub(super) fn put(findings: &mut [Finding], window: &Window) {
     }
     for finding in findings {
         let Some(place) = place(finding) else { continue };
-        let read = finding.patterns.first().and_then(|id| window.patterns.get(id));
+        let read = finding
+            .patterns
+            .first()
+            .and_then(|id| context.window.patterns.get(id));
         let Some(read) = read.filter(|pattern| pattern.head.kind.is_read()) else {
             continue;
         };
@@ -72,6 +75,17 @@ pub(super) fn put(findings: &mut [Finding], window: &Window) {
     }
 }
 
+/// How many times as long as the other reads of its table a read takes, by their means; nothing where latencies
+/// say nothing, or there are no others.
+pub(super) fn times_as_long(read: &Pattern, context: &Context<'_>) -> Option<f64> {
+    let table = table_of(read)?;
+    let of_table = user_reads(context).filter(|(_, pattern)| table_of(pattern).as_ref() == Some(&table));
+    let all = of_table.fold(Took::default(), |all, (_, pattern)| all.and(Took::of(pattern)));
+    let own = Took::of(read);
+    let (own, others) = (own.mean()?, all.without(own).mean()?);
+    context.has_latencies().then(|| own as f64 / others.max(1) as f64)
+}
+
 /// Behind the latency; none of findings on several statements together, which have none.
 fn place(finding: &Finding) -> Option<usize> {
     let of_latency = |(name, _): &(&str, _)| *name == "latency_p99_us";
@@ -85,11 +99,8 @@ fn place(finding: &Finding) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        rules::{Settings, check, testing},
-        window::Distribution,
-    };
-    use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+    use crate::{rules::testing, window::Distribution};
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
     fn read(cql: &str, flags: &[Flag], class: PartitionClass, took: u64, times: u64) -> Pattern {
         let mut pattern = testing::read(cql, flags, class, times);
@@ -99,7 +110,7 @@ mod tests {
     }
 
     fn means(patterns: impl IntoIterator<Item = Pattern>) -> Vec<u64> {
-        let judgement = check(&testing::window(patterns), &Schema::default(), &Settings::new());
+        let judgement = testing::judge(&testing::window(patterns));
         let finding = judgement
             .findings
             .iter()

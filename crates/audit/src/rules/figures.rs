@@ -1,6 +1,6 @@
 //! What rules of all groups ask of patterns, and say of them in the same words and numbers.
 
-use super::{About, Findings, Severity, Threshold};
+use super::{Context, Findings, severity};
 use crate::{
     number,
     window::{Pattern, PatternId, Window},
@@ -8,14 +8,14 @@ use crate::{
 use cqlens_cql::schema::{Schema, Table};
 
 /// The application's own patterns: drivers' and tools' statements on system keyspaces are never judged.
-pub(super) fn user_patterns(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
-    let patterns = window.patterns.iter().map(|(&id, pattern)| (id, pattern));
+pub(super) fn user_patterns<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId, &'a Pattern)> {
+    let patterns = context.window.patterns.iter().map(|(&id, pattern)| (id, pattern));
     patterns.filter(|(_, pattern)| !pattern.head.system)
 }
 
 /// The application's own INSERTs, UPDATEs, DELETEs and batches, but for those that the server always refused.
-pub(super) fn user_writes(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
-    user_patterns(window).filter(|(_, pattern)| pattern.head.kind.is_write() && !pattern.classes.is_empty())
+pub(super) fn user_writes<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId, &'a Pattern)> {
+    user_patterns(context).filter(|(_, pattern)| pattern.head.kind.is_write() && !pattern.classes.is_empty())
 }
 
 /// The table as a title writes it.
@@ -37,13 +37,18 @@ pub(super) fn per_hour(times: u64, window: &Window) -> f64 {
     times as f64 * 3_600.0 / window.seconds().max(SHORTEST_OBSERVATION)
 }
 
+/// Whether something that was counted so many times is a part of the load (`steady_per_hour` of `[severity]`).
+pub(super) fn is_steady(found: &Findings<'_>, times: u64, window: &Window) -> bool {
+    per_hour(times, window) >= found.severity_threshold(severity::STEADY)
+}
+
 /// The rate of a title, `, 3 a minute`; nothing where no time was observed, as of a statement that was only
 /// read.
 pub(super) fn often(times: u64, window: &Window) -> String {
     if window.seconds() <= 0.0 {
         return String::new();
     }
-    format!(", {}", number::rate(times as f64 / window.seconds().max(1.0)))
+    format!(", {}", number::frequency(times, window.seconds()))
 }
 
 /// A part of a whole as JSON and titles have it, 0.0..=1.0; 0 of nothing.
@@ -53,35 +58,6 @@ pub(super) fn share(part: u64, whole: u64) -> f64 {
 
 /// A few executions in a few seconds are no rate: shorter observations count as ten minutes.
 const SHORTEST_OBSERVATION: f64 = 600.0;
-
-/// The severity of what costs little each time, by how often it happens: info, low from [`STEADY_PER_HOUR`],
-/// medium from [`OFTEN_PER_SECOND`]. The rule's thresholds must hold both.
-pub(super) fn by_load(found: &Findings<'_>, about: &About, times: u64, window: &Window) -> Severity {
-    let per_hour = per_hour(times, window);
-    if per_hour >= found.threshold(about, &OFTEN_PER_SECOND) * 3_600.0 {
-        Severity::Medium
-    } else if per_hour >= found.threshold(about, &STEADY_PER_HOUR) {
-        Severity::Low
-    } else {
-        Severity::Info
-    }
-}
-
-/// From this rate on, something is a part of the load.
-pub(super) const STEADY_PER_HOUR: Threshold = Threshold {
-    name: "steady_per_hour",
-    unit: "executions an hour",
-    default: 60.0,
-    origin: "own choice: one a minute is part of the load, not an occasion",
-};
-
-/// From this rate on, what costs little each time costs much.
-pub(super) const OFTEN_PER_SECOND: Threshold = Threshold {
-    name: "often_per_second",
-    unit: "executions a second",
-    default: 100.0,
-    origin: "Scylla Monitoring judges shares of the traffic above 100 operations a second only",
-};
 
 /// Bytes as titles write them, in the units of the thresholds of cassandra.yaml: `5.2 KiB`.
 pub(super) fn bytes(value: u64) -> String {

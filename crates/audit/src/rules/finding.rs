@@ -1,59 +1,19 @@
 //! What a rule says of a window, and what it could not see.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use super::{About, Applied, Settings, Threshold};
-use crate::window::{Pattern, PatternHead, PatternId, Window};
+use super::{About, Applied, Context, Cost, RuleSeverity, Sequence, Settings, Severity, Threshold, severity};
+use crate::{
+    number,
+    window::{Pattern, PatternHead, PatternId},
+};
 use cqlens_cql::{plan::StatementKind, schema::TableName};
-
-/// How much a finding matters. `High` is the greatest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// Worth knowing, nothing to do.
-    Info,
-    /// Costs little as things are.
-    Low,
-    /// Costs enough to plan a change.
-    Medium,
-    /// Costs more than the rest of the traffic, or will break.
-    High,
-}
-
-impl Severity {
-    /// One step up.
-    pub fn raised(self) -> Self {
-        match self {
-            Self::Info => Self::Low,
-            Self::Low => Self::Medium,
-            Self::Medium | Self::High => Self::High,
-        }
-    }
-
-    /// One step down.
-    pub fn lowered(self) -> Self {
-        match self {
-            Self::Info | Self::Low => Self::Info,
-            Self::Medium => Self::Low,
-            Self::High => Self::Medium,
-        }
-    }
-}
-
-impl std::fmt::Display for Severity {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.pad(match self {
-            Self::Info => "info",
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        })
-    }
-}
 
 /// Numbers and short texts that support a finding, in the order in which they are shown.
 ///
@@ -71,6 +31,9 @@ pub struct Finding {
     pub keyspace: Option<String>,
     /// Where.
     pub table: Option<String>,
+    /// What tells it from other findings of its rule on its table (or on none): a template's fingerprint, a
+    /// column, an application. It does not change from one report to the next.
+    pub subject: Option<String>,
     /// The patterns that it speaks of, the most expensive first.
     pub patterns: Vec<PatternId>,
     /// The fact in one sentence, with the table and the number that matters most. Names and CQL stand in
@@ -82,8 +45,13 @@ pub struct Finding {
     pub advice: String,
     /// CQL that would help, where it can be written.
     pub suggested_cql: Vec<String>,
-    /// How often × how many partitions, rows and tombstones × how slow; only for ranking.
-    pub cost: f64,
+    /// What its patterns cost.
+    pub cost: Cost,
+    /// The part of the measured time of the application's statements that its patterns take, 0.0..=1.0;
+    /// nothing where no time was measured.
+    pub time_share: Option<f64>,
+    /// The part of the partitions, rows and tombstones that its patterns touch, 0.0..=1.0.
+    pub work_share: f64,
     /// The rule's source.
     pub reference: &'static str,
     /// By whom it is accepted, or was.
@@ -96,19 +64,23 @@ impl Finding {
         about: &'static About,
         severity: Severity,
         (id, pattern): (PatternId, &Pattern),
-        window: &Window,
+        context: &Context<'_>,
     ) -> Self {
+        let cost = Cost::of(pattern);
         Self {
             rule: about.id,
             severity,
             keyspace: pattern.head.keyspace.clone(),
             table: pattern.head.table.clone(),
+            subject: Some(id.to_string()),
             patterns: vec![id],
             title: about.summary.to_owned(),
-            evidence: common_evidence(pattern, window),
+            evidence: common_evidence(pattern, context),
             advice: about.fix.to_owned(),
             suggested_cql: Vec::new(),
-            cost: cost(pattern),
+            cost,
+            time_share: cost.time_share(context),
+            work_share: cost.work_share(context),
             reference: about.source,
             acceptance: None,
         }
@@ -119,10 +91,12 @@ impl Finding {
         about: &'static About,
         severity: Severity,
         mut patterns: Vec<(PatternId, &Pattern)>,
-        window: &Window,
+        context: &Context<'_>,
     ) -> Self {
         patterns.sort_by(|(left_id, left), (right_id, right)| {
-            cost(right).total_cmp(&cost(left)).then(left_id.cmp(right_id))
+            let (left, right) = (Cost::of(left), Cost::of(right));
+            let by_cost = right.time_us.cmp(&left.time_us).then(right.work.cmp(&left.work));
+            by_cost.then(left_id.cmp(right_id))
         });
         let same = |name: fn(&Pattern) -> &Option<String>| {
             let first = patterns.first().and_then(|(_, pattern)| name(pattern).clone());
@@ -132,33 +106,54 @@ impl Finding {
         let keyspace = same(|pattern| &pattern.head.keyspace);
         let executions: u64 = patterns.iter().map(|(_, pattern)| pattern.count).sum();
         let mut evidence: Evidence = vec![("executions", executions.into())];
-        if window.seconds() > 0.0 {
-            let per_second = executions as f64 / window.seconds();
-            evidence.push(("executions_per_second", per_second.into()));
-        }
+        evidence.extend(per_second(executions, context));
         let mut all = Pattern::new(overall(&patterns), BTreeSet::new());
         patterns.iter().for_each(|(_, pattern)| all.merge(pattern));
-        evidence.extend(origin(&all, window));
+        let cost: Cost = patterns.iter().map(|(_, pattern)| Cost::of(pattern)).sum();
+        evidence.extend(shares(cost, context));
+        evidence.extend(origin(&all, context));
         Self {
             rule: about.id,
             severity,
             table: same(|pattern| &pattern.head.table).filter(|_| keyspace.is_some()),
             keyspace,
-            patterns: patterns.iter().take(MOST_PATTERNS).map(|&(id, _)| id).collect(),
+            subject: None,
+            patterns: patterns.iter().map(|&(id, _)| id).collect(),
             title: about.summary.to_owned(),
             evidence,
             advice: about.fix.to_owned(),
             suggested_cql: Vec::new(),
-            cost: patterns.iter().map(|(_, pattern)| cost(pattern)).sum(),
+            cost,
+            time_share: cost.time_share(context),
+            work_share: cost.work_share(context),
             reference: about.source,
             acceptance: None,
         }
+    }
+
+    /// A finding on what the schema says, whatever the traffic.
+    pub fn on_definition(about: &'static About, severity: Severity, context: &Context<'_>) -> Self {
+        let mut finding = Self::on_all(about, severity, Vec::new(), context);
+        finding.evidence.clear();
+        finding
+    }
+
+    /// The same, of this keyspace as a whole.
+    pub fn of_keyspace(mut self, name: &str) -> Self {
+        self.keyspace = Some(name.to_owned());
+        self
     }
 
     /// The same, of this table: where patterns that write several are looked at for one.
     pub fn of_table(mut self, name: &TableName) -> Self {
         self.keyspace = Some(name.keyspace.clone());
         self.table = Some(name.table.clone());
+        self
+    }
+
+    /// The same, told from others of its rule on its table by this: a column, an application.
+    pub fn about(mut self, subject: impl Into<String>) -> Self {
+        self.subject = Some(subject.into());
         self
     }
 
@@ -207,8 +202,12 @@ pub struct Judgement {
     pub idle: Vec<Applied>,
     /// What was meant as an acceptance and is none, in whole sentences.
     pub mistakes: Vec<String>,
+    /// What they found to belong together.
+    pub sequences: Vec<Sequence>,
     /// What they could not see.
     pub blind_spots: Vec<BlindSpot>,
+    /// The rules that were run, by their ids: all that are not switched off.
+    pub rules: Vec<&'static str>,
 }
 
 /// Collects what rules find, and gives them their thresholds.
@@ -233,15 +232,24 @@ impl<'a> Findings<'a> {
             .iter()
             .any(|declared| declared.name == threshold.name);
         debug_assert!(declared, "{}: {} is not on its page", about.id, threshold.name);
-        let set = self
-            .settings
-            .get(&(about.id.to_owned(), threshold.name.to_owned()));
-        set.copied().unwrap_or(threshold.default)
+        self.settings.threshold(about.id, threshold)
     }
 
-    /// Adds a finding.
-    pub fn push(&mut self, finding: Finding) {
-        self.judgement.findings.push(finding);
+    /// The value of one of the thresholds that all severities depend on.
+    pub(super) fn severity_threshold(&self, threshold: &Threshold) -> f64 {
+        self.settings.threshold(severity::ID, threshold)
+    }
+
+    /// Adds a finding, no more severe than the settings let its rule be.
+    pub fn push(&mut self, mut finding: Finding) {
+        match self.settings.severities.get(finding.rule) {
+            Some(RuleSeverity::Off) => {}
+            Some(RuleSeverity::AtMost(most)) => {
+                finding.severity = finding.severity.min(*most);
+                self.judgement.findings.push(finding);
+            }
+            None => self.judgement.findings.push(finding),
+        }
     }
 
     /// Notes that the rule could not see what it needs.
@@ -251,31 +259,23 @@ impl<'a> Findings<'a> {
             .push(BlindSpot { rule: about.id, text });
     }
 
-    /// Everything, ranked: severest first, then the costliest.
-    pub fn ranked(mut self) -> Judgement {
-        self.judgement.findings.sort_by(|a, b| {
-            b.severity
-                .cmp(&a.severity)
-                .then(b.cost.total_cmp(&a.cost))
-                .then_with(|| a.title.cmp(&b.title))
-        });
+    /// Everything, ranked.
+    pub fn ranked(mut self, context: &Context<'_>) -> Judgement {
+        rank(&mut self.judgement.findings, context);
         self.judgement
     }
 }
 
-/// What a pattern cost the cluster in the window: executions × (partitions + rows + tombstones) × mean
-/// latency.
-///
-/// Comparable between findings of one window only. A scan counts its rows, since its partitions are unknown.
-pub fn cost(pattern: &Pattern) -> f64 {
-    // The server speaks of tombstones in few reads only: the others count as having passed none.
-    let tombstones = pattern.tombstones.scanned.total() as f64 / pattern.count.max(1) as f64;
-    let touched = pattern.partitions.mean() + pattern.rows.mean() + tombstones;
-    pattern.count as f64 * touched.max(1.0) * pattern.latency_us.mean().max(1.0)
+/// The severest first; then by the share of the measured time, in steps of a factor of two so that noise does not
+/// reorder; then by work.
+pub(super) fn rank(findings: &mut [Finding], context: &Context<'_>) {
+    findings.sort_by_cached_key(|finding| {
+        (
+            Reverse((finding.severity, finding.cost.rank(context))),
+            finding.title.clone(),
+        )
+    });
 }
-
-/// The most patterns that one finding names.
-const MOST_PATTERNS: usize = 10;
 
 /// What patterns that are put together are called.
 fn overall(patterns: &[(PatternId, &Pattern)]) -> PatternHead {
@@ -289,12 +289,26 @@ fn overall(patterns: &[(PatternId, &Pattern)]) -> PatternHead {
     }
 }
 
-fn common_evidence(pattern: &Pattern, window: &Window) -> Evidence {
+/// What the patterns take of the measured time and of the work.
+fn shares(cost: Cost, context: &Context<'_>) -> Evidence {
+    let time = cost
+        .time_share(context)
+        .map(|share| ("of_measured_time_share", share.into()));
+    // Of a statement that was only read nothing is known.
+    let work = (context.total().work > 0).then(|| ("of_work_share", cost.work_share(context).into()));
+    time.into_iter().chain(work).collect()
+}
+
+/// The rate, where so many executions make one.
+fn per_second(executions: u64, context: &Context<'_>) -> Option<(&'static str, serde_json::Value)> {
+    let rate = number::per_second(executions, context.window.seconds())?;
+    Some(("executions_per_second", rate.into()))
+}
+
+fn common_evidence(pattern: &Pattern, context: &Context<'_>) -> Evidence {
     let mut evidence: Evidence = vec![("executions", pattern.count.into())];
-    if window.seconds() > 0.0 {
-        let per_second = pattern.count as f64 / window.seconds();
-        evidence.push(("executions_per_second", per_second.into()));
-    }
+    evidence.extend(per_second(pattern.count, context));
+    evidence.extend(shares(Cost::of(pattern), context));
     if !pattern.latency_us.is_empty() {
         evidence.push(("latency_p50_us", pattern.latency_us.quantile(0.5).into()));
         evidence.push(("latency_p99_us", pattern.latency_us.quantile(0.99).into()));
@@ -305,18 +319,16 @@ fn common_evidence(pattern: &Pattern, window: &Window) -> Evidence {
     if pattern.errors > 0 {
         evidence.push(("errors", pattern.errors.into()));
     }
-    evidence.extend(origin(pattern, window));
+    evidence.extend(origin(pattern, context));
     evidence
 }
 
 /// How much of the application's requests it is, who sent it, at which consistency levels, and when. What is
 /// not known is left out, as all of it is of a statement that was only read.
-fn origin(pattern: &Pattern, window: &Window) -> Evidence {
+fn origin(pattern: &Pattern, context: &Context<'_>) -> Evidence {
     let mut origin = Evidence::new();
-    let requests = window
-        .coverage
-        .audited
-        .saturating_sub(window.coverage.system_requests);
+    let coverage = &context.window.coverage;
+    let requests = coverage.audited.saturating_sub(coverage.system_requests);
     if pattern.count > 0 && pattern.count <= requests {
         let share = pattern.count as f64 / requests as f64;
         origin.push(("of_all_requests_share", share.into()));
@@ -338,7 +350,7 @@ fn origin(pattern: &Pattern, window: &Window) -> Evidence {
 /// The three that come most often, and how many more there are.
 fn most_frequent(counts: &BTreeMap<String, u64>) -> Option<String> {
     let mut counts: Vec<_> = counts.iter().collect();
-    counts.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
+    counts.sort_by_key(|&(name, count)| (Reverse(count), name));
     let names: Vec<_> = counts.iter().take(3).map(|(name, _)| name.as_str()).collect();
     match counts.len() {
         0 => None,
@@ -350,13 +362,20 @@ fn most_frequent(counts: &BTreeMap<String, u64>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing;
+    use crate::{
+        rules::testing,
+        window::{Cluster, Window},
+    };
+    use cqlens_cql::schema::Schema;
 
     #[test]
     fn the_origin_says_how_much_who_how_and_when_as_far_as_that_is_known() {
         let mut pattern = testing::pattern("SELECT * FROM s.t", StatementKind::Select, 30);
         let mut window = testing::window([]);
-        assert_eq!(origin(&pattern, &window), []);
+        let (schema, cluster) = (Schema::default(), Cluster::default());
+        let of =
+            |window: &Window, pattern: &Pattern| origin(pattern, &Context::new(window, &schema, &cluster));
+        assert_eq!(of(&window, &pattern), []);
         (window.coverage.audited, window.coverage.system_requests) = (130, 10);
         pattern.see(Timestamp::UNIX_EPOCH);
         pattern.consistency = [("ONE".to_owned(), 10), ("LOCAL_QUORUM".to_owned(), 20)].into();
@@ -369,6 +388,6 @@ mod tests {
             ("first_seen", "1970-01-01T00:00:00Z".into()),
             ("last_seen", "1970-01-01T00:00:00Z".into()),
         ];
-        assert_eq!(origin(&pattern, &window), expected);
+        assert_eq!(of(&window, &pattern), expected);
     }
 }

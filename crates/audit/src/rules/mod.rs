@@ -1,17 +1,27 @@
 //! What the data-modelling literature warns of, one rule a file.
 //!
-//! A rule is a pure function of a window and the schema: it never sees traffic, a clock or another rule. So
+//! A rule is a pure function of its [`Context`] (a window, the schema, facts of the cluster): it never sees
+//! traffic, a clock or another rule. So
 //! the findings of merged windows equal those of one long window. What a rule says about itself (`About`) is
 //! the one source of `cqlens rules`, of the reports' advice and of the documentation.
 
 mod acceptance;
+mod application;
 mod beside;
 mod client;
+mod context;
+mod cost;
+mod definition;
 mod error_code;
 mod figures;
 mod finding;
+mod fold;
 mod model;
+mod problem;
 mod read;
+mod sequence;
+mod severity;
+mod spread;
 mod statement;
 mod tombstone;
 mod write;
@@ -22,19 +32,28 @@ pub mod testing;
 
 use std::collections::BTreeMap;
 
-use crate::window::Window;
 use cqlens_cql::schema::Schema;
+use jiff::Timestamp;
+
+use crate::window::{Cluster, Window};
 
 pub use acceptance::{Acceptance, AcceptanceState, Applied, Comment, Judging, Sorted, day, set_apart};
-pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement, Severity, cost};
+pub use context::Context;
+pub use cost::Cost;
+#[cfg(test)]
+pub(crate) use cost::share_step;
+pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement};
+pub use problem::{Problem, StableId, problems};
+pub use sequence::{Sent, Sequence};
+pub use severity::{Severity, THRESHOLDS as SEVERITY_THRESHOLDS};
 
 /// One thing that can be wrong with a data model or its use.
 pub trait Rule: Sync {
     /// What the rule is, in words and numbers.
     fn about(&self) -> &'static About;
 
-    /// Adds a finding for everything in `window` that the rule warns of, and says what it could not see.
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>);
+    /// Adds a finding for everything in the window that the rule warns of, and says what it could not see.
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>);
 }
 
 /// A rule's page: `cqlens rules ID` prints it.
@@ -91,7 +110,7 @@ pub const RULES: &[&dyn Rule] = &[
     &read::TokenRangeScan,
     &read::InPartitionKey,
     &read::InCartesianProduct,
-    &read::MultiPartitionRead,
+    &read::InClustering,
     &read::SecondaryIndexRead,
     &read::IndexLowCardinality,
     &read::IndexHighCardinality,
@@ -103,48 +122,172 @@ pub const RULES: &[&dyn Rule] = &[
     &read::LargeResult,
     &read::AggregateWithoutPartitionKey,
     &read::UnpagedRead,
+    &read::LargePages,
+    &read::SmallPages,
+    &read::WritetimeRead,
+    &sequence::ClientJoin,
+    &sequence::IndexTableLookup,
+    &sequence::BucketFanOut,
+    &sequence::TimeBucketWalk,
+    &sequence::DualWriteWithoutBatch,
+    &spread::HotPartition,
     &tombstone::TombstoneHeavyRead,
     &tombstone::QueuePattern,
     &tombstone::CollectionOverwrite,
     &tombstone::DeleteHeavy,
     &tombstone::NullInsert,
+    &tombstone::TimeWindowMisuse,
     &write::LwtHeavy,
     &write::LoggedBatchMultiPartition,
     &write::UnloggedBatchMultiPartition,
     &write::BatchTooLarge,
     &write::CounterBatch,
     &write::ListModification,
+    &write::GrowingCollection,
     &write::OverwritingInsert,
+    &write::MixedConditionalWrites,
+    &write::RetriedIncrement,
+    &write::LargeMutation,
     &client::UnpreparedStatement,
     &client::PrepareChurn,
     &client::NotTokenAware,
     &client::ConsistencyAll,
     &client::CrossDcConsistency,
+    &client::WeakConsistency,
+    &client::MixedSerialConsistency,
+    &client::Retries,
     &client::Timeouts,
     &client::ServerWarning,
     &client::ServerError,
+    &client::SchemaChange,
+    &client::SchemaDisagreement,
+    &client::FutureTimestamp,
+    &client::TracedRequests,
+    &client::ConnectionChurn,
+    &client::ManyConnections,
+    &client::OldProtocol,
+    &client::OldDriver,
+    &client::NoCompression,
     &model::UnusedTable,
     &model::UnusedIndex,
     &model::QueryWithoutTable,
     &model::ReadUpdateRatio,
+    &model::LargePartitionKey,
+    &model::StaticColumn,
+    &definition::FewPartitions,
+    &definition::TtlWithoutWindows,
+    &definition::MaterializedViewWrite,
+    &definition::GcGraceZero,
+    &definition::SasiIndex,
+    &definition::CompactStorage,
+    &definition::SimpleStrategy,
+    &definition::ReplicationFactor,
+    &definition::ManyTables,
 ];
 
-/// Thresholds that differ from their defaults, by `(rule id, threshold name)`.
-pub type Settings = BTreeMap<(String, String), f64>;
+/// What the operator sets otherwise than the rules.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    /// Thresholds that differ from their defaults, by `(rule id, threshold name)`; those of all severities
+    /// ([`SEVERITY_THRESHOLDS`]) below `severity`.
+    pub thresholds: BTreeMap<(String, String), f64>,
+    /// Rules that are switched off, or limited to a severity, by their id.
+    pub severities: BTreeMap<String, RuleSeverity>,
+}
+
+/// How severe the findings of a rule may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RuleSeverity {
+    /// The rule is not run.
+    Off,
+    /// Findings are at most this severe.
+    AtMost(Severity),
+}
+
+impl std::fmt::Display for RuleSeverity {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Off => formatter.write_str("off"),
+            Self::AtMost(severity) => severity.fmt(formatter),
+        }
+    }
+}
+
+impl Settings {
+    /// Severities that say how bad one execution is, however few there are: for the traffic of tests, which is no
+    /// load. What takes a small share of the time, or of an idle cluster, is not called less severe for it.
+    pub fn whatever_the_load() -> Self {
+        let set = severity::WHATEVER_THE_LOAD
+            .iter()
+            .map(|(threshold, value)| ((severity::ID.to_owned(), threshold.name.to_owned()), *value));
+        Self {
+            thresholds: set.collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The value of a threshold of the rule `id`, or of all severities (`severity`).
+    pub fn threshold(&self, id: &str, threshold: &Threshold) -> f64 {
+        let set = self.thresholds.get(&(id.to_owned(), threshold.name.to_owned()));
+        set.copied().unwrap_or(threshold.default)
+    }
+
+    /// Whether the rule is run.
+    pub fn runs(&self, id: &str) -> bool {
+        self.severities.get(id) != Some(&RuleSeverity::Off)
+    }
+}
 
 /// The rule called `id`.
 pub fn find(id: &str) -> Option<&'static dyn Rule> {
     RULES.iter().copied().find(|rule| rule.about().id == id)
 }
 
-/// Runs every rule; the severest and costliest findings come first.
-pub fn check(window: &Window, schema: &Schema, settings: &Settings) -> Judgement {
+/// Runs every rule that is not switched off; the severest and costliest findings come first.
+pub fn check(context: &Context<'_>, settings: &Settings) -> Judgement {
     let mut found = Findings::new(settings);
-    for rule in RULES {
-        rule.check(window, schema, &mut found);
+    let run = RULES.iter().filter(|rule| settings.runs(rule.about().id));
+    run.clone().for_each(|rule| rule.check(context, &mut found));
+    let sequences = sequence::all(context, &found);
+    let mut judgement = found.ranked(context);
+    judgement.findings = fold::together(judgement.findings, context);
+    finding::rank(&mut judgement.findings, context);
+    judgement.rules = run.map(|rule| rule.about().id).collect();
+    judgement.sequences = sequences;
+    beside::put(&mut judgement.findings, context);
+    put_examples(&mut judgement.findings);
+    judgement
+}
+
+/// Gives findings that matter, and for which no CQL of their own could be written, the example of their rule.
+fn put_examples(findings: &mut [Finding]) {
+    let bare =
+        |finding: &&mut Finding| finding.severity >= Severity::Medium && finding.suggested_cql.is_empty();
+    for finding in findings.iter_mut().filter(bare) {
+        let Some(about) = find(finding.rule).map(|rule| rule.about()) else {
+            continue;
+        };
+        let commented: Vec<_> = about.before.lines().map(|line| format!("-- {line}")).collect();
+        finding.suggested_cql.push(format!(
+            "-- for example, instead of\n{}\n-- write\n{}",
+            commented.join("\n"),
+            about.after
+        ));
     }
-    let mut judgement = found.ranked();
-    beside::put(&mut judgement.findings, window);
+}
+
+/// Judges definitions alone, those of all keyspaces: what the rules of the group `definitions` find in them.
+pub fn lint(schema: &Schema, settings: &Settings) -> Judgement {
+    let window = Window::new(Timestamp::UNIX_EPOCH, "");
+    let cluster = Cluster::default();
+    let context = Context::new(&window, schema, &cluster).of_whole_schema();
+    let mut found = Findings::new(settings);
+    let run = RULES
+        .iter()
+        .filter(|rule| rule.about().group == definition::GROUP && settings.runs(rule.about().id));
+    run.clone().for_each(|rule| rule.check(&context, &mut found));
+    let mut judgement = found.ranked(&context);
+    judgement.rules = run.map(|rule| rule.about().id).collect();
     judgement
 }
 
@@ -217,8 +360,7 @@ mod tests {
 
     #[test]
     fn an_empty_window_has_no_findings() {
-        let judgement = check(&testing::window([]), &Schema::default(), &Settings::new());
-        assert_eq!(judgement.findings, []);
+        assert_eq!(testing::judge(&testing::window([])).findings, []);
     }
 
     #[test]

@@ -1,12 +1,15 @@
 //! What rules read again in templates: which tables a statement writes, which columns a read restricts.
 
+use std::collections::BTreeMap;
+
 use cqlens_cql::syntax::{
     self,
-    ast::{Body, Modification, Select, Statement},
+    ast::{Body, Modification, Select, Statement, Term},
 };
 
-use crate::window::{Pattern, PatternHead};
-use cqlens_cql::schema::TableName;
+use super::{Context, figures::user_writes};
+use crate::window::{Pattern, PatternHead, PatternId};
+use cqlens_cql::{plan::Flag, schema::TableName};
 
 /// What a statement writes, the statements of a batch each.
 pub(super) fn modifications<'text>(statement: &Statement<'text>) -> Vec<Modification<'text>> {
@@ -65,4 +68,79 @@ pub(super) fn restricted(select: &Select<'_>) -> Vec<String> {
     names.sort();
     names.dedup();
     names
+}
+
+/// A modification of a table, in a pattern that is one or a batch of them.
+pub(super) struct TableWrite<'a> {
+    pub(super) id: PatternId,
+    pub(super) pattern: &'a Pattern,
+    pub(super) modification: Modification<'a>,
+}
+
+impl TableWrite<'_> {
+    /// Whether it deletes rows or parts of them by a statement.
+    pub(super) fn is_delete(&self) -> bool {
+        matches!(self.modification, Modification::Delete(_))
+    }
+
+    /// Whether it has a condition.
+    pub(super) fn is_conditional(&self) -> bool {
+        match &self.modification {
+            Modification::Insert(insert) => insert.if_not_exists,
+            Modification::Update(update) => update.condition.is_some(),
+            Modification::Delete(delete) => delete.condition.is_some(),
+        }
+    }
+
+    /// `USING` of it; none for a DELETE, whose timestamp is all that there can be.
+    pub(super) fn ttl(&self) -> Option<&Term<'_>> {
+        match &self.modification {
+            Modification::Insert(insert) => insert.using.ttl.as_ref(),
+            Modification::Update(update) => update.using.ttl.as_ref(),
+            Modification::Delete(_) => None,
+        }
+    }
+}
+
+/// What the application writes, by table: what the server always refused is left out.
+pub(super) fn writes_by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Vec<TableWrite<'a>>> {
+    let mut tables: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for (id, pattern) in user_writes(context) {
+        let Some(statement) = context.statement(id) else {
+            continue;
+        };
+        for modification in modifications(&statement) {
+            let Some(table) = written(&modification, pattern.head.keyspace.as_deref()) else {
+                continue;
+            };
+            tables.entry(table).or_default().push(TableWrite {
+                id,
+                pattern,
+                modification,
+            });
+        }
+    }
+    tables
+}
+
+/// UPDATEs of a table that the application sent; counters do not count, which are added to.
+pub(super) fn updates(context: &Context<'_>, table: &TableName) -> u64 {
+    let writes = user_writes(context).filter(|(_, pattern)| !pattern.is(Flag::Counter));
+    let updates = writes.map(|(_, pattern)| {
+        let modifications = writes_of(&pattern.head, table);
+        let is_update = |modification: &Modification<'_>| matches!(modification, Modification::Update(_));
+        pattern.count * modifications.iter().filter(|one| is_update(one)).count() as u64
+    });
+    updates.sum()
+}
+
+/// The patterns of these writes, each once.
+pub(super) fn patterns<'a>(
+    writes: impl IntoIterator<Item = &'a TableWrite<'a>>,
+) -> Vec<(PatternId, &'a Pattern)> {
+    let patterns: BTreeMap<_, _> = writes
+        .into_iter()
+        .map(|write| (write.id, write.pattern))
+        .collect();
+    patterns.into_iter().collect()
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::{Findings, Judgement, Rule, Settings};
-use crate::window::{Distribution, Pattern, PatternHead, PatternId, Window};
+use super::{Context, Findings, Judgement, Rule, Settings, check};
+use crate::window::{Cluster, Distribution, Pattern, PatternHead, PatternId, Window};
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::{Flag, StatementKind},
@@ -17,6 +17,25 @@ pub fn window(patterns: impl IntoIterator<Item = Pattern>) -> Window {
     let mut window = Window::new(Timestamp::UNIX_EPOCH, "proxy-a");
     window.close(Timestamp::from_second(3_600).expect("an hour after the epoch is a time"));
     window.patterns = (1..).map(PatternId).zip(patterns).collect();
+    window
+}
+
+/// A minute of a busy cluster: these patterns take a twentieth of its time and work, or less, so that each finding
+/// is as severe as one execution is bad.
+pub fn amid(patterns: impl IntoIterator<Item = Pattern>) -> Window {
+    let mut window = window(patterns);
+    window.observed_seconds = 60.0;
+    let cost: super::Cost = window.patterns.values().map(super::Cost::of).sum();
+    let mut others = write(
+        "INSERT INTO other.t (k) VALUES (?)",
+        StatementKind::Insert,
+        &[],
+        1,
+    );
+    others.latency_us = Distribution::default();
+    others.latency_us.record(cost.time_us.saturating_mul(19));
+    others.partitions.record(cost.work.saturating_mul(19));
+    window.patterns.insert(PatternId(u64::MAX), others);
     window
 }
 
@@ -68,10 +87,28 @@ pub fn run(rule: &dyn Rule, window: &Window) -> Judgement {
 
 /// What one rule says of a window under a schema, with default thresholds.
 pub fn run_with(rule: &dyn Rule, window: &Window, schema: &Schema) -> Judgement {
-    let settings = Settings::new();
+    run_in(rule, &Context::new(window, schema, &Cluster::default()))
+}
+
+/// What one rule says in a context, with default thresholds.
+pub fn run_in(rule: &dyn Rule, context: &Context<'_>) -> Judgement {
+    let settings = Settings::default();
     let mut found = Findings::new(&settings);
-    rule.check(window, schema, &mut found);
-    found.ranked()
+    rule.check(context, &mut found);
+    found.ranked(context)
+}
+
+/// What all rules say of a window, with default thresholds and without a schema.
+pub fn judge(window: &Window) -> Judgement {
+    judge_with(window, &Schema::default())
+}
+
+/// What all rules say of a window under a schema, with default thresholds.
+pub fn judge_with(window: &Window, schema: &Schema) -> Judgement {
+    check(
+        &Context::new(window, schema, &Cluster::default()),
+        &Settings::default(),
+    )
 }
 
 /// A write with these flags, so often, 2 ms each and to one partition.

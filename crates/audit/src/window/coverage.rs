@@ -101,9 +101,16 @@ pub struct Coverage {
     pub retries_forgotten: u64,
     /// Token range reads whose sweep was given up half-way, because too many other sweeps went on.
     pub sweeps_forgotten: u64,
+    /// Values of rows that had to be forgotten before it was clear whether the client asks by them: there were too many
+    /// others.
+    pub row_values_forgotten: u64,
+    /// Requests that were not compared with those before them: there were too many in their second.
+    pub not_related: u64,
     /// What a packet capture lacked, where that was the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureCoverage>,
+    /// Whether some of the traffic went past the source, or may have: one of several nodes is watched.
+    pub bypassed: bool,
     /// What the reader must know before any number, in whole sentences (traffic may bypass the proxy, no
     /// schema, …).
     pub notices: std::collections::BTreeSet<String>,
@@ -270,6 +277,8 @@ impl Coverage {
         self.reads_forgotten += other.reads_forgotten;
         self.retries_forgotten += other.retries_forgotten;
         self.sweeps_forgotten += other.sweeps_forgotten;
+        self.row_values_forgotten += other.row_values_forgotten;
+        self.not_related += other.not_related;
         if let Some(capture) = &other.capture {
             self.capture.get_or_insert_default().merge(capture);
         }
@@ -279,6 +288,7 @@ impl Coverage {
         add_counts(&mut self.evicted, &other.evicted);
         add_counts(&mut self.tls_failures, &other.tls_failures);
         add_counts(&mut self.refused_connections, &other.refused_connections);
+        self.bypassed |= other.bypassed;
         self.notices.extend(other.notices.iter().cloned());
     }
 }

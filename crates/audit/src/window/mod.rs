@@ -4,16 +4,22 @@
 //! so that a report over a week equals the report of its hours, and one over a fleet that of its proxies.
 //! What has a limit (the busiest partitions, beyond 4,096 of a table) merges within its error instead.
 
+mod connections;
 mod counts;
 mod coverage;
 mod load;
+mod observed;
 mod pattern;
 mod reads;
+mod repeated_values;
 mod ring;
 mod room;
+mod schema_disagreement;
+mod sequences;
 mod sketch;
 mod snapshot;
 mod table;
+mod write_times;
 mod written;
 
 use cqlens_cql::{
@@ -22,20 +28,26 @@ use cqlens_cql::{
 };
 use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use sketch::meter;
 
+pub use connections::Connections;
 pub use coverage::{CaptureCoverage, Coverage};
 pub use load::{Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
-pub use pattern::{Missed, Nulls, Pattern, PatternHead, PatternId, Tombstones};
+pub use observed::{Interval, Observed};
+pub use pattern::{Missed, Nulls, Pattern, PatternHead, PatternId, Tombstones, Warned};
 pub use reads::{Paging, Repeats, RetryCause, Scanned, TokenRanges};
+pub use repeated_values::{RepeatedValue, RepeatedValues};
 pub use ring::RingCover;
 pub(crate) use room::Room;
 pub use room::{Limits, MAX_PATTERNS};
+pub use schema_disagreement::SchemaDisagreement;
+pub use sequences::{BucketReads, BucketUnit, CopiedWrites, FollowedReads, Link, Sequences, WritePairs};
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
-pub use table::{NodeReads, TableTraffic};
+pub use table::{KeySizes, NodeReads, TableTraffic};
+pub use write_times::WriteTimes;
 pub use written::{IndexedColumn, InsertedRows, MAX_INDEXED_COLUMNS};
 
 /// Everything that is known of the traffic between `start` and `end`.
@@ -45,8 +57,14 @@ pub struct Window {
     pub start: Timestamp,
     /// When it ended.
     pub end: Timestamp,
-    /// Seconds of observation, summed over sources and windows (two proxies for a minute are 120 seconds).
+    /// Seconds in which at least one source watched, which is what counts are divided by to make rates: two proxies
+    /// for the same minute are 60 seconds, one after the other 120. What a source could not have seen while it did
+    /// not watch is in no count; which traffic it would have had is not known, so all of it is divided by the
+    /// time of all sources.
     pub observed_seconds: f64,
+    /// When each source watched.
+    #[serde(default)]
+    pub observed: Observed,
     /// The names of the proxies or captures that saw the traffic.
     pub sources: BTreeSet<String>,
     /// What was seen and what was not.
@@ -66,6 +84,15 @@ pub struct Window {
     /// Requests by client: application, driver and address as far as known. Bounded.
     #[serde(deserialize_with = "meter::map")]
     pub clients: BTreeMap<String, u64>,
+    /// What clients have connected, named as in [`Window::clients`]. Bounded.
+    #[serde(default, deserialize_with = "meter::map")]
+    pub connections: BTreeMap<String, Connections>,
+    /// The longest time for which nodes had different versions of the schema; none if they were not seen to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schema_disagreement: Option<SchemaDisagreement>,
+    /// Statements that belong together.
+    #[serde(default)]
+    pub sequences: Sequences,
     /// What it takes up.
     #[serde(skip)]
     pub(crate) room: Room,
@@ -87,6 +114,7 @@ impl Window {
             start,
             end: start,
             observed_seconds: 0.0,
+            observed: Observed::default(),
             sources: BTreeSet::from([source.to_owned()]),
             coverage: Coverage::default(),
             patterns: BTreeMap::new(),
@@ -94,20 +122,52 @@ impl Window {
             indexed: BTreeMap::new(),
             load: Load::default(),
             clients: BTreeMap::new(),
+            connections: BTreeMap::new(),
+            schema_disagreement: None,
+            sequences: Sequences::default(),
             room: Room::default(),
         }
     }
 
-    /// Ends the window at `end`.
+    /// Ends the window at `end`: all the time since its start was watched.
     pub fn close(&mut self, end: Timestamp) {
         self.end = end.max(self.start);
-        self.observed_seconds = self.end.duration_since(self.start).as_secs_f64();
+        self.observe(self.end.duration_since(self.start));
     }
 
-    /// Seconds of observation of one source, for rates: three proxies that watch for an hour see an hour's
-    /// traffic.
+    /// Says how long the window was watched from its start on, by its only source.
+    pub fn observe(&mut self, watched: SignedDuration) {
+        let end = self.start.saturating_add(watched.max(SignedDuration::ZERO));
+        let interval = Interval {
+            start: self.start,
+            end: end.unwrap_or(self.end),
+        };
+        self.observed = Observed::default();
+        self.sources
+            .iter()
+            .for_each(|source| self.observed.add(source, interval));
+        self.observed_seconds = self.observed.seconds();
+    }
+
+    /// Seconds in which somebody watched, for rates.
     pub fn seconds(&self) -> f64 {
-        self.observed_seconds / self.sources.len().max(1) as f64
+        self.observed_seconds
+    }
+
+    /// For windows of versions that kept no intervals: each source is taken to have watched all the time, of
+    /// which nobody knows better. With several sources that is a guess, which is said.
+    fn assume_observed(&mut self) {
+        if !self.observed.is_empty() || self.observed_seconds <= 0.0 {
+            return;
+        }
+        if self.sources.len() > 1 {
+            let notice = "A snapshot of an older version does not tell when each of its sources watched: rates take all \
+                          of them to have watched all the time.";
+            self.coverage.notices.insert(notice.to_owned());
+            return self.observe(self.end.duration_since(self.start));
+        }
+        let watched = SignedDuration::try_from_secs_f64(self.observed_seconds);
+        self.observe(watched.unwrap_or_default());
     }
 
     /// The pattern `id` of the template `cql`, made with `head` if it is new: what is lightest may go to make
@@ -184,11 +244,22 @@ impl Window {
         counts::add(&mut self.clients, client, requests, MAX_CLIENTS);
     }
 
+    /// The connections of `client`.
+    pub fn connections_mut(&mut self, client: &str) -> &mut Connections {
+        let is_known = self.connections.contains_key(client);
+        let name = match is_known || self.connections.len() < MAX_CLIENTS {
+            true => client,
+            false => counts::OTHERS,
+        };
+        self.connections.entry(name.to_owned()).or_default()
+    }
+
     /// Adds what `other` has seen.
     pub fn merge(&mut self, other: &Self) {
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
-        self.observed_seconds += other.observed_seconds;
+        self.observed.merge(&other.observed);
+        self.observed_seconds = self.observed.seconds();
         self.sources.extend(other.sources.iter().cloned());
         self.coverage.merge(&other.coverage);
         for (id, pattern) in &other.patterns {
@@ -203,6 +274,16 @@ impl Window {
         }
         self.load.merge(&other.load);
         counts::merge(&mut self.clients, &other.clients, MAX_CLIENTS);
+        for (client, connections) in &other.connections {
+            self.connections_mut(client).merge(connections);
+        }
+        let seconds = |disagreement: &Option<SchemaDisagreement>| {
+            disagreement.as_ref().map(|disagreement| disagreement.seconds)
+        };
+        if seconds(&other.schema_disagreement) > seconds(&self.schema_disagreement) {
+            self.schema_disagreement.clone_from(&other.schema_disagreement);
+        }
+        self.sequences.merge(&other.sequences);
         // Once everything is there, so that it does not depend on the order within a window what stays.
         self.make_room();
     }

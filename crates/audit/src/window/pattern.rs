@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Distinct, Distribution, Paging, Repeats, Routing, Scanned, TokenRanges, counts,
+    Distinct, Distribution, Paging, Repeats, Routing, Scanned, TokenRanges, WriteTimes, counts,
     coverage::add_counts,
     overflow,
     sketch::meter::{self, PER_ENTRY},
@@ -82,6 +82,18 @@ pub struct Pattern {
     pub error_codes: BTreeMap<u32, u64>,
     /// Server warnings, of all exchanges.
     pub warnings: u64,
+    /// What they warn of, those of tombstones left out, which are in `tombstones`. Bounded.
+    #[serde(default, deserialize_with = "meter::map")]
+    pub warned: BTreeMap<String, Warned>,
+    /// Exchanges that were traced.
+    #[serde(default)]
+    pub traced: u64,
+    /// Executions of a conditional statement whose condition did not hold.
+    #[serde(default)]
+    pub not_applied: u64,
+    /// The timestamps that clients gave its writes.
+    #[serde(default)]
+    pub write_times: WriteTimes,
     /// From the request's last byte to the response's first, as seen at the proxy.
     pub latency_us: Distribution,
     /// Partitions of each execution whose number is known.
@@ -89,12 +101,19 @@ pub struct Pattern {
     /// Executions by what they touch.
     #[serde(deserialize_with = "meter::map")]
     pub classes: BTreeMap<PartitionClass, u64>,
+    /// Values of clustering columns that each execution lists with `IN`, the lists of several columns multiplied.
+    #[serde(default)]
+    pub listed_rows: Distribution,
     /// Rows of each answer with rows.
     pub rows: Distribution,
     /// Size of each answer's envelope, as it went over the wire.
     pub response_bytes: Distribution,
     /// Size of each request's envelope, as it went over the wire.
     pub request_bytes: Distribution,
+    /// Size of the largest value that each INSERT or UPDATE binds, of those that bind one of
+    /// [`Pattern::LARGE_VALUE`] bytes or more.
+    #[serde(default)]
+    pub large_values: Distribution,
     /// What the server said of tombstones.
     pub tombstones: Tombstones,
     /// Answers that were a page of a longer read.
@@ -108,6 +127,9 @@ pub struct Pattern {
     /// Rows of their answers.
     #[serde(default)]
     pub unpaged_rows: Distribution,
+    /// The smallest and the largest page that a read asked for, in rows; none if none did.
+    #[serde(default)]
+    pub page_sizes: Option<(u64, u64)>,
     /// Reads with their pages put together.
     #[serde(default)]
     pub paging: Paging,
@@ -126,6 +148,10 @@ pub struct Pattern {
     /// Exchanges by consistency level, as the specification names it (`LOCAL_QUORUM`).
     #[serde(deserialize_with = "meter::map")]
     pub consistency: BTreeMap<String, u64>,
+    /// Executions of conditional statements by the consistency level of their consensus: `SERIAL`, which is also
+    /// what servers take where a request names none, or `LOCAL_SERIAL`.
+    #[serde(default)]
+    pub serial_consistency: BTreeMap<String, u64>,
     /// Executions of a prepared statement.
     pub prepared: u64,
     /// How often it was prepared after it had been executed in the same window.
@@ -142,6 +168,18 @@ pub struct Pattern {
     /// The first and the last exchange.
     pub seen: Option<(Timestamp, Timestamp)>,
 }
+
+/// Warnings of one class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warned {
+    /// How many there were.
+    pub times: u64,
+    /// The largest figure that they name, in the unit of their class; 0 where they name none.
+    pub largest: u64,
+}
+
+/// How many classes of warnings a pattern tells apart; there are about forty.
+const MAX_WARNING_CLASSES: usize = 64;
 
 /// Executions of a pattern that are counted among other statements, at least.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -248,6 +286,11 @@ impl Nulls {
         counts::add(&mut self.by_column, column, times, MAX_NULL_COLUMNS);
     }
 
+    /// Those of all columns.
+    pub fn sum(&self) -> u64 {
+        self.by_column.values().sum()
+    }
+
     /// Adds the nulls of `other`.
     fn merge(&mut self, other: &Self) {
         self.executions += other.executions;
@@ -265,6 +308,12 @@ const MAX_ERROR_CODES: usize = 64;
 const MAX_CLIENTS: usize = 64;
 
 impl Pattern {
+    /// Values from this size on are counted by their size: what is smaller is no burden to anybody.
+    pub const LARGE_VALUE: usize = 64 << 10;
+
+    /// Stands among the error codes for that of ScyllaDB's SCYLLA_RATE_LIMIT_ERROR, which each server announces.
+    pub const RATE_LIMIT: u32 = 0xF000;
+
     /// A pattern without exchanges.
     pub fn new(head: PatternHead, flags: BTreeSet<Flag>) -> Self {
         Self {
@@ -277,23 +326,31 @@ impl Pattern {
             errors: 0,
             error_codes: BTreeMap::new(),
             warnings: 0,
+            warned: BTreeMap::new(),
+            traced: 0,
+            not_applied: 0,
+            write_times: WriteTimes::default(),
             latency_us: Distribution::default(),
             partitions: Distribution::default(),
             classes: BTreeMap::new(),
+            listed_rows: Distribution::default(),
             rows: Distribution::default(),
             response_bytes: Distribution::default(),
             request_bytes: Distribution::default(),
+            large_values: Distribution::default(),
             tombstones: Tombstones::default(),
             pages: 0,
             logical_reads: 0,
             unpaged: 0,
             unpaged_rows: Distribution::default(),
+            page_sizes: None,
             paging: Paging::default(),
             repeats: Repeats::default(),
             scanned: Scanned::default(),
             token_ranges: TokenRanges::default(),
             routing: Routing::default(),
             consistency: BTreeMap::new(),
+            serial_consistency: BTreeMap::new(),
             prepared: 0,
             prepared_again: 0,
             nulls: Nulls::default(),
@@ -320,9 +377,11 @@ impl Pattern {
         let distributions = [
             &self.latency_us,
             &self.partitions,
+            &self.listed_rows,
             &self.rows,
             &self.response_bytes,
             &self.request_bytes,
+            &self.large_values,
             &self.tombstones.scanned,
             &self.tombstones.live_rows,
             &self.unpaged_rows,
@@ -330,7 +389,12 @@ impl Pattern {
             &self.paging.pages,
             &self.scanned.partitions,
         ];
-        let counted = [&self.clients, &self.consistency, &self.nulls.by_column];
+        let counted = [
+            &self.clients,
+            &self.consistency,
+            &self.serial_consistency,
+            &self.nulls.by_column,
+        ];
         let counted = counted.into_iter().flat_map(|counts| counts.keys());
         let entries =
             self.error_codes.len() + self.classes.len() + self.repeats.retries.len() + self.flags.len();
@@ -342,6 +406,11 @@ impl Pattern {
             + self.scanned.distinct.as_ref().map_or(0, Distinct::bytes)
             + self.token_ranges.cover.bytes()
             + counted.map(|name| name.len() + PER_ENTRY).sum::<usize>()
+            + self
+                .warned
+                .keys()
+                .map(|class| class.len() + PER_ENTRY)
+                .sum::<usize>()
             + entries * PER_ENTRY
     }
 
@@ -364,12 +433,30 @@ impl Pattern {
         );
     }
 
+    /// Notes that a page of so many rows was asked for.
+    #[inline]
+    pub fn see_page_size(&mut self, rows: u64) {
+        let (smallest, largest) = self.page_sizes.unwrap_or((rows, rows));
+        self.page_sizes = Some((smallest.min(rows), largest.max(rows)));
+    }
+
     /// Counts exchanges with a consistency level, as the specification names it.
     pub fn count_consistency(&mut self, level: &str, exchanges: u64) {
-        // The name becomes a string once.
-        match self.consistency.get_mut(level) {
-            Some(count) => *count += exchanges,
-            None => drop(self.consistency.insert(level.to_owned(), exchanges)),
+        count_level(&mut self.consistency, level, exchanges);
+    }
+
+    /// Counts executions whose consensus is at this level, as the specification names it.
+    pub fn count_serial_consistency(&mut self, level: &str, executions: u64) {
+        count_level(&mut self.serial_consistency, level, executions);
+    }
+
+    /// Counts warnings of a class.
+    pub fn count_warned(&mut self, class: &str, more: Warned) {
+        if let Some(warned) = self.warned.get_mut(class) {
+            warned.times += more.times;
+            warned.largest = warned.largest.max(more.largest);
+        } else if self.warned.len() < MAX_WARNING_CLASSES {
+            self.warned.insert(class.to_owned(), more);
         }
     }
 
@@ -396,23 +483,36 @@ impl Pattern {
         self.on_known_table |= other.on_known_table;
         self.missed.merge(other.missed);
         self.warnings += other.warnings;
+        for (class, warned) in &other.warned {
+            self.count_warned(class, *warned);
+        }
+        self.traced += other.traced;
+        self.not_applied += other.not_applied;
+        self.write_times.merge(&other.write_times);
         self.latency_us.merge(&other.latency_us);
         self.partitions.merge(&other.partitions);
         add_counts(&mut self.classes, &other.classes);
+        self.listed_rows.merge(&other.listed_rows);
         self.rows.merge(&other.rows);
         self.response_bytes.merge(&other.response_bytes);
         self.request_bytes.merge(&other.request_bytes);
+        self.large_values.merge(&other.large_values);
         self.tombstones.merge(&other.tombstones);
         self.pages += other.pages;
         self.logical_reads += other.logical_reads;
         self.unpaged += other.unpaged;
         self.unpaged_rows.merge(&other.unpaged_rows);
+        if let Some((smallest, largest)) = other.page_sizes {
+            self.see_page_size(smallest);
+            self.see_page_size(largest);
+        }
         self.paging.merge(&other.paging);
         self.repeats.merge(&other.repeats);
         self.scanned.merge(&other.scanned);
         self.token_ranges.merge(&other.token_ranges);
         self.routing.merge(&other.routing);
         add_counts(&mut self.consistency, &other.consistency);
+        add_counts(&mut self.serial_consistency, &other.serial_consistency);
         self.prepared += other.prepared;
         self.prepared_again += other.prepared_again;
         self.nulls.merge(&other.nulls);
@@ -422,5 +522,12 @@ impl Pattern {
             self.see(first);
             self.see(last);
         }
+    }
+}
+/// The name becomes a string once.
+fn count_level(counts: &mut BTreeMap<String, u64>, level: &str, exchanges: u64) {
+    match counts.get_mut(level) {
+        Some(count) => *count += exchanges,
+        None => drop(counts.insert(level.to_owned(), exchanges)),
     }
 }

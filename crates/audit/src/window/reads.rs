@@ -141,7 +141,7 @@ impl Scanned {
 
 impl TokenRanges {
     /// Adds the reads of `other`.
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.cover.merge(&other.cover);
         self.sweeps += other.sweeps;
         self.sweep_reads += other.sweep_reads;

@@ -176,7 +176,7 @@ impl Window {
     fn measure(&self) -> usize {
         let patterns: usize = self.patterns.values().map(Pattern::bytes).sum();
         let tables: usize = self.tables.iter().map(table_bytes).sum();
-        patterns + tables + self.indexed.len() * COLUMN_BYTES
+        patterns + tables + self.indexed.len() * COLUMN_BYTES + self.sequences.bytes()
     }
 
     fn shed_patterns(&mut self) {
@@ -226,6 +226,7 @@ impl Window {
         let Some(mut pattern) = self.patterns.remove(&id) else {
             return;
         };
+        self.sequences.forget(id);
         self.coverage.patterns_overflowed += pattern.count;
         self.coverage.patterns_evicted += 1;
         if pattern.is_confirmed() {

@@ -3,8 +3,10 @@
 //! The schema is carried as CQL text, so that a report needs nothing but snapshots and a reader can see what
 //! was in force.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
 
+use cqlens_cql::Product;
 use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
@@ -38,10 +40,40 @@ pub struct Cluster {
     pub name: Option<String>,
     /// The coordinator's `release_version`.
     pub release_version: Option<String>,
+    /// Whose software the coordinator runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product: Option<Product>,
+    /// The version of that software, where it is not `release_version`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product_version: Option<String>,
     /// The partitioner's class name without its package.
     pub partitioner: Option<String>,
     /// The number of nodes, the coordinator included.
     pub nodes: Option<usize>,
+    /// The nodes of each data centre, those left out that tell none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub data_centers: BTreeMap<String, usize>,
+    /// Whether the embedded node of the demo answered: its latencies say nothing of a cluster.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_embedded: bool,
+}
+
+impl Cluster {
+    /// Product and version as people say them, `ScyllaDB 6.2.0`; none where the version is not known.
+    pub fn software(&self) -> Option<String> {
+        let version = self.product_version.as_ref().or(self.release_version.as_ref())?;
+        match self.product {
+            Some(product) => Some(format!("{} {version}", product.name())),
+            // What ScyllaDB calls itself where nobody looked closer.
+            None if version == "3.0.8" => Some("Cassandra 3.0.8 or ScyllaDB".to_owned()),
+            None => Some(format!("{} {version}", Product::Cassandra.name())),
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Why a snapshot could not be read or written.
@@ -127,7 +159,9 @@ impl Snapshot {
         if head.format != FORMAT {
             return Err(SnapshotError::UnknownFormat(head.format));
         }
-        Ok(meter::within(MAX_MEMORY, || serde_json::from_slice(&text))?)
+        let mut snapshot: Self = meter::within(MAX_MEMORY, || serde_json::from_slice(&text))?;
+        snapshot.window.assume_observed();
+        Ok(snapshot)
     }
 }
 

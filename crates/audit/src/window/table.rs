@@ -3,7 +3,7 @@
 use cqlens_cql::schema::TableName;
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, Distribution, Heavy, InsertedRows, pattern::Tombstones};
+use super::{Distinct, Distribution, Heavy, InsertedRows, RepeatedValues, pattern::Tombstones};
 
 /// Counters and sketches of one table; a batch counts once for each table that it writes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -26,9 +26,46 @@ pub struct TableTraffic {
     /// What the nodes tell of its reads; none where they were not asked.
     #[serde(default)]
     pub node_reads: Option<NodeReads>,
+    /// How long the partition keys are that were named.
+    #[serde(default)]
+    pub key_sizes: KeySizes,
     /// The rows that INSERTs write.
     #[serde(default)]
     pub inserted: InsertedRows,
+    /// Whether their values are the same from row to row of a partition.
+    #[serde(default, skip_serializing_if = "RepeatedValues::is_empty")]
+    pub repeated: RepeatedValues,
+}
+
+/// Sizes of partition keys, as Cassandra serializes them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeySizes {
+    /// Keys that were named, each as often as it was.
+    pub named: u64,
+    /// Those of more than [`KeySizes::LONG`] bytes.
+    pub long: u64,
+    /// The longest one, in bytes.
+    pub longest: u64,
+}
+
+impl KeySizes {
+    /// Cassandra takes keys of up to 65,535 bytes; names, ids and dates are far below this.
+    pub const LONG: u64 = 1_024;
+
+    /// Counts a key of so many bytes.
+    #[inline]
+    pub fn count(&mut self, bytes: u64) {
+        self.named += 1;
+        self.long += u64::from(bytes > Self::LONG);
+        self.longest = self.longest.max(bytes);
+    }
+
+    /// Adds the keys of `other`.
+    fn merge(&mut self, other: Self) {
+        self.named += other.named;
+        self.long += other.long;
+        self.longest = self.longest.max(other.longest);
+    }
 }
 
 /// What nodes count of reads of a table by themselves, whoever asks: the worst of all nodes and all times
@@ -83,6 +120,8 @@ impl TableTraffic {
         if let Some(nodes) = &other.node_reads {
             self.node_reads.get_or_insert_default().merge(nodes);
         }
+        self.key_sizes.merge(other.key_sizes);
         self.inserted.merge(&other.inserted);
+        self.repeated.merge(&other.repeated);
     }
 }

@@ -1,7 +1,7 @@
 //! Thresholds of rules and accepted findings in the file of settings.
 
 use super::*;
-use cqlens_audit::rules;
+use cqlens_audit::rules::{self, RuleSeverity, Severity};
 
 const JUDGING: &str = "\
 [proxy]
@@ -10,8 +10,15 @@ upstream = 'db'
 [rules]
 markdown = true
 
-[rules.allow-filtering]
-high_per_hour = 20
+[severity]
+large_share = 0.3
+
+[rules.in-partition-key]
+severity = 'medium'
+medium_partitions = 20
+
+[rules.select-star]
+severity = 'off'
 
 [[accept]]
 rule = 'allow-filtering'
@@ -32,8 +39,17 @@ until = '2027-03-02'
 fn thresholds_and_acceptances_stand_in_the_file() {
     let (_, settings) = Folder::new(JUDGING).read("proxy").unwrap();
     let judging = settings.judging();
-    let key = ("allow-filtering".to_owned(), "high_per_hour".to_owned());
-    assert_eq!(judging.thresholds.iter().collect::<Vec<_>>(), [(&key, &20.0)]);
+    let key = ("in-partition-key".to_owned(), "medium_partitions".to_owned());
+    let of_all = ("severity".to_owned(), "large_share".to_owned());
+    assert_eq!(
+        judging.settings.thresholds.iter().collect::<Vec<_>>(),
+        [(&key, &20.0), (&of_all, &0.3)]
+    );
+    let severities =
+        ["in-partition-key", "select-star", "full-scan"].map(|rule| judging.settings.severities.get(rule));
+    let at_most = RuleSeverity::AtMost(Severity::Medium);
+    assert_eq!(severities, [Some(&at_most), Some(&RuleSeverity::Off), None]);
+    assert!(!judging.settings.runs("select-star") && judging.settings.runs("in-partition-key"));
     let [first, second] = &judging.acceptances[..] else {
         panic!("{judging:?}")
     };
@@ -42,7 +58,7 @@ fn thresholds_and_acceptances_stand_in_the_file() {
         (first.owner.as_str(), first.reason.as_str()),
         ("platform", "admin \"page\" only")
     );
-    assert_eq!(first.place, "c.toml:10");
+    assert_eq!(first.place, "c.toml:17");
     assert_eq!(second.scope(), "every finding of the pattern `00ff00ff00ff00ff`");
     assert_eq!(second.until.to_string(), "2027-03-02");
 }
@@ -52,7 +68,12 @@ fn thresholds_and_acceptances_are_printed_and_can_be_read_back() {
     let (_, settings) = Folder::new(JUDGING).read("proxy").unwrap();
     let printed = settings.to_string();
     assert!(
-        printed.contains("[rules.allow-filtering]") && printed.contains("high_per_hour = 20  # file: "),
+        printed.contains("[rules.in-partition-key]\nseverity = \"medium\"  # file: "),
+        "{printed}"
+    );
+    assert!(printed.contains("medium_partitions = 20  # file: "), "{printed}");
+    assert!(
+        printed.contains("[rules.select-star]\nseverity = \"off\"  # file: "),
         "{printed}"
     );
     assert!(printed.contains("steady_per_hour = 60  # default"), "{printed}");
@@ -75,7 +96,11 @@ fn thresholds_and_acceptances_are_printed_and_can_be_read_back() {
 #[test]
 fn changes_of_thresholds_and_acceptances_are_told() {
     let (_, before) = Folder::new(JUDGING).read("proxy").unwrap();
-    let newer = JUDGING.replace("= 20", "= 30").replace("'b'", "'c'");
+    let newer = JUDGING
+        .replace("= 20", "= 30")
+        .replace("'off'", "'info'")
+        .replace("0.3", "0.4")
+        .replace("'b'", "'c'");
     let (_, mut after) = Folder::new(&newer).read("proxy").unwrap();
     assert_eq!(
         before.compare(&mut after.clone(), &[]).need_restart,
@@ -83,7 +108,12 @@ fn changes_of_thresholds_and_acceptances_are_told() {
     );
     assert_eq!(
         before.compare(&mut after, &[]).applied,
-        ["rules.allow-filtering.high_per_hour", "accept"]
+        [
+            "rules.in-partition-key.medium_partitions",
+            "severity.large_share",
+            "rules.select-star.severity",
+            "accept"
+        ]
     );
 }
 
@@ -106,24 +136,40 @@ fn mistakes_in_thresholds_are_told_with_their_place() {
             "c.toml:1: [rules.alow-filtering]: no rule is called \"alow-filtering\": is it `allow-filtering`?",
         ),
         (
-            "[rules.allow-filtering]\noften = 1",
-            "c.toml:2: often: no such threshold of allow-filtering; there are ",
+            "[rules.in-partition-key]\noften = 1",
+            "c.toml:2: often: no such threshold of in-partition-key; there are ",
         ),
         (
-            "[rules.allow-filtering]\n\nhigh_per_hour = '1'",
-            "c.toml:3: high_per_hour: a number is wanted, this is a string",
+            "[rules.in-partition-key]\n\nmedium_partitions = '1'",
+            "c.toml:3: medium_partitions: a number is wanted, this is a string",
         ),
         (
-            "[rules.allow-filtering]\nhigh_per_hour = -1",
-            "c.toml:2: high_per_hour: a number that is not negative is wanted",
+            "[rules.in-partition-key]\nmedium_partitions = -1",
+            "c.toml:2: medium_partitions: a number that is not negative is wanted",
         ),
         (
-            "[rules.allow-filtering]\nhigh_per_hour = nan",
-            "c.toml:2: high_per_hour: a number that is not negative is wanted",
+            "[rules.in-partition-key]\nmedium_partitions = nan",
+            "c.toml:2: medium_partitions: a number that is not negative is wanted",
         ),
         (
             "[rules.lwt-heavy]\nSHARE = 1.5",
             "c.toml:2: SHARE: a share of the ",
+        ),
+        (
+            "[rules.select-star]\nseverity = 'none'",
+            "c.toml:2: severity: \"none\" is none of off, info, low, medium, high",
+        ),
+        (
+            "[rules.select-star]\nseverity = 1",
+            "c.toml:2: severity: a string in quotes is wanted, this is an integer",
+        ),
+        (
+            "[severity]\nlarge = 1",
+            "c.toml:2: large: no such threshold of severity; there are large_share, ",
+        ),
+        (
+            "[severity]\nlarge_share = 2",
+            "c.toml:2: large_share: a share of the ",
         ),
         (
             "[rules]\nallow-filtering = 7",

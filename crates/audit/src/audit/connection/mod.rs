@@ -289,7 +289,7 @@ impl ConnectionState {
     ) {
         self.counts.arrived(envelope.header.opcode);
         if envelope.header.opcode == Opcode::STARTUP {
-            self.session.start(&envelope, &self.connection);
+            self.session.start(&envelope);
         }
         let stream_id = envelope.header.stream_id;
         let waiting = PendingRequest {

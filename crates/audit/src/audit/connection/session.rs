@@ -22,6 +22,8 @@ use crate::capture::Connection;
 /// What the connection's own requests have set.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
+    /// Whose it is.
+    pub(crate) connection: Arc<Connection>,
     /// The keyspace of unqualified names: what USE has set.
     keyspace: Option<Arc<str>>,
     /// How many times USE has changed it.
@@ -36,6 +38,9 @@ pub(crate) struct Session {
     client_id: Option<ClientId>,
     /// Stands for the client's host: connections from one address have the same one.
     pub(crate) host: u64,
+    /// Who sends: what a driver says of itself (`CLIENT_ID`), the same on all connections of a session; else the name
+    /// and the host, whichever connection it is.
+    pub(crate) actor: u64,
     /// The node that its requests go to.
     coordinator: Coordinator,
     /// What was agreed beyond the version.
@@ -52,15 +57,18 @@ pub(crate) struct Session {
 
 impl Session {
     /// That of a connection on which nothing has been said.
-    pub(crate) fn new(connection: &Connection, shown: ClientAddresses) -> Self {
+    pub(crate) fn new(connection: &Arc<Connection>, shown: ClientAddresses) -> Self {
+        let host = host(connection.client.ip());
         Self {
+            actor: host,
+            connection: Arc::clone(connection),
             keyspace: None,
             changes: 0,
             earlier: VecDeque::new(),
             shown,
             client: client_name(&Startup { options: Vec::new() }, connection, shown).into(),
             client_id: None,
-            host: host(connection.client.ip()),
+            host,
             coordinator: Coordinator::at(connection.upstream()),
             extensions: Extensions::NONE,
             announced: Extensions::NONE,
@@ -71,14 +79,15 @@ impl Session {
     }
 
     /// Learns from a STARTUP.
-    pub(crate) fn start(&mut self, envelope: &Envelope, connection: &Connection) {
+    pub(crate) fn start(&mut self, envelope: &Envelope) {
         let Ok(decoded) = Request::decode(envelope, Extensions::NONE) else {
             return;
         };
         if let Request::Startup(startup) = decoded.message {
             self.extensions = self.announced.agreed(&startup);
-            self.client = client_name(&startup, connection, self.shown).into();
+            self.client = client_name(&startup, &self.connection, self.shown).into();
             self.client_id = None;
+            self.actor = actor(&startup, &self.client, self.host);
             self.is_named = true;
         }
     }
@@ -185,6 +194,16 @@ fn host(address: IpAddr) -> u64 {
     hasher.finish()
 }
 
+/// Drivers that name their sessions do so by an id of their own making.
+fn actor(startup: &Startup<'_>, client: &str, host: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    match startup.get("SESSION_ID").or(startup.get("CLIENT_ID")) {
+        Some(id) => id.hash(&mut hasher),
+        None => (client, host).hash(&mut hasher),
+    }
+    hasher.finish()
+}
+
 /// `certificate application (driver version) address`, as far as the client says and addresses are shown.
 /// First what it cannot make up.
 fn client_name(startup: &Startup<'_>, connection: &Connection, shown: ClientAddresses) -> String {
@@ -268,7 +287,7 @@ mod tests {
         for stream in [6, 4, 2] {
             server.offer(&result(stream, &[0, 0, 0, 1]));
         }
-        connection.close();
+        connection.close(Clock::start().now());
         let window = audit.stop(Timestamp::UNIX_EPOCH);
         let heads = window
             .patterns
@@ -292,7 +311,10 @@ mod tests {
 
     #[test]
     fn a_bounded_number_of_keyspaces_is_remembered() {
-        let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
+        let connection = Arc::new(Connection::new(
+            ConnectionId(0),
+            "10.0.0.1:40000".parse().unwrap(),
+        ));
         let mut session = Session::new(&connection, ClientAddresses::default());
         assert_eq!(session.keyspace_after(0), None);
         for number in 1..=100 {

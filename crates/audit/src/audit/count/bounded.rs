@@ -38,6 +38,11 @@ impl<V> BoundedMap<V> {
         self.values.get(&key).map(|aged| &aged.value)
     }
 
+    /// The value of `key`, to be changed; it grows no younger.
+    pub(crate) fn get_mut(&mut self, key: u64) -> Option<&mut V> {
+        self.values.get_mut(&key).map(|aged| &mut aged.value)
+    }
+
     /// The value of `key`, made if there is none; and what had to go for it.
     pub(crate) fn entry(&mut self, key: u64, make: impl FnOnce() -> V) -> (&mut V, Option<V>) {
         let evicted = if self.values.contains_key(&key) {

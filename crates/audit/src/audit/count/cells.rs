@@ -3,12 +3,15 @@
 
 use cqlens_cql::cells::{Cells, Use};
 
-use crate::audit::count::tables::Tables;
+use crate::audit::count::{repeated_values::RepeatedColumns, tables::Tables};
 use crate::window::Window;
 
 /// Counts everything of `cells` in `window` and its `tables`.
 #[inline]
-pub fn count(cells: &Cells, window: &mut Window, tables: &mut Tables) {
+pub fn count(cells: &Cells, window: &mut Window, tables: &mut Tables, repeated: &mut RepeatedColumns) {
+    for row in cells.sampled() {
+        repeated.count(row, tables);
+    }
     if !(cells.inserted().is_empty() && cells.indexed().is_empty()) {
         count_some(cells, window, tables);
     }
@@ -45,7 +48,7 @@ fn count_some(cells: &Cells, window: &mut Window, tables: &mut Tables) {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, clippy::panic)]
     use cqlens_proto::message::{Value, ValuesBuf};
     use jiff::Timestamp;
 
@@ -65,6 +68,7 @@ mod tests {
         let schema = Schema::from_cql(SCHEMA).unwrap();
         let mut window = Window::new(Timestamp::UNIX_EPOCH, "proxy");
         let mut tables = Tables::default();
+        let mut repeated = RepeatedColumns::default();
         let mut cells = Cells::new(HashKey::random().hasher());
         for (text, bound) in statements {
             let plan = Plan::of(&syntax::parse(text).unwrap(), Some("s"), &schema);
@@ -73,7 +77,7 @@ mod tests {
             let values = ValuesBuf::positional(bound.iter().map(|value| Value::Bytes(value))).unwrap();
             cells.clear();
             plan.note_cells(&values.values(), &mut cells);
-            count(&cells, &mut window, &mut tables);
+            count(&cells, &mut window, &mut tables, &mut repeated);
         }
         tables.flush_into(&mut window);
         window
@@ -165,5 +169,25 @@ mod tests {
             .map(|table| table.inserted.inserts)
             .collect();
         assert_eq!((inserts, column(&window, "v").inserts), (vec![1, 1], 1));
+    }
+
+    #[test]
+    fn rows_are_compared_with_those_of_their_partition_and_of_others() {
+        // Two columns of which the first belongs to the partition.
+        let text = "INSERT INTO t (k, c, v, plain) VALUES (?, ?, ?, ?)";
+        let rows: Vec<[i32; 4]> = (0..400).map(|n| [n % 40, n / 40, n % 40, n]).collect();
+        let statements: Vec<(&str, &[i32])> = rows.iter().map(|row| (text, &row[..])).collect();
+        let window = window(&statements);
+        let table = window.tables.values().next().unwrap();
+        let columns: Vec<_> = table.repeated.columns().collect();
+        let [("plain", plain), ("v", v)] = columns[..] else {
+            panic!("{columns:?}")
+        };
+        let partitions = v.within / 9;
+        assert!((1..=15).contains(&partitions), "one in eight of 40: {partitions}");
+        assert_eq!(v.within % 9, 0, "each row but the first of its partition");
+        assert_eq!((v.same_within, v.same_across), (v.within, 0));
+        assert_eq!((plain.within, plain.same_within), (v.within, 0));
+        assert_eq!(v.across, partitions * 10 - 1);
     }
 }

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use cqlens_proto::message::Consistency;
+use cqlens_proto::message::{Consistency, SerialConsistency};
 use rustc_hash::FxHashMap;
 
 use crate::audit::{
@@ -19,7 +19,7 @@ use crate::{
     capture::Moment,
     window::{PatternId, Window},
 };
-use cqlens_cql::footprint::PartitionClass;
+use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
 /// Exchanges by client, statement, consistency level and class.
 #[derive(Debug, Default)]
@@ -36,6 +36,7 @@ struct Kind {
     /// None for what is no execution.
     statement: Option<StatementId>,
     consistency: Option<Consistency>,
+    serial_consistency: Option<SerialConsistency>,
     /// None for what touches no partitions.
     class: Option<PartitionClass>,
 }
@@ -69,6 +70,7 @@ impl ClientCounts {
             client: exchange.client,
             statement: execution.map(|execution| execution.analysis.statement),
             consistency: execution.and_then(|execution| execution.consistency),
+            serial_consistency: execution.and_then(|execution| execution.serial_consistency),
             class: touching.map(|execution| execution.footprint.class()),
         };
         match self.places.get(&kind) {
@@ -112,6 +114,13 @@ impl ClientCounts {
             pattern.count_client(&count.client, count.exchanges);
             if let Some(level) = count.kind.consistency {
                 pattern.count_consistency(level.name(), count.exchanges);
+            }
+            if pattern.is(Flag::Lwt) {
+                let level = count
+                    .kind
+                    .serial_consistency
+                    .map_or(Consistency::Serial, |level| level.0);
+                pattern.count_serial_consistency(level.name(), count.exchanges);
             }
             if let Some(class) = count.kind.class {
                 *pattern.classes.entry(class).or_default() += count.exchanges;
@@ -160,7 +169,7 @@ mod tests {
                 taps[0].offer(&query("SELECT v FROM s.t WHERE k = 1", consistency));
                 taps[1].offer(&void());
             }
-            connection.close();
+            connection.close(Clock::start().now());
         }
         let window = audit.stop(now);
         let third = |of: u64| {

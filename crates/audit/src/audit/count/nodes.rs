@@ -224,7 +224,7 @@ mod tests {
                 requests.offer(&query(cql, Consistency::One));
                 responses.offer(&void());
             }
-            connection.close();
+            connection.close(Clock::start().now());
         }
 
         /// Waits until so many statements have been counted; their window.

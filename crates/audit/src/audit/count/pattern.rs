@@ -1,9 +1,11 @@
 //! What of an exchange stands in the pattern of its statement.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use crate::audit::exchange::{Exchange, Execution, outcome::Outcome, warning::TombstoneText};
-use crate::window::{Pattern, Routed, Tombstones};
+use crate::audit::exchange::{
+    Exchange, Execution, PageSize, RareFacts, outcome::Outcome, warning::TombstoneText,
+};
+use crate::window::{Pattern, Routed, Tombstones, Warned};
 
 /// Counts an execution in its pattern.
 pub(crate) fn record_pattern(
@@ -31,21 +33,70 @@ pub(crate) fn record_pattern(
     if let Some(routed) = routed {
         pattern.routing.count(routed);
     }
-    if execution.nulls != 0 && !exchange.refused {
+    if !exchange.refused {
         count_nulls(pattern, execution);
+        if let Some(timestamp) = execution.timestamp {
+            let now = exchange.at.unix_nanoseconds() / 1_000;
+            pattern.write_times.count(timestamp, now);
+            pattern.write_times.stated += u64::from(execution.analysis.timestamp.is_some());
+        }
+    }
+    if let Some(rare) = &execution.rare {
+        if rare.listed_rows > 0 {
+            pattern.listed_rows.record(rare.listed_rows);
+        }
+        if let Some(bytes) = rare.large_value {
+            pattern.large_values.record(bytes);
+        }
+    }
+    pattern.traced += u64::from(exchange.traced);
+    pattern.not_applied += u64::from(exchange.not_applied);
+    if let Some(told) = &exchange.told {
+        for warning in &told.warned {
+            let warned = Warned {
+                times: 1,
+                largest: warning.figure,
+            };
+            pattern.count_warned(&warning.class, warned);
+        }
     }
     record_outcome(pattern, exchange, execution);
     record_tombstones(&mut pattern.tombstones, exchange);
 }
 
+#[inline]
 fn count_nulls(pattern: &mut Pattern, execution: &Execution) {
-    pattern.nulls.executions += 1;
-    let columns = &execution.analysis.marker_columns;
-    for at in (0..64).filter(|at| execution.nulls >> at & 1 == 1) {
-        pattern.nulls.count(columns.get(at).map(AsRef::as_ref), 1);
+    if execution.rare.is_some() || !execution.analysis.null_columns.is_empty() {
+        count_some_nulls(pattern, execution);
     }
 }
 
+#[cold]
+fn count_some_nulls(pattern: &mut Pattern, execution: &Execution) {
+    let nothing = RareFacts::default();
+    let rare = execution.rare.as_deref().unwrap_or(&nothing);
+    let (analysis, before) = (&execution.analysis, pattern.nulls.sum());
+    for (analysis, nulls) in rare
+        .batched_nulls
+        .iter()
+        .chain([&(Arc::clone(analysis), rare.nulls)])
+    {
+        let columns = &analysis.marker_columns;
+        for at in (0..64).filter(|at| nulls >> at & 1 == 1) {
+            let column = columns.get(at).map(AsRef::as_ref);
+            pattern.nulls.count(column.filter(|name| !name.is_empty()), 1);
+        }
+        for column in &analysis.null_columns {
+            pattern.nulls.count(Some(column), 1);
+        }
+    }
+    for column in &rare.json_nulls {
+        pattern.nulls.count(Some(column), 1);
+    }
+    pattern.nulls.executions += u64::from(pattern.nulls.sum() > before);
+}
+
+#[inline]
 fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Execution) {
     match exchange.outcome {
         Outcome::Error { code, .. } => pattern.count_error(code),
@@ -60,6 +111,9 @@ fn record_outcome(pattern: &mut Pattern, exchange: &Exchange<'_>, execution: &Ex
         return;
     }
     if execution.analysis.head.kind.is_read() {
+        if let Some(PageSize::Rows(rows)) = execution.page_size {
+            pattern.see_page_size(rows);
+        }
         if let (None, Outcome::Rows { count, .. }) = (execution.page_size, exchange.outcome) {
             pattern.unpaged += 1;
             pattern.unpaged_rows.record(count);
@@ -88,8 +142,8 @@ pub(crate) fn record_tombstones(tombstones: &mut Tombstones, exchange: &Exchange
         }
     );
     tombstones.aborted += u64::from(is_aborted);
-    if !exchange.tombstones.is_empty() {
-        record_texts(tombstones, &exchange.tombstones);
+    if let Some(told) = &exchange.told {
+        record_texts(tombstones, &told.tombstones);
     }
 }
 

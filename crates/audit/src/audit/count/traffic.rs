@@ -34,7 +34,7 @@ pub(crate) fn record_tables(
         tables.count_in(table.id, &table.name, |table| {
             record_statements(table, statements, exchange, execution);
             for (id, key) in keys.iter() {
-                record_key(table, hashing.hash(id, key), read);
+                record_key(table, hashing.hash(id, key), key.bytes.len(), read);
             }
         });
         return;
@@ -46,7 +46,9 @@ pub(crate) fn record_tables(
     }
     for (id, key) in keys.iter() {
         let hash = hashing.hash(id, key);
-        tables.count_in(id, key.table, |table| record_key(table, hash, read));
+        tables.count_in(id, key.table, |table| {
+            record_key(table, hash, key.bytes.len(), read)
+        });
     }
 }
 
@@ -72,7 +74,8 @@ fn record_read(table: &mut TableTraffic, exchange: &Exchange<'_>, execution: &Ex
     record_tombstones(&mut table.tombstones, exchange);
 }
 
-fn record_key(table: &mut TableTraffic, hash: u64, read: bool) {
+fn record_key(table: &mut TableTraffic, hash: u64, bytes: usize, read: bool) {
+    table.key_sizes.count(bytes as u64);
     table.distinct_partitions.insert(hash);
     if read {
         table.top_partitions.read(hash);

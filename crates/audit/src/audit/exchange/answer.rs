@@ -12,12 +12,9 @@ use cqlens_proto::{
 
 use crate::audit::{
     connection::event::ReceivedResponse,
-    exchange::{
-        outcome::Outcome,
-        warning::{self, TombstoneText},
-    },
+    exchange::{Told, outcome::Outcome, warning},
 };
-use crate::capture::Moment;
+use crate::{capture::Moment, window::Pattern};
 
 /// What came back.
 pub(crate) struct Answer<'a> {
@@ -92,32 +89,44 @@ impl<'a> Answer<'a> {
         }
     }
 
+    /// Whether the condition of a conditional statement did not hold: its rows begin with `[applied]`.
     #[inline]
-    pub(crate) fn tombstones(&self) -> Vec<TombstoneText> {
+    pub(crate) fn is_not_applied(&self) -> bool {
+        let first = self.rows.and_then(|rows| rows.iter().next());
+        first.is_some_and(|row| row.is_ok_and(|row| row.cell(0) == Some(Some(&[0]))))
+    }
+
+    /// What warnings and the text of an error say; nothing in most answers.
+    #[inline]
+    pub(crate) fn told(&self) -> Option<Box<Told>> {
         let error = match self.message {
             Some(Response::Error(error)) => Some(error.message),
             _ => None,
         };
-        // Most say nothing.
         if self.warnings.is_empty() && error.is_none() {
-            return Vec::new();
+            return None;
         }
-        tombstones(self.warnings, error)
+        Some(told(self.warnings, error))
     }
 }
 
-/// What warnings and the text of an error say of tombstones.
-#[inline(never)]
-fn tombstones(warnings: &[&str], error: Option<&str>) -> Vec<TombstoneText> {
-    let texts = warnings.iter().copied().chain(error);
-    texts.filter_map(warning::tombstones).collect()
+#[cold]
+fn told(warnings: &[&str], error: Option<&str>) -> Box<Told> {
+    let texts = warnings.iter().copied();
+    Box::new(Told {
+        warned: texts.clone().filter_map(warning::warning).collect(),
+        tombstones: texts.chain(error).filter_map(warning::tombstones).collect(),
+    })
 }
 
 /// How an exchange with this answer, which is no rows, ended.
 fn outcome(answer: &Response<'_>) -> Outcome {
     match answer {
         Response::Error(error) => Outcome::Error {
-            code: u32::try_from(error.code.0).unwrap_or(0),
+            code: match error.details {
+                ErrorDetails::RateLimit { .. } => Pattern::RATE_LIMIT,
+                _ => u32::try_from(error.code.0).unwrap_or(0),
+            },
             too_many_tombstones: too_many_tombstones(error),
         },
         _ => Outcome::Done,

@@ -6,8 +6,9 @@
 use std::{borrow::Cow, sync::Arc};
 
 use cqlens_cql::syntax::cut_name;
-use cqlens_proto::message::{
-    Batch, BatchQuery, QueryParameters, QueryResult, Request, Response, Value, Values,
+use cqlens_proto::{
+    envelope::Flags,
+    message::{Batch, BatchQuery, QueryParameters, QueryResult, Request, Response, Value, Values},
 };
 
 use crate::audit::{
@@ -17,19 +18,23 @@ use crate::audit::{
         session::{Sender, Session},
     },
     exchange::{
-        DecodedExchange, Exchange, Execution, KeyBuffer, PageSize,
+        DecodedExchange, Exchange, Execution, KeyBuffer, PageSize, RareFacts, StatementNulls,
         answer::{Answer, size},
         outcome::{Outcome, says_not_how_far},
         replicas::ReplicaLookup,
         scanned_keys::{ScannedKeys, ScannedRows},
     },
+    sequence::result_columns::ResultColumns,
     statement::{
         analysis::Analysis,
         batch::{Children, batch_kind},
         cache::StatementCache,
     },
 };
-use crate::{catalog::Live, window::PatternId};
+use crate::{
+    catalog::Live,
+    window::{Pattern, PatternId},
+};
 use cqlens_cql::{
     cells::Cells,
     footprint::{Count, Footprint},
@@ -54,6 +59,8 @@ pub(crate) struct ExchangeBuilder {
     pub(crate) cells: Cells,
     /// Filled with the partitions that the rows of a scan show.
     pub(crate) scanned_keys: ScannedKeys,
+    /// The columns of rows that clients leave out.
+    pub(crate) result_columns: ResultColumns,
     /// The statements of a batch.
     children: Children,
 }
@@ -68,6 +75,7 @@ impl ExchangeBuilder {
             keys: KeyBuffer::default(),
             cells: Cells::new(key.hasher()),
             scanned_keys: ScannedKeys::new(Arc::clone(live), key),
+            result_columns: ResultColumns::default(),
             children: Children::default(),
         }
     }
@@ -183,16 +191,21 @@ impl ExchangeBuilder {
         if parameters.paging_state.is_none() {
             analysis.note_cells(&parameters.values, &mut self.cells);
         }
-        let nulls = match analysis.head.kind {
-            StatementKind::Insert | StatementKind::Update => nulls(&parameters.values),
-            _ => 0,
-        };
+        let is_write = analysis.head.kind.is_write();
         Execution {
+            rare: rare_facts(&analysis, &parameters.values),
+            timestamp: match is_write {
+                true => analysis
+                    .timestamp
+                    .and_then(|stated| stated.of(&parameters.values))
+                    .or(parameters.timestamp),
+                false => None,
+            },
             analysis,
             footprint,
-            nulls,
             prepared,
             consistency: Some(parameters.consistency),
+            serial_consistency: parameters.serial_consistency,
             first_page: parameters.paging_state.is_none(),
             page_size: page_size(parameters),
             batched: Vec::new(),
@@ -205,6 +218,8 @@ impl ExchangeBuilder {
         let mut sum = BatchSum::new(kind);
         let mut refused = None;
         let mut prepared = false;
+        let mut batched_nulls = Vec::new();
+        let mut largest_value = 0;
         for statement in &batch.statements {
             let analysis = match statement.query {
                 BatchQuery::Text(text) => self.statements.of_text(text, keyspace),
@@ -217,6 +232,8 @@ impl ExchangeBuilder {
                 Some(plan) => {
                     refused = refused.or(sum.add(plan, Some(&statement.values), &mut self.keys.keys).err());
                     analysis.note_cells(&statement.values, &mut self.cells);
+                    largest_value =
+                        largest_value.max(note_nulls(&analysis, &statement.values, &mut batched_nulls));
                 }
                 None => sum.add_unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
             }
@@ -231,8 +248,10 @@ impl ExchangeBuilder {
             footprint: footprint.unwrap_or_else(|refusal| Footprint::unknown(refusal.reason)),
             prepared,
             consistency: Some(batch.consistency),
+            serial_consistency: batch.serial_consistency,
             first_page: true,
-            nulls: 0,
+            rare: RareFacts::of_batch(batched_nulls, largest_value),
+            timestamp: batch.timestamp,
             page_size: None,
             batched,
         }
@@ -282,7 +301,10 @@ impl ExchangeBuilder {
             outcome,
             refused,
             warnings: answer.warnings.len() as u64,
-            tombstones: answer.tombstones(),
+            traced: raw.request.header.flags.contains(Flags::TRACING),
+            not_applied: execution
+                .is_some_and(|execution| execution.analysis.head.kind.is_write() && answer.is_not_applied()),
+            told: answer.told(),
             request_bytes: size(raw.request_len),
             response_bytes: answer.bytes,
         }
@@ -377,25 +399,111 @@ fn token_range(request: &Request<'_>, execution: &Execution) -> Option<(i64, i64
     if !matches!(execution.footprint.count, Count::TokenRange { .. }) {
         return None;
     }
-    let parameters = match request {
-        Request::Query(query) => &query.parameters,
-        Request::Execute(execute) => &execute.parameters,
-        _ => return None,
-    };
     let plan = execution.analysis.plan.as_ref()?;
-    plan.token_range(&parameters.values)
+    plan.token_range(&request.parameters()?.values)
 }
 
-/// Which of the first 64 values are null, a bit for each. Values with names stand in an order of their own:
-/// none of them.
-fn nulls(values: &Values<'_>) -> u64 {
-    if values.is_named() {
-        return 0;
+/// What few executions have of one statement.
+#[inline]
+fn rare_facts(analysis: &Analysis, values: &Values<'_>) -> Option<Box<RareFacts>> {
+    let plan = analysis.plan.as_ref();
+    if analysis.head.kind.is_read() {
+        let listed_rows = plan.and_then(|plan| plan.listed_rows(values))?;
+        return Some(Box::new(RareFacts {
+            listed_rows,
+            ..RareFacts::default()
+        }));
     }
-    let first = values.iter().take(64).enumerate();
-    first.fold(0, |nulls, (at, (_, value))| {
-        nulls | (u64::from(value == Value::Null) << at)
-    })
+    let Written { nulls, largest } = Written::of(analysis, values);
+    let json_nulls = plan.map(|plan| plan.json_nulls(values)).unwrap_or_default();
+    if nulls == 0 && largest < Pattern::LARGE_VALUE && json_nulls.is_empty() {
+        return None;
+    }
+    Some(Box::new(RareFacts {
+        nulls,
+        json_nulls: json_nulls
+            .into_iter()
+            .map(|column| cut_name(column).into())
+            .collect(),
+        large_value: large(largest),
+        ..RareFacts::default()
+    }))
+}
+
+impl RareFacts {
+    /// Of a batch.
+    fn of_batch(batched_nulls: Vec<StatementNulls>, largest: usize) -> Option<Box<Self>> {
+        let large_value = large(largest);
+        let has_any = !batched_nulls.is_empty() || large_value.is_some();
+        has_any.then(|| {
+            Box::new(Self {
+                batched_nulls,
+                large_value,
+                ..Self::default()
+            })
+        })
+    }
+}
+
+/// The size of a value that is counted by its size.
+fn large(bytes: usize) -> Option<u64> {
+    (bytes >= Pattern::LARGE_VALUE).then_some(bytes as u64)
+}
+
+/// Notes the nulls of a statement in a batch; the size of its largest value.
+fn note_nulls(analysis: &Arc<Analysis>, values: &Values<'_>, nulls: &mut Vec<StatementNulls>) -> usize {
+    let written = Written::of(analysis, values);
+    if written.nulls != 0 {
+        nulls.push((Arc::clone(analysis), written.nulls));
+    }
+    written.largest
+}
+
+/// What the values of an INSERT or UPDATE are, its first 64 if there are more.
+#[derive(Clone, Copy, Default)]
+struct Written {
+    /// Which of them are null, a bit for each. A value with a name stands for the column of that name; the last bit
+    /// where there is none.
+    nulls: u64,
+    /// Bytes of the largest one.
+    largest: usize,
+}
+
+impl Written {
+    #[inline]
+    fn of(analysis: &Analysis, values: &Values<'_>) -> Self {
+        if !matches!(analysis.head.kind, StatementKind::Insert | StatementKind::Update) {
+            return Self::default();
+        }
+        if values.is_named() {
+            return Self::of_named(analysis, values);
+        }
+        let mut written = Self::default();
+        for (at, (_, value)) in values.iter().take(64).enumerate() {
+            written.add(at, value);
+        }
+        written
+    }
+
+    #[cold]
+    fn of_named(analysis: &Analysis, values: &Values<'_>) -> Self {
+        let mut written = Self::default();
+        for (name, value) in values.iter() {
+            let columns = &analysis.marker_columns;
+            let at = name.and_then(|name| columns.iter().position(|column| **column == *name));
+            written.add(at.unwrap_or(63).min(63), value);
+        }
+        written
+    }
+
+    #[inline]
+    fn add(&mut self, at: usize, value: Value<'_>) {
+        match value {
+            Value::Null => self.nulls |= 1 << at,
+            Value::Bytes(bytes) => self.largest = self.largest.max(bytes.len()),
+            Value::NotSet => {}
+        }
+    }
 }
 
 /// Cassandra takes a size of zero or less for none.

@@ -193,7 +193,7 @@ mod tests {
 
     fn session() -> Session {
         let connection = Connection::new(ConnectionId(0), "10.0.0.1:40000".parse().unwrap());
-        Session::new(&connection, ClientAddresses::default())
+        Session::new(&connection.into(), ClientAddresses::default())
     }
 
     fn push(deferred: &mut Deferred, stream: i16, now: Moment) {

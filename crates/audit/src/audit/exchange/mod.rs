@@ -13,7 +13,7 @@ pub(crate) mod warning;
 
 use std::{sync::Arc, time::Duration};
 
-use cqlens_proto::message::{Consistency, Request};
+use cqlens_proto::message::{Consistency, Request, SerialConsistency};
 
 use crate::audit::{
     RequestKey,
@@ -22,7 +22,7 @@ use crate::audit::{
         answer::Answer,
         outcome::{Outcome, could_not_run, is_all_or_nothing},
         scanned_keys::ScannedRows,
-        warning::TombstoneText,
+        warning::{TombstoneText, Warning},
     },
     statement::{
         analysis::{Analysis, NamedTable},
@@ -77,8 +77,12 @@ pub(crate) struct Exchange<'a> {
     pub(crate) refused: bool,
     /// Warnings in the response.
     pub(crate) warnings: u64,
-    /// What warnings and errors say of tombstones.
-    pub(crate) tombstones: Vec<TombstoneText>,
+    /// What warnings and errors say; most say nothing, and one pointer for it is moved about faster than lists.
+    pub(crate) told: Option<Box<Told>>,
+    /// Whether the client asked for a trace of it.
+    pub(crate) traced: bool,
+    /// Whether it had a condition that did not hold.
+    pub(crate) not_applied: bool,
     /// Size of the request's envelope, uncompressed.
     pub(crate) request_bytes: u64,
     /// Size of the response's envelope, uncompressed.
@@ -105,6 +109,15 @@ impl Exchange<'_> {
     }
 }
 
+/// What warnings and errors say.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// Warnings, those of tombstones left out.
+    pub(crate) warned: Vec<Warning>,
+    /// What is said of tombstones.
+    pub(crate) tombstones: Vec<TombstoneText>,
+}
+
 /// What was executed.
 #[derive(Debug)]
 pub(crate) struct Execution {
@@ -116,16 +129,38 @@ pub(crate) struct Execution {
     pub(crate) prepared: bool,
     /// The consistency level.
     pub(crate) consistency: Option<Consistency>,
+    /// The consistency level of the consensus, should the statement have a condition; none where the request
+    /// leaves it to the server, which takes SERIAL.
+    pub(crate) serial_consistency: Option<SerialConsistency>,
     /// Not a later page of a paged read.
     pub(crate) first_page: bool,
-    /// Which of the first 64 values are null, in INSERTs and UPDATEs: a bit for each, the lowest for the
-    /// first.
-    pub(crate) nulls: u64,
+    /// The timestamp that the client gives the write, in microseconds since 1970.
+    pub(crate) timestamp: Option<i64>,
     /// The rows that an answer holds at most; none where no pages are asked for.
     pub(crate) page_size: Option<PageSize>,
+    /// What few executions have.
+    pub(crate) rare: Option<Box<RareFacts>>,
     /// Of a BATCH message, how many statements name each of the tables of `analysis`; empty for others.
     pub(crate) batched: Vec<u32>,
 }
+
+/// What few executions have: one pointer for it is moved about faster than all of them.
+#[derive(Debug, Default)]
+pub(crate) struct RareFacts {
+    /// Which of the first 64 values of an INSERT or UPDATE are null: a bit for each, the lowest for the first.
+    pub(crate) nulls: u64,
+    /// The same of the statements of a batch that bind any.
+    pub(crate) batched_nulls: Vec<StatementNulls>,
+    /// The columns that an `INSERT … JSON` sets to null, most of them by not naming them.
+    pub(crate) json_nulls: Vec<Box<str>>,
+    /// Bytes of the largest value that an INSERT or UPDATE binds, where that is large.
+    pub(crate) large_value: Option<u64>,
+    /// Values of clustering columns that a read lists; 0 without a list.
+    pub(crate) listed_rows: u64,
+}
+
+/// A statement of a batch, and which of its first 64 values are null.
+pub(crate) type StatementNulls = (Arc<Analysis>, u64);
 
 /// How much a client asks for at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,7 +271,7 @@ impl<'k> NamedKeys<'k> {
 
     /// Each with the id of its table, in the order of their first appearance.
     #[inline]
-    pub(crate) fn iter(self) -> impl Iterator<Item = (TableId, Key<'k>)> {
+    pub(crate) fn iter(self) -> impl Iterator<Item = (TableId, Key<'k>)> + Clone {
         self.0.tables.iter().copied().zip(self.0.keys.iter())
     }
 }

@@ -90,13 +90,13 @@ fn page(key: HashKey, statement: u64, state: PagingState<'_>) -> u64 {
 /// Not the hash of reports: what it gives never leaves the process, so that it may be quick. The key keeps
 /// clients from making requests that look the same on purpose.
 #[derive(Debug, Clone, Copy)]
-struct Mixer {
+pub(in crate::audit) struct Mixer {
     state: u64,
     secret: u64,
 }
 
 impl Mixer {
-    fn new(key: HashKey, first: u64) -> Self {
+    pub(in crate::audit) fn new(key: HashKey, first: u64) -> Self {
         let (state, secret) = key.seeds();
         Self {
             state: fold(state ^ first, secret),
@@ -106,7 +106,7 @@ impl Mixer {
 
     /// A part with its length, so that parts cannot run into each other.
     #[inline]
-    fn write(&mut self, bytes: &[u8]) {
+    pub(in crate::audit) fn write(&mut self, bytes: &[u8]) {
         let mut state = self.state ^ bytes.len() as u64;
         let (pairs, rest) = bytes.as_chunks::<16>();
         for pair in pairs {
@@ -121,7 +121,7 @@ impl Mixer {
     }
 
     #[inline]
-    fn finish(&self) -> u64 {
+    pub(in crate::audit) fn finish(&self) -> u64 {
         fold(self.state, self.secret)
     }
 }

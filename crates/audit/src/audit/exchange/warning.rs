@@ -1,8 +1,10 @@
-//! What the texts of server warnings and errors say of tombstones.
+//! What the texts of server warnings and errors say: of tombstones, and which of the known warnings it is.
 //!
 //! The texts are Cassandra's own (`ReadCommand`, `WarningsSnapshot`, 3.0 to 5.0); numbers are read from their
 //! constant parts only. The query that they quote is never kept: it holds the client's values, and Cassandra
 //! appends `ALLOW FILTERING` to it by itself.
+
+use std::borrow::Cow;
 
 /// Tombstones that the server speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,156 @@ fn number_between<'a>(
     Some(number)
 }
 
+/// A warning that does not speak of tombstones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Warning {
+    /// One of the classes below, `guardrail NAME`, or `other`.
+    pub(crate) class: Cow<'static, str>,
+    /// The figure that it names, in the unit of its class; 0 where it names none.
+    pub(crate) figure: u64,
+}
+
+/// Reads a warning; none if it speaks of tombstones.
+pub(crate) fn warning(text: &str) -> Option<Warning> {
+    if tombstones(text).is_some() {
+        return None;
+    }
+    if let Some(rest) = text.trim_start().strip_prefix("Guardrail ") {
+        let name = rest.split_whitespace().next().unwrap_or_default();
+        let is_name = name.len() <= 64 && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let class = match is_name {
+            true => format!("guardrail {name}").into(),
+            false => OTHER.into(),
+        };
+        return Some(Warning { class, figure: 0 });
+    }
+    let known = CLASSES
+        .iter()
+        .find(|class| class.parts.iter().all(|part| text.contains(part)));
+    Some(match known {
+        Some(class) => Warning {
+            class: class.name.into(),
+            figure: class.before.and_then(|before| figure(text, before)).unwrap_or(0),
+        },
+        None => Warning {
+            class: OTHER.into(),
+            figure: 0,
+        },
+    })
+}
+
+/// The number after some words of a text, separators of thousands left out.
+fn figure(text: &str, before: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(before)?;
+    let number: String = rest
+        .trim_start()
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || *c == ',')
+        .filter(char::is_ascii_digit)
+        .collect();
+    number.parse().ok()
+}
+
+/// A warning that nobody knows here.
+const OTHER: &str = "other";
+
+/// A warning that is known by parts of its text, which quotes no values before them.
+struct Class {
+    name: &'static str,
+    parts: &'static [&'static str],
+    /// What its figure comes after.
+    before: Option<&'static str>,
+}
+
+const fn class(name: &'static str, parts: &'static [&'static str], before: Option<&'static str>) -> Class {
+    Class { name, parts, before }
+}
+
+/// Cassandra 2.2 to 5.0 (`BatchStatement`, `SelectStatement`, `WarningsSnapshot`, `QueryProcessor`), ScyllaDB.
+const CLASSES: &[Class] = &[
+    class(
+        "batch size",
+        &["Batch", "is of size ", "exceeding specified threshold of "],
+        Some("is of size "),
+    ),
+    class(
+        "unlogged batch",
+        &["Unlogged batch covering ", "partitions detected"],
+        Some("Unlogged batch covering "),
+    ),
+    class(
+        "logged batch, gc_grace_seconds 0",
+        &["Executing a LOGGED BATCH", "gc_grace_seconds of 0"],
+        None,
+    ),
+    class(
+        "aggregate without partition key",
+        &["Aggregation query used without partition key"],
+        None,
+    ),
+    class(
+        "aggregate over partitions",
+        &["Aggregation query used on multiple partition keys"],
+        None,
+    ),
+    class(
+        "local read size",
+        &["nodes loaded over ", "local read size"],
+        Some("nodes loaded over "),
+    ),
+    class(
+        "row index size",
+        &["nodes loaded over ", "RowIndexEntry"],
+        Some("nodes loaded over "),
+    ),
+    class(
+        "read size",
+        &["Read on table ", "has exceeded the size warning threshold of "],
+        Some("size warning threshold of "),
+    ),
+    class(
+        "index parts",
+        &["nodes referenced more than allowed number of indexes"],
+        Some("maximum on a node being "),
+    ),
+    class(
+        "replica filtering protection",
+        &["Replica filtering protection has cached over "],
+        Some("has cached over "),
+    ),
+    class(
+        "USE with prepared statements",
+        &["with prepared statements is considered to be an anti-pattern"],
+        None,
+    ),
+    class(
+        "TTL beyond 2038",
+        &["exceeds maximum supported expiration date"],
+        None,
+    ),
+    class(
+        "top-k consistency",
+        &["Top-K queries can only be run with consistency level"],
+        None,
+    ),
+    class(
+        "literal values",
+        &["The query contains only literal values and no bind markers"],
+        None,
+    ),
+    class(
+        "filtering without ALLOW FILTERING",
+        &["This query should use ALLOW FILTERING"],
+        None,
+    ),
+    class(
+        "consistency level",
+        &["listed on the write_consistency_levels_warned"],
+        None,
+    ),
+    class("large data", &["Large data guardrail"], None),
+];
+
 /// Whether an error message names the tombstone threshold as the reason of a failure (version 4 has no reason
 /// codes).
 pub(crate) fn names_too_many_tombstones(message: &str) -> bool {
@@ -115,6 +267,60 @@ mod tests {
         ] {
             assert_eq!(tombstones(text), Some(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn warnings_have_their_class_and_figure() {
+        for (text, class, figure) in [
+            (
+                "Batch for [shop.orders] is of size 61440, exceeding specified threshold of 5120 by 56320.",
+                "batch size",
+                61_440,
+            ),
+            (
+                "Batch of prepared statements for [s.t] is of size 5121, exceeding specified threshold of 5120 by 1.",
+                "batch size",
+                5_121,
+            ),
+            (
+                "Unlogged batch covering 12 partitions detected against table [s.t]. You should use a logged batch for \
+              atomicity, or asynchronous writes for performance.",
+                "unlogged batch",
+                12,
+            ),
+            (
+                "Aggregation query used without partition key",
+                "aggregate without partition key",
+                0,
+            ),
+            (
+                "2 nodes loaded over 4096 bytes and issued local read size warnings for query SELECT",
+                "local read size",
+                4_096,
+            ),
+            (
+                "Read on table s.t has exceeded the size warning threshold of 1,048,576 bytes with 1, 2",
+                "read size",
+                1_048_576,
+            ),
+            (
+                "Guardrail page_size violated: Query for table t with page size 9000 exceeds warning threshold of 5000.",
+                "guardrail page_size",
+                0,
+            ),
+            ("Guardrail 'x' violated", "other", 0),
+            ("something new about 'secret'", "other", 0),
+        ] {
+            let expected = Warning {
+                class: class.into(),
+                figure,
+            };
+            assert_eq!(warning(text), Some(expected), "{text}");
+        }
+        assert_eq!(
+            warning("Read 0 live rows and 1001 tombstone cells for query SELECT"),
+            None
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@ use cqlens_cql::{
     syntax,
     syntax::{ParseError, ParseErrorKind, Template, Templates, Work, ast, cut_name},
 };
-use cqlens_proto::message::Values;
+use cqlens_proto::message::{Value, Values};
 
 use crate::audit::statement::ids::{Ids, StatementId, TableId};
 use crate::{
@@ -37,8 +37,13 @@ pub(crate) struct Analysis {
     pub(crate) unknown: Option<Reason>,
     /// The tables that it names, each once.
     pub(crate) tables: Vec<NamedTable>,
-    /// For each bind marker of an INSERT the column that it is the value of.
+    /// For each bind marker of an INSERT or UPDATE the column that it is the value of, as far as markers stand for
+    /// values of their own; empty for those of `USING`.
     pub(crate) marker_columns: Vec<Box<str>>,
+    /// Columns of an INSERT or UPDATE that its text sets to null.
+    pub(crate) null_columns: Vec<Box<str>>,
+    /// What `USING TIMESTAMP` says.
+    pub(crate) timestamp: Option<StatedTimestamp>,
     /// Whether all of its tables are in the schema.
     pub(crate) is_known: bool,
     /// The parser did not understand it.
@@ -122,6 +127,8 @@ impl Analysis {
         }
         Self {
             marker_columns: marker_columns(statement),
+            null_columns: null_columns(statement),
+            timestamp: StatedTimestamp::of_statement(statement),
             disagrees,
             ..Self::of_plan(template, plan, ids)
         }
@@ -141,7 +148,11 @@ impl Analysis {
             keyspace: first.map(|name| name.keyspace.clone()),
             table: first.map(|name| name.table.clone()),
             cql: template.text,
-            system: are_system(&tables),
+            system: match plan.facts().keyspace.as_deref() {
+                // A driver asks for tables that only other servers have.
+                Some(keyspace) if tables.is_empty() => is_system(keyspace),
+                _ => are_system(&tables),
+            },
         };
         let id = PatternId(template.fingerprint.0);
         Self {
@@ -155,6 +166,8 @@ impl Analysis {
             plan: Some(plan),
             unknown: None,
             marker_columns: Vec::new(),
+            null_columns: Vec::new(),
+            timestamp: None,
             unparsed: false,
             disagrees: false,
             weight: 0,
@@ -204,6 +217,8 @@ impl Analysis {
             unknown: Some(unknown),
             tables: Vec::new(),
             marker_columns: Vec::new(),
+            null_columns: Vec::new(),
+            timestamp: None,
             is_known: false,
             unparsed: false,
             touches_partitions: matches!(unknown, Reason::PreparedIdUnknown | Reason::RequestCut),
@@ -257,23 +272,94 @@ fn weight(text: &str, kind: StatementKind) -> usize {
 /// The columns of an INSERT whose values are markers, in the order of the markers; they end where a value is
 /// computed, which may hold markers of its own.
 fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
-    let ast::Body::Insert(insert) = &statement.body else {
-        return Vec::new();
-    };
-    let ast::InsertSource::Values { columns, values } = &insert.source else {
-        return Vec::new();
-    };
-    let values = columns.iter().zip(values);
-    let simple = values.take_while(|(_, value)| {
+    let assigned = assigned(statement);
+    let simple = assigned.iter().take_while(|(_, value)| {
         matches!(
             value,
             ast::Term::BindMarker(_) | ast::Term::Literal(_) | ast::Term::Null(_)
         )
     });
-    let bound = simple.filter(|(_, value)| matches!(value, ast::Term::BindMarker(_)));
-    bound
-        .map(|(column, _)| cut_name(column.as_str()).into())
-        .collect()
+    let bound = simple.filter_map(|(column, value)| match value {
+        ast::Term::BindMarker(marker) => Some((marker.index, column)),
+        _ => None,
+    });
+    let mut columns: Vec<Box<str>> = Vec::new();
+    for (index, column) in bound {
+        // Those of `USING` come first in an UPDATE.
+        while columns.len() < index {
+            columns.push("".into());
+        }
+        columns.push(cut_name(column.as_str()).into());
+    }
+    columns
+}
+
+/// The columns that a text sets to null: a literal, as what binds values in the text of a statement sends it.
+fn null_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
+    let assigned = assigned(statement);
+    let null = assigned
+        .iter()
+        .filter(|(_, value)| matches!(value, ast::Term::Null(_)));
+    null.map(|(column, _)| cut_name(column.as_str()).into()).collect()
+}
+
+/// The columns that an INSERT or UPDATE sets, with their values, in the order of the text.
+fn assigned<'s, 'text>(
+    statement: &'s ast::Statement<'text>,
+) -> Vec<(&'s ast::Name<'text>, &'s ast::Term<'text>)> {
+    match &statement.body {
+        ast::Body::Insert(insert) => match &insert.source {
+            ast::InsertSource::Values { columns, values } => columns.iter().zip(values).collect(),
+            ast::InsertSource::Json { .. } => Vec::new(),
+        },
+        ast::Body::Update(update) => {
+            let set = update.assignments.iter();
+            set.map_while(|assignment| match &assignment.operation {
+                ast::AssignmentOperation::Set(value) => Some((&assignment.column, value)),
+                _ => None,
+            })
+            .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What `USING TIMESTAMP` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatedTimestamp {
+    /// The text has it.
+    Written(i64),
+    /// It is bound to this marker.
+    Bound(usize),
+}
+
+impl StatedTimestamp {
+    fn of_statement(statement: &ast::Statement<'_>) -> Option<Self> {
+        let using = match &statement.body {
+            ast::Body::Insert(insert) => &insert.using,
+            ast::Body::Update(update) => &update.using,
+            ast::Body::Delete(delete) => &delete.using,
+            ast::Body::Batch(batch) => &batch.using,
+            _ => return None,
+        };
+        match using.timestamp.as_ref()? {
+            ast::Term::BindMarker(marker) => Some(Self::Bound(marker.index)),
+            ast::Term::Literal(literal) => literal.text.parse().ok().map(Self::Written),
+            _ => None,
+        }
+    }
+
+    /// The timestamp of an execution with these values.
+    #[inline]
+    pub(crate) fn of(self, values: &Values<'_>) -> Option<i64> {
+        match self {
+            Self::Written(timestamp) => Some(timestamp),
+            Self::Bound(at) => match values.nth(at)? {
+                Value::Bytes(bytes) => Some(i64::from_be_bytes(bytes.try_into().ok()?)),
+                _ => None,
+            },
+        }
+    }
 }
 
 /// The pattern of all executions of unknown prepared statements.

@@ -171,6 +171,8 @@ pub(crate) fn batch_analysis(kind: ast::BatchKind, children: &Children, ids: &mu
         unknown: None,
         tables,
         marker_columns: Vec::new(),
+        null_columns: Vec::new(),
+        timestamp: None,
         is_known: !children.distinct.is_empty() && children.analyses().all(|child| child.is_known),
         unparsed: false,
         touches_partitions: true,

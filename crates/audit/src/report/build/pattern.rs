@@ -6,14 +6,14 @@ use crate::{
         PartitionsReport, PatternReport, PerRead, RepeatsReport, RoutingReport, ScannedReport,
         TokenRangesReport,
     },
-    rules,
+    rules::{Context, Cost},
     window::{Distinct, Paging, Pattern, PatternId, Repeats, Scanned, TokenRanges},
 };
 
-/// The report of a pattern; `whole_cost` is that of all patterns of the application.
-pub(super) fn pattern_report(id: PatternId, pattern: &Pattern, whole_cost: f64) -> PatternReport {
-    let cost = rules::cost(pattern);
-    let part = cost / whole_cost;
+/// The report of a pattern; drivers' and tools' own have no part in what the application costs.
+pub(super) fn pattern_report(id: PatternId, pattern: &Pattern, context: &Context<'_>) -> PatternReport {
+    let cost = Cost::of(pattern);
+    let of_application = |share| if pattern.head.system { 0.0 } else { share };
     PatternReport {
         id,
         kind: pattern.head.kind,
@@ -41,16 +41,15 @@ pub(super) fn pattern_report(id: PatternId, pattern: &Pattern, whole_cost: f64) 
         token_ranges: token_ranges(&pattern.token_ranges),
         routing: RoutingReport::of(&pattern.routing),
         consistency: pattern.consistency.clone(),
+        serial_consistency: pattern.serial_consistency.clone(),
         prepared: pattern.prepared,
         unprepared: pattern.unprepared,
         flags: pattern.flags.clone(),
         clients: pattern.clients.clone(),
-        cost,
-        cost_share: if part.is_finite() && !pattern.head.system {
-            part
-        } else {
-            0.0
-        },
+        time_us: cost.time_us,
+        time_share: cost.time_share(context).map(of_application),
+        work: cost.work,
+        work_share: of_application(cost.work_share(context)),
     }
 }
 

@@ -6,7 +6,7 @@ mod words;
 use std::collections::BTreeMap;
 
 use super::{Coverage, Report, load};
-use crate::number;
+use crate::{number, rules::RULES};
 use capture::of_capture;
 use words::{in_words, opcodes, refusal, tls_failure};
 
@@ -23,6 +23,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
     lines.extend(unknown_partitions(report));
     lines.extend(load::unknown(&report.load, report.cluster.partitioner.as_deref()));
     lines.extend(blind_spots(report));
+    lines.extend(switched_off(report));
     if lines.is_empty() {
         let requests = number::exact(report.coverage.requests);
         lines.push(match report.coverage.requests {
@@ -33,6 +34,15 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         });
     }
     lines
+}
+
+fn switched_off(report: &Report) -> Option<String> {
+    let rules = RULES.iter().map(|rule| rule.about().id);
+    let off: Vec<_> = rules
+        .filter(|rule| !report.rules.contains(rule))
+        .map(|rule| format!("`{rule}`"))
+        .collect();
+    (!off.is_empty()).then(|| format!("Switched off by settings: {}.", off.join(", ")))
 }
 
 fn counted(report: &Report) -> Vec<String> {
@@ -145,6 +155,18 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         "read of a token range",
         "reads of token ranges",
         "belonged to sweeps that were not followed to their end: too many went on at once",
+    );
+    say(
+        coverage.not_related,
+        "request",
+        "requests",
+        "were not compared with those before them, since there were more than 10,000 in a second: how often operations of several statements come is estimated from the others",
+    );
+    say(
+        coverage.row_values_forgotten,
+        "value",
+        "values",
+        "of rows were forgotten before it was clear whether their client asks by them: joins may have more reads than was seen",
     );
 }
 
@@ -306,7 +328,7 @@ mod tests {
         let unknown = read("SELECT * FROM a.b", &[], PartitionClass::Unknown, 3);
         let lines = lines(&testing::report(&window([unknown])));
         let shared = "`allow-filtering`, `full-scan`, `token-range-scan`, `in-partition-key`, `in-cartesian-product`, \
-                      `multi-partition-read`, `secondary-index-read`, `aggregate-without-partition-key`: 3 of 3 reads (1 pattern) touch partitions that are not known.";
+                      `secondary-index-read`, `aggregate-without-partition-key`: 3 of 3 reads (1 pattern) touch partitions that are not known.";
         assert!(lines.iter().any(|line| line == shared), "{lines:#?}");
     }
 

@@ -58,6 +58,7 @@ pub(super) fn facts(pattern: &PatternReport, several_nodes: bool) -> Vec<(&'stat
             number::share(pattern.prepared, pattern.prepared + pattern.unprepared),
         ),
         ("Consistency", names(&pattern.consistency)),
+        ("Serial consistency", names(&pattern.serial_consistency)),
         ("Clients", names(&pattern.clients)),
         ("Properties", flags.join(", ")),
         ("Fingerprint", pattern.id.to_string()),

@@ -13,24 +13,24 @@ use serde::{Serialize, Serializer};
 
 pub use comment::{Comment, day};
 
-use super::{Finding, Judgement, Settings, Severity, check};
-use crate::window::{PatternId, Window};
-use cqlens_cql::schema::{Schema, TableName};
+use super::{Context, Finding, Judgement, Settings, Severity, check};
+use crate::window::PatternId;
+use cqlens_cql::schema::TableName;
 
 /// What the operator says otherwise than the rules.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judging {
-    /// Thresholds that differ from their defaults.
-    pub thresholds: Settings,
+    /// Thresholds, and rules that are switched off or limited.
+    pub settings: Settings,
     /// What the file of settings accepts; what comments of tables accept stands in the schema.
     pub acceptances: Vec<Acceptance>,
 }
 
 impl Judging {
-    /// What the rules say of a window, with what is accepted on that day set apart.
-    pub fn judge(&self, window: &Window, schema: &Schema, today: Date) -> Judgement {
-        let judgement = check(window, schema, &self.thresholds);
-        let (of_comments, mistakes) = comment::of_schema(schema);
+    /// What the rules say, with what is accepted on that day set apart.
+    pub fn judge(&self, context: &Context<'_>, today: Date) -> Judgement {
+        let judgement = check(context, &self.settings);
+        let (of_comments, mistakes) = comment::of_schema(context.schema);
         let all: Vec<_> = self.acceptances.iter().cloned().chain(of_comments).collect();
         let sorted = set_apart(judgement.findings, &all, today);
         let is_idle = |acceptance: &&Acceptance| {

@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use super::*;
-use crate::rules::testing::{read, window};
-use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+use crate::{
+    rules::testing::{read, window},
+    window::{Cluster, Window},
+};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
 
 fn day(text: &str) -> Date {
     text.parse().unwrap()
@@ -41,7 +44,12 @@ fn judge(acceptances: &[Acceptance], today: &str) -> Judgement {
         acceptances: acceptances.to_vec(),
         ..Judging::default()
     };
-    judging.judge(&traffic(), &Schema::default(), day(today))
+    judge_with(&judging, &Schema::default(), today)
+}
+
+fn judge_with(judging: &Judging, schema: &Schema, today: &str) -> Judgement {
+    let (window, cluster) = (traffic(), Cluster::default());
+    judging.judge(&Context::new(&window, schema, &cluster), day(today))
 }
 
 fn rules(findings: &[Finding]) -> Vec<&str> {
@@ -93,11 +101,11 @@ fn a_finding_above_its_budget_comes_back() {
         rules(&judge(&[limited(Severity::High)], "2027-01-01").accepted).len(),
         1
     );
-    let judgement = judge(&[limited(Severity::Low)], "2027-01-01");
+    let judgement = judge(&[limited(Severity::Info)], "2027-01-01");
     assert_eq!(judgement.accepted, []);
     let applied = judgement.findings[0].acceptance.as_ref().unwrap();
     assert_eq!(applied.state, AcceptanceState::Exceeded);
-    assert!(applied.to_string().contains("but only up to low"), "{applied}");
+    assert!(applied.to_string().contains("but only up to info"), "{applied}");
 }
 
 #[test]
@@ -184,7 +192,7 @@ fn read_comment(text: &str) -> Comment {
 fn the_comment_of_a_table_accepts_for_that_table() {
     let line = "cqlens:accept allow-filtering owner=platform until=2027-03-01 reason=admin page only";
     let schema = commented(&format!("Q4. Items by a.\n{line}"));
-    let judgement = Judging::default().judge(&traffic(), &schema, day("2027-01-01"));
+    let judgement = judge_with(&Judging::default(), &schema, "2027-01-01");
     let applied = judgement.accepted[0].acceptance.as_ref().unwrap();
     let expected = Acceptance {
         place: "comment of shop.items".to_owned(),
@@ -286,7 +294,7 @@ fn a_comment_that_accepts_nothing_is_a_mistake_that_is_told() {
             "{mistake}"
         );
         assert!(mistake.contains(why), "{said}: {mistake}");
-        let judgement = Judging::default().judge(&traffic(), &commented(said), day("2027-01-01"));
+        let judgement = judge_with(&Judging::default(), &commented(said), "2027-01-01");
         assert_eq!(judgement.mistakes, comment.mistakes);
     }
 }

@@ -1,17 +1,17 @@
 //! Requests at consistency level ALL.
 
 use super::{
-    About, Finding, Findings, Severity, at_level, executions, replicas, user_statements, with_errors,
+    About, Findings, Patterns, Severity, application, at_level, by_application, replicas, user_statements,
+    with_errors,
 };
 use crate::{
     number,
     rules::{
-        Rule, error_code,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, share, table},
+        Context, Finding, Rule, error_code,
+        figures::{often, share},
     },
-    window::{Pattern, PatternId, Window},
+    window::Pattern,
 };
-use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct ConsistencyAll;
 
@@ -20,20 +20,29 @@ impl Rule for ConsistencyAll {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_statements(window).filter(|(_, pattern)| at_level(pattern, "ALL") > 0) {
-            let copies = replicas(pattern, schema).map(|all| all.iter().map(|(_, count)| count).sum());
-            // All of one replica is one of one.
-            if copies != Some(1) {
-                found.push(finding(
-                    severity(found, pattern, window),
-                    (id, pattern),
-                    copies,
-                    window,
-                ));
-            }
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        // All of one replica is one of one.
+        let waits = |pattern: &Pattern| at_all(pattern) > 0 && copies(pattern, context) != Some(1);
+        let statements = user_statements(context).filter(|(_, pattern)| waits(pattern));
+        for (application, patterns) in by_application(statements) {
+            let times = application::sum(&patterns, at_all);
+            let impact = application::impact(Severity::Medium, &patterns).times(times);
+            let impact = patterns.iter().fold(impact, |impact, (_, pattern)| {
+                impact.failed(unavailable(pattern), pattern.count)
+            });
+            let severity = context.severity(found, &impact);
+            found.push(finding(severity, times, (&application, patterns), context));
         }
     }
+}
+
+fn at_all(pattern: &Pattern) -> u64 {
+    at_level(pattern, "ALL")
+}
+
+/// Replicas of the pattern's keyspace, in all data centres; nothing where they are not known.
+fn copies(pattern: &Pattern, context: &Context<'_>) -> Option<u64> {
+    replicas(pattern, context.schema).map(|all| all.iter().map(|(_, count)| count).sum())
 }
 
 /// Executions for which not enough replicas were alive.
@@ -41,37 +50,32 @@ fn unavailable(pattern: &Pattern) -> u64 {
     with_errors(pattern, &[error_code::UNAVAILABLE])
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Severity {
-    let severity = by_load(found, &ABOUT, at_level(pattern, "ALL"), window).raised();
-    if unavailable(pattern) > 0 {
-        severity.raised()
-    } else {
-        severity
-    }
-}
-
 fn finding(
     severity: Severity,
-    (id, pattern): (PatternId, &Pattern),
-    copies: Option<u64>,
-    window: &Window,
+    times: u64,
+    (application, patterns): (&str, Patterns<'_>),
+    context: &Context<'_>,
 ) -> Finding {
-    let times = at_level(pattern, "ALL");
-    let copies = copies.map_or_else(String::new, |copies| format!(" {copies}"));
+    let most = patterns
+        .iter()
+        .filter_map(|(_, pattern)| copies(pattern, context))
+        .max();
+    let most = most.map_or_else(String::new, |copies| format!(" {copies}"));
     let mut title = format!(
-        "{} {} wait for all{copies} replicas{}",
-        executions(pattern),
-        table(pattern),
-        often(times, window)
+        "{} waits for all{most} replicas (consistency ALL): {}{}",
+        application::subject(application),
+        application::on_tables(&patterns),
+        often(times, context.window)
     );
-    let failed = unavailable(pattern);
+    let failed = application::sum(&patterns, unavailable);
     if failed > 0 {
         title += &format!("; {} found one of them down", number::count(failed));
     }
-    Finding::on(&ABOUT, severity, (id, pattern), window)
+    let executions = application::sum(&patterns, |pattern| pattern.count);
+    application::finding(&ABOUT, severity, (application, patterns), context)
         .title(title)
         .first("unavailable", failed)
-        .first("consistency_all_share", share(times, pattern.count))
+        .first("consistency_all_share", share(times, executions))
         .first("consistency_all", times)
 }
 
@@ -89,9 +93,9 @@ const ABOUT: About = About {
     before: "-- CONSISTENCY ALL\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Low, medium from `steady_per_hour` executions an hour at ALL, high from `often_per_second` a second; \
-        one step up where replicas were found down. Nothing for keyspaces of one replica.",
-    thresholds: &[STEADY_PER_HOUR, OFTEN_PER_SECOND],
+        Medium; requests that found a replica down count as failures. Nothing for keyspaces of one replica. The \
+        statements of one application are one finding.",
+    thresholds: &[],
     needs: "Requests; the keyspaces' replication, to leave out those of one replica.",
     source: "\
         Scylla Monitoring, CQL optimization: consistency level ALL; Cassandra guardrails \
@@ -102,8 +106,9 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{read, run, run_with, window};
+    use crate::rules::testing::{amid, read, run, run_with, window};
     use cqlens_cql::footprint::PartitionClass;
+    use cqlens_cql::schema::Schema;
 
     fn at(level: &str, times: u64) -> Pattern {
         let cql = "SELECT name FROM shop.users WHERE id = ?";
@@ -113,18 +118,35 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&ConsistencyAll, &window([pattern]));
+        let judgement = run(&ConsistencyAll, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
-    fn severity_follows_the_rate_and_failures() {
-        assert_eq!(severity(at("ALL", 59)), Some(Severity::Low));
-        assert_eq!(severity(at("ALL", 60)), Some(Severity::Medium));
-        assert_eq!(severity(at("ALL", 360_000)), Some(Severity::High));
-        let mut down = at("ALL", 60);
-        down.count_error(0x1000);
+    fn it_is_medium_and_worse_where_replicas_were_down() {
+        assert_eq!(severity(at("ALL", 100)), Some(Severity::Medium));
+        let mut down = at("ALL", 100);
+        (0..10).for_each(|_| down.count_error(0x1000));
         assert_eq!(severity(down), Some(Severity::High));
+    }
+
+    #[test]
+    fn the_statements_of_an_application_are_one_finding() {
+        let patterns = ["users", "orders", "items"].map(|table| {
+            let mut pattern = at("ALL", 100);
+            pattern.head.table = Some(table.to_owned());
+            pattern
+                .clients
+                .insert("shop-api 2.0 (gocql) 10.0.0.1".to_owned(), 100);
+            pattern
+        });
+        let findings = run(&ConsistencyAll, &window(patterns)).findings;
+        let titles: Vec<_> = findings.iter().map(|finding| finding.title.as_str()).collect();
+        assert_eq!(
+            titles,
+            ["`shop-api` waits for all replicas (consistency ALL): 3 statements on 3 tables, 5 a minute"]
+        );
+        assert_eq!(findings[0].subject.as_deref(), Some("shop-api"));
     }
 
     #[test]
@@ -148,7 +170,7 @@ mod tests {
         assert_eq!(judge(1).findings, []);
         assert_eq!(
             judge(3).findings[0].title,
-            "Reads of `shop.users` wait for all 3 replicas, 1 a minute"
+            "A client waits for all 3 replicas (consistency ALL): 1 statement on `shop.users`, 1 a minute"
         );
     }
 }

@@ -1,15 +1,16 @@
 //! Consistency levels that wait for other data centres.
 
-use super::{About, Finding, Findings, Severity, at_level, executions, replicas, user_statements};
+use super::{
+    About, Findings, Patterns, Severity, application, at_level, by_application, replicas, user_statements,
+};
 use crate::{
     number,
     rules::{
-        Rule,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, share, table},
+        Context, Finding, Rule,
+        figures::{often, share},
     },
-    window::{Pattern, PatternId, Window},
+    window::Pattern,
 };
-use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct CrossDcConsistency;
 
@@ -18,17 +19,27 @@ impl Rule for CrossDcConsistency {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        let mut unknown = 0;
-        for (id, pattern) in user_statements(window).filter(|(_, pattern)| waiting(pattern) > 0) {
-            match replicas(pattern, schema) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let (mut unknown, mut crossing) = (0, Vec::new());
+        for (id, pattern) in user_statements(context) {
+            if waiting(pattern) + at_one(pattern) == 0 {
+                continue;
+            }
+            match replicas(pattern, context.schema) {
                 None => unknown += waiting(pattern),
-                Some(replicas) if replicas.len() > 1 => {
-                    let severity = by_load(found, &ABOUT, waiting(pattern), window);
-                    found.push(finding(severity, (id, pattern), &replicas, window));
-                }
+                Some(replicas) if replicas.len() > 1 => crossing.push((id, pattern)),
                 Some(_) => {}
             }
+        }
+        for (application, patterns) in by_application(crossing) {
+            let times = application::sum(&patterns, waiting);
+            let (each, most) = match times {
+                0 => (Severity::Info, Severity::Info),
+                _ => (Severity::Low, Severity::Medium),
+            };
+            let impact = application::impact(each, &patterns).times(times);
+            let severity = context.severity(found, &impact.at_most(most));
+            found.push(finding(severity, times, (&application, patterns), context));
         }
         if unknown > 0 {
             let executions = number::plural(unknown, "execution", "executions");
@@ -40,38 +51,90 @@ impl Rule for CrossDcConsistency {
     }
 }
 
-/// Levels that count replicas wherever they are. ALL is judged by itself; ONE is answered by the nearest.
-const LEVELS: [&str; 4] = ["QUORUM", "EACH_QUORUM", "TWO", "THREE"];
+/// Levels that count replicas wherever they are. ALL is judged by itself.
+const LEVELS: [&str; 5] = ["QUORUM", "EACH_QUORUM", "TWO", "THREE", "SERIAL"];
 
-/// Executions that may have to wait for another data centre.
+/// Executions that may have to wait for another data centre: for their level, or for the consensus of their
+/// condition.
 fn waiting(pattern: &Pattern) -> u64 {
-    LEVELS.iter().map(|level| at_level(pattern, level)).sum()
+    let levels: u64 = LEVELS.iter().map(|level| at_level(pattern, level)).sum();
+    levels.max(serial(pattern))
+}
+
+/// Conditional writes whose consensus takes replicas of all data centres.
+fn serial(pattern: &Pattern) -> u64 {
+    let serial = pattern.serial_consistency.get("SERIAL").copied();
+    serial.unwrap_or_default()
+}
+
+/// Executions that one replica answers, which may be one far away.
+fn at_one(pattern: &Pattern) -> u64 {
+    at_level(pattern, "ONE")
+}
+
+/// The levels of these statements that cross data centres.
+fn levels(patterns: &Patterns<'_>) -> String {
+    let used = LEVELS
+        .iter()
+        .filter(|level| application::sum(patterns, |pattern| at_level(pattern, level)) > 0);
+    let mut levels: Vec<_> = used.copied().collect();
+    if application::sum(patterns, serial) > 0 {
+        levels.push("serial consistency SERIAL");
+    }
+    if levels.is_empty() {
+        levels.push("ONE");
+    }
+    levels.join(", ")
+}
+
+/// The keyspaces' replicas: `shop dc1: 3, dc2: 3`.
+fn places(patterns: &Patterns<'_>, context: &Context<'_>) -> String {
+    let of_keyspace = |pattern: &Pattern| {
+        let replicas = replicas(pattern, context.schema)?;
+        let each: Vec<_> = replicas
+            .iter()
+            .map(|(name, count)| format!("{name}: {count}"))
+            .collect();
+        Some(format!(
+            "{} {}",
+            pattern.head.keyspace.as_deref()?,
+            each.join(", ")
+        ))
+    };
+    let places = patterns.iter().filter_map(|(_, pattern)| of_keyspace(pattern));
+    let mut places: Vec<_> = places.collect();
+    places.sort();
+    places.dedup();
+    places.join("; ")
 }
 
 fn finding(
     severity: Severity,
-    (id, pattern): (PatternId, &Pattern),
-    replicas: &[(&str, u64)],
-    window: &Window,
+    times: u64,
+    (application, patterns): (&str, Patterns<'_>),
+    context: &Context<'_>,
 ) -> Finding {
-    let used = LEVELS.iter().filter(|level| at_level(pattern, level) > 0);
-    let levels: Vec<_> = used.copied().collect();
-    let places: Vec<_> = replicas
-        .iter()
-        .map(|(name, count)| format!("{name}: {count}"))
-        .collect();
+    let (how, counted) = match times {
+        0 => (
+            "may read another data centre's replica",
+            application::sum(&patterns, at_one),
+        ),
+        _ => ("waits for other data centres", times),
+    };
     let title = format!(
-        "{} {} wait for other data centres ({}){}",
-        executions(pattern),
-        table(pattern),
-        levels.join(", "),
-        often(waiting(pattern), window)
+        "{} {how} ({}): {}{}",
+        application::subject(application),
+        levels(&patterns),
+        application::on_tables(&patterns),
+        often(counted, context.window)
     );
-    Finding::on(&ABOUT, severity, (id, pattern), window)
+    let executions = application::sum(&patterns, |pattern| pattern.count);
+    let replicas = places(&patterns, context);
+    application::finding(&ABOUT, severity, (application, patterns), context)
         .title(title)
-        .first("replicas", places.join(", "))
-        .first("cross_dc_share", share(waiting(pattern), pattern.count))
-        .first("cross_dc", waiting(pattern))
+        .first("replicas", replicas)
+        .first("cross_dc_share", share(times, executions))
+        .first("cross_dc", times)
 }
 
 const ABOUT: About = About {
@@ -83,14 +146,15 @@ const ABOUT: About = About {
         so at least one of them is far away, and every request takes a round trip between the sites. When \
         the connection between them is cut, neither side has a quorum.",
     fix: "\
-        LOCAL_QUORUM, if each user's requests go to one data centre: it is as consistent there, and the others \
+        LOCAL_QUORUM, LOCAL_ONE and LOCAL_SERIAL, if each user's requests go to one data centre: it is as consistent there, and the others \
         follow within moments. EACH_QUORUM only for writes that must have arrived everywhere.",
     before: "-- CONSISTENCY QUORUM, with {'dc1': 3, 'dc2': 3}\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Info; low from `steady_per_hour` such executions an hour, medium from `often_per_second` a second. \
-        Nothing where the keyspace has one data centre.",
-    thresholds: &[STEADY_PER_HOUR, OFTEN_PER_SECOND],
+        Low, medium at most, for levels that wait for another data centre (QUORUM, EACH_QUORUM, TWO, THREE, SERIAL, \
+        and conditional writes at serial consistency SERIAL, the drivers' default); info for ONE alone. Nothing \
+        where the keyspace has one data centre. The statements of one application are one finding.",
+    thresholds: &[],
     needs: "Requests, and the keyspaces' replication.",
     source: "\
         Scylla Monitoring, CQL optimization: QUORUM with several data centres, cross-DC reads; Cassandra \
@@ -101,8 +165,9 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{read, run, run_with, window};
+    use crate::rules::testing::{amid, read, run, run_with, window};
     use cqlens_cql::footprint::PartitionClass;
+    use cqlens_cql::schema::Schema;
 
     fn at(level: &str, times: u64) -> Pattern {
         let cql = "SELECT name FROM shop.users WHERE id = ?";
@@ -117,7 +182,7 @@ mod tests {
         );
         let judgement = run_with(
             &CrossDcConsistency,
-            &window([pattern]),
+            &amid([pattern]),
             &Schema::from_cql(&schema).unwrap(),
         );
         judgement.findings.first().map(|finding| finding.severity)
@@ -126,17 +191,33 @@ mod tests {
     const TWO: &str = "'dc1': 3, 'dc2': 3";
 
     #[test]
-    fn severity_follows_the_rate() {
-        assert_eq!(severity(at("QUORUM", 59), TWO), Some(Severity::Info));
-        assert_eq!(severity(at("QUORUM", 60), TWO), Some(Severity::Low));
-        assert_eq!(severity(at("EACH_QUORUM", 360_000), TWO), Some(Severity::Medium));
+    fn waiting_for_another_site_is_low_and_medium_where_all_do() {
+        assert_eq!(severity(at("QUORUM", 100), TWO), Some(Severity::Low));
+        assert_eq!(severity(at("SERIAL", 100), TWO), Some(Severity::Low));
+        assert_eq!(severity(at("ONE", 100), TWO), Some(Severity::Info));
+        let schema = Schema::from_cql(&format!(
+            "CREATE KEYSPACE shop WITH replication = {{'class': 'NetworkTopologyStrategy', {TWO}}};"
+        ));
+        let all = window([at("EACH_QUORUM", 360_000)]);
+        let judgement = run_with(&CrossDcConsistency, &all, &schema.unwrap());
+        assert_eq!(judgement.findings[0].severity, Severity::Medium);
+    }
+
+    #[test]
+    fn the_consensus_of_a_condition_crosses_too() {
+        let mut conditional = at("LOCAL_QUORUM", 100);
+        conditional.count_serial_consistency("SERIAL", 100);
+        assert_eq!(severity(conditional, TWO), Some(Severity::Low));
+        let mut local = at("LOCAL_QUORUM", 100);
+        local.count_serial_consistency("LOCAL_SERIAL", 100);
+        assert_eq!(severity(local, TWO), None);
     }
 
     #[test]
     fn one_data_centre_and_local_levels_are_fine() {
         assert_eq!(severity(at("QUORUM", 1_000_000), "'dc1': 3"), None);
         assert_eq!(severity(at("LOCAL_QUORUM", 1_000_000), TWO), None);
-        assert_eq!(severity(at("ONE", 1_000_000), TWO), None);
+        assert_eq!(severity(at("LOCAL_ONE", 1_000_000), TWO), None);
     }
 
     #[test]

@@ -1,47 +1,64 @@
 //! Rules on how clients use the cluster: preparing, routing, consistency levels, and what the server answers
 //! to it.
 
+mod connection_churn;
 mod consistency_all;
 mod cross_dc_consistency;
+mod future_timestamp;
+mod many_connections;
+mod mixed_serial_consistency;
+mod no_compression;
 mod not_token_aware;
+mod old_driver;
+mod old_protocol;
 mod prepare_churn;
+mod retries;
+mod schema_change;
+mod schema_disagreement;
 mod server_error;
 mod server_warning;
 mod timeouts;
+mod traced_requests;
 mod unprepared_statement;
+mod weak_consistency;
 
 use super::{
-    About, Finding, Findings, Severity, Threshold,
-    figures::{share, user_patterns},
+    About, Findings, Severity, Threshold,
+    application::{self, Patterns, by_application},
+    figures::user_patterns,
 };
-use crate::window::{Pattern, PatternId, Window};
+use crate::rules::Context;
+use crate::window::{Pattern, PatternId};
 use cqlens_cql::schema::{Keyspace, Schema};
 
+pub(super) use connection_churn::ConnectionChurn;
 pub(super) use consistency_all::ConsistencyAll;
 pub(super) use cross_dc_consistency::CrossDcConsistency;
+pub(super) use future_timestamp::FutureTimestamp;
+pub(super) use many_connections::ManyConnections;
+pub(super) use mixed_serial_consistency::MixedSerialConsistency;
+pub(super) use no_compression::NoCompression;
 pub(super) use not_token_aware::NotTokenAware;
+pub(super) use old_driver::OldDriver;
+pub(super) use old_protocol::OldProtocol;
 pub(super) use prepare_churn::PrepareChurn;
+pub(super) use retries::Retries;
+pub(super) use schema_change::SchemaChange;
+pub(super) use schema_disagreement::SchemaDisagreement;
 pub(super) use server_error::ServerError;
 pub(super) use server_warning::ServerWarning;
 pub(super) use timeouts::Timeouts;
+pub(super) use traced_requests::TracedRequests;
 pub(super) use unprepared_statement::UnpreparedStatement;
+pub(super) use weak_consistency::WeakConsistency;
 
 /// The application's own SELECTs, INSERTs, UPDATEs, DELETEs and batches, those that the server refused
 /// included.
-fn user_statements(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
-    user_patterns(window).filter(|(_, pattern)| {
+fn user_statements<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId, &'a Pattern)> {
+    user_patterns(context).filter(|(_, pattern)| {
         let kind = pattern.head.kind;
         (kind.is_read() || kind.is_write()) && pattern.count > 0
     })
-}
-
-/// How a title calls executions of the pattern.
-fn executions(pattern: &Pattern) -> &'static str {
-    if pattern.head.kind.is_read() {
-        "Reads of"
-    } else {
-        "Writes to"
-    }
 }
 
 /// The replicas of a keyspace by data centre (none where the strategy does not name any); nothing where they
@@ -69,42 +86,3 @@ fn with_errors(pattern: &Pattern, codes: &[u32]) -> u64 {
         .filter_map(|code| pattern.error_codes.get(code))
         .sum()
 }
-
-/// The severity of failures by their share of the executions; one step down where they are few. The rule's
-/// thresholds must hold [`HIGH_SHARE`], [`MEDIUM_SHARE`] and [`FEW`].
-fn by_share(found: &Findings<'_>, about: &About, failures: u64, executions: u64) -> Option<Severity> {
-    if failures == 0 {
-        return None;
-    }
-    let share = share(failures, executions);
-    let severity = if share >= found.threshold(about, &HIGH_SHARE) {
-        Severity::High
-    } else if share >= found.threshold(about, &MEDIUM_SHARE) {
-        Severity::Medium
-    } else {
-        Severity::Low
-    };
-    let few = (failures as f64) < found.threshold(about, &FEW);
-    Some(if few { severity.lowered() } else { severity })
-}
-
-const MEDIUM_SHARE: Threshold = Threshold {
-    name: "medium_share",
-    unit: "of the executions",
-    default: 0.001,
-    origin: "own choice: one in a thousand, where users of a page with many requests begin to see it",
-};
-
-const HIGH_SHARE: Threshold = Threshold {
-    name: "high_share",
-    unit: "of the executions",
-    default: 0.01,
-    origin: "own choice: one in a hundred is the p99 that everything else is measured by",
-};
-
-const FEW: Threshold = Threshold {
-    name: "few",
-    unit: "failures",
-    default: 10.0,
-    origin: "own choice: fewer are an event, such as the restart of a node, rather than a state",
-};

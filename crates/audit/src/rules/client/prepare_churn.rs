@@ -1,15 +1,16 @@
 //! Statements that are prepared again and again instead of once.
 
-use super::{About, Finding, Findings, Severity, Threshold, executions};
+use std::collections::BTreeSet;
+
+use super::{About, Findings, Patterns, Severity, Threshold, application, by_application};
 use crate::{
     number,
     rules::{
-        Rule,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, table, user_patterns},
+        Context, Finding, Rule, error_code,
+        figures::{is_steady, often, per_hour, user_patterns},
     },
-    window::{Pattern, PatternId, RetryCause, Window},
+    window::Pattern,
 };
-use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct PrepareChurn;
 
@@ -18,17 +19,40 @@ impl Rule for PrepareChurn {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_patterns(window).filter(|(_, pattern)| pattern.prepared_again > 0) {
-            // Each client prepares at each node when it starts: what counts is what one of them does.
-            let each = pattern.prepared_again / (pattern.clients.len() as u64).max(1);
-            let severity = by_load(found, &ABOUT, each, window);
-            let few = per_prepare(pattern) < found.threshold(&ABOUT, &FEW_EXECUTIONS);
-            if few && severity > Severity::Info {
-                found.push(finding(severity, id, pattern, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let few = found.threshold(&ABOUT, &FEW_EXECUTIONS);
+        let churns = |pattern: &Pattern| {
+            forgotten(pattern) > 0 || (pattern.prepared_again > 0 && per_prepare(pattern) < few)
+        };
+        let patterns = user_patterns(context).filter(|(_, pattern)| churns(pattern));
+        for (application, patterns) in by_application(patterns) {
+            if let Some(severity) = severity(found, &patterns, context) {
+                found.push(finding(severity, (&application, patterns), context));
             }
         }
     }
+}
+
+fn severity(found: &Findings<'_>, patterns: &Patterns<'_>, context: &Context<'_>) -> Option<Severity> {
+    let again = application::sum(patterns, |pattern| pattern.prepared_again);
+    let forgotten = application::sum(patterns, forgotten);
+    let clients = patterns.iter().flat_map(|(_, pattern)| pattern.clients.keys());
+    let clients: BTreeSet<_> = clients.collect();
+    // Each client prepares at each node when it starts: what counts is what one of them does.
+    let each_client = (again / (clients.len() as u64).max(1)).max(forgotten);
+    if !is_steady(found, each_client, context.window) {
+        return None;
+    }
+    let storm = found.threshold(&ABOUT, &STORM_PER_SECOND) * 3_600.0;
+    // A PREPARE costs about what an execution costs, whatever the statement does.
+    let is_storm = per_hour(again.max(forgotten), context.window) >= storm;
+    Some(if is_storm { Severity::Medium } else { Severity::Low })
+}
+
+/// Executions that the server answered with UNPREPARED: it had evicted the statement, or was restarted.
+fn forgotten(pattern: &Pattern) -> u64 {
+    let answers = pattern.error_codes.get(&error_code::UNPREPARED).copied();
+    answers.unwrap_or_default()
 }
 
 /// Executions of the prepared statement for each PREPARE of it.
@@ -36,27 +60,53 @@ fn per_prepare(pattern: &Pattern) -> f64 {
     pattern.prepared as f64 / pattern.prepared_again.max(1) as f64
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
-    let forgotten = pattern.repeats.retries.get(&RetryCause::Unprepared).copied();
-    let title = format!(
-        "{} {} are prepared again for every {} executions{}",
-        executions(pattern),
-        table(pattern),
-        number::decimal(per_prepare(pattern)),
-        often(pattern.prepared_again, window)
-    );
-    Finding::on(&ABOUT, severity, (id, pattern), window)
-        .title(title)
-        .first("forgotten_by_the_server", forgotten.unwrap_or_default())
-        .first("executions_per_prepare", per_prepare(pattern))
-        .first("prepared_again", pattern.prepared_again)
+fn finding(
+    severity: Severity,
+    (application, patterns): (&str, Patterns<'_>),
+    context: &Context<'_>,
+) -> Finding {
+    let again = application::sum(&patterns, |pattern| pattern.prepared_again);
+    let forgotten = application::sum(&patterns, forgotten);
+    let executions = application::sum(&patterns, |pattern| pattern.prepared);
+    let per_prepare = executions as f64 / again.max(forgotten).max(1) as f64;
+    let subject = application::subject(application);
+    let on = application::on_tables(&patterns);
+    let finding = application::finding(&ABOUT, severity, (application, patterns), context)
+        .first("executions_per_prepare", per_prepare)
+        .first("unprepared_responses", forgotten)
+        .first("prepared_again", again);
+    if forgotten <= again / 2 {
+        return finding.title(format!(
+            "{subject} prepares {on} again for every {} executions{}",
+            number::decimal(per_prepare),
+            often(again, context.window)
+        ));
+    }
+    finding
+        .title(format!(
+            "The server forgets prepared statements: {} UNPREPARED responses for {on}{}",
+            number::count(forgotten),
+            often(forgotten, context.window)
+        ))
+        .advice(
+            "The server's cache of prepared statements is too small for the different texts that are prepared: \
+             bind values instead of writing them into the text, bind lists as a whole (`IN ?`), and share \
+             statements between instances. Only then raise `prepared_statements_cache_size`.",
+        )
 }
+
+const STORM_PER_SECOND: Threshold = Threshold {
+    name: "storm_per_second",
+    unit: "PREPARE requests a second",
+    default: 10.0,
+    origin: "cqlens default: parsing and checking ten texts a second is work of its own for a coordinator",
+};
 
 const FEW_EXECUTIONS: Threshold = Threshold {
     name: "few_executions",
     unit: "executions for each PREPARE",
     default: 10.0,
-    origin: "own choice: preparing costs a round trip and a parse; spread over ten executions it hardly shows",
+    origin: "cqlens default: preparing costs a round trip and a parse; spread over ten executions it hardly shows",
 };
 
 const ABOUT: About = About {
@@ -74,10 +124,10 @@ const ABOUT: About = About {
     before: "-- prepared in the function that runs it\nSELECT name FROM shop.users WHERE id = 7;",
     after: "-- prepared when the application starts\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Where there are fewer than `few_executions` for each PREPARE: low from `steady_per_hour` of them an \
-        hour and client, medium from `often_per_second` a second. Below, nothing: clients prepare when they \
-        start.",
-    thresholds: &[FEW_EXECUTIONS, STEADY_PER_HOUR, OFTEN_PER_SECOND],
+        Where there are fewer than `few_executions` for each PREPARE, or the server answers UNPREPARED, and that comes \
+        steadily for one client: low, medium from `storm_per_second`. Below, nothing: clients prepare when they \
+        start. The statements of one application are one finding.",
+    thresholds: &[FEW_EXECUTIONS, STORM_PER_SECOND],
     needs: "\
         PREPARE requests of statements that were executed before in the same window. Clients are told apart by what they say of \
         themselves and their address.",
@@ -89,7 +139,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{read, run, window};
+    use crate::rules::testing::{amid, read, run, window};
     use cqlens_cql::footprint::PartitionClass;
 
     fn prepared(prepares: u64, executions: u64, clients: u64) -> Pattern {
@@ -101,15 +151,27 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&PrepareChurn, &window([pattern]));
+        let judgement = run(&PrepareChurn, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
     fn severity_follows_the_rate() {
-        assert_eq!(severity(prepared(59, 59, 1)), None);
+        assert_eq!(severity(prepared(9, 9, 1)), None);
         assert_eq!(severity(prepared(60, 60, 1)), Some(Severity::Low));
         assert_eq!(severity(prepared(360_000, 360_000, 1)), Some(Severity::Medium));
+    }
+
+    #[test]
+    fn a_server_that_forgets_is_told_however_often_statements_are_executed() {
+        let mut storm = prepared(0, 600_000, 1);
+        storm.error_codes.insert(error_code::UNPREPARED, 12_000);
+        let judgement = run(&PrepareChurn, &window([storm.clone()]));
+        assert_eq!(
+            judgement.findings[0].title,
+            "The server forgets prepared statements: 12,000 UNPREPARED responses for 1 statement on `shop.users`, 3.3 a second"
+        );
+        assert_eq!(severity(storm), Some(Severity::Medium));
     }
 
     #[test]
@@ -128,7 +190,7 @@ mod tests {
         let judgement = run(&PrepareChurn, &window([prepared(60, 90, 1)]));
         assert_eq!(
             judgement.findings[0].title,
-            "Reads of `shop.users` are prepared again for every 1.5 executions, 1 a minute"
+            "`client` prepares 1 statement on `shop.users` again for every 1.5 executions, 1 a minute"
         );
     }
 }

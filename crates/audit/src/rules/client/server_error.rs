@@ -1,17 +1,16 @@
 //! Errors other than timeouts: the cluster could not, or the client should not have asked.
 
-use super::{
-    About, FEW, Finding, Findings, HIGH_SHARE, MEDIUM_SHARE, Severity, by_share, executions, user_statements,
-};
+use std::collections::BTreeMap;
+
+use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
 use crate::{
     number,
     rules::{
-        Rule, error_code,
-        figures::{often, share, table},
+        Context, Finding, Rule, error_code,
+        figures::{often, per_hour, share},
     },
-    window::{Pattern, PatternId, Window},
+    window::Pattern,
 };
-use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct ServerError;
 
@@ -20,31 +19,62 @@ impl Rule for ServerError {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_statements(window) {
-            let (server, client) = (errors(pattern, is_servers), errors(pattern, is_clients));
-            let of_server = by_share(found, &ABOUT, server, pattern.count);
-            // What is wrong with a statement costs its sender, not the cluster.
-            let of_client = by_share(found, &ABOUT, client, pattern.count).map(|_| Severity::Low);
-            if let Some(severity) = of_server.max(of_client) {
-                found.push(finding(severity, (id, pattern), (server, client), window));
-            }
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let fails = |pattern: &Pattern| of_cluster(pattern) + of_client(pattern) > 0;
+        let failing = user_statements(context).filter(|(_, pattern)| fails(pattern));
+        for (application, patterns) in by_application(failing) {
+            let impact = application::impact(Severity::Info, &patterns).at_most(Severity::Info);
+            let impact = patterns.iter().fold(impact, |impact, (_, pattern)| {
+                impact.failed(of_cluster(pattern), pattern.count)
+            });
+            let of_cluster = context.severity(found, &impact);
+            let severity = of_cluster.max(refusals(found, &patterns, context));
+            found.push(finding(severity, (&application, patterns), context));
         }
     }
 }
 
-/// The cluster could not do it: SERVER_ERROR, UNAVAILABLE, OVERLOADED, failures of replicas and functions.
-fn is_servers(code: u32) -> bool {
-    matches!(code, 0x0000 | 0x1000..=0x1003 | 0x1300 | 0x1400 | 0x1500 | 0x1600)
+/// What is wrong with a statement costs its sender, not the cluster, unless the sender asks again and again.
+fn refusals(found: &Findings<'_>, patterns: &Patterns<'_>, context: &Context<'_>) -> Severity {
+    let refused = application::sum(patterns, of_client);
+    let per_second = per_hour(refused, context.window) / 3_600.0;
+    if per_second >= found.threshold(&ABOUT, &REFUSED_PER_SECOND) {
+        Severity::Medium
+    } else if refused > 0 {
+        Severity::Low
+    } else {
+        Severity::Info
+    }
 }
 
-/// The client asked for something wrong or forbidden. UNPREPARED is not among them: drivers prepare again by
-/// themselves.
+/// The client asked for something wrong or forbidden.
 fn is_clients(code: u32) -> bool {
     matches!(code, 0x000A | 0x0100 | 0x2000..=0x24FF)
 }
 
-fn errors(pattern: &Pattern, is_its: fn(u32) -> bool) -> u64 {
+/// Whether another rule speaks of it: time-outs, and UNPREPARED, after which drivers prepare again.
+fn is_of_another_rule(code: u32) -> bool {
+    let others = [
+        error_code::READ_TIMEOUT,
+        error_code::WRITE_TIMEOUT,
+        error_code::CAS_WRITE_UNKNOWN,
+        error_code::UNPREPARED,
+    ];
+    others.contains(&code)
+}
+
+/// Executions that the cluster could not do: every error that is nobody else's, such as those that a vendor
+/// has negotiated. Reads that were given up for their tombstones have a rule of their own.
+fn of_cluster(pattern: &Pattern) -> u64 {
+    let its = |code: u32| !is_clients(code) && !is_of_another_rule(code);
+    errors(pattern, its).saturating_sub(pattern.tombstones.aborted)
+}
+
+fn of_client(pattern: &Pattern) -> u64 {
+    errors(pattern, is_clients)
+}
+
+fn errors(pattern: &Pattern, is_its: impl Fn(u32) -> bool) -> u64 {
     let codes = pattern.error_codes.iter();
     codes
         .filter(|(code, _)| is_its(**code))
@@ -53,41 +83,60 @@ fn errors(pattern: &Pattern, is_its: fn(u32) -> bool) -> u64 {
 }
 
 /// The errors by name, the most frequent first.
-fn names(pattern: &Pattern) -> String {
-    let is_its = |code: u32| is_servers(code) || is_clients(code);
-    let mut codes: Vec<_> = pattern
-        .error_codes
-        .iter()
-        .filter(|(code, _)| is_its(**code))
-        .collect();
+fn names(patterns: &Patterns<'_>) -> String {
+    let mut codes: BTreeMap<u32, u64> = BTreeMap::new();
+    for (_, pattern) in patterns {
+        for (&code, &count) in &pattern.error_codes {
+            let of_tombstones = match code {
+                error_code::READ_FAILURE => pattern.tombstones.aborted,
+                _ => 0,
+            };
+            *codes.entry(code).or_default() += count.saturating_sub(of_tombstones);
+        }
+    }
+    codes.retain(|code, count| *count > 0 && !is_of_another_rule(*code));
+    let mut codes: Vec<_> = codes.into_iter().collect();
     codes.sort_by_key(|&(code, count)| (std::cmp::Reverse(count), code));
     let names: Vec<_> = codes
         .iter()
-        .map(|&(&code, &count)| format!("{} {}", number::count(count), error_code::name(code)))
+        .map(|&(code, count)| format!("{} {}", number::count(count), error_code::name(code)))
         .collect();
     names.join(", ")
 }
 
 fn finding(
     severity: Severity,
-    (id, pattern): (PatternId, &Pattern),
-    (server, client): (u64, u64),
-    window: &Window,
+    (application, patterns): (&str, Patterns<'_>),
+    context: &Context<'_>,
 ) -> Finding {
-    let all = server + client;
-    let title = format!(
-        "{} {} fail: {}, {}{}",
-        executions(pattern),
-        table(pattern),
-        names(pattern),
-        number::percent(share(all, pattern.count)),
-        often(all, window)
+    let (server, client) = (
+        application::sum(&patterns, of_cluster),
+        application::sum(&patterns, of_client),
     );
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+    let all = server + client;
+    let limited = application::sum(&patterns, |pattern| {
+        errors(pattern, |code| code == error_code::RATE_LIMIT)
+    });
+    let share = share(all, application::sum(&patterns, |pattern| pattern.count));
+    let title = format!(
+        "{} gets errors on {}: {}, {}{}",
+        application::subject(application),
+        application::on_tables(&patterns),
+        names(&patterns),
+        number::percent(share),
+        often(all, context.window)
+    );
+    let finding = application::finding(&ABOUT, severity, (application, patterns), context)
         .title(title)
-        .first("failures_share", share(all, pattern.count))
+        .first("failures_share", share)
         .first("refused_requests", client)
         .first("failures_of_the_cluster", server);
+    if limited > 0 {
+        return finding.advice(
+            "ScyllaDB refuses reads or writes of single partitions beyond the `per_partition_rate_limit` of their table, and drivers do not \
+             try those again. Spread what is asked so often: add a bucket to its key, or keep it in a cache. Raise the limit only if the load is meant.",
+        );
+    }
     if server > 0 {
         return finding;
     }
@@ -96,6 +145,13 @@ fn finding(
          application's log says which.",
     )
 }
+
+const REFUSED_PER_SECOND: Threshold = Threshold {
+    name: "refused_per_second",
+    unit: "refused executions a second",
+    default: 1.0,
+    origin: "cqlens default: a mistake is made once; who makes it every second does not look at the response",
+};
 
 const ABOUT: About = About {
     id: "server-error",
@@ -113,10 +169,10 @@ const ABOUT: About = About {
     before: "-- CONSISTENCY ALL while a replica is down: UNAVAILABLE\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Failures of the cluster by their share of the executions: high from `high_share`, medium from \
-        `medium_share`, low below; one step down where there were fewer than `few`. Requests that are refused \
-        as wrong: low.",
-    thresholds: &[HIGH_SHARE, MEDIUM_SHARE, FEW],
+        Failures of the cluster as all failures: by their share of the executions of a statement, of which the \
+        worst decides. Requests that are refused as wrong: low, medium from `refused_per_second`. The statements \
+        of one application are one finding.",
+    thresholds: &[REFUSED_PER_SECOND],
     needs: "The server's errors.",
     source: "native protocol v4 §9, error codes",
 };
@@ -124,7 +180,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{read, run, window};
+    use crate::rules::testing::{amid, read, run, window};
     use cqlens_cql::footprint::PartitionClass;
 
     fn failing(code: u32, failures: u64, times: u64) -> Pattern {
@@ -135,7 +191,7 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&ServerError, &window([pattern]));
+        let judgement = run(&ServerError, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
@@ -147,10 +203,27 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_are_wrong_are_low_however_many() {
-        assert_eq!(severity(failing(0x2200, 1_000, 1_000)), Some(Severity::Low));
+    fn a_rate_limit_is_about_single_partitions() {
+        let judgement = run(&ServerError, &amid([failing(Pattern::RATE_LIMIT, 10, 1_000)]));
+        let finding = &judgement.findings[0];
+        assert!(finding.title.contains("10 RATE_LIMIT_ERROR"), "{}", finding.title);
+        assert!(finding.advice.contains("per_partition_rate_limit"));
+    }
+
+    #[test]
+    fn requests_that_are_wrong_are_low_until_they_come_every_second() {
+        assert_eq!(severity(failing(0x2200, 300, 300)), Some(Severity::Low));
+        assert_eq!(severity(failing(0x2200, 1_000, 1_000)), Some(Severity::Medium));
         let judgement = run(&ServerError, &window([failing(0x2200, 60, 60)]));
         assert!(judgement.findings[0].advice.starts_with("The server refuses"));
+    }
+
+    #[test]
+    fn codes_that_nobody_knows_are_failures_and_tombstones_are_told_elsewhere() {
+        assert_eq!(severity(failing(0x4321, 100, 1_000)), Some(Severity::High));
+        let mut aborted = failing(0x1300, 100, 1_000);
+        aborted.tombstones.aborted = 100;
+        assert_eq!(severity(aborted), None);
     }
 
     #[test]
@@ -167,7 +240,7 @@ mod tests {
         let judgement = run(&ServerError, &window([both]));
         assert_eq!(
             judgement.findings[0].title,
-            "Reads of `shop.events` fail: 59 UNAVAILABLE, 1 INVALID, 10 %, 1 a minute"
+            "A client gets errors on 1 statement on `shop.events`: 59 UNAVAILABLE, 1 INVALID, 10 %, 1 a minute"
         );
     }
 }

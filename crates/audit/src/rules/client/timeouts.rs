@@ -1,18 +1,14 @@
 //! Requests that the coordinator gave up because replicas did not answer in time.
 
-use super::{
-    About, FEW, Finding, Findings, HIGH_SHARE, MEDIUM_SHARE, Severity, by_share, executions, user_statements,
-    with_errors,
-};
+use super::{About, Findings, Patterns, Severity, application, by_application, user_statements, with_errors};
 use crate::{
     number,
     rules::{
-        Rule, error_code,
-        figures::{often, share, table},
+        Context, Finding, Rule, error_code,
+        figures::{often, share},
     },
-    window::{Pattern, PatternId, Window},
+    window::Pattern,
 };
-use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct Timeouts;
 
@@ -21,11 +17,15 @@ impl Rule for Timeouts {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_statements(window) {
-            if let Some(severity) = by_share(found, &ABOUT, timed_out(pattern), pattern.count) {
-                found.push(finding(severity, id, pattern, window));
-            }
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let failing = user_statements(context).filter(|(_, pattern)| timed_out(pattern) > 0);
+        for (application, patterns) in by_application(failing) {
+            let impact = application::impact(Severity::Info, &patterns).at_most(Severity::Info);
+            let impact = patterns.iter().fold(impact, |impact, (_, pattern)| {
+                impact.failed(timed_out(pattern), pattern.count)
+            });
+            let severity = context.severity(found, &impact);
+            found.push(finding(severity, (&application, patterns), context));
         }
     }
 }
@@ -40,21 +40,28 @@ fn timed_out(pattern: &Pattern) -> u64 {
     with_errors(pattern, &CODES)
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
-    let (times, share) = (timed_out(pattern), share(timed_out(pattern), pattern.count));
+fn finding(
+    severity: Severity,
+    (application, patterns): (&str, Patterns<'_>),
+    context: &Context<'_>,
+) -> Finding {
+    let times = application::sum(&patterns, timed_out);
+    let executions = application::sum(&patterns, |pattern| pattern.count);
     let title = format!(
-        "{} {} time out: {}, {}{}",
-        executions(pattern),
-        table(pattern),
+        "{} runs into timeouts: {} of {} of {}{}",
+        application::subject(application),
         number::count(times),
-        number::percent(share),
-        often(times, window)
+        number::plural(executions, "execution", "executions"),
+        application::on_tables(&patterns),
+        often(times, context.window)
     );
-    Finding::on(&ABOUT, severity, (id, pattern), window)
+    let longest = patterns.iter().map(|(_, pattern)| pattern.latency_us.max()).max();
+    let retried = application::sum(&patterns, |pattern| pattern.repeats.retried());
+    application::finding(&ABOUT, severity, (application, patterns), context)
         .title(title)
-        .first("latency_max_us", pattern.latency_us.max())
-        .first("retried", pattern.repeats.retried())
-        .first("timeouts_share", share)
+        .first("latency_max_us", longest.unwrap_or_default())
+        .first("retried", retried)
+        .first("timeouts_share", share(times, executions))
         .first("timeouts", times)
 }
 
@@ -73,9 +80,9 @@ const ABOUT: About = About {
     before: "SELECT * FROM shop.events WHERE sensor IN (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);",
     after: "SELECT at, value FROM shop.events WHERE sensor = ? AND day = ? LIMIT 100;",
     severity: "\
-        By their share of the executions: high from `high_share`, medium from `medium_share`, low below; one \
-        step down where there were fewer than `few`.",
-    thresholds: &[HIGH_SHARE, MEDIUM_SHARE, FEW],
+        As for all failures: by their share of the executions of a statement, of which the worst decides. The \
+        statements of one application are one finding.",
+    thresholds: &[],
     needs: "The server's errors. Timeouts of the client itself do not show on the wire.",
     source: "\
         native protocol v4 §9, READ_TIMEOUT and WRITE_TIMEOUT; cassandra.yaml `read_request_timeout` (5 s), \
@@ -85,7 +92,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{read, run, window};
+    use crate::rules::testing::{amid, read, run, window};
     use cqlens_cql::footprint::PartitionClass;
 
     fn failing(code: u32, failures: u64, times: u64) -> Pattern {
@@ -96,7 +103,7 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&Timeouts, &window([pattern]));
+        let judgement = run(&Timeouts, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
@@ -124,7 +131,7 @@ mod tests {
         let judgement = run(&Timeouts, &window([failing(0x1200, 60, 600)]));
         assert_eq!(
             judgement.findings[0].title,
-            "Reads of `shop.events` time out: 60, 10 %, 1 a minute"
+            "A client runs into timeouts: 60 of 600 executions of 1 statement on `shop.events`, 1 a minute"
         );
     }
 }

@@ -1,15 +1,15 @@
 //! Statements that are sent as text again and again.
 
-use super::{About, Finding, Findings, Severity, executions, user_statements};
+use super::{About, Findings, Patterns, Severity, application, by_application, user_statements};
 use crate::{
     number,
     rules::{
-        Rule,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, share, table},
+        Context, Finding, Rule,
+        figures::{often, share},
+        read::is_sweep,
     },
-    window::{Pattern, PatternId, Window},
+    window::Pattern,
 };
-use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct UnpreparedStatement;
 
@@ -18,32 +18,48 @@ impl Rule for UnpreparedStatement {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_statements(window) {
-            let severity = by_load(found, &ABOUT, pattern.unprepared, window);
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        // Each piece of a walk over a table is sent once.
+        let as_text = |pattern: &Pattern| pattern.unprepared > 0 && !is_sweep(pattern);
+        let statements = user_statements(context).filter(|(_, pattern)| as_text(pattern));
+        for (application, patterns) in by_application(statements) {
+            let times = application::sum(&patterns, |pattern| pattern.unprepared);
+            let impact = application::impact(Severity::Low, &patterns).times(times);
+            let severity = context.severity(found, &impact.at_most(Severity::Medium));
             // What is sent now and then is not worth preparing.
             if severity > Severity::Info {
-                found.push(finding(severity, id, pattern, window));
+                found.push(finding(severity, times, (&application, patterns), context));
             }
         }
     }
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
-    let share = share(pattern.unprepared, pattern.count);
+fn finding(
+    severity: Severity,
+    times: u64,
+    (application, patterns): (&str, Patterns<'_>),
+    context: &Context<'_>,
+) -> Finding {
+    let executions = application::sum(&patterns, |pattern| pattern.count);
+    let share = share(times, executions);
     let title = format!(
-        "{} {} are sent as text instead of prepared: {} of them{}",
-        executions(pattern),
-        table(pattern),
+        "{} sends {} as text, not prepared: {} of the executions{}",
+        application::subject(application),
+        application::on_tables(&patterns),
         number::percent(share),
-        often(pattern.unprepared, window)
+        often(times, context.window)
     );
-    Finding::on(&ABOUT, severity, (id, pattern), window)
+    let finding = application::finding(&ABOUT, severity, (application, patterns), context);
+    let costliest = finding.patterns.first();
+    let costliest = costliest.and_then(|id| context.window.patterns.get(id));
+    let prepared =
+        costliest.map(|pattern| format!("-- prepare once, bind the values\n{};", pattern.head.cql));
+    finding
         .title(title)
-        .first("prepared", pattern.prepared)
+        .first("prepared", executions.saturating_sub(times))
         .first("unprepared_share", share)
-        .first("unprepared", pattern.unprepared)
-        .suggest([format!("-- prepare once, bind the values\n{};", pattern.head.cql)])
+        .first("unprepared", times)
+        .suggest(prepared)
 }
 
 const ABOUT: About = About {
@@ -58,9 +74,9 @@ const ABOUT: About = About {
     before: "SELECT name FROM shop.users WHERE id = 7;\nSELECT name FROM shop.users WHERE id = 8;",
     after: "-- prepared once\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Low from `steady_per_hour` executions an hour that were sent as text, medium from `often_per_second` \
-        a second. Below, nothing.",
-    thresholds: &[STEADY_PER_HOUR, OFTEN_PER_SECOND],
+        Low, medium at most; what would be info, since it takes next to nothing of the time and work, is left out. The \
+        statements of one application are one finding.",
+    thresholds: &[],
     needs: "Requests: QUERY and EXECUTE tell.",
     source: "\
         Scylla Monitoring, CQL optimization: non-prepared statements; native protocol v4 §4.1.5, PREPARE",
@@ -69,7 +85,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{read, run, window};
+    use crate::rules::testing::{amid, read, run, window};
     use cqlens_cql::footprint::PartitionClass;
 
     fn as_text(times: u64) -> Pattern {
@@ -80,15 +96,16 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&UnpreparedStatement, &window([pattern]));
+        let judgement = run(&UnpreparedStatement, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
-    fn severity_follows_the_rate() {
-        assert_eq!(severity(as_text(59)), None);
-        assert_eq!(severity(as_text(60)), Some(Severity::Low));
-        assert_eq!(severity(as_text(360_000)), Some(Severity::Medium));
+    fn it_is_low_and_nothing_where_it_costs_nothing() {
+        assert_eq!(severity(as_text(100)), Some(Severity::Low));
+        assert_eq!(run(&UnpreparedStatement, &window([as_text(60)])).findings, []);
+        let all = run(&UnpreparedStatement, &window([as_text(360_000)]));
+        assert_eq!(all.findings[0].severity, Severity::Medium);
     }
 
     #[test]
@@ -102,13 +119,12 @@ mod tests {
 
     #[test]
     fn the_title_says_which_part_is_not_prepared() {
-        let mut half = as_text(60);
-        half.count = 120;
-        half.prepared = 60;
-        let judgement = run(&UnpreparedStatement, &window([half]));
+        let mut half = as_text(120);
+        (half.prepared, half.unprepared) = (60, 60);
+        let judgement = run(&UnpreparedStatement, &amid([half]));
         assert_eq!(
             judgement.findings[0].title,
-            "Reads of `shop.users` are sent as text instead of prepared: 50 % of them, 1 a minute"
+            "A client sends 1 statement on `shop.users` as text, not prepared: 50 % of the executions, 1 a second"
         );
     }
 }

@@ -1,52 +1,32 @@
 //! Rules on the model as a whole: what of it is used, and how its tables fit the statements.
 
+mod large_partition_key;
 mod query_without_table;
 mod read_update_ratio;
+mod static_column;
 mod unused_index;
 mod unused_table;
 
-use std::collections::BTreeSet;
+use crate::rules::Context;
 
 use super::{About, Finding, Findings, Severity, Threshold};
-use crate::{number, window::Window};
-use cqlens_cql::schema::{Schema, Table, TableName, is_system};
+use crate::number;
 
+pub(super) use large_partition_key::LargePartitionKey;
 pub(super) use query_without_table::QueryWithoutTable;
 pub(super) use read_update_ratio::ReadUpdateRatio;
+pub(super) use static_column::StaticColumn;
 pub(super) use unused_index::UnusedIndex;
 pub(super) use unused_table::UnusedTable;
-
-/// The tables and views of the keyspaces of which the window has any traffic: what goes to others may take
-/// another way.
-fn tables_in_use<'a>(window: &Window, schema: &'a Schema) -> impl Iterator<Item = (TableName, &'a Table)> {
-    let used: BTreeSet<String> = window
-        .tables
-        .keys()
-        .map(|name| name.keyspace.clone())
-        .filter(|keyspace| !is_system(keyspace))
-        .collect();
-    let keyspaces = schema
-        .keyspaces
-        .values()
-        .filter(move |keyspace| used.contains(&keyspace.name));
-    keyspaces
-        .flat_map(|keyspace| keyspace.tables.values())
-        .map(|table| {
-            let name = TableName {
-                keyspace: table.keyspace.clone(),
-                table: table.name.clone(),
-            };
-            (name, table)
-        })
-}
 
 /// The severity of something that was not used while the window was observed; none as long as that says
 /// nothing.
 ///
 /// The rule's thresholds must hold [`SOME_HOURS`] and [`LONG_HOURS`].
-fn by_observation(found: &Findings<'_>, about: &About, window: &Window) -> Option<Severity> {
-    let hours = window.seconds() / 3_600.0;
-    if hours >= found.threshold(about, &LONG_HOURS) {
+fn by_observation(found: &Findings<'_>, about: &About, context: &Context<'_>) -> Option<Severity> {
+    let hours = context.window.seconds() / 3_600.0;
+    let is_certain = !context.may_have_missed();
+    if is_certain && hours >= found.threshold(about, &LONG_HOURS) {
         Some(Severity::Low)
     } else if hours >= found.threshold(about, &SOME_HOURS) {
         Some(Severity::Info)
@@ -55,20 +35,29 @@ fn by_observation(found: &Findings<'_>, about: &About, window: &Window) -> Optio
     }
 }
 
+/// What to drop, as a comment: it cannot be undone. Nothing where somebody may use it unseen.
+fn to_drop(what: &str, context: &Context<'_>) -> Option<String> {
+    let text = format!("-- when everybody who could use it has been asked:\n-- DROP {what};");
+    (!context.may_have_missed()).then_some(text)
+}
+
 /// Says that the window is too short for what nobody used.
-fn blind_on_short_observation(found: &mut Findings<'_>, about: &About, window: &Window, what: &str) {
+fn blind_on_short_observation(found: &mut Findings<'_>, about: &About, context: &Context<'_>, what: &str) {
     let needed = found.threshold(about, &SOME_HOURS) * 3_600.0;
-    let (seen, needed) = (number::seconds(window.seconds()), number::seconds(needed));
+    let (seen, needed) = (number::seconds(context.window.seconds()), number::seconds(needed));
     found.blind(about, format!("{what} in {seen}; it is judged after {needed}"));
 }
 
 /// The finding with how long was looked, and what was not seen meanwhile.
-fn with_observation(finding: Finding, window: &Window) -> Finding {
-    let coverage = &window.coverage;
+fn with_observation(finding: Finding, context: &Context<'_>) -> Finding {
+    let coverage = &context.window.coverage;
     let unseen = coverage.dropped + coverage.undecoded + coverage.unparsed + coverage.partitions_unknown;
     finding
         .first("requests_of_which_the_table_may_be_unknown", unseen)
-        .first("observed_hours", (window.seconds() / 360.0).round() / 10.0)
+        .first(
+            "observed_hours",
+            (context.window.seconds() / 360.0).round() / 10.0,
+        )
 }
 
 /// Earlier, nothing is said of what is not used.
@@ -76,20 +65,22 @@ const SOME_HOURS: Threshold = Threshold {
     name: "some_hours",
     unit: "hours of observation",
     default: 24.0,
-    origin: "own choice: nightly jobs have run",
+    origin: "cqlens default: nightly jobs have run",
 };
 
 const LONG_HOURS: Threshold = Threshold {
     name: "long_hours",
     unit: "hours of observation",
     default: 168.0,
-    origin: "own choice: a week, so that weekly jobs have run",
+    origin: "cqlens default: a week, so that weekly jobs have run",
 };
 
 #[cfg(test)]
 mod testing {
     #![allow(clippy::unwrap_used)]
-    use super::*;
+    use cqlens_cql::schema::{Schema, TableName};
+
+    use crate::window::Window;
     use crate::{rules::testing, window::Pattern};
 
     pub(super) fn schema() -> Schema {

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use crate::{
     number,
     rules::{
-        About, Finding, Findings, Rule, Severity, Threshold,
-        figures::{STEADY_PER_HOUR, often, per_hour},
+        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        figures::{often, share},
         read::{suggest, user_reads},
+        severity::Impact,
         statement::{restricted, select, table_of},
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::{
     footprint::PartitionClass,
@@ -25,10 +26,11 @@ impl Rule for QueryWithoutTable {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for (name, reads) in by_table(window) {
-            if let Some(severity) = severity(found, &reads, window) {
-                found.push(finding(severity, &name, reads, window, schema));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
+        for (name, reads) in by_table(context) {
+            if let Some(severity) = severity(found, &reads, context) {
+                found.push(finding(severity, &name, reads, context, schema));
             }
         }
     }
@@ -44,9 +46,9 @@ struct Reads<'a> {
     unserved: u64,
 }
 
-fn by_table(window: &Window) -> BTreeMap<TableName, Reads<'_>> {
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Reads<'a>> {
     let mut tables: BTreeMap<TableName, Reads<'_>> = BTreeMap::new();
-    for (id, pattern) in user_reads(window) {
+    for (id, pattern) in user_reads(context) {
         let (Some(name), Some(select)) = (table_of(pattern), select(&pattern.head)) else {
             continue;
         };
@@ -69,20 +71,23 @@ fn by_table(window: &Window) -> BTreeMap<TableName, Reads<'_>> {
     tables
 }
 
-fn severity(found: &Findings<'_>, reads: &Reads<'_>, window: &Window) -> Option<Severity> {
+fn severity(found: &Findings<'_>, reads: &Reads<'_>, context: &Context<'_>) -> Option<Severity> {
     let several = found.threshold(&ABOUT, &SHAPES);
-    if reads.served > 0 || (reads.shapes.len() as f64) < several {
+    let unserved = share(reads.unserved, reads.unserved + reads.served);
+    if unserved < found.threshold(&ABOUT, &MOST_SHARE) || (reads.shapes.len() as f64) < several {
         return None;
     }
-    let steady = per_hour(reads.unserved, window) >= found.threshold(&ABOUT, &STEADY_PER_HOUR);
-    Some(if steady { Severity::Medium } else { Severity::Low })
+    let patterns = reads.shapes.values().flatten();
+    let impact = Impact::each(Severity::Medium).at_most(Severity::Medium);
+    let impact = patterns.fold(impact, |impact, (_, pattern)| impact.of(pattern));
+    Some(context.severity(found, &impact))
 }
 
 fn finding(
     severity: Severity,
     name: &TableName,
     reads: Reads<'_>,
-    window: &Window,
+    context: &Context<'_>,
     schema: &Schema,
 ) -> Finding {
     let shapes: Vec<_> = reads
@@ -91,9 +96,14 @@ fn finding(
         .map(|columns| format!("`{}`", columns.join(", ")))
         .collect();
     let title = format!(
-        "`{name}` is asked by {}, and its key serves none of them{}",
+        "`{name}` is queried by {}, but its partition key supports {}{}",
         shapes.join(" and by "),
-        often(reads.unserved, window)
+        if shapes.len() == 2 {
+            "neither"
+        } else {
+            "none of them"
+        },
+        often(reads.unserved, context.window)
     );
     let key = schema.table(&name.keyspace, &name.table).map(|table| {
         let key: Vec<_> = table
@@ -106,7 +116,7 @@ fn finding(
     // One table for each way of asking, and the query on it.
     let mut suggested: Vec<String> = Vec::new();
     for (_, pattern) in reads.shapes.values().filter_map(|patterns| patterns.first()) {
-        for cql in suggest::table_for(pattern, schema)
+        for cql in suggest::table_for(pattern, context)
             .into_iter()
             .flat_map(|suggestion| suggestion.cql)
         {
@@ -120,7 +130,7 @@ fn finding(
         &ABOUT,
         severity,
         reads.shapes.into_values().flatten().collect(),
-        window,
+        context,
     )
     .of_table(name)
     .title(title)
@@ -137,11 +147,18 @@ fn finding(
     }
 }
 
+const MOST_SHARE: Threshold = Threshold {
+    name: "most_share",
+    unit: "of the table's reads",
+    default: 0.9,
+    origin: "cqlens default: a look by the key now and then does not make it the key of the queries",
+};
+
 const SHAPES: Threshold = Threshold {
     name: "shapes",
     unit: "ways of asking",
     default: 2.0,
-    origin: "own choice: a single one is what `allow-filtering` and `secondary-index-read` say",
+    origin: "cqlens default: a single one is what `allow-filtering` and `secondary-index-read` say",
 };
 
 const ABOUT: About = About {
@@ -162,10 +179,10 @@ const ABOUT: About = About {
             CREATE TABLE shop.users_by_city (city text, id uuid, email text, PRIMARY KEY ((city), id));\n\
             SELECT * FROM shop.users_by_email WHERE email = ?;\nSELECT * FROM shop.users_by_city WHERE city = ?;",
     severity: "\
-        From `shapes` different sets of restricted columns, none of which holds the partition key, and no read \
-        that names partitions: low, medium from `steady_per_hour` such reads an hour. Walks of token ranges and \
-        reads of everything do not count.",
-    thresholds: &[SHAPES, STEADY_PER_HOUR],
+        Medium, at most, from `shapes` different sets of restricted columns, none of which holds the partition \
+        key, where these are `most_share` of the table's reads. Walks of token ranges and reads of everything do \
+        not count.",
+    thresholds: &[SHAPES, MOST_SHARE],
     needs: "\
         The tables' schemas, from which it is known whether a read names its partition. A read of which that is \
         not known counts as one that does.",
@@ -198,10 +215,10 @@ mod tests {
         let (scan, index) = (PartitionClass::Scan, PartitionClass::Index);
         assert_eq!(
             severity([by("city", scan, 30), by("email", index, 29)]),
-            Some(Severity::Low)
+            Some(Severity::Info)
         );
         assert_eq!(
-            severity([by("city", scan, 30), by("email", index, 30)]),
+            severity([by("city", scan, 30_000), by("email", index, 30_000)]),
             Some(Severity::Medium)
         );
     }
@@ -211,13 +228,18 @@ mod tests {
         let scan = PartitionClass::Scan;
         assert_eq!(severity([by("city", scan, 600), by("city", scan, 600)]), None);
         let served = by("id", PartitionClass::Single, 1);
+        assert!(
+            severity([by("city", scan, 600), by("email", scan, 600), served]).is_some(),
+            "once"
+        );
+        let served = by("id", PartitionClass::Single, 300);
         assert_eq!(
             severity([by("city", scan, 600), by("email", scan, 600), served]),
             None
         );
         let all = read("SELECT * FROM shop.users", &[], scan, 600);
         assert_eq!(severity([by("city", scan, 600), all]), None);
-        let unknown = by("id", PartitionClass::Unknown, 1);
+        let unknown = by("id", PartitionClass::Unknown, 300);
         assert_eq!(
             severity([by("city", scan, 600), by("email", scan, 600), unknown]),
             None
@@ -231,12 +253,12 @@ mod tests {
         let finding = &findings[0];
         assert_eq!(
             finding.title,
-            "`shop.users` is asked by `age` and by `email`, and its key serves none of them, 2 a minute"
+            "`shop.users` is queried by `age` and by `email`, but its partition key supports neither, 2 a minute"
         );
         let tables = finding
             .suggested_cql
             .iter()
-            .filter(|cql| cql.starts_with("CREATE TABLE"));
+            .filter(|cql| cql.contains("\nCREATE TABLE"));
         assert_eq!(tables.count(), 2, "{:?}", finding.suggested_cql);
     }
 }

@@ -8,16 +8,13 @@ use cqlens_cql::syntax::{self, ast::Modification};
 use crate::{
     number,
     rules::{
-        About, Finding, Findings, Rule, Severity, Threshold,
-        figures::{STEADY_PER_HOUR, per_hour, share, user_writes},
+        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        figures::{is_steady, share, user_writes},
         statement::{modifications, written},
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::{
-    plan::Flag,
-    schema::{Schema, TableName},
-};
+use cqlens_cql::{plan::Flag, schema::TableName};
 
 pub(in crate::rules) struct ReadUpdateRatio;
 
@@ -26,15 +23,18 @@ impl Rule for ReadUpdateRatio {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let many = found.threshold(&ABOUT, &UPDATES_PER_READ);
-        let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
-        for (name, updates) in by_table(window) {
-            let reads = window.tables.get(&name).map_or(0, |traffic| traffic.reads);
-            let is_steady = per_hour(updates.count, window) >= steady;
+        for (name, updates) in by_table(context) {
+            let reads = context
+                .window
+                .tables
+                .get(&name)
+                .map_or(0, |traffic| traffic.reads);
+            let is_steady = is_steady(found, updates.count, context.window);
             // What is never read has no ratio: see `unused-table`.
             if reads > 0 && is_steady && share(updates.count, reads) >= many {
-                found.push(finding(&name, updates, reads, window));
+                found.push(finding(&name, updates, reads, context));
             }
         }
     }
@@ -47,9 +47,9 @@ struct Updates<'a> {
     patterns: Vec<(PatternId, &'a Pattern)>,
 }
 
-fn by_table(window: &Window) -> BTreeMap<TableName, Updates<'_>> {
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Updates<'a>> {
     let mut tables: BTreeMap<TableName, Updates<'_>> = BTreeMap::new();
-    for (id, pattern) in user_writes(window).filter(|(_, pattern)| !pattern.is(Flag::Counter)) {
+    for (id, pattern) in user_writes(context).filter(|(_, pattern)| !pattern.is(Flag::Counter)) {
         let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
@@ -68,14 +68,14 @@ fn by_table(window: &Window) -> BTreeMap<TableName, Updates<'_>> {
     tables
 }
 
-fn finding(name: &TableName, updates: Updates<'_>, reads: u64, window: &Window) -> Finding {
+fn finding(name: &TableName, updates: Updates<'_>, reads: u64, context: &Context<'_>) -> Finding {
     let ratio = share(updates.count, reads);
     let title = format!(
         "Rows of `{name}` are updated {} times for each read: copies of them elsewhere would be written more than read",
         number::decimal(ratio)
     );
     let count = updates.count;
-    Finding::on_all(&ABOUT, Severity::Info, updates.patterns, window)
+    Finding::on_all(&ABOUT, Severity::Info, updates.patterns, context)
         .of_table(name)
         .title(title)
         .first("reads_of_the_table", reads)
@@ -87,7 +87,7 @@ const UPDATES_PER_READ: Threshold = Threshold {
     name: "updates_per_read",
     unit: "UPDATEs for each read",
     default: 10.0,
-    origin: "own choice: far more, so that a second look at the ratio would not change the answer",
+    origin: "cqlens default: far more, so that a second look at the ratio would not change the answer",
 };
 
 const ABOUT: About = About {
@@ -105,9 +105,9 @@ const ABOUT: About = About {
     before: "UPDATE shop.users SET last_seen = ? WHERE id = ?;  -- 500 a second\nSELECT * FROM shop.users WHERE id = ?;  -- 5 a second",
     after: "UPDATE shop.presence SET last_seen = ? WHERE user = ?;\nSELECT * FROM shop.users WHERE id = ?;",
     severity: "\
-        Info, from `updates_per_read` UPDATEs for each read and `steady_per_hour` UPDATEs an hour. INSERTs and \
-        counters do not count: they add.",
-    thresholds: &[UPDATES_PER_READ, STEADY_PER_HOUR],
+        Info, from `updates_per_read` UPDATEs for each read, where UPDATEs come steadily. INSERTs and counters do \
+        not count: they add.",
+    thresholds: &[UPDATES_PER_READ],
     needs: "Reads and writes of the same window; statements inside of batches count once for each batch and template.",
     source: "\
         Cassandra: The Definitive Guide, denormalization; Basic Rules of Cassandra Data Modeling (DataStax): \

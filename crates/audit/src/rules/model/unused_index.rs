@@ -2,19 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use super::{
-    LONG_HOURS, SOME_HOURS, blind_on_short_observation, by_observation, tables_in_use, with_observation,
-};
+use super::{LONG_HOURS, SOME_HOURS, blind_on_short_observation, by_observation, to_drop, with_observation};
 use crate::{
     number,
     rules::{
-        About, Finding, Findings, Rule, Severity,
+        About, Context, Finding, Findings, Rule, Severity,
         figures::user_patterns,
         statement::{restricted, select, table_of},
     },
-    window::Window,
 };
-use cqlens_cql::schema::{Index, Schema, TableName, quote};
+use cqlens_cql::schema::{Index, TableName, quote};
 
 pub(in crate::rules) struct UnusedIndex;
 
@@ -23,13 +20,13 @@ impl Rule for UnusedIndex {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        let restricted = restricted_columns(window);
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let restricted = restricted_columns(context);
         let is_asked = |name: &TableName, index: &Index| {
             let mut targets = index.targets.iter();
             targets.any(|target| restricted.contains(&(name.clone(), target.column.clone())))
         };
-        let tables = tables_in_use(window, schema);
+        let tables = context.tables();
         let indexes = tables.flat_map(|(name, table)| {
             let indexes = table.indexes.values();
             indexes.map(move |index| (name.clone(), index))
@@ -38,23 +35,23 @@ impl Rule for UnusedIndex {
         if unused.is_empty() {
             return;
         }
-        let Some(severity) = by_observation(found, &ABOUT, window) else {
+        let Some(severity) = by_observation(found, &ABOUT, context) else {
             let what = format!(
                 "{} not asked",
                 number::plural(unused.len() as u64, "index was", "indexes were")
             );
-            return blind_on_short_observation(found, &ABOUT, window, &what);
+            return blind_on_short_observation(found, &ABOUT, context, &what);
         };
         for (name, index) in unused {
-            found.push(finding(severity, &name, index, window));
+            found.push(finding(severity, &name, index, context));
         }
     }
 }
 
 /// Columns that any read restricts, also where another index or none was asked for them.
-fn restricted_columns(window: &Window) -> BTreeSet<(TableName, String)> {
+fn restricted_columns(context: &Context<'_>) -> BTreeSet<(TableName, String)> {
     let mut columns = BTreeSet::new();
-    for (_, pattern) in user_patterns(window) {
+    for (_, pattern) in user_patterns(context) {
         if let (Some(name), Some(select)) = (table_of(pattern), select(&pattern.head)) {
             columns.extend(
                 restricted(&select)
@@ -66,7 +63,7 @@ fn restricted_columns(window: &Window) -> BTreeSet<(TableName, String)> {
     columns
 }
 
-fn finding(severity: Severity, name: &TableName, index: &Index, window: &Window) -> Finding {
+fn finding(severity: Severity, name: &TableName, index: &Index, context: &Context<'_>) -> Finding {
     let columns: Vec<_> = index
         .targets
         .iter()
@@ -76,19 +73,21 @@ fn finding(severity: Severity, name: &TableName, index: &Index, window: &Window)
         "No read asked the index `{}` on `{name}` ({}) in {}",
         index.name,
         columns.join(", "),
-        number::seconds(window.seconds())
+        number::seconds(context.window.seconds())
     );
-    let writes = window.tables.get(name).map_or(0, |traffic| traffic.writes);
-    let finding = Finding::on_all(&ABOUT, severity, Vec::new(), window)
+    let writes = context
+        .window
+        .tables
+        .get(name)
+        .map_or(0, |traffic| traffic.writes);
+    let what = format!("INDEX {}.{}", quote(&name.keyspace), quote(&index.name));
+    let finding = Finding::on_all(&ABOUT, severity, Vec::new(), context)
         .of_table(name)
         .title(title)
         .first("writes_of_the_table", writes)
-        .suggest([format!(
-            "DROP INDEX {}.{};",
-            quote(&name.keyspace),
-            quote(&index.name)
-        )]);
-    with_observation(finding, window)
+        .about(index.name.clone())
+        .suggest(to_drop(&what, context));
+    with_observation(finding, context)
 }
 
 const ABOUT: About = About {
@@ -105,7 +104,7 @@ const ABOUT: About = About {
     before: "-- in a week of traffic, no SELECT restricts city\nCREATE INDEX by_city ON shop.users (city);\n\
              UPDATE shop.users SET city = ? WHERE id = ?;",
     after: "DROP INDEX shop.by_city;\nUPDATE shop.users SET city = ? WHERE id = ?;",
-    severity: "Nothing before `some_hours` of observation; then info, and low from `long_hours`.",
+    severity: "Nothing before `some_hours` of observation; then info, and low from `long_hours` unless traffic may have gone past cqlens.",
     thresholds: &[SOME_HOURS, LONG_HOURS],
     needs: "\
         The schema, and all reads: it speaks only of keyspaces of which something was seen. An index counts as \
@@ -160,7 +159,17 @@ mod tests {
             finding.title,
             "No read asked the index `by_email` on `shop.users` (email) in 2 days"
         );
-        assert_eq!(finding.suggested_cql, ["DROP INDEX shop.by_email;"]);
+        let comment = "-- when everybody who could use it has been asked:\n-- DROP INDEX shop.by_email;";
+        assert_eq!(finding.suggested_cql, [comment]);
         assert_eq!(finding.evidence[0], ("observed_hours", 48.0.into()));
+    }
+
+    #[test]
+    fn where_traffic_may_have_gone_past_nothing_is_to_be_dropped() {
+        let mut bypassed = window(240, (10, 10), [read(OTHER, &[], PartitionClass::Single, 1)]);
+        bypassed.coverage.bypassed = true;
+        let finding = &run_with(&UnusedIndex, &bypassed, &schema()).findings[0];
+        assert_eq!(finding.severity, Severity::Info);
+        assert_eq!(finding.suggested_cql, [] as [String; 0]);
     }
 }

@@ -1,14 +1,12 @@
 //! Tables and views that nobody uses, said after a long look only.
 
-use super::{
-    LONG_HOURS, SOME_HOURS, blind_on_short_observation, by_observation, tables_in_use, with_observation,
-};
+use super::{LONG_HOURS, SOME_HOURS, blind_on_short_observation, by_observation, to_drop, with_observation};
 use crate::{
     number,
-    rules::{About, Finding, Findings, Rule, Severity},
-    window::{TableTraffic, Window},
+    rules::{About, Context, Finding, Findings, Rule, Severity},
+    window::TableTraffic,
 };
-use cqlens_cql::schema::{Schema, Table, TableName, quote};
+use cqlens_cql::schema::{Table, TableName, quote};
 
 pub(in crate::rules) struct UnusedTable;
 
@@ -17,22 +15,23 @@ impl Rule for UnusedTable {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        let unused: Vec<_> = tables_in_use(window, schema)
-            .filter_map(|(name, table)| Some((lack(&name, table, window)?, name, table)))
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let unused: Vec<_> = context
+            .tables()
+            .filter_map(|(name, table)| Some((lack(&name, table, context)?, name, table)))
             .collect();
         if unused.is_empty() {
             return;
         }
-        let Some(severity) = by_observation(found, &ABOUT, window) else {
+        let Some(severity) = by_observation(found, &ABOUT, context) else {
             let what = format!(
                 "{} not used",
                 number::plural(unused.len() as u64, "table or view was", "tables and views were")
             );
-            return blind_on_short_observation(found, &ABOUT, window, &what);
+            return blind_on_short_observation(found, &ABOUT, context, &what);
         };
         for (lack, name, table) in unused {
-            found.push(finding(severity, lack, &name, table, window));
+            found.push(finding(severity, lack, &name, table, context));
         }
     }
 }
@@ -48,9 +47,9 @@ enum Lack {
     ReadsOfView,
 }
 
-fn lack(name: &TableName, table: &Table, window: &Window) -> Option<Lack> {
+fn lack(name: &TableName, table: &Table, context: &Context<'_>) -> Option<Lack> {
     let none = TableTraffic::default();
-    let traffic = window.tables.get(name).unwrap_or(&none);
+    let traffic = context.window.tables.get(name).unwrap_or(&none);
     let is_view = table.view.is_some();
     match (traffic.reads, traffic.writes) {
         (0, _) if is_view => Some(Lack::ReadsOfView),
@@ -60,8 +59,14 @@ fn lack(name: &TableName, table: &Table, window: &Window) -> Option<Lack> {
     }
 }
 
-fn finding(severity: Severity, lack: Lack, name: &TableName, table: &Table, window: &Window) -> Finding {
-    let hours = number::seconds(window.seconds());
+fn finding(
+    severity: Severity,
+    lack: Lack,
+    name: &TableName,
+    table: &Table,
+    context: &Context<'_>,
+) -> Finding {
+    let hours = number::seconds(context.window.seconds());
     let (title, severity) = match lack {
         Lack::Use => (
             format!("`{name}` was neither read nor written in {hours}"),
@@ -79,7 +84,13 @@ fn finding(severity: Severity, lack: Lack, name: &TableName, table: &Table, wind
             severity,
         ),
     };
-    let written = |name: &TableName| window.tables.get(name).map_or(0, |traffic| traffic.writes);
+    let written = |name: &TableName| {
+        context
+            .window
+            .tables
+            .get(name)
+            .map_or(0, |traffic| traffic.writes)
+    };
     let base = table.base().map(|base| TableName {
         keyspace: name.keyspace.clone(),
         table: base.to_owned(),
@@ -89,13 +100,14 @@ fn finding(severity: Severity, lack: Lack, name: &TableName, table: &Table, wind
         Lack::Reads => None,
         Lack::ReadsOfView => Some("MATERIALIZED VIEW"),
     };
-    let drop = drop.map(|kind| format!("DROP {kind} {}.{};", quote(&name.keyspace), quote(&name.table)));
-    let finding = Finding::on_all(&ABOUT, severity, Vec::new(), window)
+    let drop = drop.map(|kind| format!("{kind} {}.{}", quote(&name.keyspace), quote(&name.table)));
+    let drop = drop.and_then(|what| to_drop(&what, context));
+    let finding = Finding::on_all(&ABOUT, severity, Vec::new(), context)
         .of_table(name)
         .title(title)
         .first("writes", written(base.as_ref().unwrap_or(name)))
         .suggest(drop);
-    with_observation(finding, window)
+    with_observation(finding, context)
 }
 
 const ABOUT: About = About {
@@ -113,7 +125,8 @@ const ABOUT: About = About {
              SELECT items FROM shop.carts WHERE id = ?;",
     after: "DROP TABLE shop.carts_old;\nSELECT items FROM shop.carts WHERE id = ?;",
     severity: "\
-        Nothing before `some_hours` of observation; then info, and low from `long_hours`. What is written but \
+        Nothing before `some_hours` of observation; then info, and low from `long_hours` unless traffic may have \
+        gone past cqlens. What is written but \
         never read is info however long, unless it is a view.",
     thresholds: &[SOME_HOURS, LONG_HOURS],
     needs: "\

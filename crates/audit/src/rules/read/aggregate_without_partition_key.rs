@@ -1,14 +1,14 @@
 //! `COUNT`, `SUM` and the like over the whole ring.
 
 use super::{
-    About, Findings, HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, Severity, blind_on_unknown, by_rate, filters,
-    how_often, table, user_reads,
+    About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan, suggest,
+    table, user_reads,
 };
 use crate::{
-    rules::{Finding, Rule},
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
 pub(in crate::rules) struct AggregateWithoutPartitionKey;
 
@@ -17,28 +17,32 @@ impl Rule for AggregateWithoutPartitionKey {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| folds_the_ring(pattern)) {
-            let severity = by_rate(found, &ABOUT, pattern, window);
-            found.push(finding(severity, id, pattern, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (id, pattern) in user_reads(context).filter(|(_, pattern)| folds_the_ring(pattern)) {
+            let severity = context.severity(found, &Impact::each(of_a_scan(context)).of(pattern));
+            found.push(finding(severity, id, pattern, context));
         }
-        blind_on_unknown(found, &ABOUT, window);
+        blind_on_unknown(found, &ABOUT, context);
     }
 }
 
 /// Folds what a scan brings. Where rows are filtered or an index is asked, that is what is said of it.
 pub(super) fn folds_the_ring(pattern: &Pattern) -> bool {
-    pattern.is(Flag::Aggregate) && pattern.class() == PartitionClass::Scan && !filters(pattern)
+    pattern.is(Flag::Aggregate)
+        && pattern.class() == PartitionClass::Scan
+        && !filters(pattern)
+        && !is_sweep(pattern)
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let title = format!(
         "Aggregates over {} read the whole ring{}",
         table(pattern),
-        how_often(pattern, window)
+        how_often(pattern, context)
     );
-    Finding::on(&ABOUT, severity, (id, pattern), window)
+    Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
+        .suggest(suggest::in_ranges(pattern, context))
         .first("server_warnings", pattern.warnings)
 }
 
@@ -57,9 +61,9 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.orders_by_day (placed date, id uuid, amount decimal, PRIMARY KEY ((placed), id));\n\
             SELECT COUNT(*) FROM shop.orders_by_day WHERE placed = ?;",
     severity: "\
-        High from `high_per_hour` reads an hour, medium from `medium_per_hour`, low below; one step up where \
-        the p99 latency reaches `slow_ms`.",
-    thresholds: &[HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS],
+        High: what each execution reads grows with the table. Medium for a statement that was only read, since \
+        nobody knows the table's size.",
+    thresholds: &[],
     needs: "The table's schema, to know its partition key and which functions are aggregates.",
     source: "\
         Cassandra's own warning `Aggregation query used without partition key` (2.2 and later, class \
@@ -69,7 +73,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{read, run, window};
+    use crate::rules::testing::{amid, read, run, window};
 
     fn count(flags: &[Flag], class: PartitionClass, times: u64) -> Pattern {
         let mut all = vec![Flag::Aggregate];
@@ -78,20 +82,14 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&AggregateWithoutPartitionKey, &window([pattern]));
+        let judgement = run(&AggregateWithoutPartitionKey, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
-    fn severity_follows_the_rate_and_the_latency() {
-        assert_eq!(
-            severity(count(&[], PartitionClass::Scan, 60)),
-            Some(Severity::High)
-        );
-        assert_eq!(
-            severity(count(&[], PartitionClass::Scan, 59)),
-            Some(Severity::Medium)
-        );
+    fn each_of_them_grows_with_the_table() {
+        let scan = || count(&[], PartitionClass::Scan, 100);
+        assert_eq!(severity(scan()), Some(Severity::High));
         let mut day = window([count(&[], PartitionClass::Scan, 10)]);
         day.observed_seconds = 86_400.0;
         let judgement = run(&AggregateWithoutPartitionKey, &day);
@@ -100,6 +98,9 @@ mod tests {
             judgement.findings[0].title,
             "Aggregates over `shop.orders` read the whole ring, 10 a day"
         );
+        day.observed_seconds = 0.0;
+        let judgement = run(&AggregateWithoutPartitionKey, &day);
+        assert_eq!(judgement.findings[0].severity, Severity::Medium, "only read");
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! `ALLOW FILTERING` that is needed: replicas read rows and throw them away.
 
 use super::{
-    About, Findings, HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, Severity, blind_on_unknown, by_rate, filters,
-    how_often, table, user_reads, with_table,
+    About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, of_a_scan, table,
+    user_reads, with_table,
 };
 use crate::{
-    rules::{Finding, Rule},
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
 pub(in crate::rules) struct AllowFiltering;
 
@@ -17,56 +17,63 @@ impl Rule for AllowFiltering {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| pattern.is(Flag::AllowFiltering)) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let allows = |pattern: &Pattern| pattern.is(Flag::AllowFiltering) && !is_sweep(pattern);
+        for (id, pattern) in user_reads(context).filter(|(_, pattern)| allows(pattern)) {
             let finding = if filters(pattern) {
-                with_table(filtering(found, id, pattern, window), pattern, schema)
+                with_table(filtering(found, id, pattern, context), pattern, context)
             } else if pattern.class() == PartitionClass::Scan {
                 // Nothing is filtered, but the whole ring is read: a finding of its own kind.
                 continue;
             } else {
-                not_needed(id, pattern, window)
+                not_needed(id, pattern, context)
             };
             found.push(finding);
         }
-        blind_on_unknown(found, &ABOUT, window);
+        blind_on_unknown(found, &ABOUT, context);
     }
 }
 
-fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
-    let narrowed = pattern.is(Flag::Index) || pattern.is(Flag::OnToken);
-    let severity = match by_rate(found, &ABOUT, pattern, window) {
-        _ if pattern.is(Flag::FullPartitionKey) => Severity::Low,
-        severity if narrowed => severity.lowered(),
-        severity => severity,
+fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
+    let each = if pattern.is(Flag::FullPartitionKey) {
+        Severity::Low
+    } else if pattern.is(Flag::Index) {
+        of_a_scan(context).lowered()
+    } else {
+        of_a_scan(context)
     };
-    let often = how_often(pattern, window);
+    let severity = context.severity(found, &Impact::each(each).of(pattern));
+    let often = how_often(pattern, context);
     let table = table(pattern);
     let title = if pattern.is(Flag::FullPartitionKey) {
         format!("Reads of {table} filter the rows of a partition that they name{often}")
     } else if pattern.is(Flag::Index) {
         format!("Reads of {table} filter what an index finds on all nodes{often}")
-    } else if pattern.is(Flag::OnToken) {
-        format!("Reads of {table} filter a range of the ring row by row{often}")
     } else if pattern.class() == PartitionClass::Unknown {
         format!("Reads of {table} filter rows{often}; without its schema it is not known how many")
     } else {
         format!("Reads of {table} filter the whole table row by row{often}")
     };
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
     if pattern.is(Flag::FullPartitionKey) {
         finding.advice(
             "Cheap while the partition stays small: every read passes all of its rows. \
              If partitions grow, make the filtered column a clustering column.",
         )
-    } else {
+    } else if context.has_sai() == Some(false) {
         finding
+    } else {
+        finding.advice(format!("{} {WITH_SAI}", ABOUT.fix))
     }
 }
 
-fn not_needed(id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+/// What servers that have such indexes can do besides.
+const WITH_SAI: &str =
+    "A storage-attached index (from Cassandra 5.0) helps where the partition key is given as well.";
+
+fn not_needed(id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let title = format!("Reads of {} say `ALLOW FILTERING` without need", table(pattern));
-    Finding::on(&ABOUT, Severity::Info, (id, pattern), window)
+    Finding::on(&ABOUT, Severity::Info, (id, pattern), context)
         .title(title)
         .advice(
             "Remove `ALLOW FILTERING`: nothing is filtered today, and without it Cassandra refuses the \
@@ -85,17 +92,16 @@ const ABOUT: About = About {
         answer.",
     fix: "\
         Create a table whose partition key is what the query asks for, and write it together with the base \
-        table. A storage-attached index (Cassandra 5.0) helps where the partition key is given as well.",
+        table.",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, status text, amount decimal);\n\
              SELECT * FROM shop.orders WHERE status = ? ALLOW FILTERING;",
     after: "CREATE TABLE shop.orders_by_status (\n  status text, day date, id uuid, amount decimal,\n  PRIMARY KEY ((status, day), id));\n\
             SELECT * FROM shop.orders_by_status WHERE status = ? AND day = ?;",
     severity: "\
-        Low where the full partition key is given. Otherwise high from `high_per_hour` reads an hour, medium \
-        from `medium_per_hour`, low below; one step up where the p99 latency reaches `slow_ms`; one step \
-        down where an index or `token()` narrows the read. Info where `ALLOW FILTERING` is written without \
-        need.",
-    thresholds: &[HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS],
+        High: what each execution reads grows with the table. Medium where an index narrows the read, low where \
+        the full partition key is given. Medium for a statement that was only read, since nobody knows the \
+        table's size. Info where `ALLOW FILTERING` is written without need.",
+    thresholds: &[],
     needs: "The statement's text, and the table's schema to tell whether the partition key is given.",
     source: "\
         Cassandra guardrail `allow_filtering_enabled` (4.1); Cassandra documentation, SELECT: Allowing \
@@ -106,7 +112,11 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{read, run, run_with, window};
+    use crate::{
+        rules::testing::{amid, read, run, run_in, run_with, window},
+        window::Cluster,
+    };
+    use cqlens_cql::schema::Schema;
 
     const BAD: &str = "SELECT * FROM shop.orders WHERE status = ? ALLOW FILTERING";
 
@@ -120,51 +130,58 @@ mod tests {
     }
 
     #[test]
-    fn a_frequent_filtering_scan_is_high() {
-        let judgement = run(&AllowFiltering, &window([bad(60)]));
+    fn a_filtering_scan_that_takes_its_part_of_the_time_is_high() {
+        let judgement = run(&AllowFiltering, &amid([bad(100)]));
         let finding = &judgement.findings[0];
         assert_eq!(finding.severity, Severity::High);
+        let judgement = run(&AllowFiltering, &window([bad(60)]));
         assert_eq!(
-            finding.title,
+            judgement.findings[0].title,
             "Reads of `shop.orders` filter the whole table row by row, 1 a minute"
         );
     }
 
     #[test]
-    fn severity_follows_the_rate() {
-        let severity = |times| run(&AllowFiltering, &window([bad(times)])).findings[0].severity;
-        assert_eq!(severity(59), Severity::Medium);
-        assert_eq!(severity(1), Severity::Medium);
-        let mut day = window([bad(10)]);
-        day.observed_seconds = 86_400.0;
-        assert_eq!(run(&AllowFiltering, &day).findings[0].severity, Severity::Low);
+    fn one_a_minute_over_a_few_rows_is_not_high() {
+        let mut pattern = bad(60);
+        pattern.rows = Default::default();
+        pattern.rows.record_n(20, 60);
+        assert_eq!(
+            run(&AllowFiltering, &window([pattern])).findings[0].severity,
+            Severity::Low
+        );
     }
 
     #[test]
-    fn a_rare_scan_that_is_slow_costs_one_step_more() {
-        let mut day = window([bad(10)]);
-        day.observed_seconds = 86_400.0;
-        day.patterns
-            .values_mut()
-            .for_each(|pattern| pattern.latency_us.record_n(500_000, 10));
-        assert_eq!(run(&AllowFiltering, &day).findings[0].severity, Severity::Medium);
+    fn a_statement_that_was_only_read_may_have_a_small_table() {
+        let mut read_once = window([bad(1)]);
+        read_once.observed_seconds = 0.0;
+        assert_eq!(
+            run(&AllowFiltering, &read_once).findings[0].severity,
+            Severity::Medium
+        );
     }
 
     #[test]
-    fn with_the_full_partition_key_it_is_low_however_often_it_runs() {
+    fn with_the_full_partition_key_it_is_low_unless_it_is_slow_or_most_of_the_load() {
         let flags = [
             Flag::AllowFiltering,
             Flag::FilteringNeeded,
             Flag::FullPartitionKey,
         ];
-        let pattern = read(
-            "SELECT * FROM shop.orders_by_user WHERE user = ? AND status = ? ALLOW FILTERING",
-            &flags,
-            PartitionClass::Single,
-            1_000_000,
+        let cql = "SELECT * FROM shop.orders_by_user WHERE user = ? AND status = ? ALLOW FILTERING";
+        let pattern = read(cql, &flags, PartitionClass::Single, 30_000);
+        let severity = |window| run(&AllowFiltering, &window).findings[0].severity;
+        assert_eq!(severity(amid([pattern.clone()])), Severity::Low);
+        assert_eq!(
+            severity(window([pattern.clone()])),
+            Severity::Medium,
+            "all of the load"
         );
-        let judgement = run(&AllowFiltering, &window([pattern]));
-        assert_eq!(judgement.findings[0].severity, Severity::Low);
+        let mut slow = pattern;
+        slow.latency_us = Default::default();
+        slow.latency_us.record_n(900_000, 30_000);
+        assert_eq!(severity(amid([slow])), Severity::Medium);
     }
 
     #[test]
@@ -172,9 +189,24 @@ mod tests {
         let flags = [Flag::AllowFiltering, Flag::FilteringNeeded, Flag::Index];
         let judgement = run(
             &AllowFiltering,
-            &window([read(BAD, &flags, PartitionClass::Index, 60)]),
+            &amid([read(BAD, &flags, PartitionClass::Index, 100)]),
         );
         assert_eq!(judgement.findings[0].severity, Severity::Medium);
+    }
+
+    #[test]
+    fn storage_attached_indexes_are_advised_where_servers_have_them() {
+        let advises = |version: &str| {
+            let (window, schema) = (window([bad(60)]), Schema::default());
+            let cluster = Cluster {
+                release_version: Some(version.to_owned()),
+                ..Cluster::default()
+            };
+            let judgement = run_in(&AllowFiltering, &Context::new(&window, &schema, &cluster));
+            judgement.findings[0].advice.contains("storage-attached")
+        };
+        assert!(advises("5.0.6"));
+        assert!(!advises("4.1.8"));
     }
 
     #[test]
@@ -207,10 +239,13 @@ mod tests {
         let judgement = run_with(&AllowFiltering, &window([bad(60)]), &schema);
         let cql = &judgement.findings[0].suggested_cql;
         assert!(
-            cql[0].starts_with("CREATE TABLE shop.orders_by_status ("),
+            cql[0].contains("\nCREATE TABLE shop.orders_by_status ("),
             "{cql:?}"
         );
-        assert_eq!(cql[1], "SELECT * FROM shop.orders_by_status WHERE status = ?;");
+        assert!(
+            cql[1].ends_with("\nSELECT * FROM shop.orders_by_status WHERE status = ?;"),
+            "{cql:?}"
+        );
         assert!(judgement.findings[0].advice.contains("add a bucket"));
     }
 

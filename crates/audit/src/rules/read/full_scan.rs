@@ -1,16 +1,15 @@
 //! SELECTs that read the whole ring and say so: no partition key, no `token()`, no index, nothing filtered.
 
 use super::{
-    About, Findings, HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, Severity, Threshold,
-    aggregate_without_partition_key::folds_the_ring, blind_on_unknown, by_rate, filters, how_often, reads,
-    table, user_reads,
+    About, Findings, Impact, Severity, Threshold, aggregate_without_partition_key::folds_the_ring,
+    blind_on_unknown, filters, how_often, is_sweep, of_a_scan, reads, suggest, table, user_reads,
 };
 use crate::{
     number,
-    rules::{Finding, Rule},
-    window::{Pattern, Window},
+    rules::{Context, Finding, Rule},
+    window::Pattern,
 };
-use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
 pub(in crate::rules) struct FullScan;
 
@@ -19,22 +18,31 @@ impl Rule for FullScan {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let is_scan = |pattern: &Pattern| {
-            pattern.class() == PartitionClass::Scan && !filters(pattern) && !folds_the_ring(pattern)
+            pattern.class() == PartitionClass::Scan
+                && !filters(pattern)
+                && !folds_the_ring(pattern)
+                && !is_sweep(pattern)
         };
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| is_scan(pattern)) {
-            let Some(severity) = severity(found, pattern, window) else {
+        for (id, pattern) in user_reads(context).filter(|(_, pattern)| is_scan(pattern)) {
+            let Some(severity) = severity(found, pattern, context) else {
                 continue;
             };
             let rows = rows_per_read(pattern);
+            let what = if pattern.is(Flag::Distinct) {
+                "`SELECT DISTINCT` walks every partition of"
+            } else {
+                "Full table scan of"
+            };
             let title = format!(
-                "Reads of {} scan the whole ring{}{}",
+                "{what} {}{}{}",
                 table(pattern),
-                how_often(pattern, window),
+                how_often(pattern, context),
                 rows.map_or_else(String::new, each)
             );
-            let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+            let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
+            finding = finding.suggest(suggest::in_ranges(pattern, context));
             if let Some(rows) = rows {
                 finding = finding.first("rows_per_read", rows);
             }
@@ -43,22 +51,20 @@ impl Rule for FullScan {
             }
             found.push(finding);
         }
-        blind_on_unknown(found, &ABOUT, window);
+        blind_on_unknown(found, &ABOUT, context);
     }
 }
 
-/// By rate; one step down where few rows come back; nothing for a small `LIMIT` that is rarely asked for.
-fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
-    let severity = by_rate(found, &ABOUT, pattern, window);
+/// Low where few rows come back: the table is small, today. Nothing for a small `LIMIT`: its scan ends after
+/// its first ranges, and is a probe at start-up or a health check, unless it is a part of the load.
+fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
     let few = rows_per_read(pattern).is_some_and(|rows| rows <= found.threshold(&ABOUT, &FEW_ROWS));
     if !few {
-        return Some(severity);
+        return Some(context.severity(found, &Impact::each(of_a_scan(context)).of(pattern)));
     }
-    if !pattern.is(Flag::Limit) {
-        return Some(severity.lowered());
-    }
-    // The scan of a small LIMIT ends after its first ranges: a probe at start-up, a health check.
-    (severity > Severity::Medium).then_some(Severity::Low)
+    let severity = context.severity(found, &Impact::each(Severity::Low).of(pattern));
+    let probes = pattern.is(Flag::Limit) && severity == Severity::Info;
+    (!probes).then_some(severity)
 }
 
 /// Rows of one read, its pages together; none where no answer held rows that could be counted.
@@ -68,7 +74,7 @@ fn rows_per_read(pattern: &Pattern) -> Option<f64> {
 
 fn each(rows: f64) -> String {
     let noun = if rows == 1.0 { "row" } else { "rows" };
-    format!(", {} {noun} each", number::decimal(rows))
+    format!(", {} {noun} per query", number::decimal(rows))
 }
 
 const FEW_ROWS: Threshold = Threshold {
@@ -94,10 +100,10 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.orders_by_day (\n  placed date, id uuid, amount decimal,\n  PRIMARY KEY ((placed), id));\n\
             SELECT * FROM shop.orders_by_day WHERE placed = ?;",
     severity: "\
-        High from `high_per_hour` reads an hour, medium from `medium_per_hour`, low below; one step up where \
-        the p99 latency reaches `slow_ms`. One step down where a read returns at most `few_rows`: the table \
-        is small, today. With a LIMIT and that few rows: nothing, or low from `high_per_hour`.",
-    thresholds: &[HIGH_PER_HOUR, MEDIUM_PER_HOUR, SLOW_MS, FEW_ROWS],
+        High: what each execution reads grows with the table. Low where a read returns at most `few_rows`: the \
+        table is small, today; with a LIMIT that is worth less than low, nothing. Medium for a statement that \
+        was only read, since nobody knows the table's size.",
+    thresholds: &[FEW_ROWS],
     needs: "\
         The table's schema, to know its partition key; the answers' row counts, to tell a probe from a scan.",
     source: "\
@@ -108,7 +114,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{read, run, window};
+    use crate::rules::testing::{amid, read, run, window};
 
     const BAD: &str = "SELECT * FROM shop.orders";
 
@@ -120,7 +126,7 @@ mod tests {
     }
 
     fn severities(pattern: Pattern) -> Vec<Severity> {
-        let judgement = run(&FullScan, &window([pattern]));
+        let judgement = run(&FullScan, &amid([pattern]));
         judgement
             .findings
             .iter()
@@ -134,29 +140,45 @@ mod tests {
         assert_eq!(judgement.findings[0].severity, Severity::High);
         assert_eq!(
             judgement.findings[0].title,
-            "Reads of `shop.orders` scan the whole ring, 1 a minute, 5,000 rows each"
+            "Full table scan of `shop.orders`, 1 a minute, 5,000 rows per query"
         );
     }
 
     #[test]
-    fn just_below_the_rate_it_is_medium_and_rarely_low() {
-        assert_eq!(severities(scan(&[], 59, 5_000)), [Severity::Medium]);
+    fn once_an_hour_it_is_an_occasion() {
         let mut day = window([scan(&[], 23, 5_000)]);
         day.observed_seconds = 86_400.0;
         assert_eq!(run(&FullScan, &day).findings[0].severity, Severity::Low);
     }
 
     #[test]
-    fn a_small_table_costs_one_step_less_and_an_aggregate_is_judged_elsewhere() {
-        assert_eq!(severities(scan(&[], 60, 100)), [Severity::Medium]);
-        assert_eq!(severities(scan(&[], 60, 101)), [Severity::High]);
-        assert_eq!(severities(scan(&[Flag::Aggregate], 60, 1)), []);
+    fn distinct_keys_have_a_sentence_of_their_own() {
+        let judgement = run(&FullScan, &window([scan(&[Flag::Distinct], 60, 5_000)]));
+        assert_eq!(
+            judgement.findings[0].title,
+            "`SELECT DISTINCT` walks every partition of `shop.orders`, 1 a minute, 5,000 rows per query"
+        );
     }
 
     #[test]
-    fn a_probe_at_start_up_is_fine_and_a_steady_one_is_low() {
-        assert_eq!(severities(scan(&[Flag::Limit], 59, 1)), []);
-        assert_eq!(severities(scan(&[Flag::Limit], 60, 1)), [Severity::Low]);
+    fn a_small_table_is_low_and_an_aggregate_is_judged_elsewhere() {
+        assert_eq!(severities(scan(&[], 100, 100)), [Severity::Low]);
+        assert_eq!(severities(scan(&[], 100, 101)), [Severity::High]);
+        assert_eq!(severities(scan(&[Flag::Aggregate], 100, 1)), []);
+        // Five rows, 35 times a minute, in less than a millisecond.
+        let mut tiny = scan(&[], 2_100, 5);
+        tiny.latency_us = Default::default();
+        tiny.latency_us.record_n(700, 2_100);
+        assert_eq!(
+            run(&FullScan, &window([tiny])).findings[0].severity,
+            Severity::Info
+        );
+    }
+
+    #[test]
+    fn a_probe_is_fine_and_one_that_is_a_part_of_the_load_is_low() {
+        assert_eq!(run(&FullScan, &window([scan(&[Flag::Limit], 2, 1)])).findings, []);
+        assert_eq!(severities(scan(&[Flag::Limit], 100, 1)), [Severity::Low]);
     }
 
     #[test]
@@ -165,7 +187,6 @@ mod tests {
         pattern.logical_reads = 2;
         pattern.pages = 100;
         let judgement = run(&FullScan, &window([pattern]));
-        assert_eq!(judgement.findings[0].severity, Severity::Medium);
         assert_eq!(judgement.findings[0].evidence[0], ("pages", 100.into()));
         assert_eq!(
             judgement.findings[0].evidence[1],

@@ -1,14 +1,11 @@
 //! `IN` on several columns of one composite partition key: the lists multiply.
 
 use super::{
-    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Threshold, at_p99, blind_on_unknown,
-    by_partitions, how_many, how_often, table, user_reads, with_partitions,
+    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Threshold, at_p99, blind_on_unknown, by_partitions,
+    how_many, how_often, suggest, table, user_reads, with_partitions,
 };
-use crate::{
-    rules::{Finding, Rule},
-    window::Window,
-};
-use cqlens_cql::{plan::Flag, schema::Schema};
+use crate::rules::{Context, Finding, Rule};
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct InCartesianProduct;
 
@@ -17,9 +14,9 @@ impl Rule for InCartesianProduct {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| pattern.is(Flag::InCartesianProduct)) {
-            let Some(severity) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, window) else {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (id, pattern) in user_reads(context).filter(|(_, pattern)| pattern.is(Flag::InCartesianProduct)) {
+            let Some(severity) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, context) else {
                 continue;
             };
             let title = format!(
@@ -27,16 +24,18 @@ impl Rule for InCartesianProduct {
                 table(pattern),
                 how_many(pattern),
                 at_p99(pattern),
-                how_often(pattern, window)
+                how_often(pattern, context)
             );
-            let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+            let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
+                .title(title)
+                .suggest(suggest::of_one_key(pattern, context));
             let mut finding = with_partitions(finding, pattern);
             if let Some(share) = rows_per_partition(pattern.rows.total(), pattern.partitions.total()) {
                 finding = finding.first("rows_per_partition", share);
             }
             found.push(finding);
         }
-        blind_on_unknown(found, &ABOUT, window);
+        blind_on_unknown(found, &ABOUT, context);
     }
 }
 
@@ -70,15 +69,10 @@ const ABOUT: About = About {
     after: "CREATE TABLE metrics.samples_by_day (day date, sensor int, at timestamp, value double,\n  PRIMARY KEY ((day), sensor, at));\n\
             SELECT * FROM metrics.samples_by_day WHERE day = ? AND sensor IN (?, ?, ?);",
     severity: "\
-        By the distinct keys of one read at p99: low from `low_partitions`, medium from `medium_partitions`, \
-        high from `high_partitions`; one step down below `medium_per_hour` reads an hour. Info where the \
-        number depends on what will be bound: a statement that was read, not executed.",
-    thresholds: &[
-        LOW_PARTITIONS,
-        MEDIUM_PARTITIONS,
-        HIGH_PARTITIONS,
-        MEDIUM_PER_HOUR,
-    ],
+        By the distinct keys of one read at p99: info from two, low from `low_partitions`, medium from \
+        `medium_partitions`, high from `high_partitions`. Info where the number depends on what will be bound: \
+        a statement that was read, not executed.",
+    thresholds: &[LOW_PARTITIONS, MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The table's schema, and the bound values, to count the distinct keys of each execution.",
     source: "\
         Cassandra guardrail `in_select_cartesian_product`; Basic Rules of Cassandra Data Modeling, rule 2",
@@ -90,7 +84,7 @@ mod tests {
     use crate::{
         rules::{
             Severity,
-            testing::{read, run, window, with_partitions},
+            testing::{amid, read, run, window, with_partitions},
         },
         window::Pattern,
     };
@@ -107,14 +101,15 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&InCartesianProduct, &window([pattern]));
+        let judgement = run(&InCartesianProduct, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
     fn severity_follows_the_size_of_the_product() {
         assert_eq!(severity(of(1)), None);
-        assert_eq!(severity(of(2)), Some(Severity::Low));
+        assert_eq!(severity(of(2)), Some(Severity::Info));
+        assert_eq!(severity(of(5)), Some(Severity::Low));
         assert_eq!(severity(of(10)), Some(Severity::Medium));
         assert_eq!(severity(of(24)), Some(Severity::Medium));
         assert_eq!(severity(of(25)), Some(Severity::High));

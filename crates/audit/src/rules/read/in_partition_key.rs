@@ -1,14 +1,14 @@
 //! `IN` on the partition key: one statement, many partitions, one coordinator that waits for all of them.
 
 use super::{
-    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, MEDIUM_PER_HOUR, Threshold, at_p99, blind_on_unknown,
-    by_partitions, how_many, how_often, table, user_reads, with_partitions,
+    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Threshold, at_p99, blind_on_unknown, by_partitions,
+    how_many, how_often, suggest, table, user_reads, with_partitions,
 };
 use crate::{
-    rules::{Finding, Rule},
-    window::{Pattern, Window},
+    rules::{Context, Finding, Rule},
+    window::Pattern,
 };
-use cqlens_cql::{plan::Flag, schema::Schema};
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct InPartitionKey;
 
@@ -17,11 +17,11 @@ impl Rule for InPartitionKey {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let is_in =
             |pattern: &Pattern| pattern.is(Flag::InPartitionKey) && !pattern.is(Flag::InCartesianProduct);
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| is_in(pattern)) {
-            let Some(severity) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, window) else {
+        for (id, pattern) in user_reads(context).filter(|(_, pattern)| is_in(pattern)) {
+            let Some(severity) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, context) else {
                 continue;
             };
             let title = format!(
@@ -29,12 +29,14 @@ impl Rule for InPartitionKey {
                 table(pattern),
                 how_many(pattern),
                 at_p99(pattern),
-                how_often(pattern, window)
+                how_often(pattern, context)
             );
-            let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+            let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
+                .title(title)
+                .suggest(suggest::of_one_key(pattern, context));
             found.push(with_partitions(finding, pattern));
         }
-        blind_on_unknown(found, &ABOUT, window);
+        blind_on_unknown(found, &ABOUT, context);
     }
 }
 
@@ -65,15 +67,10 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.items_by_cart (\n  cart_id uuid, item_id uuid, title text,\n  PRIMARY KEY ((cart_id), item_id));\n\
             SELECT * FROM shop.items_by_cart WHERE cart_id = ?;",
     severity: "\
-        By the distinct keys of one read at p99: low from `low_partitions`, medium from `medium_partitions`, \
-        high from `high_partitions`; one step down below `medium_per_hour` reads an hour. Info where the \
-        number depends on what will be bound: a statement that was read, not executed.",
-    thresholds: &[
-        LOW_PARTITIONS,
-        MEDIUM_PARTITIONS,
-        HIGH_PARTITIONS,
-        MEDIUM_PER_HOUR,
-    ],
+        By the distinct keys of one read at p99: info from two, low from `low_partitions`, medium from \
+        `medium_partitions`, high from `high_partitions`. Info where the number depends on what will be bound: \
+        a statement that was read, not executed.",
+    thresholds: &[LOW_PARTITIONS, MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The table's schema, and the bound values, to count the distinct keys of each execution.",
     source: "\
         Basic Rules of Cassandra Data Modeling, rule 2: minimize the number of partitions read; Cassandra \
@@ -85,7 +82,7 @@ mod tests {
     use super::*;
     use crate::rules::{
         Severity,
-        testing::{read, run, window, with_partitions},
+        testing::{amid, read, run, window, with_partitions},
     };
     use cqlens_cql::footprint::PartitionClass;
 
@@ -96,14 +93,15 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&InPartitionKey, &window([pattern]));
+        let judgement = run(&InPartitionKey, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
     fn severity_follows_the_number_of_keys() {
         assert_eq!(severity(of(1, 100)), None);
-        assert_eq!(severity(of(2, 100)), Some(Severity::Low));
+        assert_eq!(severity(of(2, 100)), Some(Severity::Info));
+        assert_eq!(severity(of(5, 100)), Some(Severity::Low));
         assert_eq!(severity(of(9, 100)), Some(Severity::Low));
         assert_eq!(severity(of(10, 100)), Some(Severity::Medium));
         assert_eq!(severity(of(19, 100)), Some(Severity::Medium));
@@ -123,12 +121,12 @@ mod tests {
 
     #[test]
     fn a_statement_that_was_only_read_has_no_rate_and_its_number_may_be_unknown() {
-        let mut read_once = window([of(3, 1)]);
+        let mut read_once = window([of(6, 1)]);
         read_once.observed_seconds = 0.0;
         let finding = &run(&InPartitionKey, &read_once).findings[0];
         assert_eq!(
             finding.title,
-            "Reads of `shop.items` ask for 3 partitions at once"
+            "Reads of `shop.items` ask for 6 partitions at once"
         );
         assert_eq!(finding.severity, Severity::Low);
         read_once
@@ -152,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn a_rare_read_costs_one_step_less() {
+    fn a_rare_read_costs_less() {
         let mut day = window([of(20, 23)]);
         day.observed_seconds = 86_400.0;
-        assert_eq!(run(&InPartitionKey, &day).findings[0].severity, Severity::Medium);
+        assert_eq!(run(&InPartitionKey, &day).findings[0].severity, Severity::Low);
     }
 
     #[test]

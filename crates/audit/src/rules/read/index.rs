@@ -3,15 +3,16 @@
 
 use crate::{
     rules::{
-        About, Findings, Severity, Threshold,
-        figures::{OFTEN_PER_SECOND, per_hour},
+        Context, Findings, Severity,
+        severity::Impact,
         statement::{restricted, select, table_of},
     },
-    window::{Distribution, IndexedColumn, Pattern, PatternId, Window},
+    window::{Distribution, IndexedColumn, Pattern, PatternId},
 };
 use cqlens_cql::{
     plan::Flag,
     schema::{ColumnName, Index, IndexClass, Schema},
+    syntax::ast::RelationOperator,
 };
 
 use super::user_reads;
@@ -25,8 +26,8 @@ pub(super) struct Indexed<'a> {
 
 /// The columns of the window that (still) have an index of which values can be told apart. Indexes of classes
 /// that are not known, and those that look for something else than values, are left out.
-pub(super) fn indexed<'a>(window: &'a Window, schema: &'a Schema) -> impl Iterator<Item = Indexed<'a>> {
-    window.indexed.iter().filter_map(|(name, column)| {
+pub(super) fn indexed<'a>(context: &Context<'a>, schema: &'a Schema) -> impl Iterator<Item = Indexed<'a>> {
+    context.window.indexed.iter().filter_map(|(name, column)| {
         let table = schema.table(&name.table.keyspace, &name.table.table)?;
         let mut indexes = table.indexes.values();
         let index = indexes.find(|index| {
@@ -51,28 +52,46 @@ impl Indexed<'_> {
     }
 
     /// The reads that ask the index, and rows of theirs.
-    pub(super) fn reads<'w>(&self, window: &'w Window) -> Vec<(PatternId, &'w Pattern)> {
+    pub(super) fn reads<'w>(&self, context: &Context<'w>) -> Vec<(PatternId, &'w Pattern)> {
         let asks = |pattern: &Pattern| {
             pattern.is(Flag::Index)
                 && table_of(pattern).as_ref() == Some(&self.name.table)
                 && select(&pattern.head).is_some_and(|select| restricted(&select).contains(&self.name.column))
         };
-        user_reads(window).filter(|(_, pattern)| asks(pattern)).collect()
+        user_reads(context).filter(|(_, pattern)| asks(pattern)).collect()
     }
 
-    /// The severity by how often the index is asked on all nodes; storage-attached indexes cost a step less.
-    ///
-    /// The rule's thresholds must hold [`INDEX_PER_HOUR`] and [`OFTEN_PER_SECOND`].
-    pub(super) fn severity(&self, found: &Findings<'_>, about: &About, window: &Window) -> Severity {
-        let per_hour = per_hour(self.column.reads, window);
-        let severity = if per_hour >= found.threshold(about, &OFTEN_PER_SECOND) * 3_600.0 {
-            Severity::High
-        } else if per_hour >= found.threshold(about, &INDEX_PER_HOUR) {
-            Severity::Medium
-        } else {
-            Severity::Low
+    /// Whether a read asks for values of the column; also where no read is seen that asks it at all.
+    pub(super) fn is_asked_for_values(&self, context: &Context<'_>) -> bool {
+        let reads = self.reads(context);
+        let equals = |pattern: &Pattern| {
+            select(&pattern.head).is_some_and(|select| {
+                select.where_clause.relations.iter().any(|relation| {
+                    matches!(relation.operator, RelationOperator::Equal | RelationOperator::In)
+                        && relation
+                            .subject
+                            .columns()
+                            .iter()
+                            .any(|name| name.as_str() == self.name.column)
+                })
+            })
         };
-        self.of_class(severity)
+        reads.is_empty() || reads.iter().any(|(_, pattern)| equals(pattern))
+    }
+
+    /// The severity of what these statements do with the index: how much one of them costs does not grow with
+    /// what it finds. Storage-attached indexes cost a step less.
+    pub(super) fn severity(
+        &self,
+        found: &Findings<'_>,
+        statements: &[(PatternId, &Pattern)],
+        context: &Context<'_>,
+    ) -> Severity {
+        let impact = Impact::each(self.of_class(Severity::Medium));
+        let impact = statements
+            .iter()
+            .fold(impact, |impact, (_, pattern)| impact.of(pattern));
+        context.severity(found, &impact)
     }
 
     /// One step less for storage-attached indexes, which keep no table of their own.
@@ -95,18 +114,12 @@ pub(super) fn rows(reads: &[(PatternId, &Pattern)]) -> Distribution {
 /// So few reads say nothing of an index.
 pub(super) const FEWEST_READS: u64 = 20;
 
-pub(super) const INDEX_PER_HOUR: Threshold = Threshold {
-    name: "index_per_hour",
-    unit: "reads an hour",
-    default: 60.0,
-    origin: "own choice: one a minute is part of the load, not an occasion",
-};
-
 #[cfg(test)]
 pub(super) mod testing {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rules::testing;
+    use crate::window::Window;
     use cqlens_cql::{footprint::PartitionClass, plan::StatementKind, schema::TableName};
 
     /// `lab.orders` with an index on each of three columns, one of them storage-attached.
@@ -121,12 +134,12 @@ pub(super) mod testing {
         .unwrap()
     }
 
-    /// An hour in which so many rows were given so many values of the column, and the index was asked on all
+    /// A minute of a busy cluster in which so many rows were given so many values of the column, and the index was asked on all
     /// nodes so often.
     pub(in crate::rules::read) fn window(column: &str, rows: u64, values: u64, reads: u64) -> Window {
         let insert = format!("INSERT INTO lab.orders (id, {column}) VALUES (?, ?)");
         let read = format!("SELECT * FROM lab.orders WHERE {column} = ?");
-        let mut window = testing::window([
+        let mut window = testing::amid([
             testing::write(&insert, StatementKind::Insert, &[], rows),
             testing::read(&read, &[Flag::Index], PartitionClass::Index, reads),
         ]);

@@ -1,17 +1,13 @@
 //! Indexes on columns in which nearly every row has a value of its own: all nodes are asked for one row.
 
 use super::{
-    About, Findings, Severity, Threshold,
-    index::{FEWEST_READS, INDEX_PER_HOUR, Indexed, indexed, rows},
+    About, Findings, Threshold,
+    index::{FEWEST_READS, Indexed, indexed, rows},
     suggest,
 };
 use crate::{
     number,
-    rules::{
-        Finding, Rule,
-        figures::{OFTEN_PER_SECOND, share},
-    },
-    window::Window,
+    rules::{Context, Finding, Rule, figures::share},
 };
 use cqlens_cql::schema::{DataType, Schema};
 
@@ -22,18 +18,26 @@ impl Rule for IndexHighCardinality {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for indexed in indexed(window, schema).filter(|indexed| !is_vector(indexed, schema)) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
+        // ScyllaDB keeps an index as one table for the whole cluster: a lookup asks one of its partitions.
+        if context.is_scylladb() {
+            return;
+        }
+        for indexed in indexed(context, schema).filter(|indexed| !is_vector(indexed, schema)) {
             let column = indexed.column;
             // Within a partition the index is asked where the row is.
             if column.reads == 0 && column.reads_in_partition > 0 {
                 continue;
             }
+            // What looks for a range finds many rows.
+            if !indexed.is_asked_for_values(context) {
+                continue;
+            }
             let many = found.threshold(&ABOUT, &MANY_VALUES);
             let nearly_all = found.threshold(&ABOUT, &DISTINCT_SHARE);
-            if let Some(evidence) = Evidence::of(&indexed, window, many, nearly_all) {
-                let severity = indexed.severity(found, &ABOUT, window);
-                found.push(evidence.finding(severity, &indexed, window, schema));
+            if let Some(evidence) = Evidence::of(&indexed, context, many, nearly_all) {
+                found.push(evidence.finding(found, &indexed, context));
             }
         }
     }
@@ -57,17 +61,18 @@ struct Evidence {
 impl Evidence {
     /// What is written says it best. Where little is written, reads that ask for many values and get a row at
     /// most do.
-    fn of(indexed: &Indexed<'_>, window: &Window, many: f64, nearly_all: f64) -> Option<Self> {
+    fn of(indexed: &Indexed<'_>, context: &Context<'_>, many: f64, nearly_all: f64) -> Option<Self> {
         let column = indexed.column;
         let (values, rows_written) = (column.values.estimate(), column.rows.estimate());
         if values as f64 >= many && share(values, rows_written) >= nearly_all {
             return Some(Self {
-                values,
+                // Both are estimates, and a row has one value at a time.
+                values: values.min(rows_written),
                 rows: rows_written,
                 level: "inferred from values that were written",
             });
         }
-        let (asked, rows) = (column.asked.estimate(), rows(&indexed.reads(window)));
+        let (asked, rows) = (column.asked.estimate(), rows(&indexed.reads(context)));
         let finds_one = rows.count() >= FEWEST_READS && rows.quantile(0.99) == 1;
         let is_contradicted = values as f64 >= many;
         (finds_one && !is_contradicted && asked as f64 >= many).then_some(Self {
@@ -77,19 +82,21 @@ impl Evidence {
         })
     }
 
-    fn finding(self, severity: Severity, indexed: &Indexed<'_>, window: &Window, schema: &Schema) -> Finding {
-        let (column, reads) = (indexed.column, indexed.reads(window));
+    fn finding(self, found: &Findings<'_>, indexed: &Indexed<'_>, context: &Context<'_>) -> Finding {
+        let (column, reads) = (indexed.column, indexed.reads(context));
+        let severity = indexed.severity(found, &reads, context);
         let title = format!(
-            "The index on {} has about {} for {}: all nodes are asked for one row",
+            "The index on {} has about {} in {}: each lookup asks all nodes for few rows",
             indexed.title(),
-            number::plural(self.values, "value", "values"),
+            number::plural(self.values, "distinct value", "distinct values"),
             number::plural(self.rows, "row", "rows"),
         );
         let suggestion = reads
             .iter()
-            .find_map(|(_, pattern)| suggest::table_for(pattern, schema));
-        Finding::on_all(&ABOUT, severity, reads, window)
+            .find_map(|(_, pattern)| suggest::table_for(pattern, context));
+        Finding::on_all(&ABOUT, severity, reads, context)
             .of_table(&indexed.name.table)
+            .about(indexed.name.column.clone())
             .title(title)
             .first("evidence_level", self.level)
             .first("reads_within_a_partition", column.reads_in_partition)
@@ -105,15 +112,15 @@ impl Evidence {
 const MANY_VALUES: Threshold = Threshold {
     name: "many_values",
     unit: "different values",
-    default: 500.0,
-    origin: "own choice: fewer may be unique by chance",
+    default: 100.0,
+    origin: "cqlens default: fewer may be unique by chance",
 };
 
 const DISTINCT_SHARE: Threshold = Threshold {
     name: "distinct_share",
     unit: "values for each row",
     default: 0.9,
-    origin: "own choice: nearly unique, less the error of the sketch",
+    origin: "cqlens default: nearly unique, less the error of the sketch",
 };
 
 const ABOUT: About = About {
@@ -131,11 +138,10 @@ const ABOUT: About = About {
     after: "CREATE TABLE lab.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM lab.users_by_email WHERE email = ?;",
     severity: "\
-        From `many_values` different values, as many as `distinct_share` of the rows: high from \
-        `often_per_second` reads a second that ask all nodes, medium from `index_per_hour` reads an hour, low \
-        below; one step down for storage-attached indexes. Nothing where the index is asked within partitions \
-        only, and nothing for vectors.",
-    thresholds: &[MANY_VALUES, DISTINCT_SHARE, INDEX_PER_HOUR, OFTEN_PER_SECOND],
+        Medium from `many_values` distinct values, as many as `distinct_share` of the rows; low for \
+        storage-attached indexes. Nothing where the index is asked within partitions or for ranges of values \
+        only, for vectors, and in ScyllaDB, whose indexes are global: there a lookup asks one partition.",
+    thresholds: &[MANY_VALUES, DISTINCT_SHARE],
     needs: "\
         The schema, and writes that give the column a value or reads that ask for one. Different values are \
         counted by a sketch with an error of 2.3 %; values of collections are not told apart.",
@@ -145,31 +151,42 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::Severity;
     use crate::rules::{
         read::index::testing::{schema, window},
-        testing::run_with,
+        testing::{run_in, run_with},
     };
+    use crate::window::Cluster;
+    use cqlens_cql::Product;
 
-    fn severity(window: &Window) -> Option<Severity> {
+    fn severity(window: &crate::window::Window) -> Option<Severity> {
         let judgement = run_with(&IndexHighCardinality, window, &schema());
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
-    fn severity_follows_the_reads_that_ask_all_nodes() {
-        assert_eq!(severity(&window("email", 600, 600, 0)), Some(Severity::Low));
-        assert_eq!(severity(&window("email", 600, 600, 60)), Some(Severity::Medium));
-        assert_eq!(
-            severity(&window("email", 600, 600, 360_000)),
-            Some(Severity::High)
-        );
-        assert_eq!(severity(&window("kind", 600, 600, 60)), Some(Severity::Low));
+    fn severity_follows_the_class_and_what_the_reads_cost() {
+        assert_eq!(severity(&window("email", 600, 600, 0)), Some(Severity::Info));
+        assert_eq!(severity(&window("email", 600, 600, 600)), Some(Severity::Medium));
+        assert_eq!(severity(&window("kind", 600, 600, 600)), Some(Severity::Low));
+    }
+
+    #[test]
+    fn a_global_index_is_made_for_it() {
+        let (window, schema) = (window("email", 600, 600, 600), schema());
+        let cluster = Cluster {
+            product: Some(Product::ScyllaDb),
+            ..Cluster::default()
+        };
+        let judgement = run_in(&IndexHighCardinality, &Context::new(&window, &schema, &cluster));
+        assert_eq!(judgement.findings, []);
     }
 
     #[test]
     fn values_that_several_rows_share_are_fine_and_so_are_few_rows() {
         assert_eq!(severity(&window("email", 2_000, 1_000, 60)), None);
-        assert_eq!(severity(&window("email", 400, 400, 60)), None);
+        assert_eq!(severity(&window("email", 80, 80, 60)), None);
+        assert!(severity(&window("email", 400, 400, 60)).is_some());
     }
 
     #[test]
@@ -202,6 +219,6 @@ mod tests {
             "{}",
             finding.title
         );
-        assert!(finding.suggested_cql[0].starts_with("CREATE TABLE lab.orders_by_email ("));
+        assert!(finding.suggested_cql[0].contains("\nCREATE TABLE lab.orders_by_email ("));
     }
 }

@@ -2,14 +2,14 @@
 
 use super::{
     About, Findings, Threshold,
-    index::{FEWEST_READS, INDEX_PER_HOUR, Indexed, indexed, rows},
+    index::{FEWEST_READS, Indexed, indexed, rows},
+    suggest,
 };
 use crate::{
     number,
-    rules::{Finding, Rule, figures::OFTEN_PER_SECOND},
-    window::Window,
+    rules::{Context, Finding, Rule},
 };
-use cqlens_cql::schema::{IndexClass, Schema, quote};
+use cqlens_cql::schema::{IndexClass, quote};
 
 pub(in crate::rules) struct IndexLowCardinality;
 
@@ -18,16 +18,16 @@ impl Rule for IndexLowCardinality {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for indexed in indexed(window, schema) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
+        for indexed in indexed(context, schema) {
             if is_asked_in_partitions_only(&indexed) {
                 continue;
             }
             let few = found.threshold(&ABOUT, &FEW_VALUES);
             let crowded = found.threshold(&ABOUT, &ROWS_PER_VALUE);
-            if let Some(evidence) = Evidence::of(&indexed, window, few, crowded) {
-                let severity = indexed.severity(found, &ABOUT, window);
-                found.push(evidence.finding(severity, &indexed, window));
+            if let Some(evidence) = Evidence::of(&indexed, context, few, crowded) {
+                found.push(evidence.finding(found, &indexed, context));
             }
         }
     }
@@ -49,7 +49,7 @@ struct Evidence {
 impl Evidence {
     /// What is written says it best. Where little is written, reads that ask for few values and get many rows
     /// do.
-    fn of(indexed: &Indexed<'_>, window: &Window, few: f64, crowded: f64) -> Option<Self> {
+    fn of(indexed: &Indexed<'_>, context: &Context<'_>, few: f64, crowded: f64) -> Option<Self> {
         let column = indexed.column;
         let written = Self {
             values: column.values.estimate(),
@@ -59,7 +59,7 @@ impl Evidence {
         if written.is_low(few, crowded) {
             return Some(written);
         }
-        let rows = rows(&indexed.reads(window));
+        let rows = rows(&indexed.reads(context));
         let read = Self {
             values: column.asked.estimate(),
             rows_per_value: rows.quantile(0.5) as f64,
@@ -74,16 +74,28 @@ impl Evidence {
         self.values > 0 && self.values as f64 <= few && self.rows_per_value >= crowded
     }
 
-    fn finding(self, severity: super::Severity, indexed: &Indexed<'_>, window: &Window) -> Finding {
-        let column = indexed.column;
+    fn finding(self, found: &Findings<'_>, indexed: &Indexed<'_>, context: &Context<'_>) -> Finding {
+        let (column, reads) = (indexed.column, indexed.reads(context));
+        let severity = indexed.severity(found, &reads, context);
         let title = format!(
-            "The index on {} tells only {} apart, about {} each",
+            "The index on {} covers only {} (about {} each)",
             indexed.title(),
-            number::plural(self.values, "value", "values"),
+            number::plural(self.values, "distinct value", "distinct values"),
             rows_each(self.rows_per_value),
         );
-        Finding::on_all(&ABOUT, severity, indexed.reads(window), window)
+        let replacement = reads
+            .iter()
+            .find_map(|(_, pattern)| suggest::table_for(pattern, context));
+        let replacement = replacement.into_iter().flat_map(|suggestion| suggestion.cql);
+        let finding = Finding::on_all(&ABOUT, severity, reads, context);
+        let finding = if context.is_scylladb() {
+            finding.advice(GLOBAL)
+        } else {
+            finding
+        };
+        finding
             .of_table(&indexed.name.table)
+            .about(indexed.name.column.clone())
             .title(title)
             .first("evidence_level", self.level)
             .first("reads_within_a_partition", column.reads_in_partition)
@@ -92,11 +104,11 @@ impl Evidence {
             .first("rows_per_value", self.rows_per_value.round())
             .first("values", self.values)
             .first("index", indexed.index.name.clone())
-            .suggest([format!(
-                "DROP INDEX {}.{};",
+            .suggest(replacement.chain([format!(
+                "-- 5. when no query uses it any more:\n-- DROP INDEX {}.{};",
                 quote(&indexed.name.table.keyspace),
                 quote(&indexed.index.name)
-            )])
+            )]))
     }
 }
 
@@ -109,18 +121,23 @@ fn rows_each(rows: f64) -> String {
     number::plural(rows.round() as u64, "row", "rows")
 }
 
+const GLOBAL: &str = "\
+    ScyllaDB keeps the index as a table of its own with the column as its partition key: each value is one partition, \
+    which grows with the table and is written and read on the same few nodes. Write a table for the query with a bucket, such as the \
+    day, beside the column in its partition key; or a local index, `((partition key), column)`, where queries name the partition.";
+
 const FEW_VALUES: Threshold = Threshold {
     name: "few_values",
     unit: "different values",
     default: 20.0,
-    origin: "own choice: states, kinds and titles have fewer; the documentation names booleans",
+    origin: "cqlens default: states, kinds and titles have fewer; the documentation names booleans",
 };
 
 const ROWS_PER_VALUE: Threshold = Threshold {
     name: "rows_per_value",
     unit: "rows",
     default: 100.0,
-    origin: "own choice: a page of results; fewer rows for a value are what an index is for",
+    origin: "cqlens default: a page of results; fewer rows for a value are what an index is for",
 };
 
 const ABOUT: About = About {
@@ -140,11 +157,9 @@ const ABOUT: About = About {
     after: "CREATE TABLE lab.orders_by_status (status text, day date, id uuid,\n  PRIMARY KEY ((status, day), id));\n\
             SELECT * FROM lab.orders_by_status WHERE status = 'open' AND day = ?;",
     severity: "\
-        Up to `few_values` different values with `rows_per_value` rows or more each: high from \
-        `often_per_second` reads a second that ask all nodes, medium from `index_per_hour` reads an hour, low \
-        below; one step down for storage-attached indexes, and nothing where they are asked within partitions \
-        only.",
-    thresholds: &[FEW_VALUES, ROWS_PER_VALUE, INDEX_PER_HOUR, OFTEN_PER_SECOND],
+        Medium up to `few_values` distinct values with `rows_per_value` rows or more each; low for \
+        storage-attached indexes, and nothing where they are asked within partitions only.",
+    thresholds: &[FEW_VALUES, ROWS_PER_VALUE],
     needs: "\
         The schema, and writes that give the column a value or reads that ask for one; values of collections \
         are not told apart. Different values are counted by a sketch with an error of 2.3 %, exactly as long \
@@ -154,6 +169,7 @@ const ABOUT: About = About {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rules::{
         Severity,
@@ -161,17 +177,16 @@ mod tests {
         testing::run_with,
     };
 
-    fn severity(window: &Window) -> Option<Severity> {
+    fn severity(window: &crate::window::Window) -> Option<Severity> {
         let judgement = run_with(&IndexLowCardinality, window, &schema());
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
-    fn severity_follows_the_reads_that_ask_all_nodes() {
-        assert_eq!(severity(&window("status", 450, 4, 0)), Some(Severity::Low));
-        assert_eq!(severity(&window("status", 450, 4, 60)), Some(Severity::Medium));
-        assert_eq!(severity(&window("status", 450, 4, 360_000)), Some(Severity::High));
-        assert_eq!(severity(&window("kind", 450, 4, 60)), Some(Severity::Low));
+    fn severity_follows_the_class_and_what_the_reads_cost() {
+        assert_eq!(severity(&window("status", 450, 4, 0)), Some(Severity::Info));
+        assert_eq!(severity(&window("status", 450, 4, 450)), Some(Severity::Medium));
+        assert_eq!(severity(&window("kind", 450, 4, 450)), Some(Severity::Low));
     }
 
     #[test]
@@ -192,7 +207,7 @@ mod tests {
 
     #[test]
     fn reads_of_many_rows_say_it_too_where_nothing_is_written() {
-        let mut window = window("status", 0, 0, 60);
+        let mut window = window("status", 0, 0, 600);
         for column in window.indexed.values_mut() {
             (0..3).for_each(|value| column.asked.insert(value));
         }
@@ -201,7 +216,7 @@ mod tests {
             pattern.rows = crate::window::Distribution::default();
             pattern.rows.record_n(500, pattern.count);
         }
-        assert_eq!(severity(&window), Some(Severity::Medium));
+        assert!(severity(&window).is_some());
     }
 
     #[test]
@@ -211,12 +226,18 @@ mod tests {
         assert!(
             finding
                 .title
-                .starts_with("The index on `lab.orders.status` tells only 4 values apart, about 11"),
+                .starts_with("The index on `lab.orders.status` covers only 4 distinct values (about 11"),
             "{}",
             finding.title
         );
         assert_eq!(finding.evidence[0], ("index", "by_status".into()));
-        assert_eq!(finding.suggested_cql, ["DROP INDEX lab.by_status;"]);
+        let (drop, before) = finding.suggested_cql.split_last().unwrap();
+        assert!(
+            drop.ends_with("-- DROP INDEX lab.by_status;"),
+            "a comment: {drop}"
+        );
+        assert!(before[0].contains("\nCREATE TABLE lab."), "{before:?}");
+        assert_eq!(finding.subject.as_deref(), Some("status"));
         assert_eq!(finding.table.as_deref(), Some("orders"));
     }
 }

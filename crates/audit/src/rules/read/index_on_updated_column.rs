@@ -1,21 +1,20 @@
 //! Indexes on columns whose values are changed all the time: the index keeps an entry for each of them.
 
-use cqlens_cql::syntax::ast::Modification;
+use cqlens_cql::syntax::ast::{InsertSource, Modification};
 
 use super::{
-    About, Findings, Severity, Threshold,
+    About, Findings, Impact, Severity, Threshold,
     index::{Indexed, indexed},
 };
 use crate::{
     number,
     rules::{
-        Finding, Rule,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, often, per_hour, share, user_writes},
+        Context, Finding, Rule,
+        figures::{is_steady, often, share, user_writes},
         statement::writes_of,
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::schema::Schema;
 
 pub(in crate::rules) struct IndexOnUpdatedColumn;
 
@@ -24,10 +23,11 @@ impl Rule for IndexOnUpdatedColumn {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for indexed in indexed(window, schema) {
-            if let Some(severity) = severity(found, &indexed, window) {
-                found.push(finding(severity, &indexed, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
+        for indexed in indexed(context, schema) {
+            if let Some(severity) = severity(found, &indexed, context) {
+                found.push(finding(severity, &indexed, context));
             }
         }
     }
@@ -44,33 +44,42 @@ fn updates_share(indexed: &Indexed<'_>) -> f64 {
     share(updates(indexed), indexed.column.inserts + indexed.column.updates)
 }
 
-fn severity(found: &Findings<'_>, indexed: &Indexed<'_>, window: &Window) -> Option<Severity> {
-    let per_hour = per_hour(updates(indexed), window);
+fn severity(found: &Findings<'_>, indexed: &Indexed<'_>, context: &Context<'_>) -> Option<Severity> {
     let share = updates_share(indexed);
     let reached = |threshold: &Threshold| share >= found.threshold(&ABOUT, threshold);
-    if per_hour < found.threshold(&ABOUT, &STEADY_PER_HOUR) || !reached(&SOME_SHARE) {
+    if !is_steady(found, updates(indexed), context.window) || !reached(&SOME_SHARE) {
         return None;
     }
-    let severity = if per_hour >= found.threshold(&ABOUT, &OFTEN_PER_SECOND) * 3_600.0 {
-        Severity::High
-    } else if reached(&MANY_SHARE) {
+    let each = if reached(&MANY_SHARE) {
         Severity::Medium
     } else {
         Severity::Low
     };
-    Some(indexed.of_class(severity))
+    let impact = Impact::each(indexed.of_class(each));
+    let writes = writes(indexed, context);
+    let impact = writes
+        .iter()
+        .fold(impact, |impact, (_, pattern)| impact.of(pattern));
+    Some(context.severity(found, &impact))
 }
 
-fn finding(severity: Severity, indexed: &Indexed<'_>, window: &Window) -> Finding {
+fn finding(severity: Severity, indexed: &Indexed<'_>, context: &Context<'_>) -> Finding {
     let (column, updates) = (indexed.column, updates(indexed));
     let title = format!(
-        "The index on {} follows a column that is changed all the time: {} of its writes are updates{}",
+        "The index on {} covers a frequently updated column: {} of its writes change an existing value{}",
         indexed.title(),
         number::percent(updates_share(indexed)),
-        often(updates, window)
+        often(updates, context.window)
     );
-    Finding::on_all(&ABOUT, severity, writes(indexed, window), window)
+    let finding = Finding::on_all(&ABOUT, severity, writes(indexed, context), context);
+    let finding = if context.is_scylladb() {
+        finding.advice(GLOBAL)
+    } else {
+        finding
+    };
+    finding
         .of_table(&indexed.name.table)
+        .about(indexed.name.column.clone())
         .title(title)
         .first("rows_written", column.rows.estimate())
         .first("reads_of_the_index", column.reads + column.reads_in_partition)
@@ -81,10 +90,15 @@ fn finding(severity: Severity, indexed: &Indexed<'_>, window: &Window) -> Findin
 }
 
 /// The statements that change the column.
-fn writes<'w>(indexed: &Indexed<'_>, window: &'w Window) -> Vec<(PatternId, &'w Pattern)> {
+fn writes<'w>(indexed: &Indexed<'_>, context: &Context<'w>) -> Vec<(PatternId, &'w Pattern)> {
     let column = indexed.name.column.as_str();
+    let by_inserts = updates(indexed) > indexed.column.updates;
     let changes = |modification: &Modification<'_>| match modification {
-        Modification::Insert(_) => false,
+        Modification::Insert(insert) => {
+            by_inserts
+                && matches!(&insert.source, InsertSource::Values { columns, .. }
+                    if columns.iter().any(|name| name.as_str() == column))
+        }
         Modification::Update(update) => update
             .assignments
             .iter()
@@ -94,23 +108,28 @@ fn writes<'w>(indexed: &Indexed<'_>, window: &'w Window) -> Vec<(PatternId, &'w 
             .iter()
             .any(|deletion| deletion.column.as_str() == column),
     };
-    let all = user_writes(window);
+    let all = user_writes(context);
     all.filter(|(_, pattern)| writes_of(&pattern.head, &indexed.name.table).iter().any(changes))
         .collect()
 }
+
+const GLOBAL: &str = "\
+    ScyllaDB keeps the index as a view: each write of the row reads it first, deletes its old entry and writes a new one, mostly on other \
+    nodes. Leave a value that changes all the time out of indexes: ask by what stays, and filter the few rows in the client, or keep \
+    the current state in a table of its own.";
 
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the column's writes",
     default: 0.3,
-    origin: "own choice: every second or third row is changed after it was made",
+    origin: "cqlens default: every second or third row is changed after it was made",
 };
 
 const MANY_SHARE: Threshold = Threshold {
     name: "many_share",
     unit: "of the column's writes",
     default: 0.5,
-    origin: "own choice: each row is changed at least once",
+    origin: "cqlens default: each row is changed at least once",
 };
 
 const ABOUT: About = About {
@@ -131,10 +150,9 @@ const ABOUT: About = About {
             INSERT INTO lab.open_orders (day, id, lab) VALUES (?, ?, ?);\n\
             SELECT * FROM lab.open_orders WHERE day = ?;",
     severity: "\
-        From `some_share` of the column's writes and `steady_per_hour` updates an hour: low, medium from \
-        `many_share`, high from `often_per_second` updates a second; one step down for storage-attached \
-        indexes.",
-    thresholds: &[SOME_SHARE, MANY_SHARE, STEADY_PER_HOUR, OFTEN_PER_SECOND],
+        Where updates come steadily: low from `some_share` of the column's writes, medium from `many_share`; \
+        one step down for storage-attached indexes.",
+    thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "\
         The schema with its indexes. INSERTs count as updates where their row was written before in the same \
         window; that is counted by a sketch with an error of 2.3 %.",
@@ -144,6 +162,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::window::Window;
     use crate::{
         rules::{
             read::index::testing::{schema, window},
@@ -172,12 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn severity_follows_the_share_and_the_rate_of_updates() {
-        assert_eq!(severity(&updated("status", 140, 59)), None);
-        assert_eq!(severity(&updated("status", 140, 60)), Some(Severity::Low));
-        assert_eq!(severity(&updated("status", 60, 60)), Some(Severity::Medium));
-        assert_eq!(severity(&updated("status", 60, 360_000)), Some(Severity::High));
-        assert_eq!(severity(&updated("kind", 60, 60)), Some(Severity::Low));
+    fn severity_follows_the_share_of_updates_where_they_come_steadily() {
+        assert_eq!(severity(&updated("status", 10, 9)), None);
+        assert_eq!(severity(&updated("status", 1_400, 600)), Some(Severity::Low));
+        assert_eq!(severity(&updated("status", 600, 600)), Some(Severity::Medium));
+        assert_eq!(severity(&updated("kind", 600, 600)), Some(Severity::Low));
     }
 
     #[test]
@@ -188,10 +206,10 @@ mod tests {
 
     #[test]
     fn inserts_of_known_rows_are_updates() {
-        let mut window = updated("status", 100, 0);
+        let mut window = updated("status", 300, 0);
         for column in window.indexed.values_mut() {
-            column.inserts = 300;
-            column.known = 300;
+            column.inserts = 900;
+            column.known = 900;
         }
         assert_eq!(severity(&window), Some(Severity::Medium));
     }
@@ -202,8 +220,8 @@ mod tests {
         let finding = &judgement.findings[0];
         assert_eq!(
             finding.title,
-            "The index on `lab.orders.status` follows a column that is changed all the time: \
-             50 % of its writes are updates, 1 a minute"
+            "The index on `lab.orders.status` covers a frequently updated column: \
+             50 % of its writes change an existing value, 1 a second"
         );
         assert_eq!(finding.patterns, [PatternId(9)]);
     }

@@ -1,13 +1,10 @@
 //! Answers of many bytes.
 
-use super::{
-    About, Findings, MEDIUM_PER_HOUR, Severity, Threshold, how_often, reads_per_hour, table, user_reads,
-};
+use super::{About, Findings, Impact, Severity, Threshold, how_often, is_sweep, table, user_reads};
 use crate::{
-    rules::{Finding, Rule, figures::bytes},
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule, figures::bytes},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::{footprint::PartitionClass, schema::Schema};
 
 pub(in crate::rules) struct LargeResult;
 
@@ -16,16 +13,16 @@ impl Rule for LargeResult {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_reads(window) {
-            if let Some(severity) = severity(found, pattern, window) {
-                found.push(finding(severity, id, pattern, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (id, pattern) in user_reads(context) {
+            if let Some(severity) = severity(found, pattern, context) {
+                found.push(finding(severity, id, pattern, context));
             }
         }
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
+fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
     let p99 = pattern.response_bytes.quantile(0.99) as f64;
     let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_BYTES) {
@@ -37,33 +34,35 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<
     } else {
         return None;
     };
-    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, &MEDIUM_PER_HOUR);
     // Jobs read pages as large as they can take.
-    let is_job = pattern.class() == PartitionClass::TokenRange;
-    Some(if rare || is_job {
+    let each = if is_sweep(pattern) {
         severity.lowered()
     } else {
         severity
-    })
+    };
+    Some(context.severity(found, &Impact::each(each).of(pattern)))
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let answers = &pattern.response_bytes;
     let page = if pattern.pages > 0 { "pages" } else { "answers" };
     let title = format!(
         "Reads of {} bring {page} of {} (p99){}",
         table(pattern),
         bytes(answers.quantile(0.99)),
-        how_often(pattern, window)
+        how_often(pattern, context)
     );
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .first("response_total_bytes", answers.total())
         .first("response_max_bytes", answers.max())
         .first("response_p99_bytes", answers.quantile(0.99))
         .first("response_p50_bytes", answers.quantile(0.5));
     if pattern.pages > 0 {
-        return finding.first("pages", pattern.pages);
+        let each = answers.total() / pattern.logical_reads.max(1);
+        return finding
+            .first("bytes_per_read", each)
+            .first("pages", pattern.pages);
     }
     finding
 }
@@ -79,7 +78,7 @@ const MEDIUM_BYTES: Threshold = Threshold {
     name: "medium_bytes",
     unit: "bytes at p99",
     default: 4_194_304.0,
-    origin: "own choice: a quarter of `high_bytes`; Cassandra's `coordinator_read_size_warn_threshold` has no default",
+    origin: "cqlens default: a quarter of `high_bytes`; Cassandra's `coordinator_read_size_warn_threshold` has no default",
 };
 
 const HIGH_BYTES: Threshold = Threshold {
@@ -105,9 +104,8 @@ const ABOUT: About = About {
     after: "SELECT id, title FROM shop.documents WHERE owner = ?;\nSELECT content FROM shop.documents WHERE owner = ? AND id = ?;",
     severity: "\
         By the size of one answer, which is a page where pages are asked for, at p99: low from `low_bytes`, \
-        medium from `medium_bytes`, high from `high_bytes`; one step down below `medium_per_hour` reads an \
-        hour, and for walks of token ranges.",
-    thresholds: &[LOW_BYTES, MEDIUM_BYTES, HIGH_BYTES, MEDIUM_PER_HOUR],
+        medium from `medium_bytes`, high from `high_bytes`; one step down for walks of token ranges.",
+    thresholds: &[LOW_BYTES, MEDIUM_BYTES, HIGH_BYTES],
     needs: "Answers; they are measured as they went over the wire, compressed ones by their compressed size.",
     source: "\
         cassandra.yaml `coordinator_read_size_warn_threshold` (4.1) and `native_transport_max_frame_size`; \
@@ -117,7 +115,8 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{read, run, window};
+    use crate::rules::testing::{amid, read, run, window};
+    use cqlens_cql::footprint::PartitionClass;
 
     fn answers(each: u64, class: PartitionClass, times: u64) -> Pattern {
         let mut pattern = read("SELECT * FROM shop.documents WHERE owner = ?", &[], class, times);
@@ -126,13 +125,13 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&LargeResult, &window([pattern]));
+        let judgement = run(&LargeResult, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
     fn severity_follows_the_size() {
-        let of = |each| severity(answers(each, PartitionClass::Single, 10));
+        let of = |each| severity(answers(each, PartitionClass::Single, 100));
         // Sizes are kept with an error of a few per cent.
         assert_eq!(of(900_000), None);
         assert_eq!(of(1_200_000), Some(Severity::Low));
@@ -143,12 +142,12 @@ mod tests {
     #[test]
     fn what_happens_once_in_hours_and_what_jobs_read_costs_less() {
         assert_eq!(
-            severity(answers(5_000_000, PartitionClass::TokenRange, 10)),
+            severity(answers(5_000_000, PartitionClass::TokenRange, 100)),
             Some(Severity::Low)
         );
         let mut day = window([answers(5_000_000, PartitionClass::Single, 3)]);
         day.observed_seconds = 86_400.0;
-        assert_eq!(run(&LargeResult, &day).findings[0].severity, Severity::Low);
+        assert_eq!(run(&LargeResult, &day).findings[0].severity, Severity::Info);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::{About, Findings, Severity, how_often, table, user_reads};
 use crate::{
-    rules::{Finding, Rule, figures::definition},
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule, figures::definition},
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::{plan::Flag, schema::Schema};
 
@@ -14,26 +14,28 @@ impl Rule for MaterializedViewRead {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| pattern.is(Flag::View)) {
-            found.push(finding(id, pattern, window, schema));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
+        for (id, pattern) in user_reads(context).filter(|(_, pattern)| pattern.is(Flag::View)) {
+            found.push(finding(id, pattern, context, schema));
         }
     }
 }
 
-fn finding(id: PatternId, pattern: &Pattern, window: &Window, schema: &Schema) -> Finding {
+fn finding(id: PatternId, pattern: &Pattern, context: &Context<'_>, schema: &Schema) -> Finding {
     let base = definition(pattern, schema).and_then(|view| Some((&view.keyspace, view.base()?)));
     let of = base.map_or_else(String::new, |(keyspace, base)| format!(" of `{keyspace}.{base}`"));
     let title = format!(
         "Reads of {} ask a materialized view{of}{}",
         table(pattern),
-        how_often(pattern, window)
+        how_often(pattern, context)
     );
-    let finding = Finding::on(&ABOUT, Severity::Info, (id, pattern), window).title(title);
+    let finding = Finding::on(&ABOUT, Severity::Info, (id, pattern), context).title(title);
     let Some((keyspace, base)) = base else {
         return finding;
     };
-    let writes = window
+    let writes = context
+        .window
         .tables
         .iter()
         .find(|(name, _)| name.keyspace == *keyspace && name.table == base);

@@ -9,57 +9,64 @@ mod aggregate_without_partition_key;
 mod allow_filtering;
 mod full_scan;
 mod in_cartesian_product;
+mod in_clustering;
 mod in_partition_key;
 mod index;
 mod index_high_cardinality;
 mod index_low_cardinality;
 mod index_on_updated_column;
+mod large_pages;
 mod large_result;
 mod materialized_view_read;
-mod multi_partition_read;
 mod reversed_read;
 mod secondary_index_read;
 mod select_star;
+mod small_pages;
 pub(super) mod suggest;
 mod token_range_scan;
 mod unbounded_read;
 mod unpaged_read;
+mod writetime_read;
 
 use super::{
     About, Finding, Findings, Severity, Threshold,
     figures::{self, table},
+    severity::Impact,
 };
+use crate::rules::Context;
 use crate::{
     number,
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::{Flag, StatementKind},
-    schema::Schema,
 };
 
 pub(super) use aggregate_without_partition_key::AggregateWithoutPartitionKey;
 pub(super) use allow_filtering::AllowFiltering;
 pub(super) use full_scan::FullScan;
 pub(super) use in_cartesian_product::InCartesianProduct;
+pub(super) use in_clustering::InClustering;
 pub(super) use in_partition_key::InPartitionKey;
 pub(super) use index_high_cardinality::IndexHighCardinality;
 pub(super) use index_low_cardinality::IndexLowCardinality;
 pub(super) use index_on_updated_column::IndexOnUpdatedColumn;
+pub(super) use large_pages::LargePages;
 pub(super) use large_result::LargeResult;
 pub(super) use materialized_view_read::MaterializedViewRead;
-pub(super) use multi_partition_read::MultiPartitionRead;
 pub(super) use reversed_read::ReversedRead;
 pub(super) use secondary_index_read::SecondaryIndexRead;
 pub(super) use select_star::SelectStar;
+pub(super) use small_pages::SmallPages;
 pub(super) use token_range_scan::TokenRangeScan;
 pub(super) use unbounded_read::UnboundedRead;
 pub(super) use unpaged_read::UnpagedRead;
+pub(super) use writetime_read::WritetimeRead;
 
 /// The application's own SELECTs, but for those that the server always refused: they cost nothing.
-pub(super) fn user_reads(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
-    figures::user_patterns(window)
+pub(super) fn user_reads<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId, &'a Pattern)> {
+    figures::user_patterns(context)
         .filter(|(_, pattern)| pattern.head.kind == StatementKind::Select && !pattern.classes.is_empty())
 }
 
@@ -70,10 +77,17 @@ fn filters(pattern: &Pattern) -> bool {
         && (pattern.is(Flag::FilteringNeeded) || pattern.class() == PartitionClass::Unknown)
 }
 
+/// Whether it reads a range of the ring by its tokens, as analytics and exports do: with whatever predicate and
+/// `ALLOW FILTERING` their connector appends, it is a piece of one walk over the table (`token-range-scan`).
+pub(super) fn is_sweep(pattern: &Pattern) -> bool {
+    let is_on_token = pattern.is(Flag::OnToken) && !pattern.is(Flag::FullPartitionKey);
+    is_on_token || pattern.class() == PartitionClass::TokenRange
+}
+
 /// The rate of a title, `, 3 a minute`, the pages of one read counted once; nothing where no time was
 /// observed, as of a statement that was only read.
-fn how_often(pattern: &Pattern, window: &Window) -> String {
-    figures::often(reads(pattern), window)
+fn how_often(pattern: &Pattern, context: &Context<'_>) -> String {
+    figures::often(reads(pattern), context.window)
 }
 
 /// The number of partitions in a title.
@@ -104,11 +118,6 @@ fn with_partitions(finding: Finding, pattern: &Pattern) -> Finding {
         .first("partitions_p50", pattern.partitions.quantile(0.5))
 }
 
-/// Reads per hour as far as they make a rate.
-fn reads_per_hour(pattern: &Pattern, window: &Window) -> f64 {
-    figures::per_hour(reads(pattern), window)
-}
-
 /// Reads, the pages of one counted once.
 fn reads(pattern: &Pattern) -> u64 {
     match pattern.logical_reads {
@@ -117,89 +126,54 @@ fn reads(pattern: &Pattern) -> u64 {
     }
 }
 
-/// From this rate on, a read whose cost grows with the table is a permanent load.
-const HIGH_PER_HOUR: Threshold = Threshold {
-    name: "high_per_hour",
-    unit: "reads an hour",
-    default: 60.0,
-    origin: "own choice: one a minute is part of the load, not an occasion",
-};
-
-/// Below this rate such a read is an occasion.
-const MEDIUM_PER_HOUR: Threshold = Threshold {
-    name: "medium_per_hour",
-    unit: "reads an hour",
-    default: 1.0,
-    origin: "own choice: jobs and administrators come less often, requests of users more often",
-};
-
-/// From this latency on, a read costs more than its rate tells.
-const SLOW_MS: Threshold = Threshold {
-    name: "slow_ms",
-    unit: "ms at p99",
-    default: 500.0,
-    origin: "`slow_query_log_timeout` of cassandra.yaml: 500 ms",
-};
-
-/// The severity of a read whose cost grows with the table: by its rate, one step up where it is slow.
-///
-/// The rule's thresholds must hold [`HIGH_PER_HOUR`], [`MEDIUM_PER_HOUR`] and [`SLOW_MS`].
-fn by_rate(found: &Findings<'_>, about: &About, pattern: &Pattern, window: &Window) -> Severity {
-    let per_hour = reads_per_hour(pattern, window);
-    let severity = if per_hour >= found.threshold(about, &HIGH_PER_HOUR) {
+/// How bad one read of the whole table is: its cost grows with the table. Of a statement that was only read,
+/// not executed, it is not known how large the table is.
+fn of_a_scan(context: &Context<'_>) -> Severity {
+    if context.window.seconds() > 0.0 {
         Severity::High
-    } else if per_hour >= found.threshold(about, &MEDIUM_PER_HOUR) {
+    } else {
         Severity::Medium
-    } else {
-        Severity::Low
-    };
-    let p99_ms = pattern.latency_us.quantile(0.99) as f64 / 1e3;
-    if p99_ms >= found.threshold(about, &SLOW_MS) {
-        severity.raised()
-    } else {
-        severity
     }
 }
 
-/// The severity of a read of several partitions: by their number at p99; none below the lowest threshold.
-/// Where the number depends on what will be bound, as of a statement that was only read, it is worth knowing
-/// and no more.
+/// The severity of reads of several partitions: by their number at p99, and what the reads cost; none for one
+/// partition. Where the number depends on what will be bound, as of a statement that was only read, it is worth
+/// knowing and no more.
 ///
-/// The rule's thresholds must hold [`LOW_PARTITIONS`], [`MEDIUM_PARTITIONS`] and `high`, and
-/// [`MEDIUM_PER_HOUR`]: what comes less often costs one step less.
+/// The rule's thresholds must hold [`LOW_PARTITIONS`], [`MEDIUM_PARTITIONS`] and `high`.
 fn by_partitions(
     found: &Findings<'_>,
     (about, high): (&About, &Threshold),
     pattern: &Pattern,
-    window: &Window,
+    context: &Context<'_>,
 ) -> Option<Severity> {
     if pattern.partitions.is_empty() && pattern.class() == PartitionClass::Multi {
         return Some(Severity::Info);
     }
-    let p99 = pattern.partitions.quantile(0.99) as f64;
-    let reached = |threshold: &Threshold| p99 >= found.threshold(about, threshold);
-    let severity = if reached(high) {
+    let p99 = pattern.partitions.quantile(0.99);
+    let reached = |threshold: &Threshold| p99 as f64 >= found.threshold(about, threshold);
+    let each = if reached(high) {
         Severity::High
     } else if reached(&MEDIUM_PARTITIONS) {
         Severity::Medium
     } else if reached(&LOW_PARTITIONS) {
         Severity::Low
+    } else if p99 > 1 {
+        Severity::Info
     } else {
         return None;
     };
-    let per_hour = reads_per_hour(pattern, window);
-    if per_hour < found.threshold(about, &MEDIUM_PER_HOUR) {
-        return Some(severity.lowered());
-    }
-    Some(severity)
+    Some(context.severity(found, &Impact::each(each).of(pattern)))
 }
 
-/// From two partitions on, a read waits for the slower of two replica sets.
+/// From here on an `IN` is a habit of the query, not a pair of keys.
 const LOW_PARTITIONS: Threshold = Threshold {
     name: "low_partitions",
     unit: "partitions at p99",
-    default: 2.0,
-    origin: "the literature's second rule: read as few partitions as possible, ideally one",
+    default: 5.0,
+    origin: "\
+        the literature's second rule: read as few partitions as possible, ideally one; two or three cost \
+        little more than one",
 };
 
 /// As many partitions as Cassandra itself warns of in a batch.
@@ -213,13 +187,13 @@ const MEDIUM_PARTITIONS: Threshold = Threshold {
 };
 
 /// The finding with the table that would serve the query, where one can be written.
-fn with_table(finding: Finding, pattern: &Pattern, schema: &Schema) -> Finding {
-    let Some(suggestion) = suggest::table_for(pattern, schema) else {
+fn with_table(finding: Finding, pattern: &Pattern, context: &Context<'_>) -> Finding {
+    let Some(suggestion) = suggest::table_for(pattern, context) else {
         return finding;
     };
     let advice = match &suggestion.existing {
         Some(existing) => format!("`{existing}` already has the key that this query needs: read that."),
-        None if pattern.is(Flag::FullPartitionKey) => finding.advice.clone(),
+        None if pattern.is(Flag::FullPartitionKey) || suggestion.has_bucket => finding.advice.clone(),
         None => format!(
             "{} Where many rows share a value, add a bucket to the partition key, such as a day, that the query can name.",
             finding.advice
@@ -229,9 +203,9 @@ fn with_table(finding: Finding, pattern: &Pattern, schema: &Schema) -> Finding {
 }
 
 /// Says how many reads touch an unknown number of partitions, which this rule therefore cannot judge.
-fn blind_on_unknown(found: &mut Findings<'_>, about: &About, window: &Window) {
+fn blind_on_unknown(found: &mut Findings<'_>, about: &About, context: &Context<'_>) {
     let (mut unknown, mut all, mut patterns) = (0, 0, 0);
-    for (_, pattern) in user_reads(window) {
+    for (_, pattern) in user_reads(context) {
         let here = pattern.classes.get(&PartitionClass::Unknown).copied();
         unknown += here.unwrap_or_default();
         patterns += u64::from(here.is_some());

@@ -1,13 +1,10 @@
 //! Reads against the clustering order.
 
-use super::{About, Findings, SLOW_MS, Severity, how_often, reads, suggest, table, user_reads};
+use super::{About, Findings, Impact, Severity, Threshold, how_often, reads, suggest, table, user_reads};
 use crate::{
     number,
-    rules::{
-        Finding, Rule,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, share},
-    },
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule, beside, figures::share},
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::{plan::Flag, schema::Schema};
 
@@ -18,40 +15,44 @@ impl Rule for ReversedRead {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| pattern.is(Flag::Reversed)) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        // ScyllaDB reads both ways alike.
+        if context.is_scylladb() {
+            return;
+        }
+        let schema = context.schema;
+        for (id, pattern) in user_reads(context).filter(|(_, pattern)| pattern.is(Flag::Reversed)) {
             found.push(finding(
-                severity(found, pattern, window),
+                severity(found, pattern, context),
                 (id, pattern),
-                window,
+                context,
                 schema,
             ));
         }
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Severity {
-    let severity = by_load(found, &ABOUT, reads(pattern), window);
-    let p99_ms = pattern.latency_us.quantile(0.99) as f64 / 1e3;
-    if p99_ms >= found.threshold(&ABOUT, &SLOW_MS) {
-        severity.raised()
-    } else {
-        severity
-    }
+fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Severity {
+    let slower = found.threshold(&ABOUT, &SLOWER);
+    let impact = match beside::times_as_long(pattern, context) {
+        Some(times) if times >= slower => Impact::each(Severity::Low).at_most(Severity::Medium),
+        _ => Impact::each(Severity::Info).at_most(Severity::Low),
+    };
+    context.severity(found, &impact.of(pattern))
 }
 
 fn finding(
     severity: Severity,
     (id, pattern): (PatternId, &Pattern),
-    window: &Window,
+    context: &Context<'_>,
     schema: &Schema,
 ) -> Finding {
-    let (reversed, all) = on_the_table(pattern, window);
+    let (reversed, all) = on_the_table(pattern, context);
     let against = share(reversed, all);
     let title = format!(
         "Reads of {} go against the clustering order{}",
         table(pattern),
-        how_often(pattern, window)
+        how_often(pattern, context)
     );
     let advice = if reversed == all {
         "Every read of the table that was seen goes backwards: store its rows in the order in which they are read. \
@@ -65,7 +66,7 @@ fn finding(
             number::percent(against)
         )
     };
-    Finding::on(&ABOUT, severity, (id, pattern), window)
+    Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .advice(advice)
         .first("reversed_share_of_the_table", against)
@@ -73,17 +74,24 @@ fn finding(
 }
 
 /// Reads of the pattern's table: those against the order, and all.
-fn on_the_table(pattern: &Pattern, window: &Window) -> (u64, u64) {
+fn on_the_table(pattern: &Pattern, context: &Context<'_>) -> (u64, u64) {
     let same = |other: &Pattern| {
         other.head.table == pattern.head.table && other.head.keyspace == pattern.head.keyspace
     };
-    let patterns = user_reads(window).filter(|(_, other)| same(other));
+    let patterns = user_reads(context).filter(|(_, other)| same(other));
     patterns.fold((0, 0), |(reversed, all), (_, other)| {
         let here = reads(other);
         let against = if other.is(Flag::Reversed) { here } else { 0 };
         (reversed + against, all + here)
     })
 }
+
+const SLOWER: Threshold = Threshold {
+    name: "slower",
+    unit: "times the mean latency of the table's other reads",
+    default: 1.5,
+    origin: "cqlens default: half as long again shows on any graph; less may be chance",
+};
 
 const ABOUT: About = About {
     id: "reversed-read",
@@ -102,9 +110,9 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.newest_members (\n  groupname text, joined timestamp, name text,\n  PRIMARY KEY ((groupname), joined)) \
             WITH CLUSTERING ORDER BY (joined DESC);\nSELECT * FROM shop.newest_members WHERE groupname = ? LIMIT 10;",
     severity: "\
-        Info; low from `steady_per_hour` reads an hour, medium from `often_per_second` reads a second; one \
-        step up where the p99 latency reaches `slow_ms`. Nothing where ORDER BY says the stored order.",
-    thresholds: &[STEADY_PER_HOUR, OFTEN_PER_SECOND, SLOW_MS],
+        Info, low at most; where they take `slower` times as long as the table's other reads low, medium at \
+        most. Nothing where ORDER BY says the stored order, and nothing in ScyllaDB, which reads both ways alike.",
+    thresholds: &[SLOWER],
     needs: "The table's schema with its clustering order.",
     source: "\
         Basic Rules of Cassandra Data Modeling, example 3: User Groups by join date; Scylla Monitoring, CQL \
@@ -115,8 +123,11 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{read, run, run_with, window};
-    use cqlens_cql::footprint::PartitionClass;
+    use crate::{
+        rules::testing::{amid, read, run, run_in, run_with, window},
+        window::Cluster,
+    };
+    use cqlens_cql::{Product, footprint::PartitionClass};
 
     const BAD: &str = "SELECT * FROM shop.members WHERE groupname = ? ORDER BY joined DESC LIMIT ?";
 
@@ -130,18 +141,34 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&ReversedRead, &window([pattern]));
+        let judgement = run(&ReversedRead, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
-    fn severity_follows_the_rate_and_the_latency() {
-        assert_eq!(severity(newest(59)), Some(Severity::Info));
-        assert_eq!(severity(newest(60)), Some(Severity::Low));
-        assert_eq!(severity(newest(360_000)), Some(Severity::Medium));
-        let mut slow = newest(60);
-        slow.latency_us.record_n(600_000, 60);
-        assert_eq!(severity(slow), Some(Severity::Medium));
+    fn it_is_low_at_most_unless_it_is_slower_than_its_neighbours() {
+        assert_eq!(severity(newest(100)), Some(Severity::Info));
+        let alone = run(&ReversedRead, &window([newest(360_000)]));
+        assert_eq!(alone.findings[0].severity, Severity::Low, "all of the load");
+        let beside = |took| {
+            let mut slow = newest(100);
+            slow.latency_us = Default::default();
+            slow.latency_us.record_n(took, 100);
+            run(&ReversedRead, &amid([slow, oldest(100)])).findings[0].severity
+        };
+        assert_eq!(beside(2_000), Severity::Info);
+        assert_eq!(beside(4_000), Severity::Low);
+    }
+
+    #[test]
+    fn scylladb_reads_both_ways_alike() {
+        let (window, schema) = (window([newest(60)]), Schema::default());
+        let cluster = Cluster {
+            product: Some(Product::ScyllaDb),
+            ..Cluster::default()
+        };
+        let judgement = run_in(&ReversedRead, &Context::new(&window, &schema, &cluster));
+        assert_eq!(judgement.findings, []);
     }
 
     #[test]

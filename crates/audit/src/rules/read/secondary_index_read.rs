@@ -4,16 +4,14 @@
 //! index finds and `ALLOW FILTERING` then sifts is judged there.
 
 use super::{
-    About, Findings, SLOW_MS, Severity, Threshold, blind_on_unknown, filters, how_often, reads_per_hour,
-    table, user_reads, with_table,
+    About, Findings, Impact, Severity, blind_on_unknown, filters, how_often, is_sweep, table, user_reads,
+    with_table,
 };
 use crate::{
-    rules::{
-        Finding, Rule,
-        figures::{OFTEN_PER_SECOND, definition},
-    },
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule, figures::definition},
+    window::{Pattern, PatternId},
 };
+use cqlens_cql::syntax::ast::Body;
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::Flag,
@@ -27,49 +25,58 @@ impl Rule for SecondaryIndexRead {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        let asks_all = |pattern: &Pattern| pattern.class() == PartitionClass::Index && !filters(pattern);
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| asks_all(pattern)) {
-            let finding = finding(severity(found, pattern, window), id, pattern, window);
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
+        let asks_all = |pattern: &Pattern| {
+            pattern.class() == PartitionClass::Index && !filters(pattern) && !is_sweep(pattern)
+        };
+        for (id, pattern) in user_reads(context).filter(|(_, pattern)| asks_all(pattern)) {
+            // The neighbours of a vector can be anywhere: no key and no other table would find them.
+            if asks_for_neighbours(id, context) {
+                continue;
+            }
+            let finding = finding(severity(found, pattern, context), id, pattern, context);
             found.push(with_indexes(
-                with_table(finding, pattern, schema),
+                with_table(finding, pattern, context),
                 pattern,
                 schema,
             ));
         }
-        blind_on_unknown(found, &ABOUT, window);
+        blind_on_unknown(found, &ABOUT, context);
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Severity {
-    let per_hour = reads_per_hour(pattern, window);
-    let severity = if per_hour >= found.threshold(&ABOUT, &OFTEN_PER_SECOND) * 3_600.0 {
-        Severity::High
-    } else if per_hour >= found.threshold(&ABOUT, &INDEX_PER_HOUR) {
-        Severity::Medium
-    } else {
+fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Severity {
+    let each = if context.is_scylladb() {
         Severity::Low
-    };
-    let p99_ms = pattern.latency_us.quantile(0.99) as f64 / 1e3;
-    if p99_ms >= found.threshold(&ABOUT, &SLOW_MS) {
-        severity.raised()
     } else {
-        severity
+        Severity::Medium
+    };
+    context.severity(found, &Impact::each(each).of(pattern))
+}
+
+fn asks_for_neighbours(id: PatternId, context: &Context<'_>) -> bool {
+    let statement = context.statement(id);
+    match statement.as_deref().map(|statement| &statement.body) {
+        Some(Body::Select(select)) => select.order_by.iter().any(|order| order.ann_of.is_some()),
+        _ => false,
     }
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
-    let ordered = if pattern.is(Flag::Limit) {
-        "ask an index on one node after the other"
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
+    let ordered = if context.is_scylladb() {
+        "look up keys in a global index, then read a partition for each"
+    } else if pattern.is(Flag::Limit) {
+        "ask a secondary index, range after range,"
     } else {
-        "ask an index on all nodes"
+        "ask a secondary index on all nodes"
     };
     let title = format!(
-        "Reads of {} {ordered} instead of one partition{}",
+        "Reads of {} {ordered} instead of reading one partition{}",
         table(pattern),
-        how_often(pattern, window)
+        how_often(pattern, context)
     );
-    Finding::on(&ABOUT, severity, (id, pattern), window).title(title)
+    Finding::on(&ABOUT, severity, (id, pattern), context).title(title)
 }
 
 /// The finding with the table's indexes and their kinds, where the schema is known.
@@ -96,13 +103,6 @@ fn described(index: &Index) -> String {
     format!("{} on {} ({kind})", index.name, columns.join(" and "))
 }
 
-const INDEX_PER_HOUR: Threshold = Threshold {
-    name: "index_per_hour",
-    unit: "reads an hour",
-    default: 60.0,
-    origin: "own choice: one a minute is part of the load, not an occasion",
-};
-
 const ABOUT: About = About {
     id: "secondary-index-read",
     group: "read shape",
@@ -119,9 +119,10 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM shop.users_by_email WHERE email = ?;",
     severity: "\
-        High from `often_per_second` reads a second, medium from `index_per_hour` reads an hour, low below; \
-        one step up where the p99 latency reaches `slow_ms`. Nothing where the partition key is given.",
-    thresholds: &[OFTEN_PER_SECOND, INDEX_PER_HOUR, SLOW_MS],
+        Medium: each read asks more nodes the larger the cluster is. Low in ScyllaDB, whose indexes are global: \
+        a read asks one partition of the index, and then one of the table for each row. Nothing where the \
+        partition key is given, and nothing for vector search.",
+    thresholds: &[],
     needs: "The table's schema with its indexes.",
     source: "\
         Cassandra guardrail `non_partition_restricted_index_query_enabled` (5.0); Cassandra documentation, \
@@ -132,7 +133,11 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{read, run, run_with, window};
+    use crate::{
+        rules::testing::{amid, read, run, run_in, run_with, window},
+        window::Cluster,
+    };
+    use cqlens_cql::Product;
 
     const BAD: &str = "SELECT * FROM shop.users WHERE email = ?";
 
@@ -141,18 +146,36 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&SecondaryIndexRead, &window([pattern]));
+        let judgement = run(&SecondaryIndexRead, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
-    fn severity_follows_the_rate_and_the_latency() {
-        assert_eq!(severity(by_email(59)), Some(Severity::Low));
-        assert_eq!(severity(by_email(60)), Some(Severity::Medium));
-        assert_eq!(severity(by_email(360_000)), Some(Severity::High));
-        let mut slow = by_email(60);
-        slow.latency_us.record_n(500_000, 60);
-        assert_eq!(severity(slow), Some(Severity::High));
+    fn it_is_medium_and_high_where_it_is_most_of_the_load() {
+        assert_eq!(severity(by_email(100)), Some(Severity::Medium));
+        let alone = |times| run(&SecondaryIndexRead, &window([by_email(times)])).findings[0].severity;
+        assert_eq!(alone(60), Severity::Info);
+        assert_eq!(alone(360_000), Severity::High);
+    }
+
+    #[test]
+    fn a_vector_search_has_no_partition_to_name() {
+        let cql = "SELECT id FROM shop.users ORDER BY embedding ANN OF ? LIMIT 10";
+        let search = read(cql, &[Flag::Index, Flag::Limit], PartitionClass::Index, 100);
+        assert_eq!(severity(search), None);
+    }
+
+    #[test]
+    fn a_global_index_is_one_more_lookup() {
+        let (window, schema) = (amid([by_email(100)]), Schema::default());
+        let cluster = Cluster {
+            product: Some(Product::ScyllaDb),
+            ..Cluster::default()
+        };
+        let judgement = run_in(&SecondaryIndexRead, &Context::new(&window, &schema, &cluster));
+        let finding = &judgement.findings[0];
+        assert_eq!(finding.severity, Severity::Low);
+        assert!(finding.title.contains("global index"), "{}", finding.title);
     }
 
     #[test]
@@ -193,7 +216,7 @@ mod tests {
                 "by_email on email (storage-attached)".into()
             )
         );
-        assert!(finding.suggested_cql[0].starts_with("CREATE TABLE shop.users_by_email ("));
+        assert!(finding.suggested_cql[0].contains("\nCREATE TABLE shop.users_by_email ("));
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! `SELECT *` that brings rows.
 
-use super::{About, Findings, Severity, how_often, table, user_reads};
+use super::{About, Findings, Severity, is_sweep, reads, user_reads};
 use crate::{
+    number,
     rules::{
-        Finding, Rule,
-        figures::{bytes, definition},
+        Context, Finding, Rule,
+        application::{self, Patterns},
+        figures::{bytes, definition, often},
     },
-    window::{Pattern, PatternId, Window},
+    window::Pattern,
 };
-use cqlens_cql::{plan::Flag, schema::Schema};
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct SelectStar;
 
@@ -17,41 +19,72 @@ impl Rule for SelectStar {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        let brings_rows = |pattern: &Pattern| pattern.is(Flag::SelectStar) && pattern.rows.total() > 0;
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| brings_rows(pattern)) {
-            let columns = definition(pattern, schema).map(|table| table.columns.len());
-            // A key and one value: whoever names them all writes the same.
-            if columns.is_none_or(|columns| columns > FEW_COLUMNS) {
-                found.push(finding(id, pattern, columns, window));
-            }
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        // A key and one value: whoever names them all writes the same.
+        let leaves_out_nothing = |pattern: &Pattern| {
+            definition(pattern, context.schema).is_some_and(|table| table.columns.len() <= FEW_COLUMNS)
+        };
+        let brings_rows = |pattern: &Pattern| {
+            pattern.is(Flag::SelectStar)
+                && pattern.rows.total() > 0
+                && !is_sweep(pattern)
+                && !leaves_out_nothing(pattern)
+        };
+        let stars = user_reads(context).filter(|(_, pattern)| brings_rows(pattern));
+        for (application, patterns) in application::by_application(stars) {
+            found.push(finding(&application, patterns, context));
         }
     }
 }
 
-fn finding(id: PatternId, pattern: &Pattern, columns: Option<usize>, window: &Window) -> Finding {
-    let per_row = pattern.response_bytes.total() / pattern.rows.total().max(1);
-    let all = columns.map_or_else(
-        || "all columns".to_owned(),
-        |columns| format!("all {columns} columns"),
-    );
-    let size = match per_row {
+fn finding(application: &str, patterns: Patterns<'_>, context: &Context<'_>) -> Finding {
+    let (mut times, mut rows, mut size) = (0, 0, 0);
+    for (_, pattern) in &patterns {
+        times += reads(pattern);
+        rows += pattern.rows.total();
+        size += pattern.response_bytes.total();
+    }
+    let per_row = size / rows.max(1);
+    let weight = match per_row {
         0 => String::new(),
         size => format!(", about {} a row", bytes(size)),
     };
     let title = format!(
-        "Reads of {} ask for {all}{}{size}",
-        table(pattern),
-        how_often(pattern, window)
+        "{} sends `SELECT *`: {}{}{weight}",
+        application::subject(application),
+        application::on_tables(&patterns),
+        often(times, context.window)
     );
-    let mut finding = Finding::on(&ABOUT, Severity::Info, (id, pattern), window)
+    let columns = columns(&patterns, context);
+    let finding = application::finding(&ABOUT, Severity::Info, (application, patterns), context)
         .title(title)
         .first("response_bytes_per_row", per_row);
-    if let Some(columns) = columns {
-        finding = finding.first("columns", columns);
+    if columns.is_empty() {
+        return finding;
     }
-    finding
+    finding.first("columns_of_the_tables", columns)
 }
+
+/// The tables with their numbers of columns: `shop.users 12, shop.orders 30`.
+fn columns(patterns: &Patterns<'_>, context: &Context<'_>) -> String {
+    let tables = patterns
+        .iter()
+        .filter_map(|(_, pattern)| definition(pattern, context.schema));
+    let mut tables: Vec<_> = tables
+        .map(|table| format!("{}.{} {}", table.keyspace, table.name, table.columns.len()))
+        .collect();
+    tables.sort();
+    tables.dedup();
+    let more = tables.len().saturating_sub(MOST_TABLES);
+    tables.truncate(MOST_TABLES);
+    let shown = tables.join(", ");
+    match more {
+        0 => shown,
+        more => format!("{shown} and {} more", number::count(more as u64)),
+    }
+}
+
+const MOST_TABLES: usize = 5;
 
 /// Tables of so few columns have nothing to leave out.
 const FEW_COLUMNS: usize = 2;
@@ -80,6 +113,7 @@ mod tests {
     use super::*;
     use crate::rules::testing::{read, run, run_with, window};
     use cqlens_cql::footprint::PartitionClass;
+    use cqlens_cql::schema::Schema;
 
     fn star(cql: &str) -> Pattern {
         let mut pattern = read(cql, &[Flag::SelectStar], PartitionClass::Single, 60);
@@ -95,7 +129,31 @@ mod tests {
         assert_eq!(judgement.findings[0].severity, Severity::Info);
         assert_eq!(
             judgement.findings[0].title,
-            "Reads of `shop.users` ask for all columns, 1 a minute, about 300 bytes a row"
+            "A client sends `SELECT *`: 1 statement on `shop.users`, 1 a minute, about 300 bytes a row"
+        );
+    }
+
+    #[test]
+    fn all_statements_of_an_application_are_one_finding() {
+        let by = |client: &str, table: &str| {
+            let mut pattern = star(&format!("SELECT * FROM shop.{table} WHERE id = ?"));
+            pattern.clients.insert(client.to_owned(), 60);
+            pattern
+        };
+        let all = [
+            by("orders-api (gocql) 10.0.0.1", "users"),
+            by("orders-api (gocql) 10.0.0.2", "orders"),
+            by("mailer (gocql) 10.0.0.3", "users"),
+        ];
+        let findings = run(&SelectStar, &window(all)).findings;
+        let mut titles: Vec<_> = findings.iter().map(|finding| finding.title.as_str()).collect();
+        titles.sort_unstable();
+        assert_eq!(
+            titles,
+            [
+                "`mailer` sends `SELECT *`: 1 statement on `shop.users`, 1 a minute, about 300 bytes a row",
+                "`orders-api` sends `SELECT *`: 2 statements on 2 tables, 2 a minute, about 300 bytes a row",
+            ]
         );
     }
 
@@ -123,6 +181,7 @@ mod tests {
         assert_eq!(run_with(&SelectStar, &window([star(BAD)]), &schema).findings, []);
         let orders = star("SELECT * FROM shop.orders WHERE id = ?");
         let judgement = run_with(&SelectStar, &window([orders]), &schema);
-        assert_eq!(judgement.findings[0].evidence[0], ("columns", 3.into()));
+        let columns = ("columns_of_the_tables", "shop.orders 3".into());
+        assert!(judgement.findings[0].evidence.contains(&columns), "{judgement:?}");
     }
 }

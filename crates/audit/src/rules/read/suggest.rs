@@ -1,53 +1,169 @@
 //! The table that would serve a query: its partition key is what the query gives.
 //!
 //! Written from the template and the schema. Where either is not known, or a column cannot be part of a key,
-//! nothing is suggested rather than something wrong.
+//! nothing is suggested rather than something wrong. Queries that need the same key share a table: it has the
+//! columns that any of them selects.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use cqlens_cql::syntax::{
     self,
-    ast::{Body, Direction, RelationOperator, Select, Selection, Subject, Term},
+    ast::{Body, Direction, NativeType, RelationOperator, Select, Selection, Subject, Term},
 };
 
-use crate::window::Pattern;
-use cqlens_cql::schema::{Column, ColumnKind, Order, Schema, Table, quote};
+use crate::{
+    rules::{Context, definition, figures},
+    window::Pattern,
+};
+use cqlens_cql::plan::Flag;
+use cqlens_cql::schema::{
+    Column, ColumnKind, ColumnName, DataType, OptionValue, Order, Schema, Table, TableName, quote,
+};
 
 /// What would serve a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::rules) struct Suggestion {
     /// A table that is there already, as `keyspace.table`; else the first statement creates one.
     pub(in crate::rules) existing: Option<String>,
+    /// Whether the table has a bucket in its partition key.
+    pub(in crate::rules) has_bucket: bool,
     /// The statements, each with its semicolon: the table where it is missing, the query on it.
     pub(in crate::rules) cql: Vec<String>,
 }
 
 /// The table that would serve the pattern's query by reading one partition, and the query on it.
-pub(in crate::rules) fn table_for(pattern: &Pattern, schema: &Schema) -> Option<Suggestion> {
+pub(in crate::rules) fn table_for(pattern: &Pattern, context: &Context<'_>) -> Option<Suggestion> {
     let statement = syntax::parse(&pattern.head.cql).ok()?;
     let Body::Select(select) = &statement.body else {
         return None;
     };
+    let schema = context.schema;
     let keyspace = pattern.head.keyspace.as_deref()?;
     let table = schema.table(keyspace, pattern.head.table.as_deref()?)?;
-    let wanted = Wanted::of(select, table)?;
+    let mut wanted = Wanted::of(select, table)?;
     let mut siblings = schema.keyspace(keyspace)?.tables.values();
     if let Some(existing) = siblings.find(|other| wanted.is_served_by(other, table)) {
         return Some(Suggestion {
             existing: Some(format!("{keyspace}.{}", existing.name)),
-            cql: vec![query(&pattern.head.cql, select, existing)],
+            has_bucket: false,
+            cql: vec![query(&pattern.head.cql, select, existing, None)],
         });
     }
+    let asked = context.asked(table);
+    if let Some(columns) = asked.get(&wanted.key()) {
+        wanted.others = table
+            .columns
+            .iter()
+            .filter(|column| !wanted.is_key(column) && columns.contains(&column.name))
+            .collect();
+    }
+    let bucket = wanted.bucket(pattern, table, context);
     let created = Table {
-        name: wanted.free_name(table, schema)?,
-        columns: wanted.columns(),
+        name: wanted.free_name(table, schema, &asked)?,
+        columns: wanted.columns(bucket.as_ref()),
         indexes: Default::default(),
         view: None,
-        options: Default::default(),
+        options: kept(table),
         ..table.clone()
     };
     Some(Suggestion {
         existing: None,
-        cql: vec![definition(&created), query(&pattern.head.cql, select, &created)],
+        has_bucket: bucket.is_some(),
+        cql: vec![
+            format!(
+                "-- 1. create the table\n{}{}",
+                bucket.as_ref().map(Bucket::comment).unwrap_or_default(),
+                definition(&created)
+            ),
+            format!(
+                "-- 2. write it with every write of {}, in one logged batch\n-- 3. copy the rows that are there\n\
+                 -- 4. then read from it{}\n{}",
+                name(table),
+                bucket.as_ref().map(Bucket::reads).unwrap_or_default(),
+                query(&pattern.head.cql, select, &created, bucket.as_ref())
+            ),
+        ],
     })
+}
+
+/// The keys that tables would need to serve the queries of one, with the columns that each query selects.
+pub(in crate::rules) type Asked = BTreeMap<NeededKey, BTreeSet<String>>;
+
+/// The primary key that a query needs.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::rules) struct NeededKey {
+    partition: Vec<String>,
+    /// With whether it is descending.
+    clustering: Vec<(String, bool)>,
+}
+
+/// What the application's queries ask of tables like this one.
+pub(in crate::rules) fn asked(table: &Table, context: &Context<'_>) -> Asked {
+    let mut asked = Asked::new();
+    for (id, pattern) in figures::user_patterns(context) {
+        let head = &pattern.head;
+        let is_of_table = head.table.as_deref() == Some(table.name.as_str())
+            && head.keyspace.as_deref() == Some(table.keyspace.as_str());
+        let Some(statement) = context
+            .statement(id)
+            .filter(|_| is_of_table && head.kind.is_read())
+        else {
+            continue;
+        };
+        if let Body::Select(select) = &statement.body
+            && let Some(wanted) = Wanted::of(select, table)
+        {
+            let columns = wanted.others.iter().map(|column| column.name.clone());
+            asked.entry(wanted.key()).or_default().extend(columns);
+        }
+    }
+    asked
+}
+
+/// The options of a table that one with the same rows needs as well.
+fn kept(table: &Table) -> BTreeMap<String, OptionValue> {
+    let differs = |name: &str| match name {
+        "default_time_to_live" => table.default_time_to_live() > 0,
+        "gc_grace_seconds" => table.gc_grace_seconds() != Table::GC_GRACE_SECONDS,
+        "compaction" => definition::compaction(table) != definition::SIZE_TIERED,
+        _ => false,
+    };
+    let options = table.options.iter().filter(|(name, _)| differs(name));
+    options
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+/// A column of the partition key that spreads the rows of one value over several partitions.
+struct Bucket {
+    name: String,
+    data_type: DataType,
+    /// What it is computed from.
+    of: String,
+}
+
+impl Bucket {
+    /// Into how many partitions a value is spread where no time tells them apart.
+    const COUNT: u32 = 16;
+
+    fn is_day(&self) -> bool {
+        self.data_type == DataType::Native(NativeType::Date)
+    }
+
+    fn comment(&self) -> String {
+        let Self { name, of, .. } = self;
+        match self.is_day() {
+            true => format!("-- {name}: the day of {of}\n"),
+            false => format!("-- {name}: hash of {of} modulo {}\n", Self::COUNT),
+        }
+    }
+
+    fn reads(&self) -> String {
+        match self.is_day() {
+            true => ", day by day".to_owned(),
+            false => format!(", all {} buckets at the same time", Self::COUNT),
+        }
+    }
 }
 
 /// The pattern's table with its rows in the opposite order, and the query on it; none where its name would be
@@ -62,7 +178,7 @@ pub(super) fn in_reverse(pattern: &Pattern, schema: &Schema) -> Option<Vec<Strin
     let mut reversed = Table {
         indexes: Default::default(),
         view: None,
-        options: Default::default(),
+        options: kept(table),
         ..table.clone()
     };
     for column in &mut reversed.columns {
@@ -77,7 +193,93 @@ pub(super) fn in_reverse(pattern: &Pattern, schema: &Schema) -> Option<Vec<Strin
     reversed.name = plain(&format!("{}_by_{}_{order}", table.name, first.name));
     let is_free = schema.table(keyspace, &reversed.name).is_none();
     let fits = is_free && reversed.name.len() <= LONGEST_NAME;
-    fits.then(|| vec![definition(&reversed), query(&pattern.head.cql, select, &reversed)])
+    fits.then(|| {
+        vec![
+            definition(&reversed),
+            query(&pattern.head.cql, select, &reversed, None),
+        ]
+    })
+}
+
+/// A read of the whole table as a job should do it: range after range.
+pub(super) fn in_ranges(pattern: &Pattern, context: &Context<'_>) -> Option<String> {
+    let cql = pattern.head.cql.as_str();
+    let statement = syntax::parse(cql).ok()?;
+    let Body::Select(select) = &statement.body else {
+        return None;
+    };
+    let table = figures::definition(pattern, context.schema)?;
+    let is_whole = select.where_clause.relations.is_empty() && select.order_by.is_empty();
+    let end = select.table.span().range().end;
+    let token = format!("token({})", names(table.partition_key()));
+    is_whole.then(|| {
+        format!(
+            "-- by a job that needs all rows, range after range of the ring\n{} WHERE {token} > ? AND {token} <= ?{};",
+            &cql[..end],
+            &cql[end..]
+        )
+    })
+}
+
+/// A read of one of the partitions that the pattern asks for at once.
+pub(super) fn of_one_key(pattern: &Pattern, context: &Context<'_>) -> Option<String> {
+    let mut cql = pattern.head.cql.clone();
+    let statement = syntax::parse(&pattern.head.cql).ok()?;
+    let Body::Select(select) = &statement.body else {
+        return None;
+    };
+    let table = figures::definition(pattern, context.schema)?;
+    for relation in select.where_clause.relations.iter().rev() {
+        if let (Subject::Column(column), RelationOperator::In) = (&relation.subject, relation.operator)
+            && all(table.partition_key())
+                .iter()
+                .any(|key| key.name == column.as_str())
+        {
+            cql.replace_range(relation.span.range(), &format!("{} = ?", quote(column.as_str())));
+        }
+    }
+    (cql != pattern.head.cql).then(|| format!("-- one statement for each key, sent at the same time\n{cql};"))
+}
+
+/// A table like this one whose rows go hour by hour, as whole partitions, and how it is read and deleted from.
+pub(in crate::rules) fn by_hour(table: &Table, context: &Context<'_>) -> Vec<String> {
+    const HOUR: &str = "hour";
+    let created_name = plain(&format!("{}_by_hour", table.name));
+    let fits = created_name.len() <= LONGEST_NAME
+        && context.schema.table(&table.keyspace, &created_name).is_none()
+        && table.column(HOUR).is_none()
+        && !table.clustering().is_empty()
+        && !table.is_counter();
+    if !fits {
+        return Vec::new();
+    }
+    let mut created = Table {
+        name: created_name,
+        indexes: Default::default(),
+        view: None,
+        compact_storage: false,
+        options: kept(table),
+        ..table.clone()
+    };
+    let hour = Column {
+        name: HOUR.to_owned(),
+        kind: ColumnKind::PartitionKey,
+        data_type: DataType::Native(NativeType::Timestamp),
+    };
+    created.columns.insert(table.partition_key().len(), hour);
+    let key = created.partition_key().iter();
+    let key: Vec<_> = key.map(|column| format!("{} = ?", quote(&column.name))).collect();
+    let (name, key) = (name(&created), key.join(" AND "));
+    vec![
+        format!(
+            "-- {HOUR}: when the row was written, cut to the hour\n{}",
+            definition(&created)
+        ),
+        format!(
+            "-- read from the hour that is worked on; the next one once it is empty\nSELECT * FROM {name} WHERE {key} LIMIT ?;"
+        ),
+        format!("-- an hour that is done goes as a whole: one tombstone\nDELETE FROM {name} WHERE {key};"),
+    ]
 }
 
 /// A name that needs no quotes.
@@ -105,7 +307,10 @@ impl<'a> Wanted<'a> {
         let restricted = Restricted::of(select, table)?;
         let of_key = |column: &&Column| column.kind == ColumnKind::PartitionKey;
         let given: Vec<_> = restricted.equal.iter().copied().filter(of_key).collect();
-        let (partition_key, mut first) = if given.len() == table.partition_key().len() {
+        let names_partition = given.len() == table.partition_key().len();
+        // Of two partitions each is too large, whatever its order.
+        let is_narrow = given.iter().all(|column| is_boolean(column));
+        let (partition_key, mut first) = if names_partition && !is_narrow {
             // The query names its partition: only the order inside it must change.
             let rest = restricted.equal.iter().copied().filter(|column| !of_key(column));
             (given, rest.collect::<Vec<_>>())
@@ -189,7 +394,49 @@ impl<'a> Wanted<'a> {
                 .all(|column| other.column(&column.name).is_some())
     }
 
-    fn columns(&self) -> Vec<Column> {
+    fn key(&self) -> NeededKey {
+        let clustering = self.clustering.iter();
+        NeededKey {
+            partition: self
+                .partition_key
+                .iter()
+                .map(|column| column.name.clone())
+                .collect(),
+            clustering: clustering
+                .map(|(column, direction)| (column.name.clone(), *direction == Direction::Descending))
+                .collect(),
+        }
+    }
+
+    /// The bucket that the partition key needs: where its columns have few values, or a value has many rows.
+    fn bucket(&self, pattern: &Pattern, table: &Table, context: &Context<'_>) -> Option<Bucket> {
+        // What names its partition is spread already.
+        let names_partition = pattern.is(Flag::FullPartitionKey);
+        let is_crowded = pattern.paging.rows.quantile(0.99) >= CROWDED_ROWS;
+        let have_few = self
+            .partition_key
+            .iter()
+            .all(|column| has_few_values(column, table, context));
+        if !have_few && (names_partition || !is_crowded) {
+            return None;
+        }
+        let free = ["bucket", "spread", "part"];
+        let name = free.iter().find(|name| table.column(name).is_none())?;
+        let time = self.clustering.first().map(|(column, _)| *column);
+        let time = time.filter(|column| definition::is_time(&column.data_type));
+        let of = time.or_else(|| table.columns.first())?;
+        let data_type = match time {
+            Some(_) => NativeType::Date,
+            None => NativeType::Int,
+        };
+        Some(Bucket {
+            name: (*name).to_owned(),
+            data_type: DataType::Native(data_type),
+            of: quote(&of.name).into_owned(),
+        })
+    }
+
+    fn columns(&self, bucket: Option<&Bucket>) -> Vec<Column> {
         let of_kind = |column: &Column, kind| Column {
             kind,
             ..column.clone()
@@ -205,11 +452,17 @@ impl<'a> Wanted<'a> {
         });
         let others = self.others.iter();
         let others = others.map(|column| of_kind(column, ColumnKind::Regular));
-        key.chain(clustering).chain(others).collect()
+        let bucket = bucket.map(|bucket| Column {
+            name: bucket.name.clone(),
+            kind: ColumnKind::PartitionKey,
+            data_type: bucket.data_type.clone(),
+        });
+        key.chain(bucket).chain(clustering).chain(others).collect()
     }
 
-    /// `orders_by_status`; none where that is longer than Cassandra allows or taken.
-    fn free_name(&self, table: &Table, schema: &Schema) -> Option<String> {
+    /// `orders_by_status`, and by what else where other queries need another order of it; none where that is
+    /// longer than Cassandra allows or taken.
+    fn free_name(&self, table: &Table, schema: &Schema, asked: &Asked) -> Option<String> {
         let by: Vec<_> = self
             .partition_key
             .iter()
@@ -219,11 +472,56 @@ impl<'a> Wanted<'a> {
             Some((first, _)) if self.partition_key == all(table.partition_key()) => first.name.clone(),
             _ => by.join("_and_"),
         };
+        let key = self.key();
+        let others: Vec<_> = asked
+            .keys()
+            .filter(|other| other.partition == key.partition)
+            .collect();
+        let is_first = others.first().is_none_or(|first| **first == key);
+        let by = if self.partition_key == all(table.partition_key()) || is_first {
+            by
+        } else {
+            let (column, is_descending) = key.clustering.first()?;
+            let direction = if *is_descending { "_desc" } else { "" };
+            format!("{by}_and_{column}{direction}")
+        };
         let name = plain(&format!("{}_by_{by}", table.name));
         let is_free = schema.table(&table.keyspace, &name).is_none();
         (name.len() <= LONGEST_NAME && is_free).then_some(name)
     }
 }
+
+fn is_boolean(column: &Column) -> bool {
+    column.data_type == DataType::Native(NativeType::Boolean)
+}
+
+/// Whether a column is known to have so few values that each is on many rows.
+fn has_few_values(column: &Column, table: &Table, context: &Context<'_>) -> bool {
+    if is_boolean(column) {
+        return true;
+    }
+    let name = ColumnName {
+        table: TableName {
+            keyspace: table.keyspace.clone(),
+            table: table.name.clone(),
+        },
+        column: column.name.clone(),
+    };
+    let written = context.window.indexed.get(&name);
+    written.is_some_and(|written| {
+        let values = written.values.estimate();
+        (1..=FEW_VALUES).contains(&values) && written.rows.estimate() >= values * CROWDED_VALUE
+    })
+}
+
+/// Values of a column that are few.
+const FEW_VALUES: u64 = 20;
+
+/// Rows of each that are many, in the time of one observation.
+const CROWDED_VALUE: u64 = 100;
+
+/// Rows of one read that are many for a partition.
+const CROWDED_ROWS: u64 = 10_000;
 
 /// `SchemaConstants.NAME_LENGTH`.
 const LONGEST_NAME: usize = 48;
@@ -290,37 +588,50 @@ fn definition(table: &Table) -> String {
         .iter()
         .map(|column| format!("  {} {},\n", quote(&column.name), column.data_type))
         .collect();
-    let names = |columns: &[Column]| {
-        let names: Vec<_> = columns
-            .iter()
-            .map(|column| quote(&column.name).into_owned())
-            .collect();
-        names.join(", ")
-    };
     let mut key = format!("({})", names(table.partition_key()));
     if !table.clustering().is_empty() {
         key += &format!(", {}", names(table.clustering()));
     }
-    let order = if table.clustering().iter().any(Column::is_descending) {
+    let mut with: Vec<String> = Vec::new();
+    if table.clustering().iter().any(Column::is_descending) {
         let direction = |column: &Column| if column.is_descending() { "DESC" } else { "ASC" };
         let ordered = table.clustering().iter();
         let ordered: Vec<_> = ordered
             .map(|column| format!("{} {}", quote(&column.name), direction(column)))
             .collect();
-        format!(" WITH CLUSTERING ORDER BY ({})", ordered.join(", "))
-    } else {
-        String::new()
+        with.push(format!("CLUSTERING ORDER BY ({})", ordered.join(", ")));
+    }
+    let options = table.options.iter();
+    with.extend(options.map(|(name, value)| format!("{name} = {value}")));
+    let with = match with.is_empty() {
+        true => String::new(),
+        false => format!(" WITH {}", with.join("\n  AND ")),
     };
     format!(
-        "CREATE TABLE {} (\n{columns}  PRIMARY KEY ({key})\n){order};",
+        "CREATE TABLE {} (\n{columns}  PRIMARY KEY ({key})\n){with};",
         name(table)
     )
 }
 
-/// The same query on the other table, without `ALLOW FILTERING`.
-fn query(cql: &str, select: &Select<'_>, table: &Table) -> String {
+fn names(columns: &[Column]) -> String {
+    let names: Vec<_> = columns.iter().map(|column| quote(&column.name)).collect();
+    names.join(", ")
+}
+
+/// The same query on the other table, with its bucket and without `ALLOW FILTERING`.
+fn query(cql: &str, select: &Select<'_>, table: &Table, bucket: Option<&Bucket>) -> String {
     let span = select.table.span().range();
-    let query = format!("{}{}{}", &cql[..span.start], name(table), &cql[span.end..]);
+    let end = select.where_clause.relations.last();
+    let end = end.map_or(span.end, |relation| relation.span.range().end);
+    let bucket = bucket.map(|bucket| format!(" AND {} = ?", bucket.name));
+    let query = format!(
+        "{}{}{}{}{}",
+        &cql[..span.start],
+        name(table),
+        &cql[span.end..end],
+        bucket.unwrap_or_default(),
+        &cql[end..]
+    );
     format!("{};", query.trim_end().trim_end_matches(" ALLOW FILTERING"))
 }
 
@@ -332,7 +643,10 @@ fn name(table: &Table) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::read;
+    use crate::{
+        rules::testing::{read, window},
+        window::Cluster,
+    };
     use cqlens_cql::footprint::PartitionClass;
 
     const SHOP: &str = "
@@ -342,16 +656,140 @@ mod tests {
             WITH CLUSTERING ORDER BY (at DESC);
         CREATE TABLE shop.users (id uuid PRIMARY KEY, email text, \"Full Name\" text);
         CREATE TABLE shop.users_by_email (email text PRIMARY KEY, id uuid, \"Full Name\" text);
+        CREATE TABLE shop.flags (id uuid PRIMARY KEY, active boolean, note text)
+            WITH default_time_to_live = 60 AND compaction = {'class': 'LeveledCompactionStrategy'} AND comment = 'x';
         CREATE TABLE shop.clicks (page text PRIMARY KEY, site text STATIC, count counter);";
 
-    fn suggested(cql: &str) -> Option<Suggestion> {
+    /// What is suggested for the first of these queries.
+    fn suggested_beside(queries: &[&str]) -> Option<Suggestion> {
         // The static column of a table without clustering is refused: it must not spoil the others.
         let (schema, _) = Schema::read_cql(SHOP);
-        table_for(&read(cql, &[], PartitionClass::Scan, 1), &schema)
+        let patterns = queries.iter().map(|cql| read(cql, &[], PartitionClass::Scan, 1));
+        let (window, cluster) = (window(patterns), Cluster::default());
+        let context = Context::new(&window, &schema, &cluster);
+        table_for(window.patterns.values().next()?, &context)
     }
 
+    fn suggested(cql: &str) -> Option<Suggestion> {
+        suggested_beside(&[cql])
+    }
+
+    /// The statements without comments.
     fn cql(text: &str) -> String {
-        suggested(text).unwrap().cql.join("\n")
+        let statements = suggested(text).unwrap().cql.join("\n");
+        let lines: Vec<_> = statements
+            .lines()
+            .filter(|line| !line.starts_with("--"))
+            .collect();
+        lines.join("\n")
+    }
+
+    #[test]
+    fn the_steps_of_the_migration_stand_with_the_statements() {
+        let suggestion = suggested("SELECT id FROM shop.orders WHERE status = ? ALLOW FILTERING").unwrap();
+        assert!(
+            suggestion.cql[0].starts_with("-- 1. create the table\nCREATE TABLE shop.orders_by_status (\n")
+        );
+        assert_eq!(
+            suggestion.cql[1],
+            "-- 2. write it with every write of shop.orders, in one logged batch\n-- 3. copy the rows that are there\n\
+             -- 4. then read from it\nSELECT id FROM shop.orders_by_status WHERE status = ?;"
+        );
+    }
+
+    /// What `suggest` says of a query.
+    fn said<T>(cql: &str, suggest: impl Fn(&Pattern, &Context<'_>) -> T) -> T {
+        let (schema, _) = Schema::read_cql(SHOP);
+        let window = window([read(cql, &[], PartitionClass::Scan, 1)]);
+        let cluster = Cluster::default();
+        let pattern = window.patterns.values().next().unwrap();
+        suggest(pattern, &Context::new(&window, &schema, &cluster))
+    }
+
+    #[test]
+    fn a_read_of_everything_is_cut_into_ranges() {
+        assert_eq!(
+            said("SELECT id FROM shop.orders LIMIT ?", in_ranges).unwrap(),
+            "-- by a job that needs all rows, range after range of the ring\n\
+             SELECT id FROM shop.orders WHERE token(id) > ? AND token(id) <= ? LIMIT ?;"
+        );
+        assert_eq!(said("SELECT id FROM shop.orders WHERE day = ?", in_ranges), None);
+    }
+
+    #[test]
+    fn a_list_of_keys_becomes_one_key() {
+        assert_eq!(
+            said(
+                "SELECT note FROM shop.events WHERE user IN ? AND at > ?",
+                of_one_key
+            )
+            .unwrap(),
+            "-- one statement for each key, sent at the same time\n\
+             SELECT note FROM shop.events WHERE user = ? AND at > ?;"
+        );
+        assert_eq!(
+            said(
+                "SELECT note FROM shop.events WHERE user = ? AND at IN ?",
+                of_one_key
+            ),
+            None
+        );
+    }
+
+    #[test]
+    fn rows_that_go_get_a_partition_for_each_hour() {
+        let of_table = |cql| {
+            said(cql, |pattern, context| {
+                by_hour(figures::definition(pattern, context.schema).unwrap(), context)
+            })
+        };
+        let cql = of_table("SELECT * FROM shop.events WHERE user = ?");
+        assert_eq!(
+            cql[0],
+            "-- hour: when the row was written, cut to the hour\nCREATE TABLE shop.events_by_hour (\n  user text,\n  hour timestamp,\n  \
+             at timeuuid,\n  kind text,\n  note text,\n  PRIMARY KEY ((user, hour), at)\n) WITH CLUSTERING ORDER BY (at DESC);"
+        );
+        assert!(
+            cql[2].ends_with("DELETE FROM shop.events_by_hour WHERE user = ? AND hour = ?;"),
+            "{cql:?}"
+        );
+        assert_eq!(
+            of_table("SELECT * FROM shop.orders WHERE id = ?"),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn queries_with_one_key_share_a_table() {
+        let id = "SELECT id FROM shop.orders WHERE status = ? ALLOW FILTERING";
+        let amount = "SELECT amount FROM shop.orders WHERE status = ? ALLOW FILTERING";
+        let of_both = suggested_beside(&[id, amount]).unwrap().cql;
+        assert!(of_both[0].contains("  amount decimal,"), "{of_both:?}");
+        assert_eq!(of_both[0], suggested_beside(&[amount, id]).unwrap().cql[0]);
+    }
+
+    #[test]
+    fn tables_that_differ_have_names_that_do() {
+        let status = "SELECT id FROM shop.orders WHERE status = ? ALLOW FILTERING";
+        let day = "SELECT id FROM shop.orders WHERE status = ? AND day > ? ALLOW FILTERING";
+        let name = |first, second| {
+            let cql = suggested_beside(&[first, second]).unwrap().cql;
+            cql[0].split(' ').nth(6).map(str::to_owned)
+        };
+        assert_ne!(name(status, day), name(day, status));
+    }
+
+    #[test]
+    fn what_has_few_values_gets_a_bucket() {
+        let text = cql("SELECT * FROM shop.flags WHERE active = ? LIMIT 10 ALLOW FILTERING");
+        assert_eq!(
+            text,
+            "CREATE TABLE shop.flags_by_active (\n  active boolean,\n  bucket int,\n  id uuid,\n  note text,\n  \
+             PRIMARY KEY ((active, bucket), id)\n) WITH compaction = {'class': 'LeveledCompactionStrategy'}\n  AND default_time_to_live = 60;\n\
+             SELECT * FROM shop.flags_by_active WHERE active = ? AND bucket = ? LIMIT 10;"
+        );
+        let by_time = suggested("SELECT * FROM shop.flags WHERE active = ? AND at > ? ALLOW FILTERING");
+        assert_eq!(by_time, None, "no such column");
     }
 
     #[test]

@@ -1,12 +1,19 @@
 //! Reads between two tokens: the way in which exports and analytics walk a table.
 
-use super::{About, Findings, Severity, blind_on_unknown, filters, how_often, table, user_reads};
+use std::collections::BTreeMap;
+
+use super::{About, Findings, Impact, Severity, blind_on_unknown, is_sweep, reads, table, user_reads};
 use crate::{
     number,
-    rules::{Finding, Rule},
-    window::{Pattern, PatternId, Window},
+    rules::{
+        Context, Finding, Rule,
+        application::{self, Patterns},
+        figures::often,
+        statement::table_of,
+    },
+    window::TokenRanges,
 };
-use cqlens_cql::{footprint::PartitionClass, schema::Schema};
+use cqlens_cql::schema::TableName;
 
 pub(in crate::rules) struct TokenRangeScan;
 
@@ -15,30 +22,68 @@ impl Rule for TokenRangeScan {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        let walks = |pattern: &Pattern| pattern.class() == PartitionClass::TokenRange && !filters(pattern);
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| walks(pattern)) {
-            found.push(finding(id, pattern, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let sweeps = user_reads(context).filter(|(_, pattern)| is_sweep(pattern));
+        for (application, patterns) in application::by_application(sweeps) {
+            let mut tables: BTreeMap<Option<TableName>, Patterns<'_>> = BTreeMap::new();
+            for (id, pattern) in patterns {
+                tables.entry(table_of(pattern)).or_default().push((id, pattern));
+            }
+            for patterns in tables.into_values() {
+                found.push(finding(found, &application, patterns, context));
+            }
         }
-        blind_on_unknown(found, &ABOUT, window);
+        blind_on_unknown(found, &ABOUT, context);
     }
 }
 
-fn finding(id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
-    let ranges = &pattern.token_ranges;
+/// Whatever pieces a job cuts a table into, and whatever its connector appends to them: it walks the table.
+fn finding(
+    found: &Findings<'_>,
+    application: &str,
+    patterns: Patterns<'_>,
+    context: &Context<'_>,
+) -> Finding {
+    let mut ranges = TokenRanges::default();
+    let mut times = 0;
+    let mut waits_for_several = 0;
+    for (_, pattern) in &patterns {
+        ranges.merge(&pattern.token_ranges);
+        times += reads(pattern);
+        let of_one = ["LOCAL_ONE", "ONE"]
+            .iter()
+            .filter_map(|level| pattern.consistency.get(*level));
+        waits_for_several += pattern.consistency.values().sum::<u64>() - of_one.sum::<u64>();
+    }
+    let each = if waits_for_several > 0 {
+        Severity::Low
+    } else {
+        Severity::Info
+    };
+    let impact = Impact::each(each).at_most(Severity::Medium);
+    let impact = patterns
+        .iter()
+        .fold(impact, |impact, (_, pattern)| impact.of(pattern));
+    let name = patterns
+        .first()
+        .map_or_else(String::new, |(_, pattern)| table(pattern));
     let mut title = format!(
-        "Reads of {} walk token ranges{}",
-        table(pattern),
-        how_often(pattern, window)
+        "{} walks token ranges of {name}{}",
+        application::subject(application),
+        often(times, context.window)
     );
     let cover = ranges.cover.share();
-    let mut finding = Finding::on(&ABOUT, Severity::Info, (id, pattern), window);
+    let templates = patterns.len();
+    let mut finding = Finding::on_all(&ABOUT, context.severity(found, &impact), patterns, context)
+        .about(application)
+        .first("reads_above_local_one", waits_for_several)
+        .first("statements", templates);
     if ranges.sweeps > 0 {
         let times = match ranges.sweeps {
             1 => "once".to_owned(),
             sweeps => format!("{} times", number::count(sweeps)),
         };
-        title += &format!("; they have gone round the whole ring {times}");
+        title += &format!("; it has read the whole ring {times}");
         finding = finding.first("whole_sweeps", ranges.sweeps);
     } else if cover > 0.0 {
         title += &format!("; together they cover {} of the ring", number::percent(cover));
@@ -62,7 +107,9 @@ const ABOUT: About = About {
         the nodes' tokens so that one replica set answers each, and read at LOCAL_ONE.",
     before: "SELECT id, email FROM shop.users WHERE token(id) > ? AND token(id) <= ?;",
     after: "SELECT id, email FROM shop.users WHERE id = ?;",
-    severity: "Always info.",
+    severity: "\
+        Info; low where pieces are read above LOCAL_ONE, one step more where the walk takes a large share of the \
+        time or work. Medium at most.",
     thresholds: &[],
     needs: "The table's schema; the tokens that statements name, to tell how much of the ring they cover.",
     source: "Cassandra documentation, SELECT: the token function; spark-cassandra-connector, `CassandraTableScanRDD`",
@@ -71,46 +118,89 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{read, run, window};
-    use cqlens_cql::plan::Flag;
+    use crate::{
+        rules::testing::{read, run, window},
+        window::Pattern,
+    };
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
     fn range(times: u64) -> Pattern {
         let cql = "SELECT * FROM shop.users WHERE token(id) > ?";
-        read(cql, &[Flag::OnToken], PartitionClass::TokenRange, times)
+        let mut pattern = read(cql, &[Flag::OnToken], PartitionClass::TokenRange, times);
+        pattern.consistency.insert("LOCAL_ONE".to_owned(), times);
+        pattern
+    }
+
+    fn titles(patterns: impl IntoIterator<Item = Pattern>) -> Vec<String> {
+        let findings = run(&TokenRangeScan, &window(patterns)).findings;
+        findings.into_iter().map(|finding| finding.title).collect()
     }
 
     #[test]
-    fn token_ranges_are_only_worth_knowing_however_many_there_are() {
-        let judgement = run(&TokenRangeScan, &window([range(1_000_000)]));
-        assert_eq!(judgement.findings[0].severity, Severity::Info);
+    fn a_walk_at_local_one_is_only_worth_knowing_unless_it_is_most_of_the_load() {
+        let severity = |patterns: Vec<Pattern>| run(&TokenRangeScan, &window(patterns)).findings[0].severity;
+        let lookup = || {
+            read(
+                "SELECT v FROM s.t WHERE id = ?",
+                &[],
+                PartitionClass::Single,
+                90_000,
+            )
+        };
+        assert_eq!(severity(vec![range(9_000), lookup()]), Severity::Info);
+        assert_eq!(severity(vec![range(90_000)]), Severity::Low);
+        let mut quorum = range(9_000);
+        quorum.consistency = [("LOCAL_QUORUM".to_owned(), 9_000)].into();
+        assert_eq!(severity(vec![quorum, lookup()]), Severity::Low);
     }
 
     #[test]
     fn sweeps_and_the_share_of_the_ring_are_told() {
-        let title = |pattern: Pattern| run(&TokenRangeScan, &window([pattern])).findings[0].title.clone();
         let mut part = range(60);
         part.token_ranges.cover.insert(i64::MIN, 0);
         assert_eq!(
-            title(part),
-            "Reads of `shop.users` walk token ranges, 1 a minute; together they cover 50 % of the ring"
+            titles([part]),
+            ["A client walks token ranges of `shop.users`, 1 a minute; together they cover 50 % of the ring"]
         );
         let mut sweep = range(60);
         sweep.token_ranges.sweeps = 2;
-        assert!(title(sweep).ends_with("; they have gone round the whole ring 2 times"));
+        assert!(titles([sweep])[0].ends_with("; it has read the whole ring 2 times"));
     }
 
     #[test]
-    fn reads_of_one_partition_and_filtering_ones_are_not_its_business() {
+    fn the_pieces_of_one_job_and_table_are_one_finding_whatever_the_connector_appends() {
+        let from = |client: &str, mut pattern: Pattern| {
+            pattern.clients.insert(client.to_owned(), pattern.count);
+            pattern
+        };
+        let mut filtering = range(60);
+        filtering.head.cql += " AND country = ? ALLOW FILTERING";
+        filtering
+            .flags
+            .extend([Flag::AllowFiltering, Flag::FilteringNeeded]);
+        let all = [
+            from("report (spark-connector 3.5) 10.0.0.1", range(60)),
+            from("report (spark-connector 3.5) 10.0.0.2", filtering),
+            from("export (gocql) 10.0.0.3", range(60)),
+        ];
+        let judgement = crate::rules::testing::judge(&window(all.clone()));
+        let rules: Vec<_> = judgement.findings.iter().map(|finding| finding.rule).collect();
+        assert_eq!(
+            rules,
+            ["token-range-scan", "token-range-scan"],
+            "{:?}",
+            titles(all)
+        );
+    }
+
+    #[test]
+    fn reads_of_one_partition_are_not_its_business() {
         let single = read(
             "SELECT * FROM shop.users WHERE id = ?",
             &[],
             PartitionClass::Single,
             60,
         );
-        let mut filtering = range(60);
-        filtering
-            .flags
-            .extend([Flag::AllowFiltering, Flag::FilteringNeeded]);
-        assert_eq!(run(&TokenRangeScan, &window([single, filtering])).findings, []);
+        assert!(titles([single]).is_empty());
     }
 }

@@ -1,14 +1,16 @@
 //! Reads of whole partitions that have grown large: no LIMIT, and nothing says where rows begin or end.
 
-use super::{
-    About, Findings, MEDIUM_PER_HOUR, Severity, Threshold, how_often, reads_per_hour, table, user_reads,
-};
+use super::{About, Findings, Impact, Severity, Threshold, how_often, table, user_reads};
 use crate::{
     number,
-    rules::{Finding, Rule},
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule, figures::definition},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::Flag,
+    syntax::ast::{Body, RelationOperator, Select},
+};
 
 pub(in crate::rules) struct UnboundedRead;
 
@@ -17,28 +19,64 @@ impl Rule for UnboundedRead {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_reads(window).filter(|(_, pattern)| is_unbounded(pattern)) {
-            if let Some(severity) = severity(found, pattern, window) {
-                found.push(finding(severity, id, pattern, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (id, pattern) in user_reads(context).filter(|read| is_unbounded(*read, context)) {
+            if let Some(severity) = severity(found, pattern, context) {
+                found.push(finding(severity, id, pattern, context));
             }
         }
     }
 }
 
 /// Names its partitions, and takes of them whatever there is.
-fn is_unbounded(pattern: &Pattern) -> bool {
+fn is_unbounded((id, pattern): (PatternId, &Pattern), context: &Context<'_>) -> bool {
     let names_partitions = matches!(pattern.class(), PartitionClass::Single | PartitionClass::Multi);
-    names_partitions && !pattern.is(Flag::Limit) && !pattern.is(Flag::Aggregate)
+    names_partitions
+        && !pattern.is(Flag::Limit)
+        && !pattern.is(Flag::Aggregate)
+        && !is_bounded(id, pattern, context)
 }
 
-/// Rows of one read at p99: its pages together where they could be put together, else those of one answer.
+/// Whether something says which rows of the partition: clustering columns, or how many of each partition.
+fn is_bounded(id: PatternId, pattern: &Pattern, context: &Context<'_>) -> bool {
+    let statement = context.statement(id);
+    let Some(Body::Select(select)) = statement.as_deref().map(|statement| &statement.body) else {
+        return false;
+    };
+    let of_clustering = definition(pattern, context.schema).is_some_and(|table| {
+        let mut columns = table.clustering().iter();
+        columns.any(|column| has_both_ends(&column.name, select))
+    });
+    select.per_partition_limit.is_some() || of_clustering
+}
+
+/// Whether a SELECT names values of the column, or both ends of a range: what is open at one end grows.
+fn has_both_ends(column: &str, select: &Select<'_>) -> bool {
+    let (mut begins, mut ends) = (false, false);
+    let relations = select.where_clause.relations.iter();
+    let of_column = relations.filter(|relation| {
+        let mut names = relation.subject.columns().iter();
+        names.any(|name| name.as_str() == column)
+    });
+    for relation in of_column {
+        match relation.operator {
+            RelationOperator::GreaterThan | RelationOperator::GreaterOrEqual => begins = true,
+            RelationOperator::LessThan | RelationOperator::LessOrEqual => ends = true,
+            _ => (begins, ends) = (true, true),
+        }
+    }
+    begins && ends
+}
+
+/// Rows of one partition at p99, of its pages together where they could be put together, else those of one
+/// response; those of a read of several partitions are taken to be spread evenly.
 fn rows(pattern: &Pattern) -> u64 {
     let whole = pattern.paging.rows.quantile(0.99);
-    whole.max(pattern.rows.quantile(0.99))
+    let rows = whole.max(pattern.rows.quantile(0.99));
+    rows / pattern.partitions.quantile(0.5).max(1)
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
+fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
     let rows = rows(pattern) as f64;
     let reached = |threshold: &Threshold| rows >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_ROWS) {
@@ -50,11 +88,11 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<
     } else {
         return None;
     };
-    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, &MEDIUM_PER_HOUR);
-    Some(if rare { severity.lowered() } else { severity })
+    let grows = severity > Severity::Low;
+    Some(context.severity(found, &Impact::each(severity).of(pattern).grows(grows)))
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let pages = pattern.paging.pages.quantile(0.99);
     let in_pages = if pages > 1 {
         format!(" in {} pages", number::count(pages))
@@ -62,18 +100,18 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window
         String::new()
     };
     let title = format!(
-        "Reads of {} take all rows of a partition: {} (p99){in_pages}{}",
+        "Reads of {} fetch whole partitions: {} rows at p99{in_pages}{}",
         table(pattern),
         number::count(rows(pattern)),
-        how_often(pattern, window)
+        how_often(pattern, context)
     );
-    let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+    let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .first(
             "rows_per_read_max",
             pattern.paging.rows.max().max(pattern.rows.max()),
         )
-        .first("rows_per_read_p99", rows(pattern));
+        .first("rows_per_partition_p99", rows(pattern));
     if pattern.paging.abandoned > 0 {
         finding = finding.first("reads_left_before_the_end", pattern.paging.abandoned);
     }
@@ -91,7 +129,7 @@ const MEDIUM_ROWS: Threshold = Threshold {
     name: "medium_rows",
     unit: "rows of one read at p99",
     default: 25_000.0,
-    origin: "own choice: five pages of the drivers' default, one after the other",
+    origin: "cqlens default: five pages of the drivers' default, one after the other",
 };
 
 const HIGH_ROWS: Threshold = Threshold {
@@ -117,10 +155,10 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.events_by_day (sensor text, day date, at timestamp, value double,\n  PRIMARY KEY ((sensor, day), at));\n\
             SELECT at, value FROM shop.events_by_day WHERE sensor = ? AND day = ? LIMIT 1000;",
     severity: "\
-        By the rows of one read, its pages together, at p99: low from `low_rows`, medium from `medium_rows`, \
-        high from `high_rows`; one step down below `medium_per_hour` reads an hour. Nothing with a LIMIT or \
-        an aggregate, and nothing while partitions are small.",
-    thresholds: &[LOW_ROWS, MEDIUM_ROWS, HIGH_ROWS, MEDIUM_PER_HOUR],
+        By the rows of one partition, all pages together, at p99: low from `low_rows`, medium from \
+        `medium_rows`, high from `high_rows`. Nothing with a LIMIT, a PER PARTITION LIMIT, values \
+        or both ends of a range of a clustering column, or an aggregate, and nothing while partitions are small.",
+    thresholds: &[LOW_ROWS, MEDIUM_ROWS, HIGH_ROWS],
     needs: "\
         Answers with rows, and paging states that link the pages of a read; the table's schema, to know that \
         partitions are named.",
@@ -131,8 +169,10 @@ const ABOUT: About = About {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{read, run, window};
+    use crate::rules::testing::{amid, read, run, run_with, window};
+    use cqlens_cql::schema::Schema;
 
     fn whole(flags: &[Flag], class: PartitionClass, rows: u64) -> Pattern {
         let mut pattern = read("SELECT at FROM shop.events WHERE sensor = ?", flags, class, 60);
@@ -144,7 +184,7 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&UnboundedRead, &window([pattern]));
+        let judgement = run(&UnboundedRead, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
@@ -165,7 +205,7 @@ mod tests {
         );
         let title = &judgement.findings[0].title;
         assert!(
-            title.contains("take all rows of a partition") && title.contains("in 8 pages"),
+            title.contains("fetch whole partitions") && title.contains("in 8 pages"),
             "{title}"
         );
     }
@@ -187,6 +227,36 @@ mod tests {
     fn what_happens_once_in_hours_costs_less() {
         let mut month = window([whole(&[], PartitionClass::Single, 30_000)]);
         month.observed_seconds = 86_400.0 * 30.0;
-        assert_eq!(run(&UnboundedRead, &month).findings[0].severity, Severity::Low);
+        assert_eq!(run(&UnboundedRead, &month).findings[0].severity, Severity::Info);
+    }
+
+    #[test]
+    fn a_range_of_rows_and_a_limit_for_each_partition_bound_a_read() {
+        let schema = Schema::from_cql(
+            "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+             CREATE TABLE shop.events (sensor text, at timestamp, value int, PRIMARY KEY ((sensor), at));",
+        )
+        .unwrap();
+        let findings = |cql: &str| {
+            let mut pattern = whole(&[], PartitionClass::Single, 30_000);
+            cql.clone_into(&mut pattern.head.cql);
+            run_with(&UnboundedRead, &amid([pattern]), &schema).findings.len()
+        };
+        assert_eq!(findings("SELECT at FROM shop.events WHERE sensor = ?"), 1);
+        assert_eq!(
+            findings("SELECT at FROM shop.events WHERE sensor = ? AND at >= ? AND at < ?"),
+            0
+        );
+        assert_eq!(
+            findings("SELECT at FROM shop.events WHERE sensor = ? PER PARTITION LIMIT 100"),
+            0
+        );
+    }
+
+    #[test]
+    fn rows_of_several_partitions_are_not_those_of_one() {
+        let mut several = whole(&[], PartitionClass::Multi, 6_000);
+        several.partitions.record_n(100, 60);
+        assert_eq!(severity(several), None);
     }
 }

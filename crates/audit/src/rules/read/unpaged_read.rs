@@ -1,14 +1,12 @@
 //! Reads that ask for no page size.
 
-use super::{
-    About, Findings, MEDIUM_PER_HOUR, Severity, Threshold, how_often, reads_per_hour, table, user_reads,
-};
+use super::{About, Findings, Impact, Severity, Threshold, how_often, table, user_reads};
 use crate::{
     number,
-    rules::{Finding, Rule, figures::share},
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule, figures::share},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::schema::Schema;
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct UnpagedRead;
 
@@ -17,18 +15,19 @@ impl Rule for UnpagedRead {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_reads(window) {
-            if let Some(severity) = severity(found, pattern, window) {
-                found.push(finding(severity, id, pattern, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        // A LIMIT bounds the response as well as a page would.
+        for (id, pattern) in user_reads(context).filter(|(_, pattern)| !pattern.is(Flag::Limit)) {
+            if let Some(severity) = severity(found, pattern, context) {
+                found.push(finding(severity, id, pattern, context));
             }
         }
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
-    let most = pattern.unpaged_rows.max() as f64;
-    let reached = |threshold: &Threshold| most >= found.threshold(&ABOUT, threshold);
+fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
+    let p99 = pattern.unpaged_rows.quantile(0.99) as f64;
+    let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_ROWS) {
         Severity::High
     } else if reached(&MEDIUM_ROWS) {
@@ -38,44 +37,44 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<
     } else {
         return None;
     };
-    let rare = reads_per_hour(pattern, window) < found.threshold(&ABOUT, &MEDIUM_PER_HOUR);
-    Some(if rare { severity.lowered() } else { severity })
+    let impact = Impact::each(severity).of(pattern).times(pattern.unpaged);
+    Some(context.severity(found, &impact))
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let title = format!(
-        "Reads of {} ask for no pages: up to {} in one answer{}",
+        "Queries on {} disable paging and return up to {} in one response{}",
         table(pattern),
         number::plural(pattern.unpaged_rows.max(), "row", "rows"),
-        how_often(pattern, window)
+        how_often(pattern, context)
     );
-    Finding::on(&ABOUT, severity, (id, pattern), window)
+    Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .first("unpaged_rows_max", pattern.unpaged_rows.max())
         .first("unpaged_rows_p99", pattern.unpaged_rows.quantile(0.99))
-        .first("unpaged_share", share(pattern.unpaged, pattern.count))
+        .first("unpaged_of_reads_share", share(pattern.unpaged, pattern.count))
         .first("unpaged", pattern.unpaged)
 }
 
 const LOW_ROWS: Threshold = Threshold {
     name: "low_rows",
-    unit: "rows in one answer at most",
+    unit: "rows of one response at p99",
     default: 1_000.0,
-    origin: "own choice: a fifth of a page of the drivers' default; what has grown to it will grow to more",
+    origin: "cqlens default: a fifth of a page of the drivers' default; what has grown to it will grow to more",
 };
 
 const MEDIUM_ROWS: Threshold = Threshold {
     name: "medium_rows",
-    unit: "rows in one answer at most",
+    unit: "rows of one response at p99",
     default: 5_000.0,
     origin: "the page size that the drivers ask for unless told otherwise: with it there would be a second page",
 };
 
 const HIGH_ROWS: Threshold = Threshold {
     name: "high_rows",
-    unit: "rows in one answer at most",
+    unit: "rows of one response at p99",
     default: 50_000.0,
-    origin: "own choice: ten pages of the drivers' default, held in memory at once",
+    origin: "cqlens default: ten pages of the drivers' default, held in memory at once",
 };
 
 const ABOUT: About = About {
@@ -92,10 +91,9 @@ const ABOUT: About = About {
     before: "-- with paging turned off in the driver\nSELECT at, value FROM shop.events WHERE sensor = ?;",
     after: "-- with a page size of 1000\nSELECT at, value FROM shop.events WHERE sensor = ?;",
     severity: "\
-        By the most rows of one answer without paging: low from `low_rows`, medium from `medium_rows`, high \
-        from `high_rows`; one step down below `medium_per_hour` reads an hour. Nothing while answers are \
-        small.",
-    thresholds: &[LOW_ROWS, MEDIUM_ROWS, HIGH_ROWS, MEDIUM_PER_HOUR],
+        By the rows of one response without paging at p99: low from `low_rows`, medium from `medium_rows`, high \
+        from `high_rows`. Nothing while responses are small, and nothing with a LIMIT.",
+    thresholds: &[LOW_ROWS, MEDIUM_ROWS, HIGH_ROWS],
     needs: "Requests, which say the page size, and the row counts of their answers.",
     source: "\
         native protocol v4 §4.1.4, `result_page_size`; Scylla Monitoring, CQL optimization: non-paged reads; \
@@ -105,7 +103,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{read, run, window};
+    use crate::rules::testing::{amid, read, run, window};
     use cqlens_cql::footprint::PartitionClass;
 
     fn unpaged(rows: u64) -> Pattern {
@@ -118,7 +116,7 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&UnpagedRead, &window([pattern]));
+        let judgement = run(&UnpagedRead, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
@@ -142,7 +140,23 @@ mod tests {
     fn what_happens_once_in_hours_costs_less() {
         let mut month = window([unpaged(5_000)]);
         month.observed_seconds = 86_400.0 * 30.0;
-        assert_eq!(run(&UnpagedRead, &month).findings[0].severity, Severity::Low);
+        assert_eq!(run(&UnpagedRead, &month).findings[0].severity, Severity::Info);
+    }
+
+    #[test]
+    fn a_limit_bounds_the_response_as_well() {
+        let mut limited = unpaged(5_000);
+        limited.flags.insert(Flag::Limit);
+        assert_eq!(severity(limited), None);
+    }
+
+    #[test]
+    fn one_large_response_among_many_is_not_what_is_judged() {
+        let mut usual = unpaged(10);
+        (usual.count, usual.unpaged) = (100_000, 100_000);
+        usual.unpaged_rows.record_n(10, 99_970);
+        usual.unpaged_rows.record(60_000);
+        assert_eq!(severity(usual), None);
     }
 
     #[test]
@@ -150,8 +164,11 @@ mod tests {
         let judgement = run(&UnpagedRead, &window([unpaged(6_000)]));
         assert_eq!(
             judgement.findings[0].title,
-            "Reads of `shop.events` ask for no pages: up to 6,000 rows in one answer, 1 a minute"
+            "Queries on `shop.events` disable paging and return up to 6,000 rows in one response, 1 a minute"
         );
-        assert_eq!(judgement.findings[0].evidence[1], ("unpaged_share", 0.5.into()));
+        assert_eq!(
+            judgement.findings[0].evidence[1],
+            ("unpaged_of_reads_share", 0.5.into())
+        );
     }
 }

@@ -8,13 +8,14 @@ use cqlens_cql::syntax::{
 use crate::{
     number,
     rules::{
-        About, Finding, Findings, Rule, Severity,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, table, user_writes},
+        About, Context, Finding, Findings, Rule, Severity,
+        figures::{often, table, user_writes},
+        severity::Impact,
         statement::modifications,
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::schema::Schema;
+use cqlens_cql::{plan::StatementKind, schema::Schema};
 
 pub(in crate::rules) struct CollectionOverwrite;
 
@@ -23,15 +24,22 @@ impl Rule for CollectionOverwrite {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
         let mut unknown = 0;
-        for (id, pattern) in user_writes(window) {
+        for (id, pattern) in user_writes(context) {
             match overwritten(pattern, schema) {
                 None => unknown += pattern.count,
                 Some(columns) if columns.is_empty() => {}
                 Some(columns) => {
-                    let severity = by_load(found, &ABOUT, pattern.count, window);
-                    found.push(finding(severity, (id, pattern), &columns, window));
+                    // Most INSERTs make a new row, where the tombstone covers nothing.
+                    let impact = if pattern.head.kind == StatementKind::Insert {
+                        Impact::each(Severity::Info).at_most(Severity::Info)
+                    } else {
+                        Impact::each(Severity::Low).at_most(Severity::Medium)
+                    };
+                    let severity = context.severity(found, &impact.of(pattern));
+                    found.push(finding(severity, (id, pattern), &columns, context));
                 }
             }
         }
@@ -103,7 +111,7 @@ fn finding(
     severity: Severity,
     (id, pattern): (PatternId, &Pattern),
     columns: &[String],
-    window: &Window,
+    context: &Context<'_>,
 ) -> Finding {
     let names: Vec<_> = columns.iter().map(|column| format!("`{column}`")).collect();
     let noun = if columns.len() == 1 {
@@ -115,10 +123,10 @@ fn finding(
         "Writes to {} replace {noun} {} as a whole{}",
         table(pattern),
         names.join(", "),
-        often(pattern.count, window)
+        often(pattern.count, context.window)
     );
     let tombstones = pattern.count.saturating_mul(columns.len() as u64);
-    Finding::on(&ABOUT, severity, (id, pattern), window)
+    Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .first("evidence_level", "inferred from writes")
         .first("tombstones_written", tombstones)
@@ -141,9 +149,9 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.tagged_users (id uuid PRIMARY KEY, name text, tags frozen<set<text>>);\n\
             UPDATE shop.tagged_users SET tags = ? WHERE id = ?;",
     severity: "\
-        Info; low from `steady_per_hour` writes an hour, medium from `often_per_second` a second. Nothing for \
-        frozen collections and for elements that are added or removed.",
-    thresholds: &[STEADY_PER_HOUR, OFTEN_PER_SECOND],
+        Low, medium at most; info for INSERTs, most of which make a row that is new. Nothing for frozen \
+        collections and for elements that are added or removed.",
+    thresholds: &[],
     needs: "\
         The table's schema. It is inferred from writes: INSERT … JSON and collections that are bound as null \
         or left unset are not told apart.",
@@ -156,7 +164,7 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{run, run_with, window, write};
+    use crate::rules::testing::{amid, run, run_with, window, write};
     use cqlens_cql::plan::StatementKind;
 
     fn findings(cql: &str, times: u64) -> Vec<Finding> {
@@ -165,8 +173,13 @@ mod tests {
              CREATE TABLE shop.users (id int PRIMARY KEY, name text, tags set<text>, logins list<int>, fixed frozen<set<text>>);",
         )
         .unwrap();
-        let pattern = write(cql, StatementKind::Update, &[], times);
-        run_with(&CollectionOverwrite, &window([pattern]), &schema).findings
+        let kind = if cql.starts_with("INSERT") {
+            StatementKind::Insert
+        } else {
+            StatementKind::Update
+        };
+        let pattern = write(cql, kind, &[], times);
+        run_with(&CollectionOverwrite, &amid([pattern]), &schema).findings
     }
 
     fn severity(cql: &str, times: u64) -> Option<Severity> {
@@ -174,16 +187,19 @@ mod tests {
     }
 
     #[test]
-    fn whole_collections_follow_the_rate() {
+    fn whole_collections_are_low_and_new_rows_info() {
         for cql in [
             "UPDATE shop.users SET tags = ? WHERE id = ?",
-            "INSERT INTO shop.users (id, name, logins) VALUES (?, ?, ?)",
             "BEGIN BATCH UPDATE shop.users SET tags = ? WHERE id = ?; APPLY BATCH",
         ] {
-            assert_eq!(severity(cql, 59), Some(Severity::Info), "{cql}");
-            assert_eq!(severity(cql, 60), Some(Severity::Low), "{cql}");
-            assert_eq!(severity(cql, 360_000), Some(Severity::Medium), "{cql}");
+            assert_eq!(severity(cql, 100), Some(Severity::Low), "{cql}");
         }
+        let insert = "INSERT INTO shop.users (id, name, logins) VALUES (?, ?, ?)";
+        assert_eq!(
+            severity(insert, 360_000),
+            Some(Severity::Info),
+            "most rows are new"
+        );
     }
 
     #[test]
@@ -203,7 +219,7 @@ mod tests {
         let findings = findings("INSERT INTO shop.users (id, tags, logins) VALUES (?, ?, ?)", 60);
         assert_eq!(
             findings[0].title,
-            "Writes to `shop.users` replace the collections `tags`, `logins` as a whole, 1 a minute"
+            "Writes to `shop.users` replace the collections `tags`, `logins` as a whole, 1 a second"
         );
         assert_eq!(findings[0].evidence[1], ("tombstones_written", 120.into()));
     }

@@ -4,17 +4,22 @@ use std::collections::BTreeMap;
 
 use cqlens_cql::syntax::{
     self,
-    ast::{Delete, Modification, Subject},
+    ast::{Body, Delete, Modification, RelationOperator, Subject},
 };
 
+use super::by_hour;
 use crate::{
     number,
     rules::{
-        About, Finding, Findings, Rule, Severity, Threshold,
-        figures::{STEADY_PER_HOUR, often, per_hour, share, user_writes},
+        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        application::Patterns,
+        figures::{is_steady, often, share, user_writes},
+        read::user_reads,
+        severity::Impact,
         statement::{modifications, written},
+        statement::{restricted, table_of},
     },
-    window::{Pattern, PatternId, TableTraffic, Window},
+    window::{Pattern, PatternId, TableTraffic},
 };
 use cqlens_cql::schema::{Schema, TableName};
 
@@ -25,11 +30,13 @@ impl Rule for DeleteHeavy {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for (name, writes) in by_table(window, schema) {
-            let traffic = window.tables.get(&name).cloned().unwrap_or_default();
-            if let Some(severity) = severity(found, &writes, &traffic, window) {
-                found.push(finding(severity, &name, writes, &traffic, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
+        for (name, writes) in by_table(context, schema) {
+            let traffic = context.window.tables.get(&name).cloned().unwrap_or_default();
+            let reads = passing_reads(&name, context);
+            if let Some(severity) = severity(found, &writes, (&traffic, &reads), context) {
+                found.push(finding(severity, &name, writes, (&traffic, &reads), context));
             }
         }
     }
@@ -54,9 +61,9 @@ impl Writes<'_> {
     }
 }
 
-fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Writes<'a>> {
+fn by_table<'a>(context: &Context<'a>, schema: &Schema) -> BTreeMap<TableName, Writes<'a>> {
     let mut tables: BTreeMap<TableName, Writes<'a>> = BTreeMap::new();
-    for (id, pattern) in user_writes(window) {
+    for (id, pattern) in user_writes(context) {
         let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
@@ -109,41 +116,70 @@ fn is_inside(delete: &Delete<'_>, name: &TableName, schema: &Schema) -> bool {
 fn severity(
     found: &Findings<'_>,
     writes: &Writes<'_>,
-    traffic: &TableTraffic,
-    window: &Window,
+    (traffic, reads): (&TableTraffic, &Patterns<'_>),
+    context: &Context<'_>,
 ) -> Option<Severity> {
-    let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
     let enough = writes.share() >= found.threshold(&ABOUT, &SOME_SHARE);
-    if !enough || per_hour(writes.inside, window) < steady {
+    if !enough || !is_steady(found, writes.inside, context.window) {
         return None;
     }
     let many = writes.share() >= found.threshold(&ABOUT, &MANY_SHARE);
-    let is_read = per_hour(traffic.reads, window) >= steady;
-    let severity = if !is_read {
-        Severity::Info
+    let each = if !is_steady(found, times(reads), context.window) {
+        return Some(Severity::Info);
     } else if many {
         Severity::Medium
     } else {
         Severity::Low
     };
-    Some(if traffic.tombstones.reported() > 0 {
-        severity.raised()
-    } else {
-        severity
-    })
+    let reported = traffic.tombstones.reported() > 0;
+    let each = if reported { each.raised() } else { each };
+    let statements = reads.iter().chain(&writes.deleting);
+    let impact = statements.fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
+    Some(context.severity(found, &impact.grows(reported)))
+}
+
+/// Reads of the table that may pass several tombstones: those of single rows, by their whole primary key, pass
+/// at most one. Without a schema all of them may.
+fn passing_reads<'a>(name: &TableName, context: &Context<'a>) -> Patterns<'a> {
+    let table = context.schema.table(&name.keyspace, &name.table);
+    let is_of_one_row = |id: PatternId| {
+        let (Some(table), Some(statement)) = (table, context.statement(id)) else {
+            return false;
+        };
+        let Body::Select(select) = &statement.body else {
+            return false;
+        };
+        let restricted = restricted(select);
+        let equal = |column: &str| {
+            select.where_clause.relations.iter().any(|relation| {
+                relation.operator == RelationOperator::Equal
+                    && matches!(&relation.subject, Subject::Column(name) if name.as_str() == column)
+            })
+        };
+        let mut key = table.columns.iter().filter(|column| column.is_primary_key());
+        key.all(|column| restricted.contains(&column.name) && equal(&column.name))
+    };
+    user_reads(context)
+        .filter(|(id, pattern)| table_of(pattern).as_ref() == Some(name) && !is_of_one_row(*id))
+        .collect()
+}
+
+fn times(patterns: &Patterns<'_>) -> u64 {
+    patterns.iter().map(|(_, pattern)| pattern.count).sum()
 }
 
 fn finding(
     severity: Severity,
     name: &TableName,
     writes: Writes<'_>,
-    traffic: &TableTraffic,
-    window: &Window,
+    (traffic, passing): (&TableTraffic, &Patterns<'_>),
+    context: &Context<'_>,
 ) -> Finding {
     let share = writes.share();
-    let reads = match traffic.reads {
-        0 => "; no read of the table was seen".to_owned(),
-        reads => format!(
+    let reads = match (traffic.reads, times(passing)) {
+        (0, _) => "; no read of the table was seen".to_owned(),
+        (_, 0) => "; all reads are of single rows, and pass one tombstone at most".to_owned(),
+        (_, reads) => format!(
             "; {} may have to pass them",
             number::plural(reads, "read", "reads")
         ),
@@ -151,7 +187,7 @@ fn finding(
     let title = format!(
         "{} of the writes to `{name}` delete{}{reads}",
         number::percent(share),
-        often(writes.inside, window)
+        often(writes.inside, context.window)
     );
     let observed = traffic.tombstones.reported();
     let seen_by = if observed > 0 {
@@ -160,9 +196,10 @@ fn finding(
         "inferred from writes"
     };
     // A batch may delete from several tables, this is of one.
-    Finding::on_all(&ABOUT, severity, writes.deleting, window)
+    Finding::on_all(&ABOUT, severity, writes.deleting, context)
         .of_table(name)
         .title(title)
+        .suggest(by_hour(name, context))
         .first("evidence_level", seen_by)
         .first("reads_with_tombstones_reported", observed)
         .first("reads_of_the_table", traffic.reads)
@@ -175,14 +212,14 @@ const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the table's writes",
     default: 0.1,
-    origin: "own choice: from a tenth on, deleting is part of what the table is used for",
+    origin: "cqlens default: from a tenth on, deleting is part of what the table is used for",
 };
 
 const MANY_SHARE: Threshold = Threshold {
     name: "many_share",
     unit: "of the table's writes",
     default: 0.3,
-    origin: "own choice: every second or third row that is written is deleted again",
+    origin: "cqlens default: every second or third row that is written is deleted again",
 };
 
 const ABOUT: About = About {
@@ -203,10 +240,10 @@ const ABOUT: About = About {
     after: "CREATE TABLE work.jobs_by_hour (lane text, hour timestamp, at timeuuid, what text,\n  PRIMARY KEY ((lane, hour), at));\n\
             DELETE FROM work.jobs_by_hour WHERE lane = ? AND hour = ?;",
     severity: "\
-        From `some_share` of the table's writes and `steady_per_hour` deletes an hour: info where the table is \
-        read less than `steady_per_hour`, else low, medium from `many_share`; one step up where the server \
-        reported tombstones. Nothing for deletes of whole partitions.",
-    thresholds: &[SOME_SHARE, MANY_SHARE, STEADY_PER_HOUR],
+        From `some_share` of the table's writes, where deletes come steadily: info where nothing reads the table \
+        steadily but single rows by their whole key, else low, medium from `many_share`; one step up where the \
+        server reported tombstones. Nothing for deletes of whole partitions.",
+    thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "\
         Writes and reads of the same window; the table's schema, to tell partitions from rows. It is inferred \
         from writes: whether reads pass the tombstones only the server knows.",
@@ -219,8 +256,8 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{run_with, window, write};
-    use cqlens_cql::plan::StatementKind;
+    use crate::rules::testing::{amid, read, run_with, write};
+    use cqlens_cql::{footprint::PartitionClass, plan::StatementKind};
 
     const DELETE: &str = "DELETE FROM work.jobs WHERE lane = ? AND at = ?";
 
@@ -246,7 +283,9 @@ mod tests {
     }
 
     fn judged(patterns: impl IntoIterator<Item = Pattern>, reads: u64, reported: u64) -> Vec<Finding> {
-        let mut window = window(patterns);
+        let list = "SELECT what FROM work.jobs WHERE lane = ?";
+        let list = read(list, &[], PartitionClass::Single, reads);
+        let mut window = amid(patterns.into_iter().chain((reads > 0).then_some(list)));
         let name = TableName {
             keyspace: "work".to_owned(),
             table: "jobs".to_owned(),
@@ -283,7 +322,7 @@ mod tests {
             severity([insert(140), delete(DELETE, 60)], 0, 0),
             Some(Severity::Info)
         );
-        assert_eq!(severity([insert(10), delete(DELETE, 59)], 600, 0), None);
+        assert_eq!(severity([insert(1), delete(DELETE, 9)], 600, 0), None);
     }
 
     #[test]
@@ -309,11 +348,23 @@ mod tests {
     }
 
     #[test]
+    fn reads_of_single_rows_pass_one_tombstone_at_most() {
+        let row = "SELECT what FROM work.jobs WHERE lane = ? AND at = ?";
+        let window = amid([
+            insert(600),
+            delete(DELETE, 600),
+            read(row, &[], PartitionClass::Single, 1_599),
+        ]);
+        let findings = run_with(&DeleteHeavy, &window, &schema()).findings;
+        assert_eq!(findings[0].severity, Severity::Info);
+    }
+
+    #[test]
     fn the_title_names_the_share_and_the_reads() {
         let findings = judged([insert(60), delete(DELETE, 60)], 600, 0);
         assert_eq!(
             findings[0].title,
-            "50 % of the writes to `work.jobs` delete, 1 a minute; 600 reads may have to pass them"
+            "50 % of the writes to `work.jobs` delete, 1 a second; 600 reads may have to pass them"
         );
     }
 }

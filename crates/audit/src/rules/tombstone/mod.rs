@@ -4,11 +4,22 @@ mod collection_overwrite;
 mod delete_heavy;
 mod null_insert;
 mod queue_pattern;
+mod time_window_misuse;
 mod tombstone_heavy_read;
 mod writers;
+
+use super::{Context, read::suggest};
+use cqlens_cql::schema::TableName;
+
+/// A table like this one whose rows go as whole partitions.
+fn by_hour(name: &TableName, context: &Context<'_>) -> Vec<String> {
+    let table = context.schema.table(&name.keyspace, &name.table);
+    table.map_or_else(Vec::new, |table| suggest::by_hour(table, context))
+}
 
 pub(super) use collection_overwrite::CollectionOverwrite;
 pub(super) use delete_heavy::DeleteHeavy;
 pub(super) use null_insert::NullInsert;
 pub(super) use queue_pattern::QueuePattern;
+pub(super) use time_window_misuse::TimeWindowMisuse;
 pub(super) use tombstone_heavy_read::TombstoneHeavyRead;

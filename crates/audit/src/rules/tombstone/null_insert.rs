@@ -1,14 +1,15 @@
-//! INSERTs that bind nulls: each of them is a delete.
+//! INSERTs that write nulls: each of them is a delete.
 
 use crate::{
     number,
     rules::{
-        About, Finding, Findings, Rule, Severity, Threshold,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, share, table, user_writes},
+        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        figures::{often, share, table, user_writes},
+        severity::Impact,
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::{plan::StatementKind, schema::Schema};
+use cqlens_cql::plan::StatementKind;
 
 pub(in crate::rules) struct NullInsert;
 
@@ -17,23 +18,21 @@ impl Rule for NullInsert {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        let inserts = |pattern: &Pattern| pattern.head.kind == StatementKind::Insert;
-        for (id, pattern) in user_writes(window).filter(|(_, pattern)| inserts(pattern)) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        // An UPDATE that sets null means to delete.
+        let inserts =
+            |pattern: &Pattern| matches!(pattern.head.kind, StatementKind::Insert | StatementKind::Batch);
+        for (id, pattern) in user_writes(context).filter(|(_, pattern)| inserts(pattern)) {
             let executions = pattern.nulls.executions;
             if executions == 0 || share(executions, pattern.count) < found.threshold(&ABOUT, &SOME_SHARE) {
                 continue;
             }
             // Each null is a tombstone of its own.
-            let severity = by_load(found, &ABOUT, nulls(pattern), window);
-            found.push(finding(severity, id, pattern, window));
+            let impact = Impact::each(Severity::Low).of(pattern).times(executions);
+            let severity = context.severity(found, &impact.at_most(Severity::Medium));
+            found.push(finding(severity, id, pattern, context));
         }
     }
-}
-
-/// Nulls that were bound, of all columns.
-fn nulls(pattern: &Pattern) -> u64 {
-    pattern.nulls.by_column.values().sum()
 }
 
 /// The columns that are null most often: `phone 60, email 3`.
@@ -52,18 +51,25 @@ fn columns(pattern: &Pattern) -> String {
 
 const MOST_COLUMNS: usize = 8;
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
-    let (nulls, share) = (nulls(pattern), share(pattern.nulls.executions, pattern.count));
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
+    let (nulls, share) = (
+        pattern.nulls.sum(),
+        share(pattern.nulls.executions, pattern.count),
+    );
+    let what = match pattern.head.kind {
+        StatementKind::Batch => "batches on",
+        _ => "INSERTs into",
+    };
     let title = format!(
-        "{} of the INSERTs into {} bind nulls, which are deletes: {}{}",
+        "{} of the {what} {} write nulls, which are deletes: {}{}",
         number::percent(share),
         table(pattern),
         number::plural(nulls, "tombstone", "tombstones"),
-        often(nulls, window)
+        often(nulls, context.window)
     );
-    Finding::on(&ABOUT, severity, (id, pattern), window)
+    Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
-        .first("evidence_level", "inferred from bound values")
+        .first("evidence_level", "inferred from values")
         .first("nulls_by_column", columns(pattern))
         .first("nulls", nulls)
         .first("inserts_with_nulls_share", share)
@@ -73,7 +79,7 @@ const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the executions",
     default: 0.01,
-    origin: "own choice: below one in a hundred a null is an exception, and may be meant as a delete",
+    origin: "cqlens default: below one in a hundred a null is an exception, and may be meant as a delete",
 };
 
 const ABOUT: About = About {
@@ -88,16 +94,16 @@ const ABOUT: About = About {
     fix: "\
         Leave the value unset (protocol version 4: a bound value that is not set is not written), as most \
         drivers do for values that are never bound; mappers need to be told to. Or prepare an INSERT for the \
-        columns that are there.",
+        columns that are there. `INSERT ... JSON` needs `DEFAULT UNSET`.",
     before: "-- phone and fax bound as null\nINSERT INTO shop.users (id, name, phone, fax) VALUES (?, ?, ?, ?);",
     after: "-- phone and fax left unset, or\nINSERT INTO shop.users (id, name) VALUES (?, ?);",
     severity: "\
-        From `some_share` of the executions: info; low from `steady_per_hour` nulls an hour, medium from \
-        `often_per_second` a second. Nothing for values that are not set.",
-    thresholds: &[SOME_SHARE, STEADY_PER_HOUR, OFTEN_PER_SECOND],
+        Low from `some_share` of the executions, medium at most. Nothing for values that are not set.",
+    thresholds: &[SOME_SHARE],
     needs: "\
-        Bound values. Nulls that are written in the text, those of statements in a batch and values that are \
-        bound by name are not counted; of the markers of a statement the first 64 are.",
+        The values of INSERTs and of statements in batches, in the text or bound; of the markers of a statement the \
+        first 64 count. What an `INSERT ... JSON` leaves out it deletes, unless it says `DEFAULT UNSET`: counted where the schema is \
+        known, but for those in batches.",
     source: "\
         native protocol v4 §4.1.4, values that are not set (CASSANDRA-7304); Cassandra documentation, \
         tombstones",
@@ -106,7 +112,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{run, window, write};
+    use crate::rules::testing::{amid, run, window, write};
 
     fn insert(with_nulls: u64, times: u64) -> Pattern {
         let cql = "INSERT INTO shop.users (id, name, phone, fax) VALUES (?, ?, ?, ?)";
@@ -117,15 +123,17 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&NullInsert, &window([pattern]));
+        let judgement = run(&NullInsert, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
     fn severity_follows_the_share_and_the_number_of_nulls() {
-        assert_eq!(severity(insert(29, 60)), Some(Severity::Info));
-        assert_eq!(severity(insert(30, 60)), Some(Severity::Low));
-        assert_eq!(severity(insert(180_000, 200_000)), Some(Severity::Medium));
+        assert_eq!(severity(insert(100, 100)), Some(Severity::Low));
+        let idle = run(&NullInsert, &window([insert(30, 60)]));
+        assert_eq!(idle.findings[0].severity, Severity::Info);
+        let all_of_the_load = run(&NullInsert, &window([insert(200_000, 200_000)]));
+        assert_eq!(all_of_the_load.findings[0].severity, Severity::Medium);
         assert_eq!(severity(insert(30, 3_001)), None);
     }
 
@@ -140,7 +148,7 @@ mod tests {
         let finding = &judgement.findings[0];
         assert_eq!(
             finding.title,
-            "50 % of the INSERTs into `shop.users` bind nulls, which are deletes: 60 tombstones, 1 a minute"
+            "50 % of the INSERTs into `shop.users` write nulls, which are deletes: 60 tombstones, 1 a minute"
         );
         assert_eq!(
             finding.evidence[2],

@@ -7,14 +7,16 @@ use cqlens_cql::syntax::{
     ast::{Body, Modification, RelationOperator, Select, Subject},
 };
 
+use super::by_hour;
 use crate::{
     number,
     rules::{
-        About, Finding, Findings, Rule, Severity, Threshold,
-        figures::{STEADY_PER_HOUR, often, per_hour, share, user_patterns},
+        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        figures::{is_steady, often, share, user_patterns},
+        severity::Impact,
         statement::{modifications, table_of, written},
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::{
     footprint::PartitionClass,
@@ -29,10 +31,11 @@ impl Rule for QueuePattern {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        for (name, queue) in by_table(window, schema) {
-            if let Some(severity) = severity(found, &queue, window) {
-                found.push(finding(severity, &name, queue, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
+        for (name, queue) in by_table(context, schema) {
+            if let Some(severity) = severity(found, &queue, context) {
+                found.push(finding(severity, &name, queue, context));
             }
         }
     }
@@ -48,9 +51,16 @@ struct Queue<'a> {
     reads: u64,
     appends: u64,
     deletes: u64,
+    /// Appends of rows that expire by themselves.
+    expiring: u64,
 }
 
 impl Queue<'_> {
+    /// Rows that went, or will go.
+    fn gone(&self) -> u64 {
+        self.deletes.max(self.expiring)
+    }
+
     /// Reads in which the server reported tombstones.
     fn reported(&self) -> u64 {
         let reads = self.head_reads.iter();
@@ -58,9 +68,9 @@ impl Queue<'_> {
     }
 }
 
-fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Queue<'a>> {
+fn by_table<'a>(context: &Context<'a>, schema: &Schema) -> BTreeMap<TableName, Queue<'a>> {
     let mut tables: BTreeMap<TableName, Queue<'a>> = BTreeMap::new();
-    for (id, pattern) in user_patterns(window).filter(|(_, pattern)| !pattern.classes.is_empty()) {
+    for (id, pattern) in user_patterns(context).filter(|(_, pattern)| !pattern.classes.is_empty()) {
         let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
@@ -82,7 +92,12 @@ fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Queu
             };
             let queue = tables.entry(name).or_default();
             match modification {
-                Modification::Insert(_) => queue.appends += pattern.count,
+                Modification::Insert(insert) => {
+                    queue.appends += pattern.count;
+                    if insert.using.ttl.is_some() {
+                        queue.expiring += pattern.count;
+                    }
+                }
                 // Of one row, or of a range of rows that are done: not of columns, and not of whole
                 // partitions.
                 Modification::Delete(delete)
@@ -103,7 +118,10 @@ fn by_table<'a>(window: &'a Window, schema: &Schema) -> BTreeMap<TableName, Queu
 /// Whether a few rows are read from the end of a partition (or of rows that begin alike) at which the oldest
 /// ones are, where values grow. A read that begins after the last row that was done passes no tombstones.
 fn is_head_read(pattern: &Pattern, select: &Select<'_>, table: &Table) -> bool {
-    if !pattern.is(Flag::Limit) || pattern.class() != PartitionClass::Single {
+    // A small page and its first row are the other way to say LIMIT.
+    let leaves_pages = pattern.logical_reads > 0 && pattern.paging.abandoned >= pattern.logical_reads / 2;
+    let takes_few = pattern.is(Flag::Limit) || (leaves_pages && pattern.paging.abandoned > 0);
+    if !takes_few || pattern.class() != PartitionClass::Single {
         return false;
     }
     let is_fixed = |name: &str| {
@@ -132,34 +150,38 @@ fn is_head_read(pattern: &Pattern, select: &Select<'_>, table: &Table) -> bool {
     oldest_first && !begins_later
 }
 
-fn severity(found: &Findings<'_>, queue: &Queue<'_>, window: &Window) -> Option<Severity> {
-    let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
-    let each = [queue.appends, queue.reads, queue.deletes];
-    if each.iter().any(|&times| per_hour(times, window) < steady) {
+fn severity(found: &Findings<'_>, queue: &Queue<'_>, context: &Context<'_>) -> Option<Severity> {
+    let each = [queue.appends, queue.reads, queue.gone()];
+    if each.iter().any(|&times| !is_steady(found, times, context.window)) {
         return None;
     }
-    let deleted = share(queue.deletes, queue.appends);
-    if deleted < found.threshold(&ABOUT, &SOME_SHARE) {
+    let gone = share(queue.gone(), queue.appends);
+    if gone < found.threshold(&ABOUT, &SOME_SHARE) {
         return None;
     }
-    let severity = if deleted >= found.threshold(&ABOUT, &MANY_SHARE) {
+    let each = if gone >= found.threshold(&ABOUT, &MANY_SHARE) {
         Severity::Medium
     } else {
         Severity::Low
     };
-    Some(if queue.reported() > 0 {
-        severity.raised()
-    } else {
-        severity
-    })
+    let reported = queue.reported() > 0;
+    let each = if reported { each.raised() } else { each };
+    let statements = queue.head_reads.iter().chain(&queue.deleting);
+    let impact = statements.fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
+    Some(context.severity(found, &impact.grows(reported)))
 }
 
-fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, window: &Window) -> Finding {
+fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Context<'_>) -> Finding {
     let (reads, appends, deletes, reported) = (queue.reads, queue.appends, queue.deletes, queue.reported());
     let level = if reported > 0 {
         "the server said so: warnings or failures of these reads"
     } else {
         "inferred from writes: no warning came, which proves nothing"
+    };
+    let gone = if deletes >= queue.expiring {
+        "deleted"
+    } else {
+        "expiring"
     };
     let mut empty = crate::window::Distribution::default();
     queue
@@ -167,20 +189,22 @@ fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, window: &Wind
         .iter()
         .for_each(|(_, pattern)| empty.merge(&pattern.rows));
     let title = format!(
-        "`{name}` is used as a queue: {} appended, {} deleted{}, and each read from its head passes what was deleted",
+        "`{name}` is used as a queue: {} appended, {} {gone}{}, and each read from its head passes what is gone",
         number::plural(appends, "row", "rows"),
-        number::count(deletes),
-        often(deletes, window)
+        number::count(queue.gone()),
+        often(queue.gone(), context.window)
     );
     let mut patterns = queue.head_reads;
     patterns.extend(queue.deleting);
-    Finding::on_all(&ABOUT, severity, patterns, window)
+    Finding::on_all(&ABOUT, severity, patterns, context)
         .of_table(name)
         .title(title)
+        .suggest(by_hour(name, context))
         .first("evidence_level", level)
         .first("reads_with_tombstones_reported", reported)
         .first("rows_of_head_reads_p50", empty.quantile(0.5))
         .first("head_reads", reads)
+        .first("expiring", queue.expiring)
         .first("deletes", deletes)
         .first("appends", appends)
         .first("deletes_of_appends_share", share(deletes, appends))
@@ -190,14 +214,14 @@ const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "deletes for each row that is appended",
     default: 0.3,
-    origin: "own choice: a part of what is written is done and removed",
+    origin: "cqlens default: a part of what is written is done and removed",
 };
 
 const MANY_SHARE: Threshold = Threshold {
     name: "many_share",
     unit: "deletes for each row that is appended",
     default: 0.7,
-    origin: "own choice: nearly all that is written is removed again",
+    origin: "cqlens default: nearly all that is written is removed again",
 };
 
 const ABOUT: About = About {
@@ -217,10 +241,10 @@ const ABOUT: About = About {
     after: "SELECT at, what FROM work.jobs_by_hour WHERE lane = ? AND hour = ? AND at > ? LIMIT 1;\n\
             DELETE FROM work.jobs_by_hour WHERE lane = ? AND hour = ?;",
     severity: "\
-        From `steady_per_hour` appends, reads of the head and deletes of rows an hour, and `some_share` deletes \
-        for each append: low, medium from `many_share`; one step up where the server reported tombstones in \
-        these reads. Nothing for reads without LIMIT, from the newest row, or from a given row on.",
-    thresholds: &[SOME_SHARE, MANY_SHARE, STEADY_PER_HOUR],
+        Where appends, reads of the head and deletes (or rows that expire) come steadily, from `some_share` \
+        deletes for each append: low, medium from `many_share`; one step up where the server reported \
+        tombstones in these reads. Nothing for reads of all rows, from the newest row, or from a given row on.",
+    thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "\
         The table's schema, and its writes and reads in the same window. Appending is taken for writing growing \
         values, as times are; that deletes meet the rows that are read is inferred from their numbers. The \
@@ -232,7 +256,7 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{read, run_with, window, write};
+    use crate::rules::testing::{amid, read, run_with, window, write};
     use cqlens_cql::plan::StatementKind;
 
     const HEAD: &str = "SELECT at FROM work.jobs WHERE lane = ? LIMIT 1";
@@ -262,7 +286,7 @@ mod tests {
 
     fn severity(read: Pattern, writes: [Pattern; 2]) -> Option<Severity> {
         let [insert, delete] = writes;
-        let judgement = run_with(&QueuePattern, &window([read, insert, delete]), &schema());
+        let judgement = run_with(&QueuePattern, &amid([read, insert, delete]), &schema());
         judgement.findings.first().map(|finding| finding.severity)
     }
 
@@ -280,9 +304,9 @@ mod tests {
     #[test]
     fn it_takes_all_three_steadily() {
         let mut rare = head(HEAD, &[Flag::Limit]);
-        rare.logical_reads = 59;
+        rare.logical_reads = 9;
         assert_eq!(severity(rare, writes("jobs", 600, 600)), None);
-        assert_eq!(severity(head(HEAD, &[Flag::Limit]), writes("jobs", 59, 59)), None);
+        assert_eq!(severity(head(HEAD, &[Flag::Limit]), writes("jobs", 9, 9)), None);
         assert_eq!(severity(head(HEAD, &[Flag::Limit]), writes("jobs", 600, 0)), None);
     }
 
@@ -309,6 +333,22 @@ mod tests {
         let due = "SELECT at FROM work.jobs WHERE lane = ? AND at <= ? LIMIT 1";
         assert_eq!(
             severity(head(due, &[Flag::Limit]), writes("jobs", 600, 600)),
+            Some(Severity::Medium)
+        );
+    }
+
+    #[test]
+    fn a_small_page_is_another_way_to_say_limit_and_a_ttl_another_way_to_delete() {
+        let mut first_row = head("SELECT at FROM work.jobs WHERE lane = ?", &[]);
+        first_row.paging.abandoned = 400;
+        assert_eq!(
+            severity(first_row, writes("jobs", 600, 600)),
+            Some(Severity::Medium)
+        );
+        let mut expiring = writes("jobs", 600, 0);
+        expiring[0].head.cql += " USING TTL ?";
+        assert_eq!(
+            severity(head(HEAD, &[Flag::Limit]), expiring),
             Some(Severity::Medium)
         );
     }
@@ -350,7 +390,7 @@ mod tests {
         assert_eq!(
             finding.title,
             "`work.jobs` is used as a queue: 600 rows appended, 600 deleted, 10 a minute, and each read from its head passes \
-             what was deleted"
+             what is gone"
         );
     }
 }

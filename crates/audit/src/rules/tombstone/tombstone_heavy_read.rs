@@ -2,14 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use super::writers::{self, Writer};
+use super::{
+    by_hour,
+    writers::{self, Writer},
+};
 use crate::{
     number,
     rules::{
-        About, Finding, Findings, Rule, Severity, Threshold, figures::table, read::user_reads,
+        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        figures::{share, table},
+        read::user_reads,
+        severity::Impact,
         statement::table_of,
     },
-    window::{NodeReads, Pattern, PatternId, Tombstones, Window},
+    window::{NodeReads, Pattern, PatternId, Tombstones},
 };
 use cqlens_cql::schema::{Schema, TableName};
 
@@ -20,91 +26,114 @@ impl Rule for TombstoneHeavyRead {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
-        let heavy = user_reads(window)
-            .filter_map(|(id, pattern)| Some((severity(found, pattern)?, id, pattern)))
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
+        let heavy = user_reads(context)
+            .filter_map(|(id, pattern)| Some((severity(found, pattern, context)?, id, pattern)))
             .collect::<Vec<_>>();
         // Every template is read again for it.
         let writers = match heavy.is_empty() {
             true => BTreeMap::new(),
-            false => writers::by_table(window, schema),
+            false => writers::by_table(context, schema),
         };
         for (severity, id, pattern) in heavy {
             let of_table = table_of(pattern).and_then(|table| writers.get(&table));
             let writers = of_table.map_or(&[][..], Vec::as_slice);
-            found.push(finding(severity, (id, pattern), writers, window));
+            found.push(finding(severity, (id, pattern), writers, context));
         }
-        by_counters(found, window);
-        by_short_pages(found, window, schema);
-        blind_without_reports(found, window);
+        by_counters(found, context);
+        by_short_pages(found, context, schema);
+        blind_without_reports(found, context);
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
-    let most = pattern.tombstones.scanned.max() as f64;
-    let reached = |threshold: &Threshold| most >= found.threshold(&ABOUT, threshold);
-    if pattern.tombstones.aborted > 0 || reached(&HIGH_TOMBSTONES) {
-        Some(Severity::High)
-    } else if reached(&MEDIUM_TOMBSTONES) || (pattern.tombstones.warned > 0 && most == 0.0) {
-        Some(Severity::Medium)
-    } else {
+/// By what a reported read passes, and how many of the reads are reported: one in a month is an occasion.
+fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
+    let tombstones = &pattern.tombstones;
+    let passed = tombstones.scanned.quantile(0.99) as f64;
+    let reached = |threshold: &Threshold| passed >= found.threshold(&ABOUT, threshold);
+    let each = if tombstones.aborted > 0 || reached(&HIGH_TOMBSTONES) {
+        Severity::High
+    } else if reached(&MEDIUM_TOMBSTONES) || (tombstones.warned > 0 && passed == 0.0) {
+        Severity::Medium
+    } else if tombstones.warned > 0 {
         // A server that warns of fewer has been told to.
-        (pattern.tombstones.warned > 0).then_some(Severity::Low)
-    }
+        Severity::Low
+    } else {
+        return None;
+    };
+    let reported = share(tombstones.observed(), pattern.count);
+    let is_rare = reported < found.threshold(&ABOUT, &RARE_SHARE);
+    let each = if is_rare { each.lowered().lowered() } else { each };
+    let impact = Impact::each(each)
+        .of(pattern)
+        .grows(each > Severity::Low)
+        .failed(tombstones.aborted, pattern.count);
+    Some(context.severity(found, &impact))
 }
 
 /// Tables of which no answer has said anything, but whose nodes count many tombstones: for all reads of the
 /// table together, since they do not say of which.
-fn by_counters(found: &mut Findings<'_>, window: &Window) {
+fn by_counters(found: &mut Findings<'_>, context: &Context<'_>) {
     let mut tables: BTreeMap<TableName, Vec<(PatternId, &Pattern)>> = BTreeMap::new();
-    for (id, pattern) in user_reads(window) {
+    for (id, pattern) in user_reads(context) {
         if let Some(name) = table_of(pattern) {
             tables.entry(name).or_default().push((id, pattern));
         }
     }
     for (name, reads) in tables {
-        let Some(nodes) = window.tables.get(&name).and_then(|traffic| traffic.node_reads) else {
+        let Some(nodes) = context
+            .window
+            .tables
+            .get(&name)
+            .and_then(|traffic| traffic.node_reads)
+        else {
             continue;
         };
         if reads
             .iter()
-            .any(|(_, pattern)| severity(found, pattern).is_some())
+            .any(|(_, pattern)| severity(found, pattern, context).is_some())
         {
             continue;
         }
         let passed = nodes.tombstones_p99 as f64;
         let reached = |threshold: &Threshold| passed >= found.threshold(&ABOUT, threshold);
-        let severity = if reached(&HIGH_TOMBSTONES) {
+        let each = if reached(&HIGH_TOMBSTONES) {
             Severity::High
         } else if reached(&MEDIUM_TOMBSTONES) {
             Severity::Medium
         } else {
             continue;
         };
+        let impact = reads
+            .iter()
+            .fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
+        let severity = context.severity(found, &impact);
         let title = format!(
             "One read in a hundred of `{name}` passes {} tombstones or more, as its nodes count",
             number::count(nodes.tombstones_p99)
         );
-        let finding = Finding::on_all(&ABOUT, severity, reads, window).title(title);
+        let finding = Finding::on_all(&ABOUT, severity, reads, context).title(title);
         found.push(with_counters(finding, Some(nodes)).first("evidence_level", "the nodes' own counters"));
     }
 }
 
 /// Reads of which nobody said anything, but whose pages ended early: something was passed that is not in
 /// them.
-fn by_short_pages(found: &mut Findings<'_>, window: &Window, schema: &Schema) {
-    let is_known = |pattern: &Pattern| severity(found, pattern).is_some();
-    let short: Vec<_> = user_reads(window)
+fn by_short_pages(found: &mut Findings<'_>, context: &Context<'_>, schema: &Schema) {
+    let is_known = |pattern: &Pattern| severity(found, pattern, context).is_some();
+    let short: Vec<_> = user_reads(context)
         .filter(|(_, pattern)| pattern.tombstones.short_pages > 0 && !is_known(pattern))
         .collect();
     if short.is_empty() {
         return;
     }
-    let writers = writers::by_table(window, schema);
+    let writers = writers::by_table(context, schema);
     for (id, pattern) in short {
         let tombstones = &pattern.tombstones;
         let empty = tombstones.empty_pages as f64 >= found.threshold(&ABOUT, &MEDIUM_EMPTY_PAGES);
-        let severity = if empty { Severity::Medium } else { Severity::Low };
+        let each = if empty { Severity::Medium } else { Severity::Low };
+        let severity = context.severity(found, &Impact::each(each).of(pattern));
         let of_table = table_of(pattern).and_then(|table| writers.get(&table));
         let writers = of_table.map_or(&[][..], Vec::as_slice);
         let title = format!(
@@ -118,7 +147,7 @@ fn by_short_pages(found: &mut Findings<'_>, window: &Window, schema: &Schema) {
             },
             number::count(tombstones.empty_pages)
         );
-        let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+        let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context)
             .title(title)
             .first("tombstones_written_by", writers::said(writers))
             .first("empty_pages", tombstones.empty_pages)
@@ -157,11 +186,12 @@ fn finding(
     severity: Severity,
     (id, pattern): (PatternId, &Pattern),
     writers: &[Writer<'_>],
-    window: &Window,
+    context: &Context<'_>,
 ) -> Finding {
     let tombstones = &pattern.tombstones;
-    let mut finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+    let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title(pattern))
+        .suggest(table_of(pattern).map_or_else(Vec::new, |name| by_hour(&name, context)))
         .first("tombstones_written_by", writers::said(writers))
         .first("evidence_level", evidence_level(tombstones))
         .first("reads_aborted", tombstones.aborted)
@@ -177,7 +207,7 @@ fn finding(
             .first("tombstones_max", tombstones.scanned.max())
             .first("tombstones_p50", tombstones.scanned.quantile(0.5));
     }
-    let table = table_of(pattern).and_then(|name| window.tables.get(&name));
+    let table = table_of(pattern).and_then(|name| context.window.tables.get(&name));
     finding = with_counters(finding, table.and_then(|table| table.node_reads));
     let named = writers.iter().take(writers::MOST).map(|writer| writer.id);
     finding.patterns.extend(named);
@@ -209,17 +239,21 @@ fn title(pattern: &Pattern) -> String {
 }
 
 /// Silence of the server proves nothing: says so where it said nothing at all.
-fn blind_without_reports(found: &mut Findings<'_>, window: &Window) {
+fn blind_without_reports(found: &mut Findings<'_>, context: &Context<'_>) {
     let (mut reads, mut observed) = (0, 0);
-    for (_, pattern) in user_reads(window) {
+    for (_, pattern) in user_reads(context) {
         reads += pattern.count;
         observed += pattern.tombstones.observed();
     }
-    let is_counted = window.tables.values().any(|table| table.node_reads.is_some());
+    let is_counted = context
+        .window
+        .tables
+        .values()
+        .any(|table| table.node_reads.is_some());
     if reads > 0 && observed == 0 && !is_counted {
         found.blind(
             &ABOUT,
-            "the server said nothing of tombstones, which proves nothing: without `read_thresholds_enabled` \
+            "no tombstone warnings were seen, which is no evidence of absence: without `read_thresholds_enabled` \
              (off by default) a coordinator reports only what it read itself, and Scylla never does"
                 .to_owned(),
         );
@@ -240,6 +274,13 @@ const HIGH_TOMBSTONES: Threshold = Threshold {
     origin: "a tenth of `tombstone_failure_threshold` of cassandra.yaml (100000), where reads begin to fail",
 };
 
+const RARE_SHARE: Threshold = Threshold {
+    name: "rare_share",
+    unit: "of the pattern's reads",
+    default: 0.001,
+    origin: "cqlens default: one in a thousand is an occasion, such as the first read after a clean-up",
+};
+
 const MEDIUM_EMPTY_PAGES: Threshold = Threshold {
     name: "medium_empty_pages",
     unit: "pages without a row, with more to come",
@@ -258,7 +299,7 @@ const ABOUT: About = About {
         them to outvote replicas that missed the delete. Beyond `tombstone_failure_threshold` the read is \
         given up.",
     fix: "\
-        Do not read where was deleted: put a time or a bucket into the partition key so that whole \
+        Avoid reading ranges that have been deleted: put a time or a bucket into the partition key so that whole \
         partitions age together, start reading after the last row taken, or delete whole partitions instead \
         of rows. Bind no nulls. For data with one TTL use TimeWindowCompactionStrategy.",
     before: "CREATE TABLE work.jobs (lane text, at timeuuid, what text, PRIMARY KEY ((lane), at));\n\
@@ -266,11 +307,12 @@ const ABOUT: About = About {
     after: "CREATE TABLE work.jobs_by_hour (lane text, hour timestamp, at timeuuid, what text,\n  PRIMARY KEY ((lane, hour), at));\n\
             SELECT * FROM work.jobs_by_hour WHERE lane = ? AND hour = ? AND at > ? LIMIT 5;",
     severity: "\
-        High where the server gave reads up, or one read passed `high_tombstones`; medium from \
-        `medium_tombstones` or where the server warned without a number; low where it warned of fewer. Where only \
+        By the tombstones of reported reads at p99, two steps less where those are fewer than `rare_share`: high from \
+        `high_tombstones` or where the server gave reads up, medium from `medium_tombstones` or where the server \
+        warned without a number; low where it warned of fewer. Where only \
         the nodes' counters tell, what one read in a hundred passes is what counts. Where nobody tells, pages that ended \
         early are low, and medium from `medium_empty_pages` without a row.",
-    thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES, MEDIUM_EMPTY_PAGES],
+    thresholds: &[MEDIUM_TOMBSTONES, HIGH_TOMBSTONES, RARE_SHARE, MEDIUM_EMPTY_PAGES],
     needs: "\
         The server's warnings (protocol v4 and later) and READ_TOO_MANY_TOMBSTONES failures. They are \
         complete only with `read_thresholds_enabled`; their absence proves nothing. With `--trace-sample` \
@@ -286,7 +328,7 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{read, run, window, write};
+    use crate::rules::testing::{amid, read, run, window, write};
     use cqlens_cql::{
         footprint::PartitionClass,
         plan::{Flag, StatementKind},
@@ -311,17 +353,20 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&TombstoneHeavyRead, &window([pattern]));
+        let judgement = run(&TombstoneHeavyRead, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
-    fn severity_follows_the_most_tombstones_of_one_read() {
+    fn severity_follows_the_tombstones_of_a_read() {
         assert_eq!(severity(warned(250)), Some(Severity::Low));
         assert_eq!(severity(warned(999)), Some(Severity::Low));
         assert_eq!(severity(warned(1_000)), Some(Severity::Medium));
         assert_eq!(severity(warned(9_999)), Some(Severity::Medium));
         assert_eq!(severity(warned(10_000)), Some(Severity::High));
+        let mut once_in_a_month = warned(10_000);
+        once_in_a_month.count = 1_000_000_000;
+        assert_eq!(severity(once_in_a_month), Some(Severity::Low));
     }
 
     #[test]
@@ -368,11 +413,11 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_the_server_gave_up_is_high_even_without_a_number() {
+    fn a_read_that_the_server_gave_up_is_a_failure_even_without_a_number() {
         let mut pattern = head_of_queue();
         pattern.tombstones.aborted = 1;
         let judgement = run(&TombstoneHeavyRead, &window([pattern]));
-        assert_eq!(judgement.findings[0].severity, Severity::High);
+        assert_eq!(judgement.findings[0].severity, Severity::Medium);
         assert_eq!(
             judgement.findings[0].title,
             "The server gave up 1 read of `work.jobs` because of tombstones"
@@ -389,7 +434,7 @@ mod tests {
     #[test]
     fn counters_of_the_nodes_speak_where_no_answer_does() {
         let counted = |tombstones_p99, patterns: Vec<Pattern>| {
-            let mut window = window(patterns);
+            let mut window = amid(patterns);
             let name = table_of(&head_of_queue()).unwrap();
             let nodes = NodeReads {
                 tombstones_p99,
@@ -477,7 +522,7 @@ mod tests {
     fn silence_of_the_server_is_reported_and_proves_nothing() {
         let judgement = run(&TombstoneHeavyRead, &window([head_of_queue()]));
         assert_eq!(judgement.findings, []);
-        assert!(judgement.blind_spots[0].text.contains("proves nothing"));
+        assert!(judgement.blind_spots[0].text.contains("no evidence of absence"));
         assert_eq!(run(&TombstoneHeavyRead, &window([warned(2_000)])).blind_spots, []);
     }
 }

@@ -8,10 +8,11 @@ use super::collection_overwrite::collections_set;
 use crate::{
     number,
     rules::{
+        Context,
         figures::{definition, user_writes},
         statement::{modifications, written},
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::schema::{Schema, TableName};
 
@@ -46,9 +47,9 @@ impl How {
 
 /// Who writes tombstones to each table, those that did so most first. What was deleted before the window is
 /// nobody's here.
-pub(super) fn by_table<'w>(window: &'w Window, schema: &Schema) -> BTreeMap<TableName, Vec<Writer<'w>>> {
+pub(super) fn by_table<'w>(context: &Context<'w>, schema: &Schema) -> BTreeMap<TableName, Vec<Writer<'w>>> {
     let mut tables: BTreeMap<TableName, Vec<Writer<'w>>> = BTreeMap::new();
-    for (id, pattern) in user_writes(window) {
+    for (id, pattern) in user_writes(context) {
         let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
@@ -144,7 +145,8 @@ mod tests {
             write("DELETE FROM s.t WHERE k = ?", StatementKind::Delete, &[], 40),
             write(batch, StatementKind::Batch, &[], 5),
         ]);
-        let tables = by_table(&window, &schema);
+        let cluster = crate::window::Cluster::default();
+        let tables = by_table(&Context::new(&window, &schema, &cluster), &schema);
         let names: Vec<_> = tables.keys().map(ToString::to_string).collect();
         assert_eq!(names, ["s.brief", "s.t"]);
         let facts = |writer: &Writer<'_>| (writer.id.0, writer.how, writer.times);

@@ -4,12 +4,13 @@ use super::{About, Findings, Severity, Threshold, partitions, with_partitions, w
 use crate::{
     number,
     rules::{
-        Finding, Rule, error_code,
+        Context, Finding, Rule, error_code,
         figures::{bytes, often, user_patterns},
+        severity::Impact,
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::{plan::StatementKind, schema::Schema};
+use cqlens_cql::plan::StatementKind;
 
 pub(in crate::rules) struct BatchTooLarge;
 
@@ -18,31 +19,43 @@ impl Rule for BatchTooLarge {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         // Those that the server always refused are what this looks for.
         let is_batch = |pattern: &Pattern| pattern.head.kind == StatementKind::Batch;
-        for (id, pattern) in user_patterns(window).filter(|(_, pattern)| is_batch(pattern)) {
-            if let Some(severity) = severity(found, pattern) {
-                found.push(finding(severity, id, pattern, window));
+        for (id, pattern) in user_patterns(context).filter(|(_, pattern)| is_batch(pattern)) {
+            if let Some(severity) = severity(found, pattern, context) {
+                found.push(finding(severity, id, pattern, context));
             }
         }
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern) -> Option<Severity> {
+fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
     // Cassandra measures batches over several partitions only: those of one are a single mutation.
     if pattern.partitions.max() <= 1 && refused(pattern) == 0 {
         return None;
     }
     let p99 = pattern.request_bytes.quantile(0.99) as f64;
-    let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
-    if reached(&FAIL_BYTES) {
-        Some(Severity::High)
-    } else if reached(&MEDIUM_BYTES) {
-        Some(Severity::Medium)
+    let (warn, fail) = if context.is_scylladb() {
+        (&SCYLLADB_WARN_BYTES, &SCYLLADB_FAIL_BYTES)
     } else {
-        reached(&WARN_BYTES).then_some(Severity::Low)
-    }
+        (&WARN_BYTES, &FAIL_BYTES)
+    };
+    let (warn, fail) = (found.threshold(&ABOUT, warn), found.threshold(&ABOUT, fail));
+    let each = if p99 >= fail {
+        Severity::High
+    } else if p99 >= fail / 2.0 {
+        // The last stretch before batches are refused.
+        Severity::Medium
+    } else if p99 >= warn {
+        Severity::Low
+    } else {
+        return None;
+    };
+    let impact = Impact::each(each)
+        .of(pattern)
+        .failed(refused(pattern), pattern.count);
+    Some(context.severity(found, &impact))
 }
 
 /// How many the server called invalid: `Batch too large` is the only reason that depends on the size.
@@ -54,12 +67,12 @@ fn refused(pattern: &Pattern) -> u64 {
         .unwrap_or_default()
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let mut title = format!(
-        "Batches on {} are {} large (p99){}",
+        "Batches on {} reach {} at p99{}",
         written_tables(pattern),
         bytes(pattern.request_bytes.quantile(0.99)),
-        often(pattern.count, window)
+        often(pattern.count, context.window)
     );
     let refused = refused(pattern);
     if refused > 0 {
@@ -67,7 +80,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window
     } else if !pattern.partitions.is_empty() {
         title += &format!(", over {}", partitions(pattern));
     }
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
     with_partitions(finding, pattern)
         .first("server_warnings", pattern.warnings)
         .first("refused", refused)
@@ -78,21 +91,28 @@ const WARN_BYTES: Threshold = Threshold {
     name: "warn_bytes",
     unit: "bytes at p99",
     default: 5_120.0,
-    origin: "`batch_size_warn_threshold` of cassandra.yaml: 5 KiB (ScyllaDB: 128 KB)",
+    origin: "`batch_size_warn_threshold` of cassandra.yaml: 5 KiB",
 };
 
-const MEDIUM_BYTES: Threshold = Threshold {
-    name: "medium_bytes",
+const SCYLLADB_WARN_BYTES: Threshold = Threshold {
+    name: "scylladb_warn_bytes",
     unit: "bytes at p99",
-    default: 25_600.0,
-    origin: "own choice: half of `fail_bytes`, the last stretch before batches are refused",
+    default: 131_072.0,
+    origin: "`batch_size_warn_threshold_in_kb` of scylla.yaml: 128",
+};
+
+const SCYLLADB_FAIL_BYTES: Threshold = Threshold {
+    name: "scylladb_fail_bytes",
+    unit: "bytes at p99",
+    default: 1_048_576.0,
+    origin: "`batch_size_fail_threshold_in_kb` of scylla.yaml: 1024",
 };
 
 const FAIL_BYTES: Threshold = Threshold {
     name: "fail_bytes",
     unit: "bytes at p99",
     default: 51_200.0,
-    origin: "`batch_size_fail_threshold` of cassandra.yaml: 50 KiB (ScyllaDB: 1024 KB)",
+    origin: "`batch_size_fail_threshold` of cassandra.yaml: 50 KiB",
 };
 
 const ABOUT: About = About {
@@ -110,9 +130,10 @@ const ABOUT: About = About {
     after: "-- each by itself, several at a time\nINSERT INTO shop.events (sensor, at, value) VALUES (?, ?, ?);",
     severity: "\
         By the size of requests at p99, as far as they touch more than one partition or the server refused \
-        some: low from `warn_bytes`, medium from `medium_bytes`, high from `fail_bytes`. Cassandra measures \
-        the rows to be written, not the request: its numbers are somewhat larger or smaller.",
-    thresholds: &[WARN_BYTES, MEDIUM_BYTES, FAIL_BYTES],
+        some: low from `warn_bytes`, medium from half of `fail_bytes`, high from `fail_bytes`; in ScyllaDB \
+        `scylladb_warn_bytes` and `scylladb_fail_bytes`. Refused ones count as failures. Cassandra measures the \
+        rows to be written, not the request: its numbers are somewhat larger or smaller.",
+    thresholds: &[WARN_BYTES, FAIL_BYTES, SCYLLADB_WARN_BYTES, SCYLLADB_FAIL_BYTES],
     needs: "Requests; bound values and the tables' schemas, to leave out batches over one partition.",
     source: "\
         cassandra.yaml `batch_size_warn_threshold`, `batch_size_fail_threshold`; Cassandra class \
@@ -122,8 +143,11 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{batch, run, window};
-    use cqlens_cql::plan::Flag;
+    use crate::{
+        rules::testing::{amid, batch, run, run_in, window},
+        window::Cluster,
+    };
+    use cqlens_cql::{Product, plan::Flag, schema::Schema};
 
     fn sized(bytes: u64, partitions: u64) -> Pattern {
         let mut pattern = batch(&[Flag::LoggedBatch], partitions, 60);
@@ -132,7 +156,7 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&BatchTooLarge, &window([pattern]));
+        let judgement = run(&BatchTooLarge, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
@@ -143,6 +167,23 @@ mod tests {
         assert_eq!(severity(sized(5_500, 2)), Some(Severity::Low));
         assert_eq!(severity(sized(27_000, 2)), Some(Severity::Medium));
         assert_eq!(severity(sized(54_000, 2)), Some(Severity::High));
+    }
+
+    #[test]
+    fn scylladb_has_its_own_limits() {
+        let severity = |bytes| {
+            let (window, schema) = (amid([sized(bytes, 2)]), Schema::default());
+            let cluster = Cluster {
+                product: Some(Product::ScyllaDb),
+                ..Cluster::default()
+            };
+            let judgement = run_in(&BatchTooLarge, &Context::new(&window, &schema, &cluster));
+            judgement.findings.first().map(|finding| finding.severity)
+        };
+        assert_eq!(severity(60_000), None);
+        assert_eq!(severity(150_000), Some(Severity::Low));
+        assert_eq!(severity(600_000), Some(Severity::Medium));
+        assert_eq!(severity(1_200_000), Some(Severity::High));
     }
 
     #[test]

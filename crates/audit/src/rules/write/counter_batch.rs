@@ -1,18 +1,19 @@
 //! Batches of counter updates.
 
 use super::{
-    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, RARE_PER_HOUR, Severity, by_partitions, partitions,
-    user_batches, with_partitions, written_tables,
+    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
+    with_partitions, written_tables,
 };
 use crate::{
     number,
     rules::{
-        Finding, Rule,
-        figures::{STEADY_PER_HOUR, often, per_hour, share},
+        Context, Finding, Rule,
+        figures::{is_steady, often, share},
+        severity::Impact,
     },
-    window::{Pattern, PatternId, RetryCause, Window},
+    window::{Pattern, PatternId, RetryCause},
 };
-use cqlens_cql::{plan::Flag, schema::Schema};
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct CounterBatch;
 
@@ -21,24 +22,27 @@ impl Rule for CounterBatch {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_batches(window).filter(|(_, pattern)| pattern.is(Flag::Counter)) {
-            let severity = by_partitions(found, &ABOUT, pattern, window, Severity::Low);
-            let severity = severity.or_else(|| one_partition(found, pattern, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (id, pattern) in user_batches(context).filter(|(_, pattern)| pattern.is(Flag::Counter)) {
+            let severity = by_partitions(found, &ABOUT, pattern, context, Severity::Low);
+            let severity = severity.or_else(|| one_partition(found, pattern, context));
             if let Some(severity) = severity {
-                found.push(finding(severity, id, pattern, window));
+                found.push(finding(severity, id, pattern, context));
             }
         }
     }
 }
 
 /// Counters of one partition cost what they cost anywhere, but a batch that timed out may have counted.
-fn one_partition(found: &Findings<'_>, pattern: &Pattern, window: &Window) -> Option<Severity> {
-    let steady = per_hour(pattern.count, window) >= found.threshold(&ABOUT, &STEADY_PER_HOUR);
-    if counted_twice(pattern) > 0 {
-        return Some(Severity::Medium);
+fn one_partition(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
+    let twice = counted_twice(pattern);
+    if twice > 0 {
+        let impact = Impact::each(Severity::Low)
+            .of(pattern)
+            .failed(twice, pattern.count);
+        return Some(context.severity(found, &impact));
     }
-    steady.then_some(Severity::Info)
+    is_steady(found, pattern.count, context.window).then_some(Severity::Info)
 }
 
 /// Those that were sent again although the first one may have been applied.
@@ -54,19 +58,19 @@ fn counted_twice(pattern: &Pattern) -> u64 {
         .sum()
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let mut title = format!(
         "Batches update counters in {} of {}{}",
         partitions(pattern),
         written_tables(pattern),
-        often(pattern.count, window)
+        often(pattern.count, context.window)
     );
     let retried = counted_twice(pattern);
     if retried > 0 {
         let times = number::plural(retried, "time", "times");
         title += &format!("; sent again {times}, which may have counted twice");
     }
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .first("retried_share", share(retried, pattern.count))
         .first("retried", retried);
@@ -91,10 +95,9 @@ const ABOUT: About = About {
     after: "UPDATE shop.clicks SET n = n + 12 WHERE page = ?;",
     severity: "\
         Over several partitions by their number at p99: low from two on, medium from `medium_partitions`, \
-        high from `high_partitions`, one step down below `rare_per_hour` batches an hour. Over one partition: \
-        medium where batches were sent again after a failure, else info from `steady_per_hour` batches an \
-        hour.",
-    thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS, RARE_PER_HOUR, STEADY_PER_HOUR],
+        high from `high_partitions`. Over one partition: where batches were sent again after a failure, by their \
+        share, as failures are; else info, if they come steadily.",
+    thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The tables' schemas, to know counters; bound values, to count distinct partitions.",
     source: "Cassandra class `CounterMutation`; CASSANDRA-6504, counters; Cassandra documentation, BATCH: COUNTER",
 };
@@ -102,14 +105,14 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{batch, run, window};
+    use crate::rules::testing::{amid, batch, run, window};
 
     fn counters(partitions: u64, times: u64) -> Pattern {
         batch(&[Flag::Counter], partitions, times)
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&CounterBatch, &window([pattern]));
+        let judgement = run(&CounterBatch, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
@@ -123,8 +126,8 @@ mod tests {
     #[test]
     fn in_one_partition_they_are_worth_knowing_until_they_are_sent_again() {
         assert_eq!(severity(counters(1, 60)), Some(Severity::Info));
-        assert_eq!(severity(counters(1, 59)), None);
-        let mut again = counters(1, 59);
+        assert_eq!(severity(counters(1, 9)), None);
+        let mut again = counters(1, 100);
         again.repeats.retries.insert(RetryCause::WriteTimeout, 3);
         let judgement = run(&CounterBatch, &window([again]));
         assert_eq!(judgement.findings[0].severity, Severity::Medium);

@@ -1,4 +1,4 @@
-//! Changes of list elements: replicas read the list before they write, or a repetition writes twice.
+//! Changes of list elements: the coordinator reads the list before it writes, or a repetition writes twice.
 
 use cqlens_cql::syntax::{
     self,
@@ -8,10 +8,11 @@ use cqlens_cql::syntax::{
 use super::{About, Findings, Severity, user_writes};
 use crate::{
     rules::{
-        Finding, Rule,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, by_load, often, table},
+        Context, Finding, Rule,
+        figures::{often, table},
+        severity::Impact,
     },
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::schema::{DataType, Schema, Table};
 
@@ -22,19 +23,21 @@ impl Rule for ListModification {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
         let mut unknown = 0;
-        for (id, pattern) in user_writes(window) {
+        for (id, pattern) in user_writes(context) {
             let changes = changes(pattern, schema);
             unknown += changes.without_schema * pattern.count;
             let Some((change, column)) = changes.of_lists.into_iter().max() else {
                 continue;
             };
-            let severity = match change {
-                Change::ReadsFirst => by_load(found, &ABOUT, pattern.count, window).raised(),
-                Change::Adds => by_load(found, &ABOUT, pattern.count, window).lowered(),
+            let impact = match change {
+                Change::ReadsFirst => Impact::each(Severity::Medium),
+                Change::Adds => Impact::each(Severity::Info).at_most(Severity::Low),
             };
-            found.push(finding(severity, change, &column, (id, pattern), window));
+            let severity = context.severity(found, &impact.of(pattern));
+            found.push(finding(severity, change, &column, (id, pattern), context));
         }
         if unknown > 0 {
             let text = format!("{unknown} writes change elements of columns whose tables are not known");
@@ -125,16 +128,18 @@ fn finding(
     change: Change,
     column: &str,
     (id, pattern): (PatternId, &Pattern),
-    window: &Window,
+    context: &Context<'_>,
 ) -> Finding {
-    let (table, often) = (table(pattern), often(pattern.count, window));
+    let (table, often) = (table(pattern), often(pattern.count, context.window));
     let title = match change {
         Change::ReadsFirst => {
-            format!("Writes to {table} change elements of the list `{column}`, which is read first{often}")
+            format!(
+                "Writes to {table} modify elements of the list `{column}`: a read before each write{often}"
+            )
         }
-        Change::Adds => format!("Writes to {table} add to the list `{column}`{often}"),
+        Change::Adds => format!("Writes to {table} append to the list `{column}`{often}"),
     };
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), window)
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .first("retried", pattern.repeats.retried());
     match change {
@@ -152,8 +157,10 @@ const ABOUT: About = About {
     summary: "A write changes elements of a list, which Cassandra reads before it writes.",
     why: "\
         Elements of a list are stored under time-based ids, not under their position. To set or delete the \
-        one at an index, or all of one value, each replica has to read the whole list first to find their \
-        ids: a read inside of a write. Appending needs no read, but repeated after a timeout it appends twice.",
+        one at an index, or all of one value, the coordinator first reads the whole list from the replicas, at \
+        the consistency level of the write, to find their ids: a read round trip before each write, and a race \
+        with whoever changes the list in between. Appending needs no read, but repeated after a timeout it \
+        appends twice.",
     fix: "\
         Use a set, or a map from something that identifies the element, or a clustering column: all of them \
         are written without a read and can be repeated. A short list that is always written as a whole may \
@@ -162,10 +169,9 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.cart_items (id uuid, position int, item text, PRIMARY KEY ((id), position));\n\
             UPDATE shop.cart_items SET item = ? WHERE id = ? AND position = ?;",
     severity: "\
-        Where the list is read first: low, medium from `steady_per_hour` writes an hour, high from \
-        `often_per_second` a second. Where elements are only added: info, low from `often_per_second`. \
-        Nothing for sets and maps.",
-    thresholds: &[STEADY_PER_HOUR, OFTEN_PER_SECOND],
+        Medium where the list is read first. Where elements are only added: info, low at most. Nothing for sets \
+        and maps.",
+    thresholds: &[],
     needs: "The tables' schemas, to tell lists from maps and sets.",
     source: "\
         Cassandra guardrail `read_before_write_list_operations_enabled` (4.1); Cassandra documentation, \
@@ -176,7 +182,7 @@ const ABOUT: About = About {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::rules::testing::{run, run_with, window, write};
+    use crate::rules::testing::{amid, run, run_with, window, write};
     use cqlens_cql::plan::StatementKind;
 
     fn severity(cql: &str, times: u64) -> Option<Severity> {
@@ -186,7 +192,7 @@ mod tests {
         )
         .unwrap();
         let pattern = write(cql, StatementKind::Update, &[], times);
-        let judgement = run_with(&ListModification, &window([pattern]), &schema);
+        let judgement = run_with(&ListModification, &amid([pattern]), &schema);
         judgement.findings.first().map(|finding| finding.severity)
     }
 
@@ -198,9 +204,7 @@ mod tests {
             "DELETE items[?] FROM shop.carts WHERE id = ?",
             "BEGIN BATCH UPDATE shop.carts SET items[?] = ? WHERE id = ?; APPLY BATCH",
         ] {
-            assert_eq!(severity(cql, 59), Some(Severity::Low), "{cql}");
-            assert_eq!(severity(cql, 60), Some(Severity::Medium), "{cql}");
-            assert_eq!(severity(cql, 360_000), Some(Severity::High), "{cql}");
+            assert_eq!(severity(cql, 100), Some(Severity::Medium), "{cql}");
         }
     }
 
@@ -210,8 +214,7 @@ mod tests {
             "UPDATE shop.carts SET items = items + ? WHERE id = ?",
             "UPDATE shop.carts SET items = ? + items WHERE id = ?",
         ] {
-            assert_eq!(severity(cql, 60), Some(Severity::Info), "{cql}");
-            assert_eq!(severity(cql, 360_000), Some(Severity::Low), "{cql}");
+            assert_eq!(severity(cql, 100), Some(Severity::Info), "{cql}");
         }
     }
 

@@ -4,14 +4,14 @@
 //! partition Cassandra leaves out the batch log by itself.
 
 use super::{
-    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, RARE_PER_HOUR, Severity, by_partitions, partitions,
-    user_batches, with_partitions, written_tables,
+    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
+    with_partitions, written_tables,
 };
 use crate::{
-    rules::{Finding, Rule, figures::often},
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule, figures::often},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::{plan::Flag, schema::Schema};
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct LoggedBatchMultiPartition;
 
@@ -20,28 +20,28 @@ impl Rule for LoggedBatchMultiPartition {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for (id, pattern) in user_batches(window).filter(|(_, pattern)| pattern.is(Flag::LoggedBatch)) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (id, pattern) in user_batches(context).filter(|(_, pattern)| pattern.is(Flag::LoggedBatch)) {
             let lowest = if pattern.is(Flag::SeveralTables) {
                 Severity::Info
             } else {
                 Severity::Low
             };
-            if let Some(severity) = by_partitions(found, &ABOUT, pattern, window, lowest) {
-                found.push(finding(severity, id, pattern, window));
+            if let Some(severity) = by_partitions(found, &ABOUT, pattern, context, lowest) {
+                found.push(finding(severity, id, pattern, context));
             }
         }
     }
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let title = format!(
         "Logged batches write {} of {}{}",
         partitions(pattern),
         written_tables(pattern),
-        often(pattern.count, window)
+        often(pattern.count, context.window)
     );
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
     let finding = with_partitions(finding, pattern);
     if severity > Severity::Info {
         return finding;
@@ -69,9 +69,8 @@ const ABOUT: About = About {
     after: "-- each by itself, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
     severity: "\
         By the partitions of one batch at p99: nothing for one; from two on low, or info where they are of \
-        several tables; medium from `medium_partitions`, high from `high_partitions`; one step down below \
-        `rare_per_hour` batches an hour.",
-    thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS, RARE_PER_HOUR],
+        several tables; medium from `medium_partitions`, high from `high_partitions`.",
+    thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "Bound values and the tables' schemas, to count distinct partitions.",
     source: "\
         Cassandra classes `BatchlogManager` and `StorageProxy.mutateAtomically`; Cassandra documentation, \
@@ -81,7 +80,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{batch, run, window};
+    use crate::rules::testing::{amid, batch, run, window};
     use cqlens_cql::plan::StatementKind;
 
     fn logged(flags: &[Flag], partitions: u64, times: u64) -> Pattern {
@@ -91,7 +90,7 @@ mod tests {
     }
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&LoggedBatchMultiPartition, &window([pattern]));
+        let judgement = run(&LoggedBatchMultiPartition, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
@@ -119,7 +118,7 @@ mod tests {
         let mut month = window([logged(&[], 50, 60)]);
         month.observed_seconds = 86_400.0 * 30.0;
         let judgement = run(&LoggedBatchMultiPartition, &month);
-        assert_eq!(judgement.findings[0].severity, Severity::Medium);
+        assert_eq!(judgement.findings[0].severity, Severity::Low);
     }
 
     #[test]

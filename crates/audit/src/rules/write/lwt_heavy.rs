@@ -1,17 +1,18 @@
 //! Tables whose writes are lightweight transactions for the most part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{About, Findings, Severity, Threshold, user_writes};
 use crate::{
     number,
     rules::{
-        Finding, Rule,
-        figures::{OFTEN_PER_SECOND, STEADY_PER_HOUR, often, per_hour, share, table},
+        Context, Finding, Rule, application,
+        figures::{often, share, table},
+        severity::Impact,
     },
-    window::{Distribution, Pattern, PatternId, Window},
+    window::{Distribution, Pattern, PatternId},
 };
-use cqlens_cql::{plan::Flag, schema::Schema};
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct LwtHeavy;
 
@@ -20,18 +21,35 @@ impl Rule for LwtHeavy {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
-        for writes in by_table(window)
-            .into_values()
-            .filter(|writes| !writes.conditional.is_empty())
-        {
-            let severity = severity(found, &writes, window);
-            found.push(finding(severity, writes, window));
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let mut tables = by_table(context);
+        tables.retain(|_, writes| !writes.conditional.is_empty());
+        let conditional = tables
+            .values()
+            .flat_map(|writes| writes.conditional.iter().copied());
+        for (application, patterns) in application::by_application(conditional) {
+            let names: BTreeSet<_> = patterns.iter().map(|(_, pattern)| table(pattern)).collect();
+            let written = tables.iter().filter(|(name, _)| names.contains(*name));
+            let mut all = Writes::default();
+            let mut each = Severity::Info;
+            for (_, writes) in written {
+                each = each.max(writes.each(found));
+                all.merge(writes);
+            }
+            all.conditional = patterns;
+            let impact = all.conditional.iter();
+            let impact = impact.fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
+            let severity = if each == Severity::Info {
+                each
+            } else {
+                context.severity(found, &impact)
+            };
+            found.push(finding(severity, &application, all, context));
         }
     }
 }
 
-/// What writes a table: conditional patterns, and the numbers of both kinds.
+/// What writes some tables: conditional patterns, and the numbers of both kinds.
 #[derive(Default)]
 struct Writes<'a> {
     conditional: Vec<(PatternId, &'a Pattern)>,
@@ -41,9 +59,9 @@ struct Writes<'a> {
     plain_latency: Distribution,
 }
 
-fn by_table(window: &Window) -> BTreeMap<String, Writes<'_>> {
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<String, Writes<'a>> {
     let mut tables: BTreeMap<String, Writes<'_>> = BTreeMap::new();
-    for (id, pattern) in user_writes(window) {
+    for (id, pattern) in user_writes(context) {
         let writes = tables.entry(table(pattern)).or_default();
         if pattern.is(Flag::Lwt) {
             writes.conditional.push((id, pattern));
@@ -58,38 +76,37 @@ fn by_table(window: &Window) -> BTreeMap<String, Writes<'_>> {
 }
 
 impl Writes<'_> {
+    /// How bad one execution is: by how much of the table's writes works by consensus.
+    fn each(&self, found: &Findings<'_>) -> Severity {
+        if self.share() < found.threshold(&ABOUT, &SOME_SHARE) {
+            Severity::Info
+        } else if self.share() < found.threshold(&ABOUT, &MOST_SHARE) {
+            Severity::Low
+        } else {
+            Severity::Medium
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.conditional_count += other.conditional_count;
+        self.plain_count += other.plain_count;
+        self.conditional_latency.merge(&other.conditional_latency);
+        self.plain_latency.merge(&other.plain_latency);
+    }
+
     fn share(&self) -> f64 {
         share(self.conditional_count, self.conditional_count + self.plain_count)
     }
 }
 
-fn severity(found: &Findings<'_>, writes: &Writes<'_>, window: &Window) -> Severity {
-    let per_hour = per_hour(writes.conditional_count, window);
-    let most = writes.share() >= found.threshold(&ABOUT, &MOST_SHARE);
-    if per_hour < found.threshold(&ABOUT, &STEADY_PER_HOUR)
-        || writes.share() < found.threshold(&ABOUT, &SOME_SHARE)
-    {
-        Severity::Info
-    } else if !most {
-        Severity::Low
-    } else if per_hour >= found.threshold(&ABOUT, &OFTEN_PER_SECOND) * 3_600.0 {
-        Severity::High
-    } else {
-        Severity::Medium
-    }
-}
-
-fn finding(severity: Severity, writes: Writes<'_>, window: &Window) -> Finding {
-    let name = writes
-        .conditional
-        .first()
-        .map_or_else(String::new, |(_, pattern)| table(pattern));
-    let share = writes.share();
+fn finding(severity: Severity, application: &str, writes: Writes<'_>, context: &Context<'_>) -> Finding {
+    let name = application::tables(&writes.conditional);
+    let conditional_share = writes.share();
     let (conditional, plain) = (&writes.conditional_latency, &writes.plain_latency);
     let mut title = format!(
         "{} of the writes to {name} are lightweight transactions{}",
-        number::percent(share),
-        often(writes.conditional_count, window)
+        number::percent(conditional_share),
+        often(writes.conditional_count, context.window)
     );
     if !conditional.is_empty() && !plain.is_empty() {
         let times = conditional.mean() / plain.mean().max(1.0);
@@ -98,7 +115,8 @@ fn finding(severity: Severity, writes: Writes<'_>, window: &Window) -> Finding {
             number::decimal(times)
         );
     }
-    let mut finding = Finding::on_all(&ABOUT, severity, writes.conditional, window).title(title);
+    let on = (application, writes.conditional);
+    let mut finding = application::finding(&ABOUT, severity, on, context).title(title);
     for (p50, p99, latency) in [
         ("plain_latency_p50_us", "plain_latency_p99_us", plain),
         (
@@ -113,24 +131,44 @@ fn finding(severity: Severity, writes: Writes<'_>, window: &Window) -> Finding {
                 .first(p50, latency.quantile(0.5));
         }
     }
+    let failed = not_applied(&finding, context);
+    if failed > 0 {
+        let of_all = share(failed, writes.conditional_count);
+        if of_all >= MANY_NOT_APPLIED {
+            finding.title += &format!("; the condition of {} did not hold", number::percent(of_all));
+        }
+        finding = finding.first("not_applied", failed);
+    }
     finding
         .first("plain_writes", writes.plain_count)
         .first("conditional_writes", writes.conditional_count)
-        .first("conditional_share", share)
+        .first("conditional_share", conditional_share)
 }
+
+/// How often a condition did not hold: the row was there already, or somebody else was first.
+fn not_applied(finding: &Finding, context: &Context<'_>) -> u64 {
+    let patterns = finding
+        .patterns
+        .iter()
+        .filter_map(|id| context.window.patterns.get(id));
+    patterns.map(|pattern| pattern.not_applied).sum()
+}
+
+/// From here on, a title says so.
+const MANY_NOT_APPLIED: f64 = 0.1;
 
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the table's writes",
     default: 0.1,
-    origin: "own choice: below a tenth they are exceptions, such as the claim of a name",
+    origin: "cqlens default: below a tenth they are exceptions, such as the claim of a name",
 };
 
 const MOST_SHARE: Threshold = Threshold {
     name: "most_share",
     unit: "of the table's writes",
     default: 0.5,
-    origin: "own choice: from half of the writes on, the table works by consensus",
+    origin: "cqlens default: from half of the writes on, the table works by consensus",
 };
 
 const ABOUT: About = About {
@@ -149,9 +187,9 @@ const ABOUT: About = About {
     before: "INSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, ?) IF NOT EXISTS;",
     after: "-- id is a UUID that the client has made\nINSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, ?);",
     severity: "\
-        By table: info below `some_share` of its writes or below `steady_per_hour` writes an hour; low from \
-        both; medium from `most_share`; high from `most_share` and `often_per_second` writes a second.",
-    thresholds: &[SOME_SHARE, MOST_SHARE, STEADY_PER_HOUR, OFTEN_PER_SECOND],
+        By the share of a table's writes: info below `some_share`, low from there on, medium from `most_share`. \
+        The tables of one application are one finding.",
+    thresholds: &[SOME_SHARE, MOST_SHARE],
     needs: "The statements' texts; their latencies, to put conditional writes beside plain ones.",
     source: "\
         Data Modeling in Cassandra, the pathology lab: lightweight transactions are several times slower; \
@@ -161,7 +199,7 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{run, window, write};
+    use crate::rules::testing::{amid, run, window, write};
     use cqlens_cql::plan::StatementKind;
 
     fn conditional(times: u64) -> Pattern {
@@ -182,17 +220,36 @@ mod tests {
     }
 
     fn severity(patterns: impl IntoIterator<Item = Pattern>) -> Option<Severity> {
-        let judgement = run(&LwtHeavy, &window(patterns));
+        let judgement = run(&LwtHeavy, &amid(patterns));
         judgement.findings.first().map(|finding| finding.severity)
     }
 
     #[test]
-    fn severity_follows_the_share_and_the_rate() {
+    fn severity_follows_the_share_of_the_writes() {
         assert_eq!(severity([conditional(100), plain(901)]), Some(Severity::Info));
         assert_eq!(severity([conditional(100), plain(900)]), Some(Severity::Low));
         assert_eq!(severity([conditional(100), plain(100)]), Some(Severity::Medium));
-        assert_eq!(severity([conditional(360_000), plain(100)]), Some(Severity::High));
-        assert_eq!(severity([conditional(59)]), Some(Severity::Info));
+        let idle = run(&LwtHeavy, &window([conditional(59)]));
+        assert_eq!(idle.findings[0].severity, Severity::Info);
+    }
+
+    #[test]
+    fn the_tables_of_an_application_are_one_finding() {
+        let tables = ["locks", "leases", "claims", "names", "slots", "tokens", "owners"];
+        let patterns = tables.map(|table| {
+            let mut pattern = conditional(100);
+            pattern.head.table = Some(table.to_owned());
+            pattern
+                .clients
+                .insert("leader-election (gocql) 10.0.0.1".to_owned(), 100);
+            pattern
+        });
+        let judgement = run(&LwtHeavy, &window(patterns));
+        let titles: Vec<_> = judgement.findings.iter().map(|finding| &finding.title).collect();
+        assert_eq!(
+            titles,
+            ["100 % of the writes to 7 tables are lightweight transactions, 12 a minute"]
+        );
     }
 
     #[test]
@@ -211,6 +268,21 @@ mod tests {
     }
 
     #[test]
+    fn conditions_that_do_not_hold_are_told_where_there_are_many() {
+        let title = |not_applied| {
+            let mut pattern = conditional(100);
+            pattern.not_applied = not_applied;
+            run(&LwtHeavy, &amid([pattern])).findings[0].title.clone()
+        };
+        assert!(
+            title(40).ends_with("; the condition of 40 % did not hold"),
+            "{}",
+            title(40)
+        );
+        assert!(!title(5).contains("did not hold"));
+    }
+
+    #[test]
     fn plain_writes_and_other_tables_are_fine() {
         assert_eq!(severity([plain(1_000_000)]), None);
         let other = write(
@@ -219,7 +291,12 @@ mod tests {
             &[],
             1_000_000,
         );
-        assert_eq!(severity([conditional(100), other]), Some(Severity::Medium));
+        let beside = run(&LwtHeavy, &window([conditional(100), other]));
+        assert!(
+            beside.findings[0]
+                .title
+                .starts_with("100 % of the writes to `shop.orders`")
+        );
     }
 
     #[test]

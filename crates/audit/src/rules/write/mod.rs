@@ -2,33 +2,43 @@
 
 mod batch_too_large;
 mod counter_batch;
+mod growing_collection;
+mod large_mutation;
 mod list_modification;
 mod logged_batch_multi_partition;
 mod lwt_heavy;
+mod mixed_conditional_writes;
 mod overwriting_insert;
+mod retried_increment;
 mod unlogged_batch_multi_partition;
 
 use super::{
     About, Finding, Findings, Severity, Threshold,
-    figures::{per_hour, table, user_writes},
+    figures::{table, user_writes},
+    severity::Impact,
 };
+use crate::rules::Context;
 use crate::{
     number,
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::plan::{Flag, StatementKind};
 
 pub(super) use batch_too_large::BatchTooLarge;
 pub(super) use counter_batch::CounterBatch;
+pub(super) use growing_collection::GrowingCollection;
+pub(super) use large_mutation::LargeMutation;
 pub(super) use list_modification::ListModification;
 pub(super) use logged_batch_multi_partition::LoggedBatchMultiPartition;
 pub(super) use lwt_heavy::LwtHeavy;
+pub(super) use mixed_conditional_writes::MixedConditionalWrites;
 pub(super) use overwriting_insert::OverwritingInsert;
+pub(super) use retried_increment::RetriedIncrement;
 pub(super) use unlogged_batch_multi_partition::UnloggedBatchMultiPartition;
 
 /// The application's own batches.
-fn user_batches(window: &Window) -> impl Iterator<Item = (PatternId, &Pattern)> {
-    user_writes(window).filter(|(_, pattern)| pattern.head.kind == StatementKind::Batch)
+fn user_batches<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId, &'a Pattern)> {
+    user_writes(context).filter(|(_, pattern)| pattern.head.kind == StatementKind::Batch)
 }
 
 /// The tables of a batch as a title writes them.
@@ -59,15 +69,14 @@ fn partitions(pattern: &Pattern) -> String {
     )
 }
 
-/// The severity of a batch over several partitions, by their number at p99; none for one. What is rare costs
-/// one step less.
+/// The severity of batches over several partitions, by their number at p99; none for one.
 ///
-/// The rule's thresholds must hold [`MEDIUM_PARTITIONS`], [`HIGH_PARTITIONS`] and [`RARE_PER_HOUR`].
+/// The rule's thresholds must hold [`MEDIUM_PARTITIONS`] and [`HIGH_PARTITIONS`].
 fn by_partitions(
     found: &Findings<'_>,
     about: &About,
     pattern: &Pattern,
-    window: &Window,
+    context: &Context<'_>,
     lowest: Severity,
 ) -> Option<Severity> {
     let p99 = pattern.partitions.quantile(0.99);
@@ -82,8 +91,11 @@ fn by_partitions(
     } else {
         lowest
     };
-    let rare = per_hour(pattern.count, window) < found.threshold(about, &RARE_PER_HOUR);
-    Some(if rare { severity.lowered() } else { severity })
+    // The tables of one fact, written together: right, whatever part of the load it is.
+    if severity == Severity::Info {
+        return Some(severity);
+    }
+    Some(context.severity(found, &Impact::each(severity).of(pattern)))
 }
 
 const MEDIUM_PARTITIONS: Threshold = Threshold {
@@ -97,12 +109,5 @@ const HIGH_PARTITIONS: Threshold = Threshold {
     name: "high_partitions",
     unit: "partitions at p99",
     default: 50.0,
-    origin: "own choice: five times as many as Cassandra warns of; it has no threshold at which it refuses",
-};
-
-const RARE_PER_HOUR: Threshold = Threshold {
-    name: "rare_per_hour",
-    unit: "batches an hour",
-    default: 1.0,
-    origin: "own choice: jobs and administrators come less often, requests of users more often",
+    origin: "cqlens default: five times as many as Cassandra warns of; it has no threshold at which it refuses",
 };

@@ -9,13 +9,13 @@ use super::{About, Findings, Severity, Threshold, user_writes};
 use crate::{
     number,
     rules::{
-        Finding, Rule,
-        figures::{STEADY_PER_HOUR, often, per_hour, share},
+        Context, Finding, Rule,
+        figures::{is_steady, often, share},
         statement::{modifications, written},
     },
-    window::{InsertedRows, Pattern, PatternId, Window},
+    window::{InsertedRows, Pattern, PatternId},
 };
-use cqlens_cql::schema::{Schema, TableName};
+use cqlens_cql::schema::TableName;
 
 pub(in crate::rules) struct OverwritingInsert;
 
@@ -24,45 +24,50 @@ impl Rule for OverwritingInsert {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, schema: &Schema, found: &mut Findings<'_>) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let schema = context.schema;
         let mut judged: Vec<_> = Vec::new();
-        for (name, traffic) in &window.tables {
-            let rows_of_partitions = schema
-                .table(&name.keyspace, &name.table)
-                .is_some_and(|table| !table.clustering().is_empty());
-            if let Some(severity) = severity(found, &traffic.inserted, rows_of_partitions, window) {
+        for (name, traffic) in &context.window.tables {
+            // A row that expires is written again to keep it.
+            let table = schema.table(&name.keyspace, &name.table);
+            let expires = table.is_some_and(|table| table.default_time_to_live() > 0);
+            let rows_of_partitions = table.is_some_and(|table| !table.clustering().is_empty()) && !expires;
+            if let Some(severity) = severity(found, &traffic.inserted, rows_of_partitions, context) {
                 judged.push((name, &traffic.inserted, severity));
             }
         }
         if judged.is_empty() {
             return;
         }
-        let inserts = inserts_by_table(window);
+        let inserts = inserts_by_table(context);
         for (name, inserted, severity) in judged {
             let patterns = inserts.get(name).cloned().unwrap_or_default();
-            found.push(finding(severity, name, inserted, patterns, window));
+            found.push(finding(severity, name, inserted, patterns, context));
         }
     }
 }
 
-/// Info where the same rows come again; where their values differ, a key with clustering columns is likely to
+/// Info where the same rows come again, or where a handful does; where their values differ, a key with clustering columns is likely to
 /// lack one, while a row that is its partition may well be meant to be replaced.
 fn severity(
     found: &Findings<'_>,
     inserted: &InsertedRows,
     rows_of_partitions: bool,
-    window: &Window,
+    context: &Context<'_>,
 ) -> Option<Severity> {
     let overwrites = inserted.overwrites();
     let share_of = |part: u64| share(part, inserted.inserts);
     let some = found.threshold(&ABOUT, &SOME_SHARE);
-    let steady = found.threshold(&ABOUT, &STEADY_PER_HOUR);
-    if share_of(overwrites) < some || per_hour(overwrites, window) < steady {
+    if share_of(overwrites) < some || !is_steady(found, overwrites, context.window) {
         return None;
     }
+    let times_a_row = overwrites as f64 / inserted.rows.estimate().max(1) as f64;
+    let keeps_last_value = times_a_row >= found.threshold(&ABOUT, &LAST_VALUE);
     let many = share_of(inserted.changes()) >= found.threshold(&ABOUT, &MANY_SHARE);
     let severity = match (share_of(inserted.changes()) >= some, rows_of_partitions) {
         (false, _) => Severity::Info,
+        // Whoever meant to keep every value would have missed them by now.
+        (true, _) if keeps_last_value || overwrites < FEWEST => Severity::Info,
         (true, true) if many => Severity::Medium,
         (true, true) => Severity::Low,
         (true, false) if many => Severity::Low,
@@ -72,9 +77,9 @@ fn severity(
 }
 
 /// The patterns with an INSERT into each table.
-fn inserts_by_table(window: &Window) -> BTreeMap<TableName, Vec<(PatternId, &Pattern)>> {
+fn inserts_by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Vec<(PatternId, &'a Pattern)>> {
     let mut tables: BTreeMap<TableName, Vec<(PatternId, &Pattern)>> = BTreeMap::new();
-    for (id, pattern) in user_writes(window) {
+    for (id, pattern) in user_writes(context) {
         let Ok(statement) = syntax::parse(&pattern.head.cql) else {
             continue;
         };
@@ -97,7 +102,7 @@ fn finding(
     name: &TableName,
     inserted: &InsertedRows,
     patterns: Vec<(PatternId, &Pattern)>,
-    window: &Window,
+    context: &Context<'_>,
 ) -> Finding {
     let (overwrites, changes) = (inserted.overwrites(), inserted.changes());
     let with = if changes == 0 {
@@ -108,9 +113,9 @@ fn finding(
     let title = format!(
         "{} of the INSERTs into `{name}` overwrite a row that was there, {with}{}",
         number::percent(share(overwrites, inserted.inserts)),
-        often(overwrites, window)
+        often(overwrites, context.window)
     );
-    let finding = Finding::on_all(&ABOUT, severity, patterns, window)
+    let finding = Finding::on_all(&ABOUT, severity, patterns, context)
         .of_table(name)
         .title(title)
         .first("distinct_primary_keys", inserted.rows.estimate())
@@ -127,18 +132,28 @@ fn finding(
     finding
 }
 
+/// Fewer may be the corrections of a day.
+const FEWEST: u64 = 50;
+
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
     unit: "of the INSERTs",
     default: 0.1,
-    origin: "own choice: retries and corrections are less",
+    origin: "cqlens default: retries and corrections are less",
+};
+
+const LAST_VALUE: Threshold = Threshold {
+    name: "last_value",
+    unit: "overwrites for each row",
+    default: 10.0,
+    origin: "cqlens default: two facts under one key meet a few times; a last value is replaced all the time",
 };
 
 const MANY_SHARE: Threshold = Threshold {
     name: "many_share",
     unit: "of the INSERTs",
     default: 0.3,
-    origin: "own choice: every second or third row replaces another one",
+    origin: "cqlens default: every second or third row replaces another one",
 };
 
 const ABOUT: About = About {
@@ -152,17 +167,19 @@ const ABOUT: About = About {
         many files as it was written in, and reads merge them.",
     fix: "\
         Add to the clustering columns what tells the rows apart: a number, an id, a time-based UUID. Where \
-        replacing is meant, write UPDATE, which says so, and accept this finding for the table; where it must \
-        never happen, and seldom does, write INSERT … IF NOT EXISTS.",
+        replacing is meant, an upsert is right: accept this finding for the table. Where it must never happen, \
+        and seldom does, write INSERT … IF NOT EXISTS.",
     before: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, room int,\n  PRIMARY KEY ((name), hotel));\n\
              INSERT INTO hotel.reservations_by_guest (name, hotel, room) VALUES (?, ?, ?);",
     after: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, number text, room int,\n  PRIMARY KEY ((name), hotel, number));\n\
             INSERT INTO hotel.reservations_by_guest (name, hotel, number, room) VALUES (?, ?, ?, ?);",
     severity: "\
-        From `some_share` of the INSERTs and `steady_per_hour` overwrites an hour. Info where the values are \
-        the same as before. Where they differ: low, medium from `many_share`; one step down for tables without \
-        clustering columns, whose rows may be meant to be replaced. Nothing for conditional INSERTs.",
-    thresholds: &[SOME_SHARE, MANY_SHARE, STEADY_PER_HOUR],
+        From `some_share` of the INSERTs, where overwrites come steadily; what they cost does not matter, since \
+        rows are lost. Info where the values are the same as before, and where a row was overwritten `last_value` \
+        times on average (such a table keeps the last value on purpose) or fewer than 50 times in all. Where values \
+        differ: low, medium from `many_share`; one step down for tables whose rows expire, or that have no clustering columns: \
+        those may be meant to be replaced. Nothing for conditional INSERTs.",
+    thresholds: &[SOME_SHARE, MANY_SHARE, LAST_VALUE],
     needs: "\
         INSERTs that name the whole primary key, under a known schema, and their rows in the same window: rows \
         that were there before it, and deletes in between, are not seen. Different rows are counted by a \
@@ -176,6 +193,7 @@ mod tests {
     use super::*;
     use crate::rules::testing::{run_with, window, write};
     use cqlens_cql::plan::StatementKind;
+    use cqlens_cql::schema::Schema;
 
     fn schema() -> Schema {
         Schema::from_cql(
@@ -214,6 +232,8 @@ mod tests {
         assert_eq!(severity("reservations", 200, 100, 100), Some(Severity::Info));
         assert_eq!(severity("rooms", 200, 100, 200), Some(Severity::Low));
         assert_eq!(severity("rooms", 400, 320, 400), Some(Severity::Info));
+        // A last value: each row comes again and again.
+        assert_eq!(severity("reservations", 2_000, 100, 2_000), Some(Severity::Info));
     }
 
     #[test]

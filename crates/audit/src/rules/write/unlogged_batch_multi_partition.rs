@@ -1,14 +1,14 @@
 //! Unlogged batches over several partitions: batches for speed, which they do not give.
 
 use super::{
-    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, RARE_PER_HOUR, Severity, by_partitions, partitions,
-    user_batches, with_partitions, written_tables,
+    About, Findings, HIGH_PARTITIONS, MEDIUM_PARTITIONS, Severity, by_partitions, partitions, user_batches,
+    with_partitions, written_tables,
 };
 use crate::{
-    rules::{Finding, Rule, figures::often},
-    window::{Pattern, PatternId, Window},
+    rules::{Context, Finding, Rule, figures::often},
+    window::{Pattern, PatternId},
 };
-use cqlens_cql::{plan::Flag, schema::Schema};
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct UnloggedBatchMultiPartition;
 
@@ -17,25 +17,25 @@ impl Rule for UnloggedBatchMultiPartition {
         &ABOUT
     }
 
-    fn check(&self, window: &Window, _schema: &Schema, found: &mut Findings<'_>) {
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         // Counters cannot be in a logged batch: theirs are judged by themselves.
         let is_its = |pattern: &Pattern| pattern.is(Flag::UnloggedBatch) && !pattern.is(Flag::Counter);
-        for (id, pattern) in user_batches(window).filter(|(_, pattern)| is_its(pattern)) {
-            if let Some(severity) = by_partitions(found, &ABOUT, pattern, window, Severity::Low) {
-                found.push(finding(severity, id, pattern, window));
+        for (id, pattern) in user_batches(context).filter(|(_, pattern)| is_its(pattern)) {
+            if let Some(severity) = by_partitions(found, &ABOUT, pattern, context, Severity::Low) {
+                found.push(finding(severity, id, pattern, context));
             }
         }
     }
 }
 
-fn finding(severity: Severity, id: PatternId, pattern: &Pattern, window: &Window) -> Finding {
+fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let title = format!(
         "Unlogged batches write {} of {}{}",
         partitions(pattern),
         written_tables(pattern),
-        often(pattern.count, window)
+        often(pattern.count, context.window)
     );
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), window).title(title);
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
     let finding = with_partitions(finding, pattern);
     if pattern.is(Flag::SeveralTables) && severity < Severity::Medium {
         return finding.advice(
@@ -63,8 +63,8 @@ const ABOUT: About = About {
     after: "-- each by itself, several at a time\nINSERT INTO shop.orders (id, amount) VALUES (?, ?);",
     severity: "\
         By the partitions of one batch at p99: nothing for one; low from two on, medium from \
-        `medium_partitions`, high from `high_partitions`; one step down below `rare_per_hour` batches an hour.",
-    thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS, RARE_PER_HOUR],
+        `medium_partitions`, high from `high_partitions`.",
+    thresholds: &[MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "Bound values and the tables' schemas, to count distinct partitions.",
     source: "\
         Cassandra's own warning `Unlogged batch covering … partitions detected` (CASSANDRA-9282, \
@@ -74,10 +74,10 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{batch, run, window};
+    use crate::rules::testing::{amid, batch, run, window};
 
     fn severity(pattern: Pattern) -> Option<Severity> {
-        let judgement = run(&UnloggedBatchMultiPartition, &window([pattern]));
+        let judgement = run(&UnloggedBatchMultiPartition, &amid([pattern]));
         judgement.findings.first().map(|finding| finding.severity)
     }
 

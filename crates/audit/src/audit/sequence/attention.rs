@@ -1,0 +1,122 @@
+//! Which requests are looked at: all, as long as there are not too many.
+
+use super::copies::WAITS;
+
+/// How much is looked at for what belongs together: where there is more in a second, a sample of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Relating {
+    /// Requests of a second that may begin something.
+    pub requests: u32,
+    /// Cells of the rows of a second that are remembered, about.
+    pub cells: usize,
+}
+
+impl Relating {
+    /// All requests, and as many cells as 6 MiB hold: for tests of applications, which are no load.
+    pub const ALL: Self = Self {
+        requests: u32::MAX,
+        cells: 1 << 16,
+    };
+}
+
+/// Takes less than a hundredth of a processor.
+impl Default for Relating {
+    fn default() -> Self {
+        Self {
+            requests: 10_000,
+            cells: 4_096,
+        }
+    }
+}
+
+/// How much of the traffic is looked at: of each second the first [`Relating::requests`] may begin
+/// something; for [`Attention::AFTER`] then, all others are looked at that may go on with it.
+#[derive(Debug)]
+pub(super) struct Attention {
+    /// In each second.
+    requests: u32,
+    second: i64,
+    looked_at: u32,
+    /// When the last one came that may have begun something, in nanoseconds.
+    last_first: i64,
+    is_ended: bool,
+}
+
+/// How a request is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    /// It may begin something.
+    First,
+    /// It may go on with something.
+    Next,
+    /// What has not ended by this time, in nanoseconds, is not seen to its end. Not looked at.
+    Ends(i64),
+    /// Not looked at.
+    Away,
+}
+
+impl Attention {
+    /// Nothing looked at yet.
+    pub(super) fn new(requests: u32) -> Self {
+        Self {
+            requests,
+            second: 0,
+            looked_at: 0,
+            last_first: 0,
+            is_ended: false,
+        }
+    }
+
+    /// As long as a write waits for its copy, which is longer than a read for what follows it; in nanoseconds.
+    const AFTER: i64 = WAITS;
+
+    /// How a request of this time is looked at, in nanoseconds.
+    #[inline]
+    pub(super) fn look(&mut self, at: i64) -> Look {
+        let second = at / 1_000_000_000;
+        // Of requests that are answered late some come after those of the next second.
+        if second > self.second {
+            self.second = second;
+            self.looked_at = 0;
+            self.is_ended = false;
+        }
+        if self.looked_at < self.requests {
+            self.looked_at += 1;
+            self.last_first = self.last_first.max(at);
+            return Look::First;
+        }
+        let end = self.last_first.saturating_add(Self::AFTER);
+        if at <= end {
+            Look::Next
+        } else if self.is_ended {
+            Look::Away
+        } else {
+            self.is_ended = true;
+            Look::Ends(end)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_begins_in_a_part_of_a_second_is_followed_to_its_end() {
+        let mut attention = Attention::new(Relating::default().requests);
+        // 100,000 a second, for two seconds.
+        let looks: Vec<Look> = (0..200_000)
+            .map(|at| attention.look(5_000_000_000 + at * 10_000))
+            .collect();
+        let count =
+            |looks: &[Look], wanted: &dyn Fn(&Look) -> bool| looks.iter().filter(|look| wanted(look)).count();
+        for second in looks.chunks(100_000) {
+            assert_eq!(count(second, &|look| *look == Look::First), 10_000);
+            assert_eq!(count(second, &|look| *look == Look::Next), 10_000);
+            assert_eq!(count(second, &|look| matches!(look, Look::Ends(_))), 1);
+        }
+        let mut attention = Attention::new(Relating::default().requests);
+        let few = (0..10_000).map(|at| attention.look(5_000_000_000 + at * 200_000));
+        assert!(few.into_iter().all(|look| look == Look::First));
+    }
+}

@@ -1,0 +1,436 @@
+//! What a client reads or writes by the values of the rows that it has just read.
+//!
+//! Of a sample of the reads with rows, the values of their cells are remembered for some seconds. A request of the
+//! same actor whose partition key has such a value follows the read, if it comes soon after the read's answer or
+//! after that of another follower: a program that joins loses no time. Values that the read itself was asked by
+//! are left out: what is read by the same key is no join.
+//!
+//! Values come back by chance as well, popular ones often, and those of few that there are. What comes by chance comes as
+//! often before a read as after it: so what was asked for in as much time before the answer is counted as well. And
+//! a program that joins goes from row to row: whether followers come in the order of the rows is counted, too.
+
+use std::collections::VecDeque;
+
+use cqlens_proto::message::Rows;
+use rustc_hash::FxHashMap;
+
+use super::{
+    SOON,
+    lately_asked::{Asker, LatelyAsked},
+    places::{Place, Places, Put},
+    result_columns::Columns,
+    values,
+};
+use crate::{
+    audit::HashKey,
+    window::{PatternId, Sequences, Window},
+};
+
+/// Nanoseconds.
+type Nanoseconds = i64;
+
+const MILLISECOND: Nanoseconds = 1_000_000;
+
+/// How long a read is remembered, and can be followed.
+const REMEMBERED: Nanoseconds = 2_000 * MILLISECOND;
+
+/// Reads that are remembered, whatever the times of a capture say.
+const MOST_READS: usize = 1 << 15;
+
+/// Cells of one read that are remembered.
+const MOST_CELLS: usize = 4_096;
+
+/// Keys of one request that are looked at.
+const MOST_KEYS: usize = 1_024;
+
+/// Patterns that followers of one read are told apart by.
+const MOST_LINKS: usize = 16;
+
+/// Finds the followers of reads.
+#[derive(Debug)]
+pub(super) struct FollowUps {
+    places: Places,
+    lately: LatelyAsked,
+    /// By age; the first one has the number `oldest`.
+    reads: VecDeque<Read>,
+    oldest: u32,
+    sampling: Sampling,
+}
+
+/// A read whose rows are remembered.
+#[derive(Debug)]
+struct Read {
+    pattern: PatternId,
+    columns: Columns,
+    rows: u64,
+    answered_at: Nanoseconds,
+    /// When the last of its followers was answered.
+    followed_until: Nanoseconds,
+    /// Values of its rows that were asked for before its answer: by which pattern, and how long before.
+    before: Vec<(Asker, Nanoseconds)>,
+    links: Vec<Follower>,
+}
+
+/// What follows a read, by pattern.
+#[derive(Debug)]
+struct Follower {
+    pattern: PatternId,
+    keys: u64,
+    requests: u64,
+    lists: u64,
+    overlapping: u64,
+    values: Vec<u64>,
+    /// Column of the rows, column of the key, keys.
+    columns: Vec<(u8, Box<str>, u64)>,
+    /// The row and the time of the request that followed last.
+    last: Option<(u16, Nanoseconds)>,
+    /// Followers that were compared with the one before them, and those that came in the order of the rows.
+    compared: u64,
+    in_order: u64,
+}
+
+/// A read with rows.
+pub(super) struct ReadRows<'r> {
+    pub(super) pattern: PatternId,
+    pub(super) answered_at: Nanoseconds,
+    pub(super) rows: &'r Rows<'r>,
+    /// Hashes of what it was asked by.
+    pub(super) asked: &'r [u64],
+}
+
+/// A request with keys.
+#[derive(Clone, Copy)]
+pub(super) struct KeyedRequest {
+    pub(super) pattern: PatternId,
+    pub(super) at: Nanoseconds,
+    pub(super) answered_at: Nanoseconds,
+}
+
+/// A value in a key: of which key of its request, in which column.
+pub(super) struct KeyValue<'c> {
+    pub(super) key: usize,
+    pub(super) hash: u64,
+    pub(super) column: &'c str,
+}
+
+impl FollowUps {
+    /// Nothing seen yet; so many cells are remembered of the reads of a second.
+    pub(super) fn new(cells: usize) -> Self {
+        Self {
+            // Four times as many as are put in while reads are remembered.
+            places: Places::new(cells.max(16).ilog2()),
+            lately: LatelyAsked::new(),
+            reads: VecDeque::new(),
+            oldest: 1,
+            sampling: Sampling::new(cells),
+        }
+    }
+
+    /// Whether there is nothing that anything could follow.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.reads.is_empty()
+    }
+
+    /// Whether the next read of `pattern` with so many cells is remembered.
+    #[inline]
+    pub(super) fn samples(&mut self, pattern: PatternId, at: Nanoseconds, cells: usize) -> bool {
+        self.sampling.takes(pattern, at, cells.min(MOST_CELLS))
+    }
+
+    /// Remembers the values of a read's rows.
+    pub(super) fn remember(
+        &mut self,
+        key: HashKey,
+        actor: u64,
+        read: &ReadRows<'_>,
+        columns: Columns,
+        window: &mut Window,
+    ) {
+        self.forget_old(read.answered_at, window);
+        let Some(number) = self.next_number() else {
+            self.end(window);
+            *self = Self::new(self.sampling.cells);
+            return;
+        };
+        let width = read.rows.metadata.column_count.max(1);
+        let rows = read.rows.iter().map_while(Result::ok);
+        let mut before = Vec::new();
+        for (at, row) in rows.take(MOST_CELLS / width).enumerate() {
+            let at = u16::try_from(at).unwrap_or(u16::MAX);
+            for (column, cell) in row.iter().enumerate().take(usize::from(u8::MAX)) {
+                let hash = cell.and_then(|cell| values::hash(key, actor, cell));
+                let Some(hash) = hash.filter(|hash| !read.asked.contains(hash)) else {
+                    continue;
+                };
+                let column = u8::try_from(column).unwrap_or(u8::MAX);
+                let put = self.places.put(hash, number, (at, column), self.oldest);
+                window.coverage.row_values_forgotten += u64::from(put == Put::InsteadOfAnother);
+                if put != Put::Known {
+                    before.extend(self.lately.before(hash, read.answered_at));
+                }
+            }
+        }
+        self.reads.push_back(Read {
+            pattern: read.pattern,
+            columns,
+            rows: read.rows.len() as u64,
+            answered_at: read.answered_at,
+            followed_until: read.answered_at,
+            before,
+            links: Vec::new(),
+        });
+    }
+
+    /// Takes a request to the reads that its keys are from.
+    pub(super) fn follow<'c>(&mut self, request: KeyedRequest, keys: impl Iterator<Item = KeyValue<'c>>) {
+        let mut counted = Counted::default();
+        for value in keys {
+            self.lately.note(value.hash, request);
+            // A key that has followed a read does not follow it again by another of its columns.
+            if value.key < MOST_KEYS && counted.key != Some(value.key) {
+                self.follow_by(request, &value, &mut counted);
+            }
+        }
+        if let Some(read) = counted.read.and_then(|number| self.read_mut(number)) {
+            read.count_request(request, counted.keys);
+        }
+    }
+
+    fn follow_by(&mut self, request: KeyedRequest, value: &KeyValue<'_>, counted: &mut Counted) {
+        let (oldest, reads) = (self.oldest, &mut self.reads);
+        let index = |number: u32| number.checked_sub(oldest).map(|at| at as usize);
+        // Of several reads with the value the latest one: programs go on at once. Where several users have read the
+        // same, each value follows each of their reads once, whoever it was. The keys of one request follow one read.
+        let mut followed = None;
+        for place in self.places.of(value.hash) {
+            let Some(read) = index(place.read).and_then(|at| reads.get_mut(at)) else {
+                continue;
+            };
+            let is_of_this = counted.read.is_none_or(|number| number == place.read);
+            if is_of_this && !place.followed && read.is_followed_by(request) {
+                followed = followed.max(Some(place.read));
+            }
+        }
+        let Some(number) = followed else { return };
+        let place = self.places.of(value.hash).find(|place| place.read == number);
+        if let (Some(place), Some(read)) = (place, index(number).and_then(|at| reads.get_mut(at))) {
+            place.followed = true;
+            read.count_key(request, value, *place);
+            *counted = Counted {
+                read: Some(number),
+                keys: counted.keys + 1,
+                key: Some(value.key),
+            };
+        }
+    }
+
+    /// Counts the reads that nothing follows any more.
+    fn forget_old(&mut self, now: Nanoseconds, window: &mut Window) {
+        while let Some(read) = self.reads.front()
+            && (now.saturating_sub(read.answered_at) > REMEMBERED || self.reads.len() >= MOST_READS)
+        {
+            if let Some(read) = self.reads.pop_front() {
+                self.oldest += 1;
+                read.count(&mut window.sequences);
+            }
+        }
+    }
+
+    /// Nothing is seen after this time: what may be followed later is not counted.
+    pub(super) fn end_at(&mut self, end: Nanoseconds, window: &mut Window) {
+        self.oldest += u32::try_from(self.reads.len()).unwrap_or(0);
+        for read in self.reads.drain(..) {
+            if read.followed_until.saturating_add(SOON) <= end {
+                read.count(&mut window.sequences);
+            }
+        }
+    }
+
+    /// Counts all reads, of which nothing more is seen.
+    pub(super) fn end(&mut self, window: &mut Window) {
+        self.oldest += u32::try_from(self.reads.len()).unwrap_or(0);
+        for read in self.reads.drain(..) {
+            read.count(&mut window.sequences);
+        }
+    }
+
+    /// None once numbers are used up.
+    fn next_number(&self) -> Option<u32> {
+        let reads = u32::try_from(self.reads.len()).ok()?;
+        self.oldest.checked_add(reads)
+    }
+
+    fn read_mut(&mut self, number: u32) -> Option<&mut Read> {
+        let at = number.checked_sub(self.oldest)?;
+        self.reads.get_mut(at as usize)
+    }
+}
+
+/// What of a request was counted.
+#[derive(Debug, Default)]
+struct Counted {
+    read: Option<u32>,
+    keys: u64,
+    key: Option<usize>,
+}
+
+impl Read {
+    fn is_followed_by(&self, request: KeyedRequest) -> bool {
+        let is_in_time = request.at.saturating_sub(self.answered_at) < REMEMBERED;
+        let is_soon = request.at.saturating_sub(self.followed_until) <= SOON;
+        request.at >= self.answered_at && is_in_time && is_soon
+    }
+
+    /// What of `pattern` follows; none where too many do.
+    fn link(&mut self, pattern: PatternId) -> Option<&mut Follower> {
+        let place = self.links.iter().position(|link| link.pattern == pattern);
+        let place = match place {
+            None if self.links.len() >= MOST_LINKS => return None,
+            None => {
+                self.links.push(Follower::of(pattern));
+                self.links.len() - 1
+            }
+            Some(place) => place,
+        };
+        self.links.get_mut(place)
+    }
+
+    fn count_key(&mut self, request: KeyedRequest, value: &KeyValue<'_>, place: Place) {
+        let Some(link) = self.link(request.pattern) else {
+            return;
+        };
+        link.keys += 1;
+        link.values.push(value.hash);
+        if let Some((row, at)) = link.last
+            && at != request.at
+        {
+            link.compared += 1;
+            link.in_order += u64::from((at < request.at) == (row <= place.row));
+        }
+        link.last = Some((place.row, request.at));
+        let mut columns = link.columns.iter_mut();
+        match columns.find(|(from, to, _)| *from == place.column && **to == *value.column) {
+            Some((_, _, keys)) => *keys += 1,
+            None => link.columns.push((place.column, value.column.into(), 1)),
+        }
+    }
+
+    fn count_request(&mut self, request: KeyedRequest, keys: u64) {
+        let is_overlapping = request.at < self.followed_until;
+        self.followed_until = self.followed_until.max(request.answered_at);
+        let Some(link) = self.link(request.pattern) else {
+            return;
+        };
+        link.requests += 1;
+        link.lists += u64::from(keys > 1);
+        link.overlapping += u64::from(is_overlapping);
+    }
+
+    /// Counts the read, and what followed it, in a window.
+    fn count(self, sequences: &mut Sequences) {
+        let followed = &sequences.followed;
+        if followed.len() >= Sequences::MOST && !followed.contains_key(&self.pattern) {
+            return;
+        }
+        let known = followed.get(&self.pattern).map(|reads| &reads.links);
+        let is_new = |link: &&Follower| known.is_none_or(|links| !links.contains_key(&link.pattern));
+        let new = self.links.iter().filter(is_new).count();
+        let is_full = new > 0 && sequences.links() + new > Sequences::MOST_LINKS;
+        let followed = &mut sequences.followed;
+        let reads = followed.entry(self.pattern).or_default();
+        reads.reads += 1;
+        reads.rows += self.rows;
+        let followed_for = self.followed_until.saturating_sub(self.answered_at);
+        for follower in self.links {
+            if is_full && !reads.links.contains_key(&follower.pattern) {
+                continue;
+            }
+            let link = reads.links.entry(follower.pattern).or_default();
+            let before = self.before.iter();
+            let by_chance = before.filter(|(asker, ago)| asker.is(follower.pattern) && *ago <= followed_for);
+            link.by_chance += by_chance.count() as u64;
+            link.compared += follower.compared;
+            link.in_order += follower.in_order;
+            link.keys.record(follower.keys);
+            link.rows += self.rows;
+            link.requests += follower.requests;
+            link.lists += follower.lists;
+            link.overlapping += follower.overlapping;
+            link.elapsed_us
+                .record(u64::try_from(followed_for / 1_000).unwrap_or(0));
+            follower
+                .values
+                .iter()
+                .for_each(|&value| link.values.insert(value));
+            for (from, to, keys) in follower.columns {
+                let from = self.columns.get(usize::from(from)).map_or("", |name| name);
+                let keys_of = link.columns.entry(from.to_owned()).or_default();
+                *keys_of.entry(to.into()).or_default() += keys;
+            }
+        }
+    }
+}
+
+impl Follower {
+    fn of(pattern: PatternId) -> Self {
+        Self {
+            pattern,
+            keys: 0,
+            requests: 0,
+            lists: 0,
+            overlapping: 0,
+            values: Vec::new(),
+            columns: Vec::new(),
+            last: None,
+            compared: 0,
+            in_order: 0,
+        }
+    }
+}
+
+/// Which reads are remembered: in each second half of the cells go to whoever comes first, the other half in equal
+/// parts to all patterns of this second.
+#[derive(Debug)]
+struct Sampling {
+    /// Of a second.
+    cells: usize,
+    second: Nanoseconds,
+    /// Cells that are remembered of this second.
+    used: usize,
+    by_pattern: FxHashMap<PatternId, usize>,
+}
+
+impl Sampling {
+    /// More patterns in a second share what is left.
+    const MOST: usize = 4_096;
+
+    fn new(cells: usize) -> Self {
+        Self {
+            cells,
+            second: 0,
+            used: 0,
+            by_pattern: FxHashMap::default(),
+        }
+    }
+
+    fn takes(&mut self, pattern: PatternId, at: Nanoseconds, cells: usize) -> bool {
+        let second = at / (1_000 * MILLISECOND);
+        if self.second != second {
+            self.second = second;
+            self.used = 0;
+            self.by_pattern.clear();
+        }
+        if self.by_pattern.len() >= Self::MOST && !self.by_pattern.contains_key(&pattern) {
+            return false;
+        }
+        let patterns = self.by_pattern.len().max(1);
+        let used = self.by_pattern.entry(pattern).or_default();
+        let takes = self.used < self.cells / 2 || *used < self.cells / 2 / patterns;
+        if takes {
+            self.used += cells;
+            *used += cells;
+        }
+        takes
+    }
+}

@@ -1,0 +1,283 @@
+//! Finds statements that belong together: what one operation of an application sends.
+//!
+//! Sees the exchanges of all connections, since drivers spread one operation over several, and tells operations apart
+//! by who sends them ([`Session::actor`](crate::audit::connection::session::Session::actor)) and by the values that
+//! they share. Values are keyed hashes here; none of them stays. Everything has a limit: what is looked at is a sample
+//! where there is more, and what is counted says of how many.
+
+mod attention;
+mod buckets;
+mod copies;
+mod follow_ups;
+mod lately_asked;
+mod places;
+pub(crate) mod result_columns;
+mod values;
+mod walks;
+
+use std::sync::Arc;
+
+use cqlens_proto::message::{QueryParameters, Rows, Value};
+
+use crate::{
+    audit::{
+        HashKey,
+        exchange::{DecodedExchange, Exchange, Execution, NamedKeys, outcome::Outcome},
+        statement::analysis::NamedTable,
+    },
+    catalog::Live,
+    window::Window,
+};
+use cqlens_cql::footprint::PartitionClass;
+
+use attention::{Attention, Look};
+
+pub use attention::Relating;
+
+use copies::{Copies, NewWrite};
+use follow_ups::{FollowUps, KeyValue, KeyedRequest, ReadRows};
+use result_columns::ResultColumns;
+use values::KeyColumns;
+use walks::{NewRead, Walks};
+
+/// A request that comes later than this after what it may go on from, in nanoseconds, does not go on from it. Programs go
+/// on at once; people take longer, and what comes later comes by chance ever more often.
+const SOON: i64 = 50_000_000;
+
+/// Adds what belongs together to windows.
+#[derive(Debug)]
+pub(crate) struct SequenceRecorder {
+    live: Arc<Live>,
+    key: HashKey,
+    key_columns: KeyColumns,
+    attention: Attention,
+    follow_ups: FollowUps,
+    walks: Walks,
+    copies: Copies,
+    /// What a read was asked by, or what a write writes.
+    asked: Vec<u64>,
+}
+
+impl SequenceRecorder {
+    /// Nothing seen yet.
+    pub(crate) fn new(live: &Arc<Live>, key: HashKey, relating: Relating) -> Self {
+        Self {
+            live: Arc::clone(live),
+            key,
+            key_columns: KeyColumns::default(),
+            attention: Attention::new(relating.requests),
+            follow_ups: FollowUps::new(relating.cells),
+            walks: Walks::new(),
+            copies: Copies::new(),
+            asked: Vec::new(),
+        }
+    }
+
+    /// Ids of tables mean others from now on.
+    #[cold]
+    pub(crate) fn forget_ids(&mut self) {
+        self.key_columns.forget_ids();
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&mut self, window: &mut Window) {
+        self.follow_ups.end(window);
+        self.walks.end(window);
+        self.copies.end(window);
+    }
+
+    /// Takes an exchange of `actor`, whose `keys` are the partitions that it names, to what came before it.
+    #[inline]
+    pub(crate) fn record(
+        &mut self,
+        window: &mut Window,
+        exchange: &Exchange<'_>,
+        decoded: DecodedExchange<'_>,
+        keys: NamedKeys<'_>,
+        actor: u64,
+        columns: &ResultColumns,
+    ) {
+        let Some(execution) = exchange.execution else {
+            return;
+        };
+        let Some(latency) = exchange.latency else { return };
+        if execution.analysis.head.system || !execution.analysis.touches_partitions {
+            return;
+        }
+        let request = KeyedRequest {
+            pattern: execution.analysis.id,
+            at: exchange.at.unix_nanoseconds(),
+            answered_at: exchange.at.after(latency).unix_nanoseconds(),
+        };
+        let is_first = match self.attention.look(request.at) {
+            Look::First => true,
+            Look::Next => false,
+            Look::Ends(end) => return self.end_at(end, window),
+            Look::Away => {
+                window.coverage.not_related += 1;
+                return;
+            }
+        };
+        let seen = Seen {
+            request,
+            exchange,
+            execution,
+            decoded,
+            keys,
+            actor,
+            is_first,
+        };
+        self.relate(window, &seen, columns);
+    }
+
+    /// Takes an exchange to what came before it.
+    fn relate(&mut self, window: &mut Window, seen: &Seen<'_>, columns: &ResultColumns) {
+        let kind = seen.execution.analysis.head.kind;
+        // A copy that was refused is missing.
+        if kind.is_write() {
+            self.copy(window, seen);
+        }
+        if seen.exchange.refused {
+            return;
+        }
+        if seen.execution.first_page && !self.follow_ups.is_empty() {
+            self.follow(seen);
+        }
+        if !kind.is_read() {
+            return;
+        }
+        if let Outcome::Rows { count, .. } = seen.exchange.outcome
+            && seen.execution.first_page
+            && let [table] = &seen.execution.analysis.tables[..]
+        {
+            self.walk(window, seen, table, count);
+        }
+        if let Some(rows) = seen.decoded.answer.rows
+            && seen.is_first
+            && is_followed(seen.execution, rows)
+            && self
+                .follow_ups
+                .samples(seen.request.pattern, seen.request.answered_at, cells(rows))
+        {
+            self.remember(window, seen, rows, columns);
+        }
+    }
+
+    #[cold]
+    fn end_at(&mut self, end: i64, window: &mut Window) {
+        window.coverage.not_related += 1;
+        self.follow_ups.end_at(end, window);
+        self.walks.end_at(end, window);
+        self.copies.end_at(end, window);
+    }
+
+    /// Takes the keys of a request to the reads whose rows they are from.
+    fn follow(&mut self, seen: &Seen<'_>) {
+        let (hash_key, actor) = (self.key, seen.actor);
+        for table in &seen.execution.analysis.tables {
+            let columns = self.key_columns.of(table.id, &table.name, &self.live);
+            let keys = seen.keys.iter().filter(|(id, _)| *id == table.id).enumerate();
+            let key_values = keys.flat_map(|(at, (_, key))| {
+                let parts = values::components(key.bytes, columns.len()).enumerate();
+                parts.filter_map(move |(column, part)| {
+                    Some(KeyValue {
+                        key: at,
+                        hash: values::hash(hash_key, actor, part)?,
+                        column: columns.get(column).map_or("", |column| &column.name),
+                    })
+                })
+            });
+            self.follow_ups.follow(seen.request, key_values);
+        }
+    }
+
+    /// Takes a write to those of the same values.
+    fn copy(&mut self, window: &mut Window, seen: &Seen<'_>) {
+        let tables = &seen.execution.analysis.tables[..];
+        let (Some(parameters), [table]) = (seen.decoded.request.parameters(), tables) else {
+            return;
+        };
+        self.asked.clear();
+        self.ask(parameters, seen.actor);
+        self.asked.sort_unstable();
+        self.asked.dedup();
+        let write = NewWrite {
+            request: seen.request,
+            table: table.id.index() as u64,
+            values: &self.asked,
+            succeeded: seen.exchange.outcome.is_answer(),
+        };
+        self.copies.note(&write, seen.is_first, window);
+    }
+
+    /// Takes a read of partitions of `table` to those of the same key in other partitions.
+    fn walk(&mut self, window: &mut Window, seen: &Seen<'_>, table: &NamedTable, rows: u64) {
+        let columns = self.key_columns.of(table.id, &table.name, &self.live);
+        let keys = seen.keys.iter().map(|(_, key)| key.bytes);
+        let read = NewRead {
+            request: seen.request,
+            columns,
+            rows,
+            is_first: seen.is_first,
+        };
+        self.walks.note((self.key, seen.actor), &read, keys, window);
+    }
+
+    fn remember(&mut self, window: &mut Window, seen: &Seen<'_>, rows: &Rows<'_>, columns: &ResultColumns) {
+        self.asked.clear();
+        // A key that the text names is no bound value.
+        for (_, key) in seen.keys.iter().take(Self::MOST_ASKED) {
+            let parts = (1..=2).flat_map(|columns| values::components(key.bytes, columns));
+            let hashes = parts.filter_map(|part| values::hash(self.key, seen.actor, part));
+            self.asked.extend(hashes);
+        }
+        if let Some(parameters) = seen.decoded.request.parameters() {
+            self.ask(parameters, seen.actor);
+        }
+        let read = ReadRows {
+            pattern: seen.request.pattern,
+            answered_at: seen.request.answered_at,
+            rows,
+            asked: &self.asked,
+        };
+        let columns = columns.of(seen.decoded.request, rows);
+        self.follow_ups
+            .remember(self.key, seen.actor, &read, columns, window);
+    }
+
+    /// Adds the values that a request binds to those that are asked.
+    fn ask(&mut self, parameters: &QueryParameters<'_>, actor: u64) {
+        let key = self.key;
+        let bound = parameters.values.iter().take(Self::MOST_ASKED);
+        let hashes = bound.filter_map(|(_, value)| match value {
+            Value::Bytes(bytes) => values::hash(key, actor, bytes),
+            _ => None,
+        });
+        self.asked.extend(hashes);
+    }
+
+    /// Values that a request has, beyond which a list is no key of a row any more.
+    const MOST_ASKED: usize = 256;
+}
+
+/// An exchange that is looked at.
+struct Seen<'e> {
+    request: KeyedRequest,
+    exchange: &'e Exchange<'e>,
+    execution: &'e Execution,
+    decoded: DecodedExchange<'e>,
+    keys: NamedKeys<'e>,
+    actor: u64,
+    /// Whether it may begin something.
+    is_first: bool,
+}
+
+/// Whether a program may go on with the rows of a read: not where pieces of the ring are read, one after the other.
+#[inline]
+fn is_followed(execution: &Execution, rows: &Rows<'_>) -> bool {
+    !rows.is_empty() && execution.footprint.class() != PartitionClass::TokenRange
+}
+
+fn cells(rows: &Rows<'_>) -> usize {
+    rows.len().saturating_mul(rows.metadata.column_count)
+}

@@ -1,0 +1,105 @@
+//! Values as sequences compare them: keyed hashes of the bytes on the wire, apart for each actor.
+
+use std::sync::Arc;
+
+use crate::{
+    audit::{
+        HashKey,
+        exchange::request_key::Mixer,
+        statement::ids::{ByTable, TableId},
+    },
+    catalog::Live,
+};
+use cqlens_cql::schema::{DataType, TableName};
+
+/// Values longer than this are no keys that anybody reads by.
+const LONGEST: usize = 256;
+
+/// The hash of a value for `actor`; none where it could not tell anything from anything: empty, a single byte
+/// (booleans and tinyints), or too long.
+#[inline]
+pub(super) fn hash(key: HashKey, actor: u64, value: &[u8]) -> Option<u64> {
+    if !(2..=LONGEST).contains(&value.len()) {
+        return None;
+    }
+    let mut mixer = Mixer::new(key, actor);
+    mixer.write(value);
+    Some(mixer.finish())
+}
+
+/// The values of the columns of a partition key, in their order.
+#[inline]
+pub(super) fn components(routing_key: &[u8], columns: usize) -> impl Iterator<Item = &[u8]> {
+    let mut rest = Some(routing_key);
+    std::iter::from_fn(move || {
+        let bytes = rest.take()?;
+        if columns <= 1 {
+            return Some(bytes);
+        }
+        let (length, bytes) = bytes.split_first_chunk()?;
+        let (component, after) = bytes.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+        rest = after.split_first().map(|(_, after)| after);
+        Some(component)
+    })
+}
+
+/// The columns of partition keys, by table.
+#[derive(Debug, Default)]
+pub(super) struct KeyColumns(ByTable<Arc<[KeyColumn]>>);
+
+/// A column of a partition key.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct KeyColumn {
+    pub(super) name: Box<str>,
+    pub(super) data_type: DataType,
+}
+
+impl KeyColumns {
+    /// Those of a table; none where it is not in the schema.
+    #[inline]
+    pub(super) fn of(&mut self, id: TableId, name: &TableName, live: &Live) -> &Arc<[KeyColumn]> {
+        self.0.of(id, || columns(name, live))
+    }
+
+    /// Ids of tables mean others from now on.
+    pub(super) fn forget_ids(&mut self) {
+        self.0.clear();
+    }
+}
+
+fn columns(name: &TableName, live: &Live) -> Arc<[KeyColumn]> {
+    let schema = live.schema();
+    let columns = schema
+        .table(&name.keyspace, &name.table)
+        .map_or(&[][..], |table| table.partition_key());
+    let named = columns.iter().map(|column| KeyColumn {
+        name: column.name.as_str().into(),
+        data_type: column.data_type.clone(),
+    });
+    named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_of_several_columns_has_their_values() {
+        let key = b"\0\x02ab\0\0\x03cde\0";
+        let parts: Vec<_> = components(key, 2).collect();
+        assert_eq!(parts, [&b"ab"[..], b"cde"]);
+        assert_eq!(components(key, 1).collect::<Vec<_>>(), [&key[..]]);
+        assert_eq!(components(b"\0\x09ab\0", 2).count(), 0, "cut off");
+        assert_eq!(components(b"", 2).count(), 0);
+    }
+
+    #[test]
+    fn a_value_is_the_same_for_one_actor_only() {
+        let key = HashKey::random();
+        assert_eq!(hash(key, 1, b"anna"), hash(key, 1, b"anna"));
+        assert_ne!(hash(key, 1, b"anna"), hash(key, 2, b"anna"));
+        assert_ne!(hash(key, 1, b"anna"), hash(key, 1, b"bert"));
+        assert_eq!(hash(key, 1, &[1]), None);
+        assert_eq!(hash(key, 1, &[1; 300]), None);
+    }
+}

@@ -1,0 +1,249 @@
+//! Reads of one key in several partitions: of all its buckets, or of one bucket after the other.
+//!
+//! Looks at reads whose partition keys differ in one column, which is a number, a time or a short text, and that one
+//! actor sends without a break, or names in one request.
+
+use std::sync::Arc;
+
+use super::{
+    SOON,
+    buckets::{self, Bucket},
+    follow_ups::KeyedRequest,
+    values::{self, KeyColumn},
+};
+use crate::{
+    audit::{HashKey, count::bounded::BoundedMap, exchange::request_key::Mixer},
+    window::{BucketReads, BucketUnit, PatternId, Sequences, Window},
+};
+
+/// Finds reads of several buckets.
+#[derive(Debug)]
+pub(super) struct Walks {
+    open: BoundedMap<Walk>,
+}
+
+/// Reads of one key that go on.
+#[derive(Debug)]
+struct Walk {
+    pattern: PatternId,
+    columns: Arc<[KeyColumn]>,
+    column: usize,
+    key: u64,
+    unit: BucketUnit,
+    values: Vec<i64>,
+    began_at: i64,
+    answered_at: i64,
+    overlaps: bool,
+    is_list: bool,
+    rows: u64,
+}
+
+/// A read of partitions of a table.
+#[derive(Clone, Copy)]
+pub(super) struct NewRead<'c> {
+    pub(super) request: KeyedRequest,
+    /// Of the table's partition key.
+    pub(super) columns: &'c Arc<[KeyColumn]>,
+    pub(super) rows: u64,
+    /// Whether it may be the first of an operation.
+    pub(super) is_first: bool,
+}
+
+/// Partitions of one operation that are told apart.
+const MOST_VALUES: usize = 256;
+
+/// Columns of a partition key that are looked at.
+const MOST_COLUMNS: usize = 4;
+
+impl Walks {
+    /// Operations that go on at the same time.
+    const OPEN: usize = 4_096;
+
+    pub(super) fn new() -> Self {
+        Self {
+            open: BoundedMap::new(Self::OPEN),
+        }
+    }
+
+    /// Takes a read of the partitions with these `keys` to those before it.
+    pub(super) fn note<'k>(
+        &mut self,
+        who: (HashKey, u64),
+        read: &NewRead<'_>,
+        keys: impl Iterator<Item = &'k [u8]> + Clone,
+        window: &mut Window,
+    ) {
+        let ((hash_key, actor), NewRead { request, columns, .. }) = (who, *read);
+        self.end_of_old(request.at, window);
+        for column in 0..columns.len().min(MOST_COLUMNS) {
+            let Some(data_type) = columns.get(column).map(|column| &column.data_type) else {
+                continue;
+            };
+            let bucket = |key: &[u8]| {
+                let value = values::components(key, columns.len()).nth(column)?;
+                buckets::bucket(data_type, value)
+            };
+            let mut buckets = keys.clone().map(bucket).take(MOST_VALUES);
+            let Some(Some(first)) = buckets.next() else {
+                continue;
+            };
+            // Of numbers that are the whole key nobody knows what they number.
+            if columns.len() == 1 && !first.unit.is_time() {
+                continue;
+            }
+            let mut rests = keys
+                .clone()
+                .map(|key| rest(hash_key, actor, request.pattern, column, columns.len(), key));
+            let Some(key) = rests.next() else { continue };
+            if rests.any(|other| other != key) {
+                continue;
+            }
+            let Some(values) = [Some(first)]
+                .into_iter()
+                .chain(buckets)
+                .collect::<Option<Vec<Bucket>>>()
+            else {
+                continue;
+            };
+            let walk = Walk {
+                pattern: request.pattern,
+                columns: Arc::clone(columns),
+                column,
+                key,
+                unit: first.unit,
+                is_list: values.len() > 1,
+                values: values.iter().map(|bucket| bucket.value).collect(),
+                began_at: request.at,
+                answered_at: request.answered_at,
+                overlaps: false,
+                rows: read.rows,
+            };
+            self.go_on(request, walk, read.is_first, window);
+        }
+    }
+
+    fn go_on(&mut self, request: KeyedRequest, read: Walk, is_first: bool, window: &mut Window) {
+        if read.is_list {
+            return read.count(&mut window.sequences);
+        }
+        let ended = match self.open.get_mut(read.key) {
+            Some(walk) => walk.and(request, read),
+            None if is_first => self.open.insert(read.key, read),
+            None => None,
+        };
+        if let Some(ended) = ended {
+            ended.count(&mut window.sequences);
+        }
+    }
+
+    /// Counts the operations that do not go on.
+    fn end_of_old(&mut self, now: i64, window: &mut Window) {
+        while let Some(walk) = self
+            .open
+            .pop_oldest_if(|walk| now.saturating_sub(walk.answered_at) > SOON)
+        {
+            walk.count(&mut window.sequences);
+        }
+    }
+
+    /// Nothing is seen after this time: what may go on is not counted.
+    pub(super) fn end_at(&mut self, end: i64, window: &mut Window) {
+        self.end_of_old(end, window);
+        while self.open.pop_oldest_if(|_| true).is_some() {}
+    }
+
+    /// Counts all operations, of which nothing more is seen.
+    pub(super) fn end(&mut self, window: &mut Window) {
+        while let Some(walk) = self.open.pop_oldest_if(|_| true) {
+            walk.count(&mut window.sequences);
+        }
+    }
+}
+
+impl Walk {
+    /// Adds another read of the same key; gives the operation that it does not belong to, and begins anew with it.
+    fn and(&mut self, request: KeyedRequest, read: Self) -> Option<Self> {
+        let overlaps = request.at < self.answered_at;
+        let is_known = read.values.iter().any(|value| self.values.contains(value));
+        // Another page, another try, or somebody else who asks for the same.
+        if is_known && overlaps {
+            self.answered_at = self.answered_at.max(read.answered_at);
+            return None;
+        }
+        if is_known || request.at.saturating_sub(self.answered_at) > SOON || self.values.len() >= MOST_VALUES
+        {
+            return Some(std::mem::replace(self, read));
+        }
+        self.values.extend(read.values);
+        self.answered_at = self.answered_at.max(read.answered_at);
+        self.overlaps |= overlaps;
+        self.rows += read.rows;
+        self.began_at = self.began_at.min(read.began_at);
+        self.unit = self.unit.min(read.unit);
+        None
+    }
+
+    /// The size of the steps from value to value, where all are the same.
+    fn step(&self) -> Option<u64> {
+        let mut steps = self.values.windows(2).map(|pair| match pair {
+            [before, after] => after.checked_sub(*before),
+            _ => None,
+        });
+        let first = steps.next()??;
+        (first != 0 && steps.all(|step| step == Some(first))).then(|| first.unsigned_abs())
+    }
+
+    fn count(self, sequences: &mut Sequences) {
+        let Some(column) = self.columns.get(self.column) else {
+            return;
+        };
+        let buckets = &mut sequences.buckets;
+        if buckets.len() >= Sequences::MOST_LINKS && !buckets.contains_key(&self.pattern) {
+            return;
+        }
+        let columns = buckets.entry(self.pattern).or_default();
+        if !columns.contains_key(&*column.name) {
+            columns.insert(column.name.to_string(), BucketReads::default());
+        }
+        let Some(reads) = columns.get_mut(&*column.name) else {
+            return;
+        };
+        reads.keys.insert(self.key);
+        reads.unit = Some(self.unit.and(reads.unit));
+        for value in &self.values {
+            if reads.values.len() < BucketReads::MOST_VALUES {
+                reads.values.insert(*value);
+            }
+        }
+        if self.values.len() < 2 {
+            reads.single += 1;
+            return;
+        }
+        reads.partitions.record(self.values.len() as u64);
+        reads.rows.record(self.rows);
+        reads
+            .elapsed_us
+            .record(self.answered_at.abs_diff(self.began_at) / 1_000);
+        if self.is_list {
+            reads.lists += 1;
+        } else if self.overlaps {
+            reads.concurrent += 1;
+        } else if let Some(step) = self.step() {
+            reads.steps += 1;
+            if reads.step_sizes.len() < BucketReads::MOST_STEPS || reads.step_sizes.contains_key(&step) {
+                *reads.step_sizes.entry(step).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// The key without one of its columns, of one actor and one pattern.
+fn rest(hash_key: HashKey, actor: u64, pattern: PatternId, column: usize, columns: usize, key: &[u8]) -> u64 {
+    let mut mixer = Mixer::new(hash_key, actor ^ pattern.0.rotate_left(32) ^ column as u64);
+    for (at, value) in values::components(key, columns).enumerate() {
+        if at != column {
+            mixer.write(value);
+        }
+    }
+    mixer.finish()
+}

@@ -1,0 +1,141 @@
+//! Clients that keep more connections than a driver needs.
+
+use std::collections::BTreeMap;
+
+use super::{About, Findings, Severity, Threshold, application};
+use crate::{
+    number,
+    rules::{Context, Finding, Rule},
+};
+
+pub(in crate::rules) struct ManyConnections;
+
+impl Rule for ManyConnections {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (application, open) in by_application(context) {
+            let each = open.most_of_a_client as f64;
+            let severity = if each >= found.threshold(&ABOUT, &MANY) {
+                Severity::Medium
+            } else if each >= found.threshold(&ABOUT, &SOME) {
+                Severity::Low
+            } else {
+                continue;
+            };
+            found.push(finding(severity, application, &open, context));
+        }
+    }
+}
+
+/// What the clients of an application keep open.
+#[derive(Default)]
+struct Open {
+    /// The most that one of them has to one node.
+    most_of_a_client: u64,
+    /// The node.
+    node: String,
+    clients: u64,
+    /// By node, all clients together.
+    by_node: BTreeMap<String, u64>,
+}
+
+fn by_application<'a>(context: &Context<'a>) -> BTreeMap<&'a str, Open> {
+    let mut applications: BTreeMap<&str, Open> = BTreeMap::new();
+    for (client, connections) in &context.window.connections {
+        let open = applications.entry(application::name(client)).or_default();
+        open.clients += 1;
+        for (node, &count) in &connections.at_once {
+            *open.by_node.entry(node.clone()).or_default() += count;
+            if count > open.most_of_a_client {
+                open.most_of_a_client = count;
+                open.node.clone_from(node);
+            }
+        }
+    }
+    applications
+}
+
+fn finding(severity: Severity, application: &str, open: &Open, context: &Context<'_>) -> Finding {
+    let title = format!(
+        "{} keeps {} from one client to one node ({})",
+        application::subject(application),
+        number::plural(open.most_of_a_client, "connection", "connections"),
+        open.node
+    );
+    let of_node = open.by_node.values().max().copied().unwrap_or_default();
+    Finding::on_definition(&ABOUT, severity, context)
+        .about(application)
+        .title(title)
+        .first("clients", open.clients)
+        .first("connections_to_a_node_max", of_node)
+        .first("connections_of_a_client_max", open.most_of_a_client)
+}
+
+const SOME: Threshold = Threshold {
+    name: "some",
+    unit: "connections of one client to one node at once",
+    default: 32.0,
+    origin: "cqlens default: drivers open one or two, and dozens of processes may share an address",
+};
+
+const MANY: Threshold = Threshold {
+    name: "many",
+    unit: "connections of one client to one node at once",
+    default: 256.0,
+    origin: "cqlens default; Cassandra's `native_transport_max_concurrent_connections_per_ip` has no limit by default",
+};
+
+const ABOUT: About = About {
+    id: "many-connections",
+    group: "client habits",
+    summary: "A client keeps dozens of connections to one node.",
+    why: "\
+        One connection carries up to 32,768 requests at the same time, so one or two to each node are enough. More of them cost \
+        buffers and heartbeats on both sides, and a node that restarts is met by all of them at once, with TLS and passwords to check. \
+        Mostly there is a session for each thread, or a pool that was sized like one of a relational database.",
+    fix: "\
+        One session for each process, shared by all threads, with the driver's default pool (one or two connections a node). Where many \
+        processes share a machine, fewer and larger ones.",
+    before: "-- a session for each worker thread\nSELECT name FROM shop.users WHERE id = ?;",
+    after: "-- one session for the process\nSELECT name FROM shop.users WHERE id = ?;",
+    severity: "Low from `some`, medium from `many`. A client is an application on one address: several processes there count together.",
+    thresholds: &[SOME, MANY],
+    needs: "STARTUP of the connections, as it passes, and the address of the node.",
+    source: "Native protocol v5 §2.4.1.3, stream ids; drivers' manuals: pool settings; cassandra.yaml `native_transport_max_concurrent_connections_per_ip`",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{run, window};
+
+    fn found(each: u64) -> Vec<(Severity, String)> {
+        let mut window = window([]);
+        for host in 1..=2 {
+            let client = format!("orders 1.2 (gocql) 10.0.0.{host}");
+            let connections = window.connections_mut(&client);
+            connections.are_open("10.9.0.1:9042", each * host);
+            connections.are_open("10.9.0.2:9042", 1);
+        }
+        let findings = run(&ManyConnections, &window).findings.into_iter();
+        findings
+            .map(|finding| (finding.severity, finding.title))
+            .collect()
+    }
+
+    #[test]
+    fn a_pool_is_fine_and_a_session_for_each_thread_is_not() {
+        assert_eq!(found(4), []);
+        assert_eq!(
+            found(20),
+            [(
+                Severity::Low,
+                "`orders` keeps 40 connections from one client to one node (10.9.0.1:9042)".to_owned()
+            )]
+        );
+        assert_eq!(found(128)[0].0, Severity::Medium);
+    }
+}

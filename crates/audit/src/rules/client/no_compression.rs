@@ -1,0 +1,127 @@
+//! Large answers that are sent without compression.
+
+use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
+use crate::{
+    number,
+    rules::{Context, Finding, Rule, figures::bytes},
+};
+
+pub(in crate::rules) struct NoCompression;
+
+impl Rule for NoCompression {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (name, patterns) in by_application(user_statements(context)) {
+            let connections = context.window.connections.iter();
+            let (opened, uncompressed) = connections
+                .filter(|(client, _)| application::name(client) == name)
+                .fold((0, 0), |(opened, uncompressed), (_, connections)| {
+                    (
+                        opened + connections.opened,
+                        uncompressed + connections.uncompressed,
+                    )
+                });
+            let is_uncompressed = opened > 0 && uncompressed == opened;
+            let total = application::sum(&patterns, |pattern| pattern.response_bytes.total());
+            let each = total / application::sum(&patterns, |pattern| pattern.count).max(1);
+            let rate = total as f64 / context.window.seconds().max(1.0);
+            let is_much = each as f64 >= found.threshold(&ABOUT, &LARGE)
+                && rate >= found.threshold(&ABOUT, &PER_SECOND);
+            if is_uncompressed && is_much {
+                found.push(finding((each, rate), (&name, patterns), context));
+            }
+        }
+    }
+}
+
+fn finding(
+    (each, rate): (u64, f64),
+    (application, patterns): (&str, Patterns<'_>),
+    context: &Context<'_>,
+) -> Finding {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "shown rounded; a rate is not negative"
+    )]
+    let whole = rate as u64;
+    let title = format!(
+        "{} takes {} a second without compression, {} an answer",
+        application::subject(application),
+        bytes(whole),
+        bytes(each)
+    );
+    application::finding(&ABOUT, Severity::Info, (application, patterns), context)
+        .title(title)
+        .first("response_mean_bytes", each)
+        .first("response_bytes_per_second", number::decimal(rate))
+}
+
+const LARGE: Threshold = Threshold {
+    name: "large_bytes",
+    unit: "bytes an answer",
+    default: 4_096.0,
+    origin: "drivers' manuals: below some kilobytes compression costs more than it saves",
+};
+
+const PER_SECOND: Threshold = Threshold {
+    name: "bytes_per_second",
+    unit: "bytes a second",
+    default: 1_048_576.0,
+    origin: "cqlens default: below a megabyte a second no network is busy",
+};
+
+const ABOUT: About = About {
+    id: "no-compression",
+    group: "client habits",
+    summary: "An application takes large answers without compression.",
+    why: "\
+        Rows have much in common and shrink to a half or a quarter with LZ4, at a few percent of a processor. Without it, nodes and clients \
+        send several times as much, which counts where traffic between zones is paid for.",
+    fix: "Switch on LZ4 in the driver; most need a library for it and leave it off without one.",
+    before: "-- compression: none\nSELECT * FROM shop.events WHERE sensor = ?;",
+    after: "-- compression: lz4\nSELECT * FROM shop.events WHERE sensor = ?;",
+    severity: "Info, from `large_bytes` an answer and `bytes_per_second` together.",
+    thresholds: &[LARGE, PER_SECOND],
+    needs: "STARTUP of all of the application's connections, and the sizes of answers.",
+    source: "Native protocol v4 §5, compression; drivers' manuals",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{read, run, window};
+    use cqlens_cql::footprint::PartitionClass;
+
+    const CLIENT: &str = "export 1.2 (gocql) 10.0.0.1";
+
+    fn found(is_compressed: bool, bytes: u64) -> Vec<String> {
+        let cql = "SELECT * FROM shop.events WHERE sensor = ?";
+        let mut pattern = read(cql, &[], PartitionClass::Single, 720_000);
+        pattern.response_bytes.record_n(bytes, 720_000);
+        pattern.count_client(CLIENT, 720_000);
+        let mut window = window([pattern]);
+        window.connections_mut(CLIENT).open(4, is_compressed);
+        let findings = run(&NoCompression, &window).findings.into_iter();
+        findings.map(|finding| finding.title).collect()
+    }
+
+    #[test]
+    fn megabytes_without_compression_are_worth_knowing() {
+        let told = found(false, 16_384);
+        assert!(
+            told[0].starts_with("`export` takes 3.1") && told[0].contains("MiB a second without compression"),
+            "{told:?}"
+        );
+    }
+
+    #[test]
+    fn compressed_and_small_answers_are_fine() {
+        assert_eq!(found(true, 16_384), Vec::<String>::new());
+        assert_eq!(found(false, 1_024), Vec::<String>::new());
+        assert_eq!(found(false, 100), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,119 @@
+//! Drivers of series that are no longer developed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{About, Findings, Severity, application};
+use crate::{
+    number,
+    rules::{Context, Finding, Rule},
+};
+
+pub(in crate::rules) struct OldDriver;
+
+impl Rule for OldDriver {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        // By application and driver: after a release two versions run side by side.
+        let mut users: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+        for client in context.window.connections.keys() {
+            if let Some(driver) = driver(client).filter(|driver| successor(driver).is_some()) {
+                let clients = users.entry((application::name(client), driver)).or_default();
+                clients.insert(client);
+            }
+        }
+        for ((application, driver), clients) in users {
+            let title = format!(
+                "{} uses {driver}, a series that is no longer developed: {}",
+                application::subject(application),
+                number::plural(clients.len() as u64, "client", "clients")
+            );
+            let finding = Finding::on_definition(&ABOUT, Severity::Info, context)
+                .about(format!("{application} {driver}"))
+                .title(title)
+                .first("clients", clients.len() as u64)
+                .first("successor", successor(driver).unwrap_or_default());
+            found.push(finding);
+        }
+    }
+}
+
+/// The driver in a client's name, `APPLICATION VERSION (DRIVER VERSION) ADDRESS`, with its version.
+fn driver(client: &str) -> Option<&str> {
+    let (_, behind) = client.split_once('(')?;
+    let (driver, _) = behind.rsplit_once(')')?;
+    Some(driver)
+}
+
+/// What replaces a driver with its version; none where its series is developed, or where it is not known.
+fn successor(driver: &str) -> Option<&'static str> {
+    let name = driver.to_lowercase();
+    let series: Option<u32> = name
+        .rsplit_once(' ')
+        .and_then(|(_, version)| version.trim_start_matches('v').split('.').next()?.parse().ok());
+    let is_below = |least: u32| series.is_some_and(|series| series < least);
+    match name.as_str() {
+        name if name.contains("enterprise") => Some("the driver for Apache Cassandra of the same language"),
+        name if name.contains("java driver") && is_below(4) => Some("Java driver 4"),
+        name if name.contains("gocql") && is_below(2) => Some("apache/cassandra-gocql-driver 2"),
+        name if name.contains("ruby driver") || name.contains("php driver") => {
+            Some("none: these drivers are no longer maintained")
+        }
+        _ => None,
+    }
+}
+
+const ABOUT: About = About {
+    id: "old-driver",
+    group: "client habits",
+    summary: "An application uses a driver of a series that is no longer developed.",
+    why: "\
+        Protocol version 5, new types such as vectors, and repairs of reconnection and token awareness come to the current series only. \
+        The Java driver 3 and the drivers for DataStax Enterprise get fixes of serious faults at most.",
+    fix: "\
+        Plan the change: the Java driver 4 has another API, which is a project of its own; most others are an update of the version.",
+    before: "-- DataStax Java Driver 3.11\nSELECT name FROM shop.users WHERE id = ?;",
+    after: "-- Java driver 4\nSELECT name FROM shop.users WHERE id = ?;",
+    severity: "Info.",
+    thresholds: &[],
+    needs: "STARTUP with DRIVER_NAME and DRIVER_VERSION, as it passes.",
+    source: "Driver compatibility pages of DataStax: end-of-life drivers, and the advice to leave the 3.x series of the Java driver",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{run, window};
+
+    fn found(client: &str) -> Vec<String> {
+        let mut window = window([]);
+        window.connections_mut(client).open(4, true);
+        let findings = run(&OldDriver, &window).findings.into_iter();
+        findings.map(|finding| finding.title).collect()
+    }
+
+    #[test]
+    fn the_series_decides() {
+        assert_eq!(
+            found("orders 1.2 (DataStax Java Driver 3.11.2) 10.0.0.1"),
+            ["`orders` uses DataStax Java Driver 3.11.2, a series that is no longer developed: 1 client"]
+        );
+        for old in [
+            "(github.com/gocql/gocql v1.6.0)",
+            "a (DataStax Enterprise Python Driver 2.11.2) 10.0.0.1",
+        ] {
+            assert_eq!(found(old).len(), 1, "{old}");
+        }
+        for current in [
+            "(DataStax Java driver for Apache Cassandra(R) 4.17.0) 10.0.0.1",
+            "orders (DataStax Python Driver 3.29.2) 10.0.0.1",
+            "(github.com/apache/cassandra-gocql-driver v2.0.0)",
+            "orders (gocql) 10.0.0.1",
+            "10.0.0.1",
+        ] {
+            assert_eq!(found(current), Vec::<String>::new(), "{current}");
+        }
+    }
+}

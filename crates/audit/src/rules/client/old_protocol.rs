@@ -1,0 +1,84 @@
+//! Connections of old versions of the native protocol.
+
+use std::collections::BTreeMap;
+
+use super::{About, Findings, Severity, application};
+use crate::{
+    number,
+    rules::{Context, Finding, Rule},
+};
+
+pub(in crate::rules) struct OldProtocol;
+
+impl Rule for OldProtocol {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let mut applications: BTreeMap<String, u64> = BTreeMap::new();
+        for (client, connections) in &context.window.connections {
+            let old = connections.versions.range(..OLDEST_FINE);
+            let old: u64 = old.map(|(_, count)| count).sum();
+            *applications
+                .entry(application::name(client).to_owned())
+                .or_default() += old;
+        }
+        for (application, old) in applications.into_iter().filter(|(_, old)| *old > 0) {
+            let title = format!(
+                "{} speaks protocol version 3: {}",
+                application::subject(&application),
+                number::plural(old, "connection", "connections")
+            );
+            let finding = Finding::on_definition(&ABOUT, Severity::Low, context)
+                .about(application)
+                .title(title)
+                .first("connections", old);
+            found.push(finding);
+        }
+    }
+}
+
+/// Version 4 came with Cassandra 2.2.
+const OLDEST_FINE: u8 = 4;
+
+const ABOUT: About = About {
+    id: "old-protocol",
+    group: "client habits",
+    summary: "An application speaks version 3 of the native protocol.",
+    why: "\
+        Version 3 is that of Cassandra 2.1. It carries no warnings of the server, so that nobody hears of large batches and tombstones; \
+        it cannot leave a value unset, so that a value that is not known is written as a null, which is a tombstone; and \
+        the driver does not learn which values are the partition key without reading the schema.",
+    fix: "\
+        Update the driver, or take away the setting that holds the version at 3 (some hold it for upgrades from 2.1). Version 4 is \
+        spoken by every Cassandra since 2.2 and by ScyllaDB.",
+    before: "-- protocol_version = 3\nINSERT INTO shop.users (id, name, phone) VALUES (?, ?, NULL);",
+    after: "-- protocol_version = 4: phone is left unset\nINSERT INTO shop.users (id, name, phone) VALUES (?, ?, ?);",
+    severity: "Low.",
+    thresholds: &[],
+    needs: "STARTUP, as it passes.",
+    source: "Native protocol v4 §10, changes from version 3; cassandra.yaml `native_transport_allow_older_protocols`",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{run, window};
+
+    fn found(version: u8) -> Vec<String> {
+        let mut window = window([]);
+        window
+            .connections_mut("orders 1.2 (gocql) 10.0.0.1")
+            .open(version, true);
+        let findings = run(&OldProtocol, &window).findings.into_iter();
+        findings.map(|finding| finding.title).collect()
+    }
+
+    #[test]
+    fn version_3_is_found_and_later_ones_are_not() {
+        assert_eq!(found(3), ["`orders` speaks protocol version 3: 1 connection"]);
+        assert_eq!(found(4), Vec::<String>::new());
+        assert_eq!(found(65), Vec::<String>::new());
+    }
+}

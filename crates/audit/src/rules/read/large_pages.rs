@@ -1,0 +1,115 @@
+//! Reads that ask for more rows a page than a page should have.
+
+use super::{About, Findings, Impact, Severity, Threshold, how_often, table, user_reads};
+use crate::{
+    number,
+    rules::{Context, Finding, Rule},
+    window::{Pattern, PatternId},
+};
+
+pub(in crate::rules) struct LargePages;
+
+impl Rule for LargePages {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (id, pattern) in user_reads(context) {
+            let Some((_, page)) = pattern.page_sizes else {
+                continue;
+            };
+            let rows = pattern.rows.quantile(0.99);
+            let reaches =
+                |rows: u64, threshold: &Threshold| rows as f64 >= found.threshold(&ABOUT, threshold);
+            if reaches(page, &PAGE) && reaches(rows, &ROWS) {
+                let impact = Impact::each(Severity::Low).of(pattern).at_most(Severity::Medium);
+                let severity = context.severity(found, &impact);
+                found.push(finding(severity, (page, rows), (id, pattern), context));
+            }
+        }
+    }
+}
+
+fn finding(
+    severity: Severity,
+    (page, rows): (u64, u64),
+    (id, pattern): (PatternId, &Pattern),
+    context: &Context<'_>,
+) -> Finding {
+    let title = format!(
+        "Reads of {} ask for pages of {} rows and get {} (p99){}",
+        table(pattern),
+        number::count(page),
+        number::count(rows),
+        how_often(pattern, context)
+    );
+    Finding::on(&ABOUT, severity, (id, pattern), context)
+        .title(title)
+        .first("rows_per_answer_p99", rows)
+        .first("page_size", page)
+}
+
+const PAGE: Threshold = Threshold {
+    name: "page_size",
+    unit: "rows",
+    default: 10_000.0,
+    origin: "twice the default of the Java and Python drivers, 5,000 rows",
+};
+
+const ROWS: Threshold = Threshold {
+    name: "rows",
+    unit: "rows of an answer at p99",
+    default: 5_000.0,
+    origin: "the default page of the Java and Python drivers: below, the page size makes no difference",
+};
+
+const ABOUT: About = About {
+    id: "large-pages",
+    group: "read shape",
+    summary: "A read asks for pages of tens of thousands of rows, and gets them.",
+    why: "\
+        The coordinator collects a page of rows in memory before it sends the first one, replicas as well, and the timeout is for the whole \
+        page. Very large pages switch off what paging is for: they fill the heap, and whoever reads the first rows waits for the last ones.",
+    fix: "\
+        Take the page size back to the driver's default (5,000 rows), or to what makes a megabyte; drivers fetch the next page meanwhile.",
+    before: "-- page size 100000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
+    after: "-- page size 5000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
+    severity: "Low where a page of `page_size` or more is asked for and answers have `rows`; medium at most.",
+    thresholds: &[PAGE, ROWS],
+    needs: "Requests and the rows of their answers.",
+    source: "Cassandra guardrail `page_size_warn_threshold` (4.1), off by default; native protocol specification §8",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{amid, read, run};
+    use cqlens_cql::footprint::PartitionClass;
+
+    fn found(page: u64, rows: u64) -> Vec<(Severity, String)> {
+        let cql = "SELECT total FROM shop.orders WHERE customer = ?";
+        let mut pattern = read(cql, &[], PartitionClass::Single, 60);
+        pattern.rows = crate::window::Distribution::default();
+        pattern.rows.record_n(rows, 60);
+        pattern.see_page_size(page);
+        let findings = run(&LargePages, &amid([pattern])).findings.into_iter();
+        findings
+            .map(|finding| (finding.severity, finding.title))
+            .collect()
+    }
+
+    #[test]
+    fn pages_are_large_where_they_are_asked_for_and_filled() {
+        assert_eq!(found(5_000, 5_000), []);
+        assert_eq!(found(100_000, 20), []);
+        let large = found(50_000, 50_000);
+        assert_eq!(large[0].0, Severity::Low);
+        assert!(
+            large[0]
+                .1
+                .starts_with("Reads of `shop.orders` ask for pages of 50,000 rows and get "),
+            "{large:?}"
+        );
+    }
+}

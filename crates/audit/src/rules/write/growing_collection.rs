@@ -1,0 +1,243 @@
+//! Collections that are added to and that nothing takes anything out of.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{About, Findings, Severity, Threshold};
+use crate::{
+    number,
+    rules::{
+        Context, Finding, Rule,
+        figures::often,
+        severity::Impact,
+        statement::{TableWrite, patterns, writes_by_table},
+    },
+};
+use cqlens_cql::{
+    schema::{DataType, Table, TableName},
+    syntax::ast::{AssignmentOperation, Modification},
+};
+
+pub(in crate::rules) struct GrowingCollection;
+
+impl Rule for GrowingCollection {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        for (name, writes) in writes_by_table(context) {
+            let Some(table) = context.schema.table(&name.keyspace, &name.table) else {
+                continue;
+            };
+            // Whole rows go, and their collections with them.
+            if table.default_time_to_live() == 0 && !writes.iter().any(|write| deletes_rows(write)) {
+                for (column, adds) in growing(table, &writes) {
+                    judge(&name, table, &column, &adds, context, found);
+                }
+            }
+        }
+    }
+}
+
+/// The collections of the table that writes add to and none shrinks or replaces, with those that add.
+fn growing<'w, 'a>(table: &Table, writes: &'w [TableWrite<'a>]) -> BTreeMap<String, Vec<&'w TableWrite<'a>>> {
+    let mut growing: BTreeMap<String, Vec<_>> = BTreeMap::new();
+    let mut bounded = BTreeSet::new();
+    for write in writes {
+        for (column, adds) in touched(write) {
+            let is_collection = table
+                .column(&column)
+                .is_some_and(|column| column.data_type.is_multi_cell());
+            match adds && write.ttl().is_none() {
+                true if is_collection => growing.entry(column).or_default().push(write),
+                true => {}
+                false => drop(bounded.insert(column)),
+            }
+        }
+    }
+    growing.retain(|column, _| !bounded.contains(column));
+    growing
+}
+
+/// The columns that a write changes, and whether it only adds to them.
+fn touched(write: &TableWrite<'_>) -> Vec<(String, bool)> {
+    match &write.modification {
+        // A row may come with its first elements.
+        Modification::Insert(_) => Vec::new(),
+        Modification::Update(update) => {
+            let each = update.assignments.iter().map(|assignment| {
+                let adds = matches!(
+                    assignment.operation,
+                    AssignmentOperation::Add(_)
+                        | AssignmentOperation::Prepend(_)
+                        | AssignmentOperation::SetElement { .. }
+                );
+                (assignment.column.as_str().to_owned(), adds)
+            });
+            each.collect()
+        }
+        Modification::Delete(delete) => {
+            let each = delete.deletions.iter();
+            each.map(|deletion| (deletion.column.as_str().to_owned(), false))
+                .collect()
+        }
+    }
+}
+
+fn is_list(table: &Table, column: &str) -> bool {
+    let column = table.column(column);
+    column.is_some_and(|column| matches!(column.data_type, DataType::List(_)))
+}
+
+fn deletes_rows(write: &TableWrite<'_>) -> bool {
+    matches!(&write.modification, Modification::Delete(delete) if delete.deletions.is_empty())
+}
+
+fn judge(
+    name: &TableName,
+    table: &Table,
+    column: &str,
+    adds: &[&TableWrite<'_>],
+    context: &Context<'_>,
+    found: &mut Findings<'_>,
+) {
+    let adding = patterns(adds.iter().copied());
+    let times: u64 = adding.iter().map(|(_, pattern)| pattern.count).sum();
+    let partitions = context
+        .window
+        .tables
+        .get(name)
+        .map_or(0, |traffic| traffic.distinct_partitions.estimate());
+    let each = times as f64 / partitions.max(1) as f64;
+    if each < found.threshold(&ABOUT, &TIMES) {
+        return;
+    }
+    // What is in a set or a map already is there once.
+    let (each_one, at_most) = match is_list(table, column) {
+        true => (Severity::Low, Severity::Medium),
+        false => (Severity::Info, Severity::Low),
+    };
+    let impact = adding
+        .iter()
+        .fold(Impact::each(each_one).at_most(at_most), |impact, (_, pattern)| {
+            impact.of(pattern)
+        });
+    let severity = context.severity(found, &impact);
+    let title = format!(
+        "Updates add to `{column}` of `{name}`{}, {} for each partition, and nothing takes anything out",
+        often(times, context.window),
+        match each.round() {
+            1.0 => "once".to_owned(),
+            _ => format!("{} times", number::decimal(each)),
+        }
+    );
+    let finding = Finding::on_all(&ABOUT, severity, adding, context)
+        .of_table(name)
+        .about(column)
+        .title(title)
+        .first("partitions", partitions)
+        .first("additions", times);
+    found.push(finding);
+}
+
+const TIMES: Threshold = Threshold {
+    name: "additions",
+    unit: "for each partition that was named",
+    default: 3.0,
+    origin: "cqlens default: a collection that each row gets once does not grow",
+};
+
+const ABOUT: About = About {
+    id: "growing-collection",
+    group: "writes",
+    summary: "Statements add to a collection, and none removes from it.",
+    why: "\
+        A collection is read as a whole, whatever a query needs of it, and has no pages: it is meant for a few dozen elements. One that \
+        grows with time makes each read of its row slower, until one does not fit into an answer.",
+    fix: "\
+        Make the elements rows of a table, with a clustering column for what tells them apart: those have pages, ranges and a TTL each. Where \
+        the collection has a natural bound (the roles of a user), there is nothing to do.",
+    before: "UPDATE shop.users SET visited = visited + ? WHERE id = ?;",
+    after: "INSERT INTO shop.visits_by_user (user, at, page) VALUES (?, ?, ?) USING TTL 7776000;",
+    severity: "\
+        From `additions` for each partition that statements named, where no statement removes elements, sets or deletes the column, deletes \
+        rows or gives a TTL: low, medium at most, for lists; info, low at most, for sets and maps, where the same element may come again.",
+    thresholds: &[TIMES],
+    needs: "The schema, and all writes to the table: what another program removes is not seen.",
+    source: "Cassandra documentation on collections; guardrails `items_per_collection` and `collection_size` (4.1)",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{amid, run_with, write};
+    use cqlens_cql::{plan::StatementKind, schema::Schema};
+
+    const SCHEMA: &str = "
+        CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
+        CREATE TABLE shop.users (id int PRIMARY KEY, visited list<text>, roles set<text>, n int);";
+    const ADD: &str = "UPDATE shop.users SET visited = visited + ? WHERE id = ?";
+
+    fn found(updates: &[(&str, StatementKind)]) -> Vec<(Severity, String)> {
+        let patterns = updates.iter().map(|(cql, kind)| write(cql, *kind, &[], 600));
+        let mut window = amid(patterns);
+        let name = TableName {
+            keyspace: "shop".to_owned(),
+            table: "users".to_owned(),
+        };
+        let traffic = window.tables.entry(name).or_default();
+        (0..100_u64).for_each(|user| {
+            traffic
+                .distinct_partitions
+                .insert(user.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        });
+        let schema = Schema::from_cql(SCHEMA).expect("a schema");
+        let findings = run_with(&GrowingCollection, &window, &schema)
+            .findings
+            .into_iter();
+        findings
+            .map(|finding| (finding.severity, finding.title))
+            .collect()
+    }
+
+    #[test]
+    fn what_is_only_added_to_grows() {
+        assert_eq!(
+            found(&[(ADD, StatementKind::Update)]),
+            [(
+                Severity::Low,
+                "Updates add to `visited` of `shop.users`, 10 a second, 6 times for each partition, and nothing takes anything out"
+                    .to_owned()
+            )]
+        );
+    }
+
+    #[test]
+    fn what_is_removed_from_replaced_or_expires_does_not() {
+        for bound in [
+            "UPDATE shop.users SET visited = visited - ? WHERE id = ?",
+            "UPDATE shop.users SET visited = ? WHERE id = ?",
+            "UPDATE shop.users USING TTL 60 SET visited = visited + ? WHERE id = ?",
+        ] {
+            assert_eq!(
+                found(&[(ADD, StatementKind::Update), (bound, StatementKind::Update)]),
+                [],
+                "{bound}"
+            );
+        }
+        for bound in [
+            "DELETE visited[?] FROM shop.users WHERE id = ?",
+            "DELETE FROM shop.users WHERE id = ?",
+        ] {
+            assert_eq!(
+                found(&[(ADD, StatementKind::Update), (bound, StatementKind::Delete)]),
+                [],
+                "{bound}"
+            );
+        }
+        assert_eq!(
+            found(&[("UPDATE shop.users SET n = ? WHERE id = ?", StatementKind::Update)]),
+            []
+        );
+    }
+}

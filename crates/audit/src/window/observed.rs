@@ -1,0 +1,209 @@
+//! When the sources of a window watched.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// From when to when, in UTC; it never ends before it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Interval {
+    /// When it began.
+    pub start: Timestamp,
+    /// When it ended.
+    pub end: Timestamp,
+}
+
+impl Interval {
+    /// Its length, in seconds.
+    pub fn seconds(self) -> f64 {
+        self.end.duration_since(self.start).as_secs_f64().max(0.0)
+    }
+}
+
+/// The intervals in which each source watched, by its name: in order, apart from each other by more than a
+/// second.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Observed(BTreeMap<String, Vec<Interval>>);
+
+/// Windows of one source follow each other; the clocks that they are read from differ by less.
+const TOUCHING: SignedDuration = SignedDuration::from_secs(1);
+
+/// So many intervals of one source are told apart; from there on the shortest gap counts as watched.
+const MOST_INTERVALS: usize = 1_000;
+
+impl Observed {
+    /// Whether nothing is known of when anybody watched.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds an interval in which `source` watched.
+    pub fn add(&mut self, source: &str, interval: Interval) {
+        let mine = self.0.entry(source.to_owned()).or_default();
+        mine.push(interval);
+        *mine = joined(std::mem::take(mine));
+    }
+
+    /// Adds the intervals of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (source, theirs) in &other.0 {
+            let mine = self.0.entry(source.clone()).or_default();
+            mine.extend(theirs);
+            *mine = joined(std::mem::take(mine));
+        }
+    }
+
+    /// The intervals of each source.
+    pub fn sources(&self) -> impl Iterator<Item = (&str, &[Interval])> {
+        self.0
+            .iter()
+            .map(|(source, intervals)| (source.as_str(), intervals.as_slice()))
+    }
+
+    /// When at least one source watched.
+    pub fn union(&self) -> Vec<Interval> {
+        joined(self.0.values().flatten().copied().collect())
+    }
+
+    /// Seconds in which at least one source watched.
+    pub fn seconds(&self) -> f64 {
+        self.union().into_iter().map(Interval::seconds).sum()
+    }
+
+    /// When nobody watched, between the first and the last that somebody did.
+    pub fn gaps(&self) -> Vec<Interval> {
+        let union = self.union();
+        let pairs = union.iter().zip(union.iter().skip(1));
+        pairs
+            .map(|(before, after)| Interval {
+                start: before.end,
+                end: after.start,
+            })
+            .collect()
+    }
+
+    /// A source that watched at the same time here and in `other`: whose traffic is in both.
+    pub fn overlap<'o>(&self, other: &'o Self) -> Option<&'o str> {
+        let overlaps = |source: &String, theirs: &[Interval]| {
+            let mine = self.0.get(source).map(Vec::as_slice).unwrap_or_default();
+            mine.iter().any(|mine| {
+                theirs.iter().any(|theirs| {
+                    let both = mine
+                        .end
+                        .min(theirs.end)
+                        .duration_since(mine.start.max(theirs.start));
+                    both > TOUCHING
+                })
+            })
+        };
+        let mut both = other.0.iter().filter(|(source, theirs)| overlaps(source, theirs));
+        both.next().map(|(source, _)| source.as_str())
+    }
+}
+
+/// The same time in as few intervals as possible, in order.
+fn joined(mut intervals: Vec<Interval>) -> Vec<Interval> {
+    intervals.sort_unstable();
+    let mut joined: Vec<Interval> = Vec::with_capacity(intervals.len());
+    for next in intervals {
+        match joined.last_mut() {
+            Some(last) if next.start.duration_since(last.end) <= TOUCHING => {
+                last.end = last.end.max(next.end)
+            }
+            _ => joined.push(next),
+        }
+    }
+    while joined.len() > MOST_INTERVALS {
+        let gap = |at: usize| joined[at].start.duration_since(joined[at - 1].end);
+        let Some(shortest) = (1..joined.len()).min_by_key(|&at| gap(at)) else {
+            break;
+        };
+        let after = joined.remove(shortest);
+        joined[shortest - 1].end = after.end;
+    }
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn interval(start: i64, end: i64) -> Interval {
+        let at = |second| Timestamp::from_second(second).unwrap_or_default();
+        Interval {
+            start: at(start),
+            end: at(end),
+        }
+    }
+
+    fn observed(all: &[(&str, i64, i64)]) -> Observed {
+        let mut observed = Observed::default();
+        for &(source, start, end) in all {
+            observed.add(source, interval(start, end));
+        }
+        observed
+    }
+
+    #[test]
+    fn two_at_once_watch_as_long_as_one_and_one_after_the_other_as_long_as_both() {
+        assert_eq!(observed(&[("a", 0, 60), ("b", 0, 60)]).seconds(), 60.0);
+        assert_eq!(observed(&[("a", 0, 60), ("b", 60, 120)]).seconds(), 120.0);
+        let pods: Vec<_> = (0..20).map(|pod| (format!("pod-{pod}"), pod * 3_600)).collect();
+        let pods: Vec<_> = pods
+            .iter()
+            .map(|(name, start)| (name.as_str(), *start, start + 3_600))
+            .collect();
+        assert_eq!(observed(&pods).seconds(), 72_000.0);
+        assert_eq!(
+            observed(&[("week", 0, 604_800), ("hour", 7_200, 10_800)]).seconds(),
+            604_800.0
+        );
+    }
+
+    #[test]
+    fn gaps_are_when_nobody_watched() {
+        let observed = observed(&[("a", 0, 60), ("b", 30, 90), ("a", 300, 360)]);
+        assert_eq!(observed.gaps(), [interval(90, 300)]);
+        assert_eq!(observed.seconds(), 150.0);
+    }
+
+    #[test]
+    fn the_same_source_at_the_same_time_overlaps_and_the_next_window_does_not() {
+        let first = observed(&[("a", 0, 60)]);
+        assert_eq!(first.overlap(&observed(&[("a", 30, 90)])), Some("a"));
+        assert_eq!(first.overlap(&observed(&[("a", 0, 60)])), Some("a"));
+        assert_eq!(first.overlap(&observed(&[("a", 60, 120)])), None);
+        assert_eq!(first.overlap(&observed(&[("b", 30, 90)])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn however_it_is_cut_the_same_time_was_watched(
+            parts in prop::collection::vec((0..4_u8, 0..2_000_i64, 2..500_i64), 1..40),
+            at in any::<prop::sample::Index>(),
+        ) {
+            let named = |(source, start, length): &(u8, i64, i64)| (format!("s{source}"), *start, start + length);
+            let all: Vec<_> = parts.iter().map(named).collect();
+            let of = |parts: &[(String, i64, i64)]| {
+                let mut observed = Observed::default();
+                for (source, start, end) in parts {
+                    observed.add(source, interval(*start, *end));
+                }
+                observed
+            };
+            let whole = of(&all);
+            let (left, right) = all.split_at(at.index(all.len()));
+            let (mut one, mut other) = (of(left), of(right));
+            one.merge(&of(right));
+            other.merge(&of(left));
+            prop_assert_eq!(&one, &whole);
+            prop_assert_eq!(&other, &whole);
+            let second = |second: i64| all.iter().any(|(_, start, end)| (*start..*end).contains(&second));
+            let watched = (0..2_500).filter(|&at| second(at)).count();
+            // Gaps of a second count as watched.
+            prop_assert!((whole.seconds() - watched as f64).abs() <= all.len() as f64);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Statements that belong together: what one operation of an application sends one after the other, or at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Distinct, Distribution, PatternId};
+
+/// What was seen of operations of several statements, in samples that say how large they are.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sequences {
+    /// What was read by the values of rows, by the pattern that read the rows.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub followed: BTreeMap<PatternId, FollowedReads>,
+    /// Reads of several partitions of one bucketed key, by pattern and column of the bucket.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub buckets: BTreeMap<PatternId, BTreeMap<String, BucketReads>>,
+    /// Writes of the same values into two tables, by the pattern with the lower id and then by the other one.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub copies: BTreeMap<PatternId, CopiedWrites>,
+}
+
+/// Reads whose rows were compared with the keys that their client asked for next.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct FollowedReads {
+    /// How many were: a sample of the pattern's executions.
+    pub reads: u64,
+    /// Rows of all of them.
+    pub rows: u64,
+    /// What was sent by values of their rows, by pattern.
+    pub links: BTreeMap<PatternId, Link>,
+}
+
+/// Statements whose partition keys are values of the rows of a read that their client made just before.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// How many different keys followed a read, of those reads that were followed at all.
+    pub keys: Distribution,
+    /// Rows of the reads that were followed.
+    pub rows: u64,
+    /// Requests that asked for the keys.
+    pub requests: u64,
+    /// Those that asked for several at once.
+    pub lists: u64,
+    /// Those that were sent while another one of the same operation was in flight.
+    pub overlapping: u64,
+    /// From the answer of the read to the answer of the last request, in microseconds.
+    pub elapsed_us: Distribution,
+    /// Values of their rows that were asked for in as much time before the read was answered: what chance brings.
+    pub by_chance: u64,
+    /// Requests that were compared with the one before them that followed the same read.
+    pub compared: u64,
+    /// Those that came in the order of the rows.
+    pub in_order: u64,
+    /// The different values that linked.
+    pub values: Distinct,
+    /// Which column of the rows became which column of the key, and how many keys did.
+    pub columns: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// Reads of a pattern that differ in one column of the partition key, and were made by one client without a break.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BucketReads {
+    /// Operations of a single partition.
+    pub single: u64,
+    /// Partitions of each operation of several.
+    pub partitions: Distribution,
+    /// Operations of several partitions whose requests were in flight at the same time.
+    pub concurrent: u64,
+    /// Operations of several partitions that were one request, by `IN`.
+    pub lists: u64,
+    /// Operations of several partitions, one after the other, whose values rose or fell in equal steps.
+    pub steps: u64,
+    /// The size of such steps, in [`BucketReads::unit`], and how often it was.
+    pub step_sizes: BTreeMap<u64, u64>,
+    /// What values are; none before the first.
+    pub unit: Option<BucketUnit>,
+    /// Rows of each operation of several partitions.
+    pub rows: Distribution,
+    /// From the first request of an operation of several partitions to its last answer, in microseconds.
+    pub elapsed_us: Distribution,
+    /// Different values of the column, of those that are known: at most [`BucketReads::MOST_VALUES`].
+    pub values: BTreeSet<i64>,
+    /// Keys without the bucket.
+    pub keys: Distinct,
+}
+
+/// What the values of a bucket's column count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BucketUnit {
+    /// Texts that are no dates.
+    Values,
+    /// Whole numbers.
+    Numbers,
+    /// Months of the calendar.
+    Months,
+    /// Days.
+    Days,
+    /// Milliseconds.
+    Milliseconds,
+}
+
+impl BucketUnit {
+    /// What values are, some of which are this and others that: dates only if all are.
+    pub(crate) fn and(self, other: Option<Self>) -> Self {
+        other.map_or(self, |other| self.min(other))
+    }
+
+    /// Whether values are points in time.
+    pub fn is_time(self) -> bool {
+        matches!(self, Self::Months | Self::Days | Self::Milliseconds)
+    }
+}
+
+impl BucketReads {
+    /// More different values are no set of buckets that anybody reads as a whole.
+    pub const MOST_VALUES: usize = 257;
+
+    /// More sizes of steps are not told apart.
+    pub const MOST_STEPS: usize = 16;
+
+    fn merge(&mut self, other: &Self) {
+        self.single += other.single;
+        self.partitions.merge(&other.partitions);
+        self.concurrent += other.concurrent;
+        self.lists += other.lists;
+        self.steps += other.steps;
+        for (size, times) in &other.step_sizes {
+            *self.step_sizes.entry(*size).or_default() += times;
+        }
+        self.unit = self.unit.map_or(other.unit, |unit| Some(unit.and(other.unit)));
+        self.rows.merge(&other.rows);
+        self.elapsed_us.merge(&other.elapsed_us);
+        self.values.extend(&other.values);
+        // The lowest stay, whatever the order.
+        while self.values.len() > Self::MOST_VALUES {
+            self.values.pop_last();
+        }
+        self.keys.merge(&other.keys);
+    }
+}
+
+/// Writes of a pattern that were compared with those that the same client made just before.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct CopiedWrites {
+    /// How many were: a sample of the pattern's executions.
+    pub writes: u64,
+    /// Pairs with writes of another pattern, of a higher id.
+    pub pairs: BTreeMap<PatternId, WritePairs>,
+}
+
+/// Writes of the same values by two patterns, into two tables.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct WritePairs {
+    /// How many.
+    pub pairs: u64,
+    /// What came later than a copy does and had the same values, in [`WritePairs::LATE`] times as much time: what chance
+    /// brings.
+    pub late: u64,
+    /// Pairs of which one failed and the other did not.
+    pub one_failed: u64,
+    /// Of which the second was sent before the first was answered.
+    pub concurrent: u64,
+    /// From the first request to the second, in microseconds.
+    pub apart_us: Distribution,
+}
+
+/// What an entry takes up beside what it holds.
+const EACH: usize = 128;
+
+impl WritePairs {
+    /// How much longer late writes are looked for than copies.
+    pub const LATE: i64 = 1;
+}
+
+impl Sequences {
+    /// More patterns are not told apart.
+    pub const MOST: usize = 4_096;
+
+    /// More links, columns of buckets or pairs are left out; those are a few kilobytes each.
+    pub const MOST_LINKS: usize = 1_024;
+
+    /// How many links there are.
+    pub(crate) fn links(&self) -> usize {
+        self.followed.values().map(|reads| reads.links.len()).sum()
+    }
+
+    /// How many pairs there are.
+    pub(crate) fn pairs(&self) -> usize {
+        self.copies.values().map(|writes| writes.pairs.len()).sum()
+    }
+
+    /// Forgets a pattern that has left the window.
+    pub(super) fn forget(&mut self, id: PatternId) {
+        self.followed.remove(&id);
+        self.buckets.remove(&id);
+        self.copies.remove(&id);
+        for reads in self.followed.values_mut() {
+            reads.links.remove(&id);
+        }
+        for writes in self.copies.values_mut() {
+            writes.pairs.remove(&id);
+        }
+    }
+
+    /// What it takes up, about.
+    pub(super) fn bytes(&self) -> usize {
+        let links = self.followed.values().flat_map(|reads| reads.links.values());
+        let links = links.map(|link| {
+            let numbers = link.keys.bytes() + link.elapsed_us.bytes() + link.values.bytes();
+            size_of::<Link>() + numbers + link.columns.len() * EACH
+        });
+        let buckets = self.buckets.values().flat_map(BTreeMap::values).map(|reads| {
+            let numbers = [&reads.partitions, &reads.rows, &reads.elapsed_us]
+                .map(Distribution::bytes)
+                .iter()
+                .sum::<usize>()
+                + reads.keys.bytes();
+            size_of::<BucketReads>() + numbers + reads.values.len() * EACH / 4
+        });
+        let pairs = self.copies.values().flat_map(|writes| writes.pairs.values());
+        let pairs = pairs.map(|pair| size_of::<WritePairs>() + pair.apart_us.bytes());
+        let patterns = (self.followed.len() + self.buckets.len() + self.copies.len()) * EACH;
+        patterns + links.sum::<usize>() + buckets.sum::<usize>() + pairs.sum::<usize>()
+    }
+
+    /// Adds what `other` has.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (id, reads) in &other.followed {
+            self.followed.entry(*id).or_default().merge(reads);
+        }
+        for (id, columns) in &other.buckets {
+            let mine = self.buckets.entry(*id).or_default();
+            for (column, reads) in columns {
+                mine.entry(column.clone()).or_default().merge(reads);
+            }
+        }
+        for (id, writes) in &other.copies {
+            self.copies.entry(*id).or_default().merge(writes);
+        }
+    }
+}
+
+impl FollowedReads {
+    fn merge(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.rows += other.rows;
+        for (id, link) in &other.links {
+            self.links.entry(*id).or_default().merge(link);
+        }
+    }
+}
+
+impl Link {
+    fn merge(&mut self, other: &Self) {
+        self.keys.merge(&other.keys);
+        self.rows += other.rows;
+        self.requests += other.requests;
+        self.lists += other.lists;
+        self.overlapping += other.overlapping;
+        self.elapsed_us.merge(&other.elapsed_us);
+        self.by_chance += other.by_chance;
+        self.compared += other.compared;
+        self.in_order += other.in_order;
+        self.values.merge(&other.values);
+        for (from, keys) in &other.columns {
+            let mine = self.columns.entry(from.clone()).or_default();
+            for (to, count) in keys {
+                *mine.entry(to.clone()).or_default() += count;
+            }
+        }
+    }
+}
+
+impl CopiedWrites {
+    fn merge(&mut self, other: &Self) {
+        self.writes += other.writes;
+        for (id, pairs) in &other.pairs {
+            let mine = self.pairs.entry(*id).or_default();
+            mine.pairs += pairs.pairs;
+            mine.late += pairs.late;
+            mine.one_failed += pairs.one_failed;
+            mine.concurrent += pairs.concurrent;
+            mine.apart_us.merge(&pairs.apart_us);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_dates_only_if_all_of_them_are() {
+        assert_eq!(BucketUnit::Days.and(None), BucketUnit::Days);
+        assert_eq!(
+            BucketUnit::Days.and(Some(BucketUnit::Numbers)),
+            BucketUnit::Numbers
+        );
+        let reads = |unit| BucketReads {
+            unit,
+            ..BucketReads::default()
+        };
+        let mut none = reads(None);
+        none.merge(&reads(Some(BucketUnit::Days)));
+        assert_eq!(none.unit, Some(BucketUnit::Days));
+        none.merge(&reads(None));
+        assert_eq!(none.unit, Some(BucketUnit::Days));
+    }
+}

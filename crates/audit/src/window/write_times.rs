@@ -1,0 +1,80 @@
+//! The timestamps that clients give their writes.
+
+use serde::{Deserialize, Serialize};
+
+/// Writes by the timestamp that decides which of two values stays, as far as the client gives it: with the
+/// request, as most drivers do, or by `USING TIMESTAMP`. Compared with the clock of who watches, when the request
+/// passed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WriteTimes {
+    /// Executions with a timestamp of `USING TIMESTAMP`.
+    pub stated: u64,
+    /// Executions whose timestamp was more than [`WriteTimes::TOLERATED_US`] ahead.
+    pub ahead: u64,
+    /// How far the one was ahead that was so most, in microseconds; 0 if none was.
+    pub most_ahead_us: u64,
+    /// Executions whose timestamp cannot be microseconds: seconds, milliseconds or nanoseconds.
+    pub other_units: u64,
+}
+
+impl WriteTimes {
+    /// Clocks differ, and a driver never gives the same microsecond twice.
+    pub const TOLERATED_US: i64 = 1_000_000;
+
+    /// Counts a write at `now`; both in microseconds since 1970.
+    #[inline]
+    pub fn count(&mut self, timestamp: i64, now: i64) {
+        if timestamp <= now.saturating_add(Self::TOLERATED_US) && timestamp >= EARLIEST_US {
+            return;
+        }
+        self.count_odd(timestamp, now);
+    }
+
+    #[cold]
+    fn count_odd(&mut self, timestamp: i64, now: i64) {
+        if (1..EARLIEST_US).contains(&timestamp) || timestamp >= LATEST_US {
+            self.other_units += 1;
+        } else if timestamp > now {
+            self.ahead += 1;
+            self.most_ahead_us = self.most_ahead_us.max(timestamp.abs_diff(now));
+        }
+    }
+
+    /// Adds the writes of `other`.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.stated += other.stated;
+        self.ahead += other.ahead;
+        self.most_ahead_us = self.most_ahead_us.max(other.most_ahead_us);
+        self.other_units += other.other_units;
+    }
+}
+
+/// 1973 in microseconds. In milliseconds that is the year 5138; whoever sends a smaller number means another unit.
+const EARLIEST_US: i64 = 100_000_000_000_000;
+
+/// The year 5138 in microseconds: nanoseconds since 1973.
+const LATEST_US: i64 = 100_000_000_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_unit_shows_in_the_size() {
+        let now = 1_795_000_000_000_000;
+        let mut times = WriteTimes::default();
+        for timestamp in [now, now - 86_400_000_000, now + 1_000_000, 0, -1] {
+            times.count(timestamp, now);
+        }
+        assert_eq!(times, WriteTimes::default());
+        times.count(now + 60_000_000, now);
+        for other in [now / 1_000_000, now / 1_000, now * 1_000] {
+            times.count(other, now);
+        }
+        assert_eq!(
+            (times.ahead, times.most_ahead_us, times.other_units),
+            (1, 60_000_000, 3)
+        );
+    }
+}

@@ -1,0 +1,314 @@
+//! What applications do: operations of which it is known what they are, and others that look like them.
+
+use crate::simulation::{Cell, MILLISECOND, Random, Stage, Statement, read, stage, write};
+
+pub(crate) const SCHEMA: &str = "
+    CREATE KEYSPACE s WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
+    CREATE TABLE s.groups (groupname text, user_id bigint, PRIMARY KEY (groupname, user_id));
+    CREATE TABLE s.users (id bigint PRIMARY KEY, name text);
+    CREATE TABLE s.emails (email text PRIMARY KEY, id bigint);
+    CREATE TABLE s.accounts (id bigint PRIMARY KEY, name text);
+    CREATE TABLE s.words (word text, document bigint, PRIMARY KEY (word, document));
+    CREATE TABLE s.documents (id bigint, part bigint, PRIMARY KEY (id, part));
+    CREATE TABLE s.parts (id bigint PRIMARY KEY, text text);
+    CREATE TABLE s.bucketed (name text, bucket int, at bigint, PRIMARY KEY ((name, bucket), at));
+    CREATE TABLE s.daily (name text, day date, at bigint, PRIMARY KEY ((name, day), at));
+    CREATE TABLE s.by_phone (phone text PRIMARY KEY, id bigint, name text, town text);
+    CREATE TABLE s.by_name (name text PRIMARY KEY, id bigint, phone text, town text);
+    CREATE TABLE s.items (id bigint PRIMARY KEY, title text);
+    CREATE TABLE s.likes (item bigint, who bigint, name text, PRIMARY KEY (item, who));
+    CREATE TABLE s.lists (name text, item bigint, PRIMARY KEY (name, item));
+    CREATE TABLE s.news (topic text, item bigint, state text, PRIMARY KEY (topic, item));
+    CREATE TABLE s.articles (id bigint PRIMARY KEY, title text);
+    CREATE TABLE s.by_state (state text, item bigint, PRIMARY KEY (state, item));
+    CREATE TABLE s.sensors (sensor int, day date, at bigint, PRIMARY KEY ((sensor, day), at));
+    CREATE TABLE s.orders_by_user (who bigint, id bigint, item text, PRIMARY KEY (who, id));
+    CREATE TABLE s.orders_by_day (day date, id bigint, who bigint, item text, PRIMARY KEY (day, id));
+    CREATE TABLE s.carts (who bigint, item bigint, title text, PRIMARY KEY (who, item));
+    CREATE TABLE s.stock (item bigint PRIMARY KEY, pieces bigint, place text);";
+
+fn number(value: u64) -> Cell {
+    value.to_be_bytes().to_vec()
+}
+
+fn int(value: u64) -> Cell {
+    u32::try_from(value).unwrap().to_be_bytes().to_vec()
+}
+
+fn text(value: impl Into<String>) -> Cell {
+    value.into().into_bytes()
+}
+
+fn day(days: u64) -> Cell {
+    int((1 << 31) + days)
+}
+
+fn column(values: &[u64]) -> Vec<Vec<Cell>> {
+    values.iter().map(|value| vec![number(*value)]).collect()
+}
+
+/// Members of a group: as many for every reader.
+fn members(group: u64) -> Vec<u64> {
+    let mut random = Random(group);
+    let count = random.between(8, 17);
+    let mut members: Vec<u64> = (0..count).map(|_| random.below(20_000)).collect();
+    members.sort_unstable();
+    members.dedup();
+    members
+}
+
+fn members_of(random: &mut Random) -> (Stage, Vec<Statement>) {
+    let group = random.popular(400);
+    let ids = members(group);
+    let list = read(
+        "SELECT user_id FROM s.groups WHERE groupname = ?",
+        vec![text(format!("group-{group}"))],
+        column(&ids),
+    );
+    let users = ids
+        .iter()
+        .map(|id| {
+            let row = vec![text(format!("user {id}"))];
+            read(
+                "SELECT name FROM s.users WHERE id = ?",
+                vec![number(*id)],
+                vec![row],
+            )
+        })
+        .collect();
+    (stage(vec![list]), users)
+}
+
+/// A group, and its members one after the other.
+pub(crate) fn join_one_by_one(random: &mut Random) -> Vec<Stage> {
+    let (list, users) = members_of(random);
+    let users = users.into_iter().map(|user| stage(vec![user]));
+    [list].into_iter().chain(users).collect()
+}
+
+/// The same, in whatever order a set has them.
+pub(crate) fn join_in_no_order(random: &mut Random) -> Vec<Stage> {
+    let (list, mut users) = members_of(random);
+    random.shuffle(&mut users);
+    let users = users.into_iter().map(|user| stage(vec![user]));
+    [list].into_iter().chain(users).collect()
+}
+
+/// The same, at once.
+pub(crate) fn join_at_once(random: &mut Random) -> Vec<Stage> {
+    let (list, users) = members_of(random);
+    vec![list, stage(users)]
+}
+
+/// The same, where a third is in a cache.
+pub(crate) fn join_with_cache(random: &mut Random) -> Vec<Stage> {
+    let (list, users) = members_of(random);
+    let users = users.into_iter().enumerate().filter(|(at, _)| at % 3 != 0);
+    let users = users.map(|(_, user)| stage(vec![user]));
+    [list].into_iter().chain(users).collect()
+}
+
+/// The key of an account by its e-mail address, and then the account.
+pub(crate) fn lookup(random: &mut Random) -> Vec<Stage> {
+    let id = random.popular(20_000);
+    vec![
+        stage(vec![read(
+            "SELECT id FROM s.emails WHERE email = ?",
+            vec![text(format!("{id}@example.org"))],
+            column(&[id + 1_000_000]),
+        )]),
+        stage(vec![read(
+            "SELECT name FROM s.accounts WHERE id = ?",
+            vec![number(id + 1_000_000)],
+            vec![vec![text(format!("account {id}"))]],
+        )]),
+    ]
+}
+
+/// Documents by a word, their parts, and the text of each.
+pub(crate) fn chain(random: &mut Random) -> Vec<Stage> {
+    let word = random.popular(500);
+    let document = 3_000_000 + word * 7;
+    let parts: Vec<u64> = (0..10).map(|part| 5_000_000 + word * 100 + part).collect();
+    let list = read(
+        "SELECT document FROM s.words WHERE word = ?",
+        vec![text(format!("word-{word}"))],
+        column(&[document]),
+    );
+    let of_document = read(
+        "SELECT part FROM s.documents WHERE id = ?",
+        vec![number(document)],
+        column(&parts),
+    );
+    let texts = parts.iter().map(|part| {
+        let cql = "SELECT text FROM s.parts WHERE id = ?";
+        stage(vec![read(cql, vec![number(*part)], vec![vec![text("…")]])])
+    });
+    [stage(vec![list]), stage(vec![of_document])]
+        .into_iter()
+        .chain(texts)
+        .collect()
+}
+
+/// All six buckets of a name.
+pub(crate) fn buckets(random: &mut Random) -> Vec<Stage> {
+    let name = random.popular(300);
+    let of_bucket = |bucket: u64| {
+        read(
+            "SELECT at FROM s.bucketed WHERE name = ? AND bucket = ?",
+            vec![text(format!("name-{name}")), int(bucket)],
+            column(&[1, 2, 3]),
+        )
+    };
+    vec![stage((0..6).map(of_bucket).collect())]
+}
+
+/// Days back until there are ten rows, three a day.
+pub(crate) fn days_back(random: &mut Random) -> Vec<Stage> {
+    let name = random.popular(300);
+    let of_day = |back: u64| {
+        stage(vec![read(
+            "SELECT at FROM s.daily WHERE name = ? AND day = ? LIMIT 10",
+            vec![text(format!("name-{name}")), day(20_500 - back)],
+            column(&[1, 2, 3]),
+        )])
+    };
+    (0..4).map(of_day).collect()
+}
+
+/// A person in two tables, one after the other; one in fifty second writes fails.
+pub(crate) fn two_tables(random: &mut Random) -> Vec<Stage> {
+    let id = random.next() >> 1;
+    let (name, phone) = (text(format!("person {id}")), text(format!("+49 {id}")));
+    let first = write(
+        "INSERT INTO s.by_phone (phone, id, name, town) VALUES (?, ?, ?, ?)",
+        vec![phone.clone(), number(id), name.clone(), text("berlin")],
+    );
+    let second = Statement {
+        fails: random.below(50) == 0,
+        ..write(
+            "INSERT INTO s.by_name (name, id, phone, town) VALUES (?, ?, ?, ?)",
+            vec![name, number(id), phone, text("berlin")],
+        )
+    };
+    vec![stage(vec![first]), stage(vec![second])]
+}
+
+/// The page of an item: two reads by the same key, at once, and then its popular neighbours by themselves.
+pub(crate) fn page_of_an_item(random: &mut Random) -> Vec<Stage> {
+    let item = random.popular(2_000);
+    let likes = (0..12).map(|like| vec![number(item * 31 % 2_000 + like), text("anna")]);
+    vec![stage(vec![
+        read(
+            "SELECT title FROM s.items WHERE id = ?",
+            vec![number(item)],
+            vec![vec![text("item")]],
+        ),
+        read(
+            "SELECT who, name FROM s.likes WHERE item = ?",
+            vec![number(item)],
+            likes.collect(),
+        ),
+    ])]
+}
+
+/// A list of twenty, of which somebody clicks on one some seconds later.
+pub(crate) fn click(random: &mut Random) -> Vec<Stage> {
+    let list = random.popular(100);
+    let items: Vec<u64> = (0..20).map(|item| 9_000_000 + list * 20 + item).collect();
+    let clicked = items[random.below(20) as usize];
+    vec![
+        stage(vec![read(
+            "SELECT item FROM s.lists WHERE name = ?",
+            vec![text(format!("list-{list}"))],
+            column(&items),
+        )]),
+        Stage {
+            after: 2_000 * MILLISECOND,
+            requests: vec![read(
+                "SELECT pieces, place FROM s.stock WHERE item = ?",
+                vec![number(clicked)],
+                vec![vec![number(3), text("shelf")]],
+            )],
+        },
+    ]
+}
+
+/// News of a topic or an article, one or the other; popular articles stand in all topics. The states that rows have
+/// are read by, too.
+pub(crate) fn news(random: &mut Random) -> Vec<Stage> {
+    let article = |random: &mut Random| 7_000_000 + random.popular(300);
+    let states = ["open", "done", "late"];
+    let request = match random.below(3) {
+        0 => {
+            let rows = (0..15).map(|_| vec![number(article(random)), text(states[random.below(3) as usize])]);
+            let rows = rows.collect();
+            let topic = vec![text(format!("topic-{}", random.below(50)))];
+            read("SELECT item, state FROM s.news WHERE topic = ?", topic, rows)
+        }
+        1 => read(
+            "SELECT title FROM s.articles WHERE id = ?",
+            vec![number(article(random))],
+            vec![vec![text("title")]],
+        ),
+        _ => read(
+            "SELECT item FROM s.by_state WHERE state = ?",
+            vec![text(states[random.below(3) as usize])],
+            column(&[1, 2, 3]),
+        ),
+    };
+    vec![stage(vec![request])]
+}
+
+/// The day of a sensor, which is one partition; and a dashboard of the same day of several sensors.
+pub(crate) fn sensors(random: &mut Random) -> Vec<Stage> {
+    let of_sensor = |sensor: u64, days: u64| {
+        read(
+            "SELECT at FROM s.sensors WHERE sensor = ? AND day = ?",
+            vec![int(sensor), day(days)],
+            column(&[1, 2]),
+        )
+    };
+    match random.below(3) {
+        0 => {
+            let mut sensors: Vec<u64> = (0..10).map(|_| random.below(400)).collect();
+            sensors.dedup();
+            vec![stage(
+                sensors.iter().map(|sensor| of_sensor(*sensor, 20_500)).collect(),
+            )]
+        }
+        _ => vec![stage(vec![of_sensor(
+            random.below(400),
+            random.between(20_400, 20_501),
+        )])],
+    }
+}
+
+/// An order in its two tables, in one logged batch; and a cart, whose stock is another row of other values.
+pub(crate) fn orders(random: &mut Random) -> Vec<Stage> {
+    let (id, who) = (random.next() >> 1, random.popular(5_000));
+    let order = Statement {
+        parts: vec![
+            (
+                "INSERT INTO s.orders_by_user (who, id, item) VALUES (?, ?, ?)",
+                vec![number(who), number(id), text("item")],
+            ),
+            (
+                "INSERT INTO s.orders_by_day (day, id, who, item) VALUES (?, ?, ?, ?)",
+                vec![day(20_500), number(id), number(who), text("item")],
+            ),
+        ],
+        rows: Vec::new(),
+        fails: false,
+    };
+    let item = random.popular(500);
+    let cart = write(
+        "INSERT INTO s.carts (who, item, title) VALUES (?, ?, ?)",
+        vec![number(who), number(item), text(format!("title {item}"))],
+    );
+    let stock = write(
+        "INSERT INTO s.stock (item, pieces, place) VALUES (?, ?, ?)",
+        vec![number(item), number(random.below(1_000)), text("shelf")],
+    );
+    vec![stage(vec![order]), stage(vec![cart]), stage(vec![stock])]
+}
