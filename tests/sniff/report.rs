@@ -16,13 +16,47 @@ const OF_THE_OBSERVER: &[&str] = &[
     "accepted",
     "idle_acceptances",
     "acceptance_mistakes",
+    // Findings put together, which are compared one by one.
+    "problems",
 ];
+
+/// Rules that go by how many nodes or tables there are, which a capture tells nobody.
+const OF_THE_CLUSTER: &[&str] = &["simple-strategy", "replication-factor", "many-tables"];
+
+/// Rules on what belongs together, which is told by when it came: two places see the same of it and not the same
+/// number of times.
+const BY_TIME: &[&str] = &[
+    "client-join",
+    "index-table-lookup",
+    "bucket-fan-out",
+    "time-bucket-walk",
+    "dual-write-without-batch",
+];
+
+/// Rules that show one of several statements as an example: the costliest, which is told by time.
+const BY_EXAMPLE: &[&str] = &["unprepared-statement"];
+
+/// Settings with which no latency changes what a rule says: it is taken at two places here, and on a machine
+/// with other work only one of them may see half a second.
+pub(crate) const WHATEVER_THE_LATENCY: &str = "\
+[severity]
+large_share = 1.0
+small_share = 1e-12
+negligible_share = 1e-12
+idle_ms_per_second = 1e-12
+idle_work_per_second = 1e-12
+slow_ms = 86400000
+
+[rules.reversed-read]
+slower = 1e12
+";
 
 /// Numbers that are times, or made of times, wherever they are.
 fn is_timed(key: &str) -> bool {
     const TIMED: &[&str] = &[
-        "cost",
-        "cost_share",
+        "time_us",
+        "time_share",
+        "of_measured_time_share",
         "executions_per_second",
         "first_seen",
         "last_seen",
@@ -149,6 +183,27 @@ pub(crate) fn seen(report: &Value) -> Value {
         coverage.retain(|key, _| COVERAGE.contains(&key.as_str()));
     }
     unname_refused(parts);
+    if let Some(Value::Array(findings)) = parts.get_mut("findings") {
+        let is_told = |finding: &Value| !OF_THE_CLUSTER.iter().any(|rule| finding["rule"] == **rule);
+        findings.retain(is_told);
+        for finding in findings {
+            if BY_TIME.iter().any(|rule| finding["rule"] == **rule) {
+                keep(finding, &["rule", "id", "severity", "table", "patterns"]);
+            }
+            if BY_EXAMPLE.iter().any(|rule| finding["rule"] == **rule) {
+                let shown = finding["suggested_cql"].as_array().map_or(0, Vec::len);
+                finding["suggested_cql"] = shown.into();
+            }
+        }
+    }
+    for sequence in parts
+        .get_mut("sequences")
+        .and_then(Value::as_array_mut)
+        .into_iter()
+        .flatten()
+    {
+        keep(sequence, &["kind", "tables", "patterns"]);
+    }
     for table in parts
         .get_mut("tables")
         .and_then(Value::as_array_mut)
@@ -162,14 +217,21 @@ pub(crate) fn seen(report: &Value) -> Value {
         ("patterns", &["id"][..]),
         ("system_patterns", &["id"]),
         ("tables", &["keyspace", "table"]),
-        ("findings", &["rule", "patterns", "keyspace", "table", "title"]),
-        ("sequences", &["kind", "from", "to"]),
+        ("findings", &["rule", "id", "patterns"]),
+        ("sequences", &["kind", "tables", "patterns"]),
     ] {
         if let Some(Value::Array(list)) = parts.get_mut(list) {
             list.sort_by_key(|entry| keys.iter().map(|key| entry[key].to_string()).collect::<Vec<_>>());
         }
     }
     seen
+}
+
+/// Leaves nothing but these parts.
+fn keep(value: &mut Value, names: &[&str]) {
+    if let Some(parts) = value.as_object_mut() {
+        parts.retain(|name, _| names.contains(&name.as_str()));
+    }
 }
 
 /// Whether a table that was asked for in vain is one takes the whole schema, which a capture has not: it is
@@ -196,7 +258,7 @@ fn unname_refused(parts: &mut Map<String, Value>) {
     {
         let mut patterns = finding["patterns"].as_array().into_iter().flatten();
         if patterns.all(|pattern| refused.contains(pattern)) {
-            for name in ["keyspace", "table", "title"] {
+            for name in ["id", "keyspace", "table", "title"] {
                 finding[name] = Value::Null;
             }
         }
@@ -263,6 +325,10 @@ fn untimed(title: &str) -> String {
             .iter()
             .any(|unit| part.trim_end().ends_with(&format!(" a {unit}")) || part.ends_with(" an hour"))
             || part.contains("times as long")
+            || part.trim_start().starts_with("once in ")
+            || part
+                .split_once(" times in ")
+                .is_some_and(|(times, _)| times.trim().parse::<u64>().is_ok())
     };
     let parts = title.split([',', ';']).filter(|part| !is_timed(part));
     parts.collect::<Vec<_>>().join(",")
