@@ -134,7 +134,8 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
         "INSERT INTO shop.users (user_id, name, email) VALUES (?, ?, ?)"
     };
     let plan = Plan::of(&syntax::parse(text).expect("it is CQL"), None, &schema);
-    let mut window = Window::new(Moment::from_unix_nanoseconds(0).timestamp(), "bench");
+    let at = Moment::from_unix_nanoseconds(0);
+    let mut window = Window::new(at.timestamp(), "bench");
     let mut cells = Cells::new(HashKey::random().hasher());
     let mut tables = Tables::default();
     let mut repeated = RepeatedColumns::default();
@@ -150,7 +151,7 @@ fn cells(bencher: Bencher<'_, '_>, statement: &str) {
         .bench_local_refs(|values| {
             cells.clear();
             plan.note_cells(black_box(&values.values()), &mut cells);
-            cqlens_audit::audit::cells::count(&cells, &mut window, &mut tables, &mut repeated);
+            cqlens_audit::audit::cells::count(&cells, at, &mut window, &mut tables, &mut repeated);
         });
 }
 

@@ -60,6 +60,7 @@ fn traces_of_some_reads_tell_tombstones_that_the_server_does_not_warn_of() {
             .find(|of| of["keyspace"] == "trace_sample" && of["table"] == table)
             .unwrap();
         let counted = &read["node_reads"];
+        assert!(counted["largest_partition_mib"].is_u64(), "{counted}");
         // In buckets that are a fifth apart.
         for (name, passed) in [("tombstones_max", DELETED), ("rows_max", 20 - DELETED)] {
             let count = usize::try_from(counted[name].as_u64().unwrap()).unwrap();

@@ -4,7 +4,6 @@
 //! ```toml
 //! none-above = "info"          # no other finding in the scenario's keyspaces is more severe
 //! keyspaces = ["a", "b"]       # that of the scenario's name if not said
-//! later = ["client-join"]      # rules that will speak of it once they exist; not checked
 //! refused = 10                 # requests that the server refuses; none if not said
 //!
 //! [[finding]]
@@ -12,6 +11,10 @@
 //! table = "groups"
 //! at-least = "low"
 //! at-most = "low"              # may be left out
+//!
+//! [[absent]]                   # no finding at all, not even info
+//! rule = "large-partition"
+//! table = "orders_by_month"
 //!
 //! [[partitions]]
 //! cql = "SELECT …"             # any spelling of the statement's template
@@ -40,13 +43,13 @@ pub struct Verdict {
     most_findings: Option<usize>,
     #[serde(default)]
     keyspaces: Vec<String>,
-    #[serde(default)]
-    later: Vec<String>,
     /// Requests that the server refuses.
     #[serde(default)]
     pub refused: u64,
     #[serde(default, rename = "finding")]
     findings: Vec<Expected>,
+    #[serde(default)]
+    absent: Vec<Absent>,
     #[serde(default)]
     partitions: Vec<Partitions>,
 }
@@ -69,6 +72,13 @@ struct Expected {
     at_most: Option<Severity>,
     /// On the embedded node, whose latencies count for nothing, it is exactly this.
     demo: Option<Severity>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Absent {
+    rule: String,
+    table: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -129,6 +139,15 @@ impl Verdict {
             if !is_expected && finding.severity > self.none_above {
                 complaints.push(format!("unexpected: {finding:?}"));
             }
+        }
+        for Absent { rule, table } in &self.absent {
+            let is_about = |finding: &&Found| finding.rule == *rule && finding.tables.contains(table);
+            complaints.extend(
+                found
+                    .iter()
+                    .find(is_about)
+                    .map(|finding| format!("unexpected: {finding:?}")),
+            );
         }
         if self.most_findings.is_some_and(|most| found.len() > most) {
             complaints.push(format!("{} findings: {found:?}", found.len()));

@@ -201,6 +201,11 @@ fn three_digits(value: f64) -> String {
     }
 }
 
+/// The nearest whole number of an estimate; 0 of what is below it.
+pub(crate) fn rounded(value: f64) -> u64 {
+    whole(value.round().max(0.0))
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

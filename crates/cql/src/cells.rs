@@ -45,6 +45,17 @@ pub struct InsertedRow {
     pub row: u64,
     /// A hash of the row with its values.
     pub contents: u64,
+    /// Its partition, where that has several rows.
+    pub partition: Option<RowOfPartition>,
+}
+
+/// A row of a partition that has several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowOfPartition {
+    /// The hash of keyspace, table and routing key.
+    pub partition: u64,
+    /// Bytes of the values of the statement, without the partition key.
+    pub bytes: u32,
 }
 
 /// A column that has an index, in a read or a write.
@@ -106,14 +117,10 @@ impl Cells {
         self.hasher
     }
 
-    /// Notes a row that an INSERT writes; `contents` is a hash of the row with its values.
-    pub(super) fn insert(&mut self, table: &Arc<TableName>, row: u64, contents: u64) {
+    /// Notes a row that an INSERT writes.
+    pub(super) fn insert(&mut self, row: InsertedRow) {
         if self.rows.len() < Self::MOST {
-            self.rows.push(InsertedRow {
-                table: Arc::clone(table),
-                row,
-                contents,
-            });
+            self.rows.push(row);
         }
     }
 

@@ -20,6 +20,8 @@ pub struct ReadHistograms {
     pub tombstones: Histogram,
     /// Live rows of each read.
     pub rows: Histogram,
+    /// The largest partition of its SSTables, in MiB; none where the node does not say.
+    pub largest_partition_mib: Option<u64>,
 }
 
 /// The end of a histogram.

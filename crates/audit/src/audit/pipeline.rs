@@ -252,7 +252,7 @@ impl Pipeline {
             refusals.grant(exchange.client_name);
         }
         if !exchange.refused {
-            cells::count(&builder.cells, window, tables, &mut self.repeated);
+            cells::count(&builder.cells, exchange.at, window, tables, &mut self.repeated);
         }
         if let (Some(sampler), false) = (sampler, raw.is_request_cut()) {
             if let Some(analysis) = sampler.prefers(exchange) {

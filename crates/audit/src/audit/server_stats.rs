@@ -59,6 +59,7 @@ impl ServerStats {
                 tombstones_max: told.tombstones.max,
                 rows_p99: told.rows.p99,
                 rows_max: told.rows.max,
+                largest_partition_mib: told.largest_partition_mib,
             };
             open.node_reads.entry(name).or_default().merge(&reads);
         }

@@ -131,6 +131,7 @@ pub const RULES: &[&dyn Rule] = &[
     &sequence::TimeBucketWalk,
     &sequence::DualWriteWithoutBatch,
     &spread::HotPartition,
+    &spread::LargePartition,
     &tombstone::TombstoneHeavyRead,
     &tombstone::QueuePattern,
     &tombstone::CollectionOverwrite,

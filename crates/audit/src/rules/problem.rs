@@ -158,6 +158,7 @@ fn cause(rule: &'static str) -> &'static str {
         "logged-batch-multi-partition" | "unlogged-batch-multi-partition" | "batch-too-large" => "batches",
         "consistency-all" | "cross-dc-consistency" | "weak-consistency" => "consistency levels",
         "timeouts" | "server-error" | "retries" => "failures",
+        "hot-partition" | "large-partition" => "uneven partitions",
         alone => alone,
     }
 }

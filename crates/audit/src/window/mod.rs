@@ -44,9 +44,9 @@ pub(crate) use room::Room;
 pub use room::{Limits, MAX_PATTERNS};
 pub use schema_disagreement::SchemaDisagreement;
 pub use sequences::{BucketReads, BucketUnit, CopiedWrites, FollowedReads, Link, Sequences, WritePairs};
-pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry};
+pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry, Largest, RowSample, WrittenRow};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
-pub use table::{KeySizes, NodeReads, TableTraffic};
+pub use table::{KeySizes, NodeReads, PartitionReads, TableTraffic};
 pub use write_times::WriteTimes;
 pub use written::{IndexedColumn, InsertedRows, MAX_INDEXED_COLUMNS};
 

@@ -3,7 +3,7 @@
 use cqlens_cql::schema::TableName;
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, Distribution, Heavy, InsertedRows, RepeatedValues, pattern::Tombstones};
+use super::{Distinct, Distribution, Heavy, InsertedRows, Largest, RepeatedValues, pattern::Tombstones};
 
 /// Counters and sketches of one table; a batch counts once for each table that it writes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -35,6 +35,46 @@ pub struct TableTraffic {
     /// Whether their values are the same from row to row of a partition.
     #[serde(default, skip_serializing_if = "RepeatedValues::is_empty")]
     pub repeated: RepeatedValues,
+    /// What reads of one partition have returned of it.
+    #[serde(default, skip_serializing_if = "PartitionReads::is_empty")]
+    pub partition_reads: PartitionReads,
+}
+
+/// How much single reads have returned of single partitions, their pages together: these have as much, at least.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PartitionReads {
+    /// Rows.
+    pub rows: Largest,
+    /// Bytes of the responses.
+    pub bytes: Largest,
+}
+
+impl PartitionReads {
+    /// Fewer rows are nothing that a partition is large for.
+    pub const LEAST_ROWS: u64 = 1_000;
+
+    /// Fewer bytes are nothing that a partition is large for.
+    pub const LEAST_BYTES: u64 = 1 << 20;
+
+    /// Whether no read was long.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.bytes.is_empty()
+    }
+
+    /// Notes a read of a partition.
+    pub fn see(&mut self, partition: u64, rows: u64, bytes: u64) {
+        if rows >= Self::LEAST_ROWS {
+            self.rows.see(partition, rows);
+        }
+        if bytes >= Self::LEAST_BYTES {
+            self.bytes.see(partition, bytes);
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.rows.merge(&other.rows);
+        self.bytes.merge(&other.bytes);
+    }
 }
 
 /// Sizes of partition keys, as Cassandra serializes them.
@@ -83,6 +123,9 @@ pub struct NodeReads {
     pub rows_p99: u64,
     /// Live rows of the longest read.
     pub rows_max: u64,
+    /// The largest partition on disk, in MiB (`system_views.max_partition_size`); none where no node has said.
+    #[serde(default)]
+    pub largest_partition_mib: Option<u64>,
 }
 
 impl NodeReads {
@@ -92,6 +135,7 @@ impl NodeReads {
         self.tombstones_max = self.tombstones_max.max(other.tombstones_max);
         self.rows_p99 = self.rows_p99.max(other.rows_p99);
         self.rows_max = self.rows_max.max(other.rows_max);
+        self.largest_partition_mib = self.largest_partition_mib.max(other.largest_partition_mib);
     }
 }
 
@@ -106,6 +150,7 @@ impl TableTraffic {
             + self.distinct_partitions.bytes()
             + self.inserted.rows.bytes()
             + self.inserted.contents.bytes()
+            + self.inserted.sample.bytes()
     }
 
     /// Adds the traffic of `other`.
@@ -123,5 +168,6 @@ impl TableTraffic {
         self.key_sizes.merge(other.key_sizes);
         self.inserted.merge(&other.inserted);
         self.repeated.merge(&other.repeated);
+        self.partition_reads.merge(&other.partition_reads);
     }
 }

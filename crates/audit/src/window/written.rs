@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Distinct;
+use super::{Distinct, RowSample};
 
 /// INSERTs into one table whose whole primary key is known, conditional ones left out: they overwrite
 /// nothing.
@@ -18,6 +18,9 @@ pub struct InsertedRows {
     /// Different rows with what was written into them: more than `rows` where a row came again with other
     /// values.
     pub contents: Distinct,
+    /// Some of the rows, where a partition has several.
+    #[serde(default, skip_serializing_if = "RowSample::is_empty")]
+    pub sample: RowSample,
 }
 
 impl InsertedRows {
@@ -36,6 +39,7 @@ impl InsertedRows {
         self.inserts += other.inserts;
         self.rows.merge(&other.rows);
         self.contents.merge(&other.contents);
+        self.sample.merge(&other.sample);
     }
 }
 

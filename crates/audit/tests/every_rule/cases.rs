@@ -531,6 +531,12 @@ fn model() -> Vec<Case> {
                 by_key(wire);
                 wire.times(20, &ask(BY_KEY, &[Int(7)]), &ROW);
             }),
+        case("large-partition",
+            |wire| long_read(wire, 21),
+            |wire| long_read(wire, 19)),
+        case("large-partition",
+            |wire| grow(wire, |row| (row % 10 / 9, row)),
+            |wire| grow(wire, |row| (row / 200, row))),
         case("static-column",
             |wire| orders(wire, |customer, _| format!("customer {customer}")),
             |wire| orders(wire, |customer, at| format!("order {at} of {customer}"))),
@@ -546,6 +552,25 @@ fn model() -> Vec<Case> {
     ];
     cases.iter_mut().filter(|case| case.rule.starts_with("unused")).for_each(|case| case.hours = 30);
     cases
+}
+
+/// One read of a partition, so many pages of 5,000 rows long.
+fn long_read(wire: &mut Wire, pages: usize) {
+    let values = [Int(7)];
+    let mut ask = ask("SELECT note FROM shop.orders WHERE customer = ?", &values);
+    for _ in 1..pages {
+        wire.send(&ask, &Page(5_000, 8));
+        ask.paging_state = Some(b"more");
+    }
+    wire.send(&ask, &Rows(5_000, 8));
+}
+
+/// A thousand new rows, one after the other.
+fn grow(wire: &mut Wire, row: impl Fn(i32) -> (i32, i32)) {
+    for (customer, at) in (0..1_000).map(row) {
+        let insert = "INSERT INTO shop.orders (customer, at, total) VALUES (?, ?, ?)";
+        wire.send(&ask(insert, &[Int(customer), Int(at), Int(at)]), &Void);
+    }
 }
 
 /// Ten orders of each of a hundred customers.

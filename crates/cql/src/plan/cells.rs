@@ -14,7 +14,7 @@ use super::restriction::Test;
 use super::restrictions::Restrictions;
 use super::target::Target;
 use super::term::{Datum, Term};
-use crate::cells::{Cells, SAMPLED_PARTITIONS, SampledRow, Use, write_value};
+use crate::cells::{Cells, InsertedRow, RowOfPartition, SAMPLED_PARTITIONS, SampledRow, Use, write_value};
 use crate::schema::{Column, ColumnKind, ColumnName, TableName};
 
 /// The cells of a statement that are counted by value.
@@ -27,18 +27,15 @@ pub(super) struct CellPlan {
     /// The values that stand in the text of an INSERT.
     literals: Vec<Box<str>>,
     columns: Vec<PlannedColumn>,
+    /// How many of the primary key's columns are the partition key, where a partition has several rows.
+    partition_key: Option<usize>,
     /// The values of an INSERT into a partition of several rows.
     sampled: Option<SampledValues>,
 }
 
-/// What is compared from row to row of a partition.
+/// What is compared from row to row of a partition: regular columns of one cell, with their values.
 #[derive(Debug, Clone)]
-struct SampledValues {
-    /// How many of the primary key's columns are the partition key.
-    partition_key: usize,
-    /// Regular columns of one cell, with their values.
-    values: Vec<(Arc<str>, Term)>,
-}
+struct SampledValues(Vec<(Arc<str>, Term)>);
 
 #[derive(Debug, Clone)]
 struct PlannedColumn {
@@ -72,6 +69,8 @@ impl CellPlan {
         });
         let plan = Self {
             inserted: counts_rows.then(|| target.name.clone()),
+            partition_key: (!target.table.clustering().is_empty())
+                .then(|| target.table.partition_key().len()),
             sampled: counts_rows
                 .then(|| SampledValues::of(columns, values, target))
                 .flatten(),
@@ -147,6 +146,7 @@ impl CellPlan {
             row: None,
             literals: Vec::new(),
             columns: columns.collect(),
+            partition_key: None,
             sampled: None,
         }
         .unless_empty()
@@ -158,6 +158,7 @@ impl CellPlan {
             row: row(restrictions),
             literals: Vec::new(),
             columns,
+            partition_key: None,
             sampled: None,
         }
         .unless_empty()
@@ -171,8 +172,16 @@ impl CellPlan {
     pub(super) fn note(&self, values: &Values<'_>, cells: &mut Cells) {
         let row = self.row.as_ref().and_then(|row| hash(row, values, cells));
         if let (Some(table), Some(row)) = (&self.inserted, row) {
-            cells.insert(table, row, self.contents(row, values, cells));
-            self.sample(table, row, values, cells);
+            let partition = self.partition(table, values, cells);
+            cells.insert(InsertedRow {
+                table: Arc::clone(table),
+                row,
+                contents: self.contents(row, values, cells),
+                partition,
+            });
+            if let Some(partition) = partition {
+                self.sample(table, partition.partition, row, values, cells);
+            }
         }
         for column in &self.columns {
             let value = column.value.as_ref().map(std::slice::from_ref);
@@ -181,32 +190,66 @@ impl CellPlan {
         }
     }
 
+    /// The terms of the partition key, where a partition has several rows.
+    fn partition_terms(&self) -> Option<&[Term]> {
+        self.row.as_ref()?.get(..self.partition_key?)
+    }
+
+    /// The partition of the row, and what the row adds to it.
+    fn partition(&self, table: &TableName, values: &Values<'_>, cells: &Cells) -> Option<RowOfPartition> {
+        let key = self.partition_terms()?;
+        let mut hasher = cells.hasher();
+        // 0xff is in no name: the three parts cannot run into each other.
+        hasher.write(table.keyspace.as_bytes());
+        hasher.write(&[0xff]);
+        hasher.write(table.table.as_bytes());
+        hasher.write(&[0xff]);
+        let mut key_bytes = 0;
+        for term in key {
+            let Ok(Datum::Bytes(bytes)) = term.evaluate(Some(values)) else {
+                return None;
+            };
+            key_bytes += bytes.len();
+            if key.len() == 1 {
+                hasher.write(&bytes);
+            } else {
+                hasher.write(&u16::try_from(bytes.len()).ok()?.to_be_bytes());
+                hasher.write(&bytes);
+                hasher.write(&[0]);
+            }
+        }
+        // Each value has its length before it.
+        let bound = values.as_bytes().len().saturating_sub(values.len() * 4);
+        let literals: usize = self.literals.iter().map(|literal| literal.len()).sum();
+        Some(RowOfPartition {
+            partition: hasher.finish(),
+            bytes: u32::try_from((bound + literals).saturating_sub(key_bytes)).unwrap_or(u32::MAX),
+        })
+    }
+
     /// Notes the row with its values, if its partition is one of those that are sampled.
-    fn sample(&self, table: &Arc<TableName>, row: u64, values: &Values<'_>, cells: &mut Cells) {
-        let (Some(sampled), Some(key)) = (&self.sampled, &self.row) else {
-            return;
-        };
-        let Some(key) = key.get(..sampled.partition_key) else {
+    fn sample(
+        &self,
+        table: &Arc<TableName>,
+        partition: u64,
+        row: u64,
+        values: &Values<'_>,
+        cells: &mut Cells,
+    ) {
+        let (Some(SampledValues(sampled)), Some(key)) = (&self.sampled, self.partition_terms()) else {
             return;
         };
         if !is_sampled(key, values) {
             return;
         }
-        let Some(key) = hash(key, values, cells) else {
-            return;
-        };
-        let mut partition = cells.hasher();
-        write_value(&mut partition, table.keyspace.as_bytes());
-        write_value(&mut partition, table.table.as_bytes());
-        partition.write_u64(key);
-        let known = sampled.values.iter().filter_map(|(name, value)| {
+        let known = sampled.iter().filter_map(|(name, value)| {
             let value = hash(std::slice::from_ref(value), values, cells)?;
             Some((Arc::clone(name), value))
         });
         let values = known.collect();
         cells.sample(SampledRow {
             table: Arc::clone(table),
-            partition: partition.finish(),
+            partition,
             row,
             values,
         });
@@ -237,10 +280,7 @@ impl SampledValues {
             Some((defined.name.as_str().into(), value))
         });
         let values: Vec<_> = cells.collect();
-        (!table.clustering().is_empty() && !values.is_empty()).then(|| Self {
-            partition_key: table.partition_key().len(),
-            values,
-        })
+        (!table.clustering().is_empty() && !values.is_empty()).then_some(Self(values))
     }
 }
 

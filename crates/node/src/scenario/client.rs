@@ -53,6 +53,9 @@ impl Filled {
     }
 }
 
+/// How often a statement is prepared again for one run: drivers do it without end.
+const MOST_PREPARED: usize = 8;
+
 fn is_unprepared(answer: &Result<Answer, ClientError>) -> bool {
     matches!(
         answer,
@@ -152,24 +155,33 @@ impl ScenarioClient {
         Ok(())
     }
 
-    /// Sends a run. What the server has forgotten is prepared again, once, as drivers do it.
     async fn send(&mut self, ready: &Ready, options: &RunOptions) -> Result<Answer, ClientError> {
         let answer = self.send_once(ready, options).await;
-        match is_unprepared(&answer) {
-            true => self.send_again(ready, options).await,
-            false => answer,
-        }
+        self.unless_forgotten(answer, ready, options).await
     }
 
-    async fn send_again(&mut self, ready: &Ready, options: &RunOptions) -> Result<Answer, ClientError> {
-        for statement in ready.statements() {
-            if let Filled::Prepared { cql, .. } = statement {
-                // The same text has the same id again.
-                self.client.prepare(cql).await?;
+    /// Prepares what the server has forgotten again, as drivers do it: also what it forgets once more, as servers do
+    /// that still look at a change of the schema.
+    async fn unless_forgotten(
+        &mut self,
+        mut answer: Result<Answer, ClientError>,
+        ready: &Ready,
+        options: &RunOptions,
+    ) -> Result<Answer, ClientError> {
+        for _ in 0..MOST_PREPARED {
+            if !is_unprepared(&answer) {
+                break;
             }
+            for statement in ready.statements() {
+                if let Filled::Prepared { cql, .. } = statement {
+                    // The same text has the same id again.
+                    self.client.prepare(cql).await?;
+                }
+            }
+            self.totals.sent_again += 1;
+            answer = self.send_once(ready, options).await;
         }
-        self.totals.sent_again += 1;
-        self.send_once(ready, options).await
+        answer
     }
 
     async fn send_once(&mut self, ready: &Ready, options: &RunOptions) -> Result<Answer, ClientError> {
@@ -196,10 +208,7 @@ impl ScenarioClient {
             .collect();
         let answers = self.client.run_all(&runs, &options).await?;
         for (ready, answer) in together.iter().zip(answers) {
-            let answer = match is_unprepared(&answer) {
-                true => self.send_again(ready, &options).await,
-                false => answer,
-            };
+            let answer = self.unless_forgotten(answer, ready, &options).await;
             self.settle(step, answer, found)?;
         }
         Ok(())

@@ -4,25 +4,42 @@
 use cqlens_cql::cells::{Cells, Use};
 
 use crate::audit::count::{repeated_values::RepeatedColumns, tables::Tables};
-use crate::window::Window;
+use crate::{
+    capture::Moment,
+    window::{Window, WrittenRow},
+};
 
-/// Counts everything of `cells` in `window` and its `tables`.
+/// Counts everything of `cells`, which were sent `at` this time, in `window` and its `tables`.
 #[inline]
-pub fn count(cells: &Cells, window: &mut Window, tables: &mut Tables, repeated: &mut RepeatedColumns) {
+pub fn count(
+    cells: &Cells,
+    at: Moment,
+    window: &mut Window,
+    tables: &mut Tables,
+    repeated: &mut RepeatedColumns,
+) {
     for row in cells.sampled() {
         repeated.count(row, tables);
     }
     if !(cells.inserted().is_empty() && cells.indexed().is_empty()) {
-        count_some(cells, window, tables);
+        count_some(cells, at, window, tables);
     }
 }
 
-fn count_some(cells: &Cells, window: &mut Window, tables: &mut Tables) {
+fn count_some(cells: &Cells, at: Moment, window: &mut Window, tables: &mut Tables) {
     for inserted in cells.inserted() {
         tables.count(&inserted.table, |table| {
             table.inserted.inserts += 1;
             table.inserted.rows.insert(inserted.row);
             table.inserted.contents.insert(inserted.contents);
+            if let Some(row) = inserted.partition {
+                let row = WrittenRow {
+                    partition: row.partition,
+                    bytes: row.bytes,
+                    at: at.unix_nanoseconds() / 1_000_000,
+                };
+                table.inserted.sample.insert(inserted.row, row);
+            }
         });
     }
     for seen in cells.indexed() {
@@ -54,7 +71,11 @@ mod tests {
 
     use super::*;
     use crate::{audit::HashKey, window::IndexedColumn};
-    use cqlens_cql::{plan::Plan, schema::Schema, syntax};
+    use cqlens_cql::{
+        plan::Plan,
+        schema::{Schema, TableName},
+        syntax,
+    };
 
     const SCHEMA: &str = "
         CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
@@ -77,7 +98,8 @@ mod tests {
             let values = ValuesBuf::positional(bound.iter().map(|value| Value::Bytes(value))).unwrap();
             cells.clear();
             plan.note_cells(&values.values(), &mut cells);
-            count(&cells, &mut window, &mut tables, &mut repeated);
+            let at = Moment::from_unix_nanoseconds(7_000_000);
+            count(&cells, at, &mut window, &mut tables, &mut repeated);
         }
         tables.flush_into(&mut window);
         window
@@ -112,6 +134,42 @@ mod tests {
             (6, 3, 5)
         );
         assert_eq!((inserted.overwrites(), inserted.changes()), (3, 2));
+    }
+
+    #[test]
+    fn rows_of_partitions_of_several_are_sampled_with_the_hash_that_reports_show() {
+        let schema =
+            "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+            CREATE TABLE s.one (k text, c int, v text, PRIMARY KEY (k, c));
+            CREATE TABLE s.two (a int, b text, c int, PRIMARY KEY ((a, b), c));
+            CREATE TABLE s.flat (k int PRIMARY KEY, v int);";
+        let schema = Schema::from_cql(schema).unwrap();
+        let key = HashKey::random();
+        let mut cells = Cells::new(key.hasher());
+        for (text, expected) in [
+            (
+                "INSERT INTO one (k, c, v) VALUES ('ab', 1, 'xyz')",
+                Some(("one", &b"ab"[..])),
+            ),
+            (
+                "INSERT INTO two (a, b, c) VALUES (1, 'ab', 2)",
+                Some(("two", &b"\0\x04\0\0\0\x01\0\0\x02ab\0"[..])),
+            ),
+            ("INSERT INTO flat (k, v) VALUES (1, 2)", None),
+        ] {
+            let plan = Plan::of(&syntax::parse(text).unwrap(), Some("s"), &schema);
+            cells.clear();
+            plan.note_cells(&ValuesBuf::new().values(), &mut cells);
+            let expected = expected.map(|(table, routing_key)| {
+                let name = TableName {
+                    keyspace: "s".to_owned(),
+                    table: table.to_owned(),
+                };
+                key.hash(&name, routing_key)
+            });
+            let found = cells.inserted()[0].partition;
+            assert_eq!(found.map(|row| row.partition), expected, "{text}");
+        }
     }
 
     #[test]

@@ -91,13 +91,14 @@ impl WindowRecorder {
         let head = || (analysis.head.clone(), analysis.flags.clone());
         let pattern = window.pattern_mut(analysis.id, &analysis.head.cql, head);
         record_pattern(pattern, exchange, routed, execution);
-        if let Some(request_key) = exchange.request_key
-            && let Some((page, progress)) = self.read_on(pattern, exchange, execution, request_key, seen)
-        {
+        let progress = exchange
+            .request_key
+            .and_then(|request_key| self.read_on(pattern, exchange, execution, request_key, seen));
+        if let Some((page, progress)) = exchange.next_page.zip(progress) {
             self.reads.wait(page, progress, analysis.id, exchange.at, window);
         }
         if !analysis.head.system && has_tables(exchange, analysis) {
-            record_tables(tables, exchange, execution, keys, &mut self.hashing);
+            record_tables(tables, exchange, execution, keys, progress, &mut self.hashing);
         }
         if let Some(request_key) = exchange.request_key {
             self.compare_later(window, exchange, execution, request_key);
@@ -169,7 +170,7 @@ impl WindowRecorder {
         Some(repeat)
     }
 
-    /// Puts a page to its read; the page that the read waits for now, and where it stands.
+    /// Puts a page to its read, and says where that stands now.
     fn read_on(
         &mut self,
         pattern: &mut Pattern,
@@ -177,14 +178,18 @@ impl WindowRecorder {
         execution: &Execution,
         request_key: RequestKey,
         seen: &[u64],
-    ) -> Option<(u64, Progress)> {
+    ) -> Option<Progress> {
         let Outcome::Rows { count: rows, .. } = exchange.outcome else {
             return None;
         };
         if !execution.analysis.head.kind.is_read() {
             return None;
         }
-        let mut page = Page { rows, keys: None };
+        let mut page = Page {
+            rows,
+            bytes: exchange.response_bytes.unwrap_or(0),
+            keys: None,
+        };
         if let Some(found) = &exchange.scanned_rows {
             page.keys = found.keys;
             let scanned = &mut pattern.scanned;
@@ -208,7 +213,7 @@ impl WindowRecorder {
         if exchange.next_page.is_none() {
             progress.record(pattern);
         }
-        exchange.next_page.map(|next| (next, progress))
+        Some(progress)
     }
 }
 

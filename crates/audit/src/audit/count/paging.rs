@@ -20,7 +20,9 @@ pub(crate) struct Progress {
     /// Pages so far.
     pages: u64,
     /// Rows so far.
-    rows: u64,
+    pub(crate) rows: u64,
+    /// Bytes of its responses so far.
+    pub(crate) bytes: u64,
     /// Different partitions in the rows so far, at least.
     partitions: Option<u64>,
     /// The partition of the last row: the next page may go on with it.
@@ -34,6 +36,8 @@ pub(crate) struct Progress {
 pub(crate) struct Page {
     /// Its rows.
     pub(crate) rows: u64,
+    /// The bytes of the response.
+    pub(crate) bytes: u64,
     /// What its rows say of partitions; none where the read names its partitions, or the rows do not show
     /// them.
     pub(crate) keys: Option<PageKeys>,
@@ -159,6 +163,7 @@ impl Progress {
         Self {
             pages: self.pages + 1,
             rows: self.rows + page.rows,
+            bytes: self.bytes + page.bytes,
             partitions,
             last_key,
             is_part: self.is_part,
@@ -190,6 +195,7 @@ mod tests {
     fn keys(distinct: u64, first: u64, last: u64, in_ring_order: bool) -> Page {
         Page {
             rows: 10,
+            bytes: 100,
             keys: Some(PageKeys {
                 distinct,
                 first,

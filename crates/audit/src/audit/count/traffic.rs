@@ -2,7 +2,7 @@
 
 use crate::audit::{
     HashKey,
-    count::{pattern::record_tombstones, tables::Tables},
+    count::{paging::Progress, pattern::record_tombstones, tables::Tables},
     exchange::{Exchange, Execution, NamedKeys},
     key_hash::TableHash,
     statement::{
@@ -18,12 +18,14 @@ pub(crate) fn has_tables(exchange: &Exchange<'_>, analysis: &Analysis) -> bool {
     !exchange.refused && (analysis.is_known || exchange.is_confirmed())
 }
 
-/// A read counts on its table; a write (and each write of a batch) on every table that it names.
+/// A read counts on its table; a write (and each write of a batch) on every table that it names. `progress` is that of
+/// a read.
 pub(crate) fn record_tables(
     tables: &mut Tables,
     exchange: &Exchange<'_>,
     execution: &Execution,
     keys: NamedKeys<'_>,
+    progress: Option<Progress>,
     hashing: &mut Hashing,
 ) {
     let read = execution.analysis.head.kind.is_read();
@@ -34,7 +36,11 @@ pub(crate) fn record_tables(
         tables.count_in(table.id, &table.name, |table| {
             record_statements(table, statements, exchange, execution);
             for (id, key) in keys.iter() {
-                record_key(table, hashing.hash(id, key), key.bytes.len(), read);
+                let hash = hashing.hash(id, key);
+                record_key(table, hash, key.bytes.len(), read);
+                if let Some(progress) = progress.filter(|_| execution.is_of_one()) {
+                    table.partition_reads.see(hash, progress.rows, progress.bytes);
+                }
             }
         });
         return;

@@ -4,6 +4,8 @@
 //! nothing is suggested rather than something wrong. Queries that need the same key share a table: it has the
 //! columns that any of them selects.
 
+mod bucketed;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use cqlens_cql::syntax::{
@@ -15,6 +17,7 @@ use crate::{
     rules::{Context, definition, figures},
     window::Pattern,
 };
+pub(in crate::rules) use bucketed::{BucketSpan, by_hour, with_bucket};
 use cqlens_cql::plan::Flag;
 use cqlens_cql::schema::{
     Column, ColumnKind, ColumnName, DataType, OptionValue, Order, Schema, Table, TableName, quote,
@@ -239,47 +242,6 @@ pub(super) fn of_one_key(pattern: &Pattern, context: &Context<'_>) -> Option<Str
         }
     }
     (cql != pattern.head.cql).then(|| format!("-- one statement for each key, sent at the same time\n{cql};"))
-}
-
-/// A table like this one whose rows go hour by hour, as whole partitions, and how it is read and deleted from.
-pub(in crate::rules) fn by_hour(table: &Table, context: &Context<'_>) -> Vec<String> {
-    const HOUR: &str = "hour";
-    let created_name = plain(&format!("{}_by_hour", table.name));
-    let fits = created_name.len() <= LONGEST_NAME
-        && context.schema.table(&table.keyspace, &created_name).is_none()
-        && table.column(HOUR).is_none()
-        && !table.clustering().is_empty()
-        && !table.is_counter();
-    if !fits {
-        return Vec::new();
-    }
-    let mut created = Table {
-        name: created_name,
-        indexes: Default::default(),
-        view: None,
-        compact_storage: false,
-        options: kept(table),
-        ..table.clone()
-    };
-    let hour = Column {
-        name: HOUR.to_owned(),
-        kind: ColumnKind::PartitionKey,
-        data_type: DataType::Native(NativeType::Timestamp),
-    };
-    created.columns.insert(table.partition_key().len(), hour);
-    let key = created.partition_key().iter();
-    let key: Vec<_> = key.map(|column| format!("{} = ?", quote(&column.name))).collect();
-    let (name, key) = (name(&created), key.join(" AND "));
-    vec![
-        format!(
-            "-- {HOUR}: when the row was written, cut to the hour\n{}",
-            definition(&created)
-        ),
-        format!(
-            "-- read from the hour that is worked on; the next one once it is empty\nSELECT * FROM {name} WHERE {key} LIMIT ?;"
-        ),
-        format!("-- an hour that is done goes as a whole: one tombstone\nDELETE FROM {name} WHERE {key};"),
-    ]
 }
 
 /// A name that needs no quotes.

@@ -18,7 +18,7 @@ use super::{
     statement::table_of,
 };
 use crate::{
-    number,
+    number::{self, rounded},
     window::{Distribution, Pattern, PatternId},
 };
 use cqlens_cql::schema::TableName;
@@ -78,16 +78,6 @@ impl Sent {
             Self::InOneRequest => "by `IN`",
         }
     }
-}
-
-/// The next whole number, of an estimate that is not below 0.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counts of what passed are far below 2^53"
-)]
-fn rounded(value: f64) -> u64 {
-    value.round().max(0.0) as u64
 }
 
 /// All sequences of a window, as the rules see them.

@@ -205,6 +205,35 @@ mod tests {
         );
     }
 
+    /// Keys that come as often as their rank gives them under Zipf's law, in no order.
+    #[test]
+    fn skewed_keys_are_known_up_to_their_error() {
+        for exponent in [0.8, 1.0, 1.2, 1.5] {
+            let weights: Vec<f64> = (1..=5_000).map(|rank| f64::from(rank).powf(-exponent)).collect();
+            let all: f64 = weights.iter().sum();
+            let times = |weight: &f64| crate::number::rounded(weight / all * 100_000.0);
+            let exact: HashMap<u64, u64> = (0..).zip(weights.iter().map(times)).collect();
+            let sorted: Vec<u64> = (0..5_000)
+                .flat_map(|key| (0..exact[&key]).map(move |_| key))
+                .collect();
+            // A prime number of places apart, so that all come.
+            let mixed: Vec<u64> = (0..sorted.len())
+                .map(|at| sorted[at * 7_919 % sorted.len()])
+                .collect();
+            let heavy = of(&mixed);
+            let top = heavy.top(20);
+            assert_eq!(top[0].0, 0, "{exponent}");
+            for (key, entry) in top {
+                let is_known = (entry.at_least()..=entry.at_most()).contains(&exact[&key]);
+                assert!(
+                    is_known && entry.error <= heavy.total() / 256,
+                    "{exponent}: {key} came {} times, {entry:?}",
+                    exact[&key]
+                );
+            }
+        }
+    }
+
     #[test]
     fn of_many_keys_that_come_equally_often_none_is_the_heaviest() {
         let mut heavy = Heavy::default();

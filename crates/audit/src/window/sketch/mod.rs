@@ -6,8 +6,12 @@
 mod distinct;
 mod distribution;
 mod heavy;
+mod largest;
 pub(super) mod meter;
+mod row_sample;
 
 pub use distinct::Distinct;
 pub use distribution::Distribution;
 pub use heavy::{Heavy, HeavyEntry};
+pub use largest::Largest;
+pub use row_sample::{RowSample, WrittenRow};

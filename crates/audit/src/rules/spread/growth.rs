@@ -1,0 +1,229 @@
+//! How fast the partition grows that gets the most new rows, and whether anything ends that.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    number,
+    rules::statement::TableWrite,
+    window::{InsertedRows, WrittenRow},
+};
+use cqlens_cql::{
+    schema::{Column, ColumnKind, Table},
+    syntax::ast::Modification,
+};
+
+/// The partition that gets the most new rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Growth {
+    /// Its keyed hash.
+    pub(super) partition: u64,
+    /// Different rows that were written to it: a count, or an estimate from so many rows of a sample.
+    pub(super) rows: f64,
+    /// How far off that may be, at 95 %; 0 of a count.
+    pub(super) error: f64,
+    /// Of all new rows of the table.
+    pub(super) share: f64,
+    /// The mean of a row's values, and the timestamps of its cells.
+    pub(super) row_bytes: f64,
+    /// From its first new row to its last one.
+    pub(super) seconds: f64,
+}
+
+/// Rows of a partition in the sample, at least: fewer say nothing of how fast it grows.
+const LEAST: usize = 16;
+
+/// A partition has ended if it gets no row for so many times as long as it took from row to row before, and for a
+/// twentieth of the time in which the table got rows.
+const PAUSES: i64 = 10;
+
+/// A partition that ended with so large a part of another one's rows shows how large they get.
+const AS_LARGE: f64 = 0.5;
+
+impl Growth {
+    /// The partition that grows fastest; none where too little was written, or partitions end by themselves.
+    pub(super) fn of(inserted: &InsertedRows, table: &Table) -> Option<Self> {
+        let mut partitions: BTreeMap<u64, Vec<&WrittenRow>> = BTreeMap::new();
+        for row in inserted.sample.rows() {
+            partitions.entry(row.partition).or_default().push(row);
+        }
+        let all_rows: Vec<&WrittenRow> = inserted.sample.rows().collect();
+        let of_table = ends(&all_rows);
+        let growing = |rows: &Vec<&WrittenRow>| is_growing(rows, of_table);
+        let (&partition, rows) = partitions
+            .iter()
+            .filter(|(_, rows)| rows.len() >= LEAST && growing(rows))
+            .max_by_key(|(partition, rows)| (rows.len(), *partition))?;
+        let ended = partitions
+            .values()
+            .filter(|rows| !growing(rows))
+            .map(Vec::len)
+            .max();
+        if ended.unwrap_or(0) as f64 >= AS_LARGE * rows.len() as f64 {
+            return None;
+        }
+        let sampled = inserted.sample.len();
+        let is_whole = sampled < crate::window::RowSample::MOST;
+        let all = match is_whole {
+            true => sampled as f64,
+            false => inserted.rows.estimate() as f64,
+        };
+        let (count, share) = (rows.len() as f64, rows.len() as f64 / sampled as f64);
+        let bytes: u64 = rows.iter().map(|row| u64::from(row.bytes)).sum();
+        let (first, last) = ends(rows);
+        Some(Self {
+            partition,
+            rows: share * all,
+            error: match is_whole {
+                true => 0.0,
+                // Of a binomial distribution.
+                false => 1.96 * (count * (1.0 - share)).sqrt() / count * share * all,
+            },
+            share,
+            row_bytes: bytes as f64 / count + CELL_BYTES * regular_columns(table) as f64,
+            seconds: last.abs_diff(first) as f64 / 1e3,
+        })
+    }
+
+    /// New rows of a second; none where it took no time that is worth to be counted.
+    pub(super) fn rows_per_second(&self) -> Option<f64> {
+        (self.seconds > 0.0).then(|| self.rows / self.seconds)
+    }
+
+    /// `about 10,100`, with as many digits as the sample gives; the number itself where it was counted.
+    pub(super) fn rows_in_words(&self) -> String {
+        if self.error <= 0.0 {
+            return number::count(number::rounded(self.rows));
+        }
+        let unit = 10_f64.powf(self.error.log10().floor());
+        let rows = (self.rows / unit).round() * unit;
+        format!("about {}", number::count(number::rounded(rows)))
+    }
+}
+
+/// What Cassandra keeps beside each value: its timestamp ("Data Modeling by Example", partition size: 8 bytes a value).
+const CELL_BYTES: f64 = 8.0;
+
+fn regular_columns(table: &Table) -> usize {
+    let columns = table.columns.iter();
+    columns
+        .filter(|column| column.kind == ColumnKind::Regular)
+        .count()
+}
+
+fn ends(rows: &[&WrittenRow]) -> (i64, i64) {
+    let times = || rows.iter().map(|row| row.at);
+    (times().min().unwrap_or(0), times().max().unwrap_or(0))
+}
+
+/// Whether rows still came when the last row of the table did.
+fn is_growing(rows: &[&WrittenRow], (table_first, table_last): (i64, i64)) -> bool {
+    let (first, last) = ends(rows);
+    let between = (last - first) / i64::try_from(rows.len()).unwrap_or(i64::MAX).max(1);
+    table_last - last <= (PAUSES * between).max((table_last - table_first) / 20)
+}
+
+/// For how long a partition collects rows, as far as the table says: in seconds, and why.
+pub(super) fn collects_for(table: &Table) -> Option<(f64, String)> {
+    let spans = table.partition_key().iter().filter_map(|column| {
+        let (seconds, word) = span(column)?;
+        Some((seconds, format!("the {word} of its key")))
+    });
+    let ttl = table.default_time_to_live();
+    let expires = (ttl > 0).then(|| {
+        (
+            ttl as f64,
+            format!("the {} that rows live", number::seconds(ttl as f64)),
+        )
+    });
+    spans
+        .chain(expires)
+        .min_by(|(one, _), (other, _)| one.total_cmp(other))
+}
+
+/// The span of time that a column of a key stands for, by its name, or by its type: a date is a day.
+fn span(column: &Column) -> Option<(f64, &'static str)> {
+    const DAY: f64 = 86_400.0;
+    const SPANS: [(&str, f64, &str); 8] = [
+        ("hour", DAY / 24.0, "hour"),
+        ("year", 366.0 * DAY, "year"),
+        ("quarter", 92.0 * DAY, "quarter"),
+        ("month", 31.0 * DAY, "month"),
+        ("week", 7.0 * DAY, "week"),
+        ("minute", 60.0, "minute"),
+        ("day", DAY, "day"),
+        ("date", DAY, "day"),
+    ];
+    let name = column.name.to_ascii_lowercase();
+    let named = SPANS.iter().find(|(word, ..)| name.contains(word));
+    let by_name = named.map(|&(_, seconds, word)| (seconds, word));
+    by_name.or_else(|| (column.data_type.to_string() == "date").then_some((DAY, "day")))
+}
+
+/// Whether rows go as well as they come: deleted by themselves, or with a TTL of their own.
+pub(super) fn rows_go(writes: &[TableWrite<'_>]) -> bool {
+    let count = |is: &dyn Fn(&TableWrite<'_>) -> bool| -> u64 {
+        let counted = writes.iter().filter(|write| is(write));
+        counted.map(|write| write.pattern.count).sum()
+    };
+    let inserts = count(&|write| matches!(write.modification, Modification::Insert(_)));
+    let deletes = count(&|write| write.is_delete());
+    let expire =
+        count(&|write| write.ttl().is_some() && matches!(write.modification, Modification::Insert(_)));
+    deletes * 10 > inserts || expire * 2 > inserts
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use cqlens_cql::schema::Schema;
+
+    /// As many rows of each of a thousand partitions as their rank gives them under Zipf's law, all of them growing
+    /// until the end.
+    fn zipf(exponent: f64) -> (InsertedRows, f64) {
+        let weights: Vec<f64> = (1..=1_000).map(|rank| f64::from(rank).powf(-exponent)).collect();
+        let all: f64 = weights.iter().sum();
+        let mut inserted = InsertedRows::default();
+        let mut largest = 0.0_f64;
+        for (partition, weight) in (0..).zip(&weights) {
+            let rows = number::rounded(weight / all * 100_000.0);
+            largest = largest.max(rows as f64);
+            for row in 0..rows {
+                let hash = (partition * 1_000_000 + row + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let hash = (hash ^ (hash >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+                inserted.rows.insert(hash);
+                let at = (row * 1_000_000 / rows).cast_signed();
+                inserted.sample.insert(
+                    hash,
+                    WrittenRow {
+                        partition,
+                        bytes: 40,
+                        at,
+                    },
+                );
+            }
+        }
+        (inserted, largest)
+    }
+
+    #[test]
+    fn the_largest_of_skewed_partitions_is_estimated_within_its_error() {
+        let schema =
+            "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+                      CREATE TABLE s.t (k int, c int, v int, w int, PRIMARY KEY (k, c));";
+        let schema = Schema::from_cql(schema).unwrap();
+        let table = schema.table("s", "t").unwrap();
+        for exponent in [0.8, 1.0, 1.2, 1.5] {
+            let (inserted, largest) = zipf(exponent);
+            let growth = Growth::of(&inserted, table).unwrap();
+            assert_eq!(growth.partition, 0, "{exponent}");
+            // The bound holds for nineteen of twenty; the sketch of all rows has an error of its own.
+            let off = (growth.rows - largest).abs();
+            assert!(
+                off <= growth.error * 1.5,
+                "{exponent}: {growth:?}, and {largest} in truth"
+            );
+            assert_eq!(growth.row_bytes, 40.0 + 2.0 * 8.0);
+        }
+    }
+}
