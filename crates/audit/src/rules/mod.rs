@@ -132,6 +132,7 @@ pub const RULES: &[&dyn Rule] = &[
     &sequence::DualWriteWithoutBatch,
     &spread::HotPartition,
     &spread::LargePartition,
+    &spread::UnevenTokenLoad,
     &tombstone::TombstoneHeavyRead,
     &tombstone::QueuePattern,
     &tombstone::CollectionOverwrite,

@@ -1,5 +1,6 @@
 //! The cases, in the order of the catalogue.
 
+use cqlens_cql::murmur3;
 use cqlens_proto::{
     envelope::Version,
     message::{BatchKind, Consistency},
@@ -501,7 +502,7 @@ fn connections() -> Vec<Case> {
 /// A key whose partition is on the node that is asked.
 fn local_key() -> i32 {
     // That node has the tokens above 4·10^18.
-    let is_local = |key: &i32| cqlens_cql::murmur3::token(&key.to_be_bytes()) > 4_000_000_000_000_000_000;
+    let is_local = |key: &i32| murmur3::token(&key.to_be_bytes()) > 4_000_000_000_000_000_000;
     (0..).find(is_local).unwrap()
 }
 
@@ -531,6 +532,9 @@ fn model() -> Vec<Case> {
                 by_key(wire);
                 wire.times(20, &ask(BY_KEY, &[Int(7)]), &ROW);
             }),
+        case("uneven-token-load",
+            |wire| by_token(wire, |token| token > 0 && token < i64::MAX / 16),
+            |wire| by_token(wire, |_| true)),
         case("large-partition",
             |wire| long_read(wire, 21),
             |wire| long_read(wire, 19)),
@@ -552,6 +556,14 @@ fn model() -> Vec<Case> {
     ];
     cases.iter_mut().filter(|case| case.rule.starts_with("unused")).for_each(|case| case.hours = 30);
     cases
+}
+
+/// A read of each of six hundred partitions whose tokens are such.
+fn by_token(wire: &mut Wire, is_read: impl Fn(i64) -> bool) {
+    let ids = (0..).filter(|id: &i32| is_read(murmur3::token(&id.to_be_bytes())));
+    for id in ids.take(600) {
+        wire.send(&ask(BY_KEY, &[Int(id)]), &ROW);
+    }
 }
 
 /// One read of a partition, so many pages of 5,000 rows long.

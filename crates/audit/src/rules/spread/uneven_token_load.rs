@@ -1,0 +1,259 @@
+//! Nodes and token ranges that get more of the reads and writes than others.
+
+use std::collections::BTreeMap;
+
+use super::{
+    About, Finding, Findings, GROUP, Rule, Severity, Threshold,
+    figures::{is_steady, often, share, user_patterns},
+};
+use crate::{
+    number,
+    rules::{Context, severity::Impact},
+    window::{NodeLoad, RingLoad},
+};
+
+pub(in crate::rules) struct UnevenTokenLoad;
+
+impl Rule for UnevenTokenLoad {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let tables = context.window.tables.values();
+        let partitions = tables.map(|table| table.distinct_partitions.estimate()).max();
+        if (partitions.unwrap_or(0) as f64) < found.threshold(&ABOUT, &PARTITIONS) {
+            return;
+        }
+        let mut data_centers: BTreeMap<&str, Vec<(&str, &NodeLoad)>> = BTreeMap::new();
+        for (id, node) in &context.window.load.nodes {
+            let name = node.data_center.as_deref().unwrap_or("");
+            data_centers.entry(name).or_default().push((id, node));
+        }
+        let mut is_uneven = false;
+        for (name, nodes) in &data_centers {
+            is_uneven |= judge_nodes(name, nodes, context, found);
+        }
+        if !is_uneven {
+            judge_ring(context, found);
+        }
+    }
+}
+
+fn load(node: &NodeLoad) -> u64 {
+    node.reads + node.writes
+}
+
+/// The busiest node of a data centre beside the others; says whether it has far more than they have.
+fn judge_nodes(
+    data_center: &str,
+    nodes: &[(&str, &NodeLoad)],
+    context: &Context<'_>,
+    found: &mut Findings<'_>,
+) -> bool {
+    let all: u64 = nodes.iter().map(|(_, node)| load(node)).sum();
+    let Some((id, busiest)) = nodes.iter().max_by_key(|(id, node)| (load(node), *id)) else {
+        return false;
+    };
+    let times = share(load(busiest), all) * nodes.len() as f64;
+    if times < found.threshold(&ABOUT, &TIMES) || !is_steady(found, load(busiest), context.window) {
+        return false;
+    }
+    let each = match times >= found.threshold(&ABOUT, &LARGE_TIMES) {
+        true => Severity::Medium,
+        false => Severity::Low,
+    };
+    let node = busiest.address.as_deref().unwrap_or(id);
+    let title = format!(
+        "{node} has the replicas of {} of the reads and writes in {}, {} times the mean of its {} nodes{}",
+        number::percent(share(load(busiest), all)),
+        name_of(data_center),
+        number::decimal((times * 10.0).round() / 10.0),
+        nodes.len(),
+        often(load(busiest), context.window)
+    );
+    let finding = finding(each, load(busiest), title, context, found)
+        .about(format!("{data_center} {id}"))
+        .first("nodes", nodes.len())
+        .first("times_the_mean", (times * 10.0).round() / 10.0)
+        .first("share_of_the_node", share(load(busiest), all))
+        .first("node", node);
+    found.push(finding);
+    true
+}
+
+fn name_of(data_center: &str) -> String {
+    match data_center {
+        "" => "the cluster".to_owned(),
+        name => format!("`{name}`"),
+    }
+}
+
+/// The busiest part of the ring, where no single partition is the reason: [`super::HotPartition`] speaks of that.
+fn judge_ring(context: &Context<'_>, found: &mut Findings<'_>) {
+    let slices: Vec<u64> = context
+        .window
+        .load
+        .ring
+        .slices()
+        .map(|(reads, writes)| reads + writes)
+        .collect();
+    let all: u64 = slices.iter().sum();
+    let Some((slice, &most)) = slices.iter().enumerate().max_by_key(|(_, load)| **load) else {
+        return;
+    };
+    let tops = context.window.tables.values();
+    let tops = tops.filter_map(|table| table.top_partitions.top(1).pop());
+    let hottest = tops.map(|(_, entry)| entry.at_least()).max().unwrap_or(0);
+    let is_large = share(most, all) >= found.threshold(&ABOUT, &RANGE_SHARE);
+    if !is_large || hottest * 2 >= most || !is_steady(found, most, context.window) {
+        return;
+    }
+    let title = format!(
+        "One of {} parts of the ring gets {} of the reads and writes{}",
+        RingLoad::SLICES,
+        number::percent(share(most, all)),
+        often(most, context.window)
+    );
+    let finding = finding(Severity::Low, most, title, context, found)
+        .first("share_of_the_range", share(most, all))
+        .first("from_token", RingLoad::first_token(slice));
+    found.push(finding);
+}
+
+fn finding(
+    each: Severity,
+    times: u64,
+    title: String,
+    context: &Context<'_>,
+    found: &Findings<'_>,
+) -> Finding {
+    let impact = user_patterns(context).fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
+    let severity = context.severity(found, &impact.times(times).at_most(each));
+    Finding::on_definition(&ABOUT, severity, context).title(title)
+}
+
+const TIMES: Threshold = Threshold {
+    name: "times",
+    unit: "times the mean of the nodes of a data centre",
+    default: 1.5,
+    origin: "cqlens default: 16 tokens a node, as Cassandra 4.0 and later allocate them, keep nodes within a tenth",
+};
+
+const LARGE_TIMES: Threshold = Threshold {
+    name: "large_times",
+    unit: "times the mean of the nodes of a data centre",
+    default: 2.5,
+    origin: "cqlens default: the cluster is full when this node is, with more than half of it idle",
+};
+
+const RANGE_SHARE: Threshold = Threshold {
+    name: "range_share",
+    unit: "of the reads and writes that name a partition",
+    default: 0.1,
+    origin: "cqlens default: 25 times as much as a part of 256 has where all is even",
+};
+
+const PARTITIONS: Threshold = Threshold {
+    name: "partitions",
+    unit: "different partitions of a table",
+    default: 500.0,
+    origin: "cqlens default: fewer are not spread evenly by any hash",
+};
+
+const ABOUT: About = About {
+    id: "uneven-token-load",
+    group: GROUP,
+    summary: "A node, or a part of the ring, gets far more of the reads and writes than others.",
+    why: "\
+        Requests follow the tokens of their partitions. Where one node holds more of the ring, or what is asked for most lies on it, it is the first one to be slow, \
+        and the cluster can do no more than it can: other nodes idle meanwhile.",
+    fix: "\
+        Compare with `nodetool status` who owns how much: nodes that joined with random tokens get even ones when they are replaced, with \
+        `allocate_tokens_for_local_replication_factor`. If ownership is even, a few partitions are the reason: see the busiest partitions of the report, and spread them by a bucket.",
+    before: "SELECT name FROM shop.users WHERE id = 7;  -- id 7 and a few others, again and again",
+    after: "SELECT name FROM shop.users WHERE id = ? AND bucket = ?;",
+    severity: "\
+        Where a table has `partitions` different ones: low from `times` the mean of a data centre's nodes, medium from `large_times`, and no more. Of a single node, or nodes that \
+        are even: low where one of 256 parts of the ring gets `range_share`, and no single partition is half of it.",
+    thresholds: &[TIMES, LARGE_TIMES, RANGE_SHARE, PARTITIONS],
+    needs: "Partition keys of requests, and for nodes their tokens and the keyspaces' replication, read over the control connection; Murmur3. Which replica answers is not known: each of them counts.",
+    source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly around the cluster; `nodetool status`",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        rules::testing::{amid, read, run},
+        window::Window,
+    };
+    use cqlens_cql::{footprint::PartitionClass, schema::TableName};
+
+    fn window(partitions: u64) -> Window {
+        let cql = "SELECT name FROM shop.users WHERE id = ?";
+        let mut window = amid([read(cql, &[], PartitionClass::Single, 10_000)]);
+        let name = TableName {
+            keyspace: "shop".to_owned(),
+            table: "users".to_owned(),
+        };
+        let table = window.tables.entry(name).or_default();
+        for partition in 0..partitions {
+            let hash = (partition + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            table.distinct_partitions.insert(hash);
+            table.top_partitions.read(hash);
+        }
+        window
+    }
+
+    fn nodes(window: &mut Window, reads: &[u64]) {
+        for (number, &reads) in (1..).zip(reads) {
+            let node = NodeLoad {
+                address: Some(format!("10.0.0.{number}")),
+                data_center: Some("dc1".to_owned()),
+                reads,
+                ..NodeLoad::default()
+            };
+            window.load.nodes.insert(format!("node-{number}"), node);
+        }
+    }
+
+    fn found(window: &Window) -> Vec<(Severity, String)> {
+        let findings = run(&UnevenTokenLoad, window).findings.into_iter();
+        findings
+            .map(|finding| (finding.severity, finding.title))
+            .collect()
+    }
+
+    #[test]
+    fn a_node_with_twice_the_mean_is_told() {
+        let mut window = window(1_000);
+        nodes(&mut window, &[6_000, 2_000, 2_000]);
+        let expected = "10.0.0.1 has the replicas of 60 % of the reads and writes in `dc1`, 1.8 times the mean of its 3 nodes, 100 a second";
+        assert_eq!(found(&window), [(Severity::Low, expected.to_owned())]);
+        let mut even = self::window(1_000);
+        nodes(&mut even, &[3_600, 3_200, 3_200]);
+        assert_eq!(found(&even), []);
+        let mut few = self::window(50);
+        nodes(&mut few, &[6_000, 2_000, 2_000]);
+        assert_eq!(found(&few), []);
+    }
+
+    #[test]
+    fn a_part_of_the_ring_is_told_unless_one_partition_is_the_reason() {
+        let mut window = window(1_000);
+        nodes(&mut window, &[10_000]);
+        for token in 0..8_000_i64 {
+            window.load.ring.read(token.wrapping_mul(0x1234_5678_9ABC_DEF1));
+        }
+        assert_eq!(found(&window), []);
+        (0..2_000).for_each(|token| window.load.ring.read(token));
+        let expected = "One of 256 parts of the ring gets 20 % of the reads and writes, 33 a second";
+        assert_eq!(found(&window), [(Severity::Low, expected.to_owned())]);
+        let table = window.tables.values_mut().next();
+        table
+            .into_iter()
+            .for_each(|table| (0..1_500).for_each(|_| table.top_partitions.read(7)));
+        assert_eq!(found(&window), []);
+    }
+}
