@@ -1,6 +1,6 @@
 //! cqlens: a proxy for the Cassandra native protocol that audits live query patterns.
 //!
-//! `proxy` forwards bytes and hands copies to the audit, `sniff` finds them in packet captures; what becomes
+//! `proxy` forwards bytes and hands copies to the audit, `cqlens_sniff` finds them in packet captures; what becomes
 //! of them is `cqlens_audit`'s business. `control` asks the cluster for its schema, nodes and prepared
 //! statements. `sink` puts reports and snapshots somewhere. `tls` is what connections are wrapped in where
 //! that is asked for, `timers` what they wait with. `files` reads small files within limits. `cli` is what an
@@ -15,6 +15,4 @@ pub mod control;
 pub mod in_process;
 pub mod proxy;
 pub mod sink;
-#[cfg(feature = "pcap")]
-pub mod sniff;
 pub mod tls;

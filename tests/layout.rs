@@ -28,7 +28,6 @@ const ARROWS: &[Arrows] = &[
                 "cli",
                 &[
                     "proxy",
-                    "sniff",
                     "tls",
                     "control",
                     "in_process",
@@ -39,6 +38,7 @@ const ARROWS: &[Arrows] = &[
                     "cqlens_audit",
                     "cqlens_client",
                     "cqlens_node",
+                    "cqlens_sniff",
                 ],
             ),
             // Cut, don't decode: the data path knows where envelopes end and nothing of what they say.
@@ -58,11 +58,6 @@ const ARROWS: &[Arrows] = &[
             // The one place in the data path that reads what envelopes say, where the operator asks for other
             // addresses.
             ("proxy::topology", &["cqlens_proto", "cqlens_cql::syntax"]),
-            // A capture's reader tells from whole messages where it is, where bytes are missing.
-            (
-                "sniff",
-                &["cqlens_audit::capture", "cqlens_audit::memory", "cqlens_proto"],
-            ),
             (
                 "control",
                 &[
@@ -115,7 +110,7 @@ const ARROWS: &[Arrows] = &[
                 "audit",
                 &["window", "catalog", "capture", "pulse", "memory", "cqlens_proto"],
             ),
-            ("window", &[]),
+            ("window", &["number"]),
             // Rules see windows, never traffic.
             ("rules", &["window", "number"]),
             ("report", &["rules", "window", "catalog", "number", "text"]),

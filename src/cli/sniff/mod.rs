@@ -27,8 +27,8 @@ use super::{
     settings::Settings,
     signals::{self, EndPatience, SignalRequest},
 };
-use crate::sniff::{Captures, Options};
 use cqlens_audit::report::{Format, Report};
+use cqlens_sniff::{Captures, Options};
 
 /// Reads the captures to their end, or until SIGINT or SIGTERM.
 ///

@@ -10,7 +10,7 @@ use std::{
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::sniff::Progress;
+use cqlens_sniff::Progress;
 
 /// Shows progress on a terminal. A thread of its own draws, since the terminal may block.
 pub(super) struct CaptureProgress(Option<Drawing>);

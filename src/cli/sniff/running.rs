@@ -18,10 +18,7 @@ use super::{
     notices::{self, Content},
     progress::CaptureProgress,
 };
-use crate::{
-    cli::output::Outputs,
-    sniff::{Captures, Next, PacketReader, TcpConnections},
-};
+use crate::cli::output::Outputs;
 use cqlens_audit::{
     audit::Audit,
     capture::{Moment, ReplayQueue},
@@ -29,6 +26,7 @@ use cqlens_audit::{
     report::Report,
     window::Window,
 };
+use cqlens_sniff::{Captures, Next, PacketReader, TcpConnections};
 
 /// How long a stream may be silent before other work is done.
 const SILENCE: Duration = Duration::from_millis(100);

@@ -12,7 +12,7 @@ use cqlens_proto::envelope::Direction;
 use foldhash::{HashMap, HashMapExt};
 
 use connection::{TIME_WAIT, TcpConnection};
-pub(in crate::sniff) use four_tuple::FourTuple;
+pub(crate) use four_tuple::FourTuple;
 
 use super::{
     files::Packet,

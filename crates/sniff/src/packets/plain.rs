@@ -1,30 +1,30 @@
-//! Headers of plain packets, for the short cut of [`TcpConnections`](crate::sniff::TcpConnections): TCP in
+//! Headers of plain packets, for the short cut of [`TcpConnections`](crate::TcpConnections): TCP in
 //! IPv4, or in IPv6 without extension headers, neither a fragment nor SYN, FIN or RST. They are read from
 //! fixed offsets.
 
 use std::ops::Range;
 
 use super::{Network, network};
-use crate::sniff::{files::Packet, tcp::FourTuple};
+use crate::{files::Packet, tcp::FourTuple};
 
 /// The fields of IP and TCP that a connection compares.
-pub(in crate::sniff) struct Headers {
+pub(crate) struct Headers {
     /// The sender, in the place of the client, and the receiver.
-    pub(in crate::sniff) from_to: FourTuple,
+    pub(crate) from_to: FourTuple,
     /// The sequence number of the first byte.
-    pub(in crate::sniff) sequence: u32,
+    pub(crate) sequence: u32,
     /// The acknowledgment number.
-    pub(in crate::sniff) acknowledgment: u32,
+    pub(crate) acknowledgment: u32,
     /// The range of the captured payload within the packet.
-    pub(in crate::sniff) payload: Range<usize>,
+    pub(crate) payload: Range<usize>,
     /// Payload bytes that the snap length cut off.
-    pub(in crate::sniff) cut: usize,
+    pub(crate) cut: usize,
 }
 
 impl Headers {
     /// Reads the headers of a plain packet; `None` for any other.
     #[inline]
-    pub(in crate::sniff) fn read(packet: &Packet<'_>) -> Option<Self> {
+    pub(crate) fn read(packet: &Packet<'_>) -> Option<Self> {
         let Network::Ip(at) = network(packet.link, packet.bytes) else {
             return None;
         };
@@ -110,7 +110,7 @@ mod tests {
     use proptest::{collection::vec, prelude::*};
 
     use super::*;
-    use crate::sniff::{Captures, Next, Options, PacketReader, packets::*};
+    use crate::{Captures, Next, Options, PacketReader, packets::*};
     use cqlens_audit::capture::Moment;
 
     const IPV4: u16 = 0x0800;
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn packets_of_real_captures_are_plain_and_say_the_same() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sniff/captures");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/sniff/captures");
         let files = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().path());

@@ -27,7 +27,7 @@ pub(super) enum Record {
 }
 
 /// The range of `part` within `bytes`, of which it is a subslice.
-pub(in crate::sniff) fn range(part: &[u8], bytes: &[u8]) -> Range<usize> {
+pub(crate) fn range(part: &[u8], bytes: &[u8]) -> Range<usize> {
     let begin = (part.as_ptr() as usize).saturating_sub(bytes.as_ptr() as usize);
     begin..begin + part.len()
 }

@@ -43,7 +43,7 @@ impl<'c> Packet<'c> {
 
     /// A packet that is all of `chunk`.
     #[cfg(test)]
-    pub(in crate::sniff) fn of(link: i32, at: Moment, length: usize, chunk: &'c Bytes) -> Self {
+    pub(crate) fn of(link: i32, at: Moment, length: usize, chunk: &'c Bytes) -> Self {
         Self {
             at,
             is_timed: true,

@@ -2,7 +2,7 @@
 use std::net::SocketAddr;
 
 use super::*;
-use crate::sniff::{
+use crate::{
     packets::LINK_RAW,
     testing::{Conversation, follow, packet, query, void},
 };

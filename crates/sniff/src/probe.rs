@@ -100,7 +100,7 @@ fn whole_segment(segment: &Segment) -> Option<Direction> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::sniff::testing::{Conversation, query, void};
+    use crate::testing::{Conversation, query, void};
     use bytes::BytesMut;
 
     const CQL: &str = "SELECT name FROM users WHERE id = 12345";

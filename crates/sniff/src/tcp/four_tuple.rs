@@ -10,7 +10,7 @@ use cqlens_proto::envelope::Direction;
 
 /// The addresses and ports by which a connection is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::sniff) enum FourTuple {
+pub(crate) enum FourTuple {
     /// The addresses, then the ports; the client's in the upper half of each.
     V4(u64, u32),
     /// The client's address, the server's address, and the ports as above.
@@ -56,7 +56,7 @@ impl FourTuple {
     }
 
     /// Client and server.
-    pub(in crate::sniff) fn sockets(&self) -> (SocketAddr, SocketAddr) {
+    pub(crate) fn sockets(&self) -> (SocketAddr, SocketAddr) {
         let (client, server): (IpAddr, IpAddr) = match *self {
             Self::V4(addresses, _) => {
                 let [a, b, c, d, e, f, g, h] = addresses.to_be_bytes();

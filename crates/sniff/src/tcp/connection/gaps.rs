@@ -6,7 +6,7 @@ use cqlens_audit::capture::Moment;
 use cqlens_proto::envelope::Direction;
 
 use super::{State, TcpConnection, opposite};
-use crate::sniff::{losses::Losses, tcp::reassembler::distance};
+use crate::{losses::Losses, tcp::reassembler::distance};
 
 /// How long to wait for bytes that the receiver has acknowledged: the capture has them a little later, or not
 /// at all.
@@ -41,7 +41,7 @@ impl TcpConnection {
     }
 
     /// Gives up missing bytes whose patience has run out at `now`.
-    pub(in crate::sniff::tcp) fn give_up(&mut self, now: Moment, losses: &mut Losses) {
+    pub(in crate::tcp) fn give_up(&mut self, now: Moment, losses: &mut Losses) {
         self.give_up_due(now, losses);
         self.update_in_order();
     }

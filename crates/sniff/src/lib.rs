@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+
+mod direction;
+mod files;
+mod losses;
+mod packets;
+mod probe;
+mod resync;
+mod tcp;
+#[cfg(test)]
+mod testing;
+
+pub use files::{Captures, FileError, Next, OpenError, Options, Packet, Progress, Records};
+pub use losses::Losses;
+pub use packets::{PacketReader, Segment, SkippedPackets};
+pub use tcp::{MAX_CONNECTIONS, TcpConnections};
