@@ -12,12 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::proxy::{Backlog, Drain, Proxy, Route, Workers};
 use cqlens_audit::{
     audit::{Audit, HashKey},
     capture::{Clock, Limits, Queue},
     catalog::Live,
 };
+use cqlens_proxy::{Backlog, Drain, Proxy, Route, Workers};
 use jiff::Timestamp;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},

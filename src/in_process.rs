@@ -24,10 +24,8 @@ use cqlens_cql::schema::Schema;
 use jiff::Timestamp;
 use tokio::{net::TcpListener, time::sleep};
 
-use crate::{
-    control,
-    proxy::{Backlog, Drain, Proxy, Route, Workers},
-};
+use crate::control;
+use cqlens_proxy::{Backlog, Drain, Proxy, Route, Workers};
 
 /// What the audit saw of some traffic.
 #[derive(Debug)]

@@ -12,11 +12,9 @@ use std::{
 
 use anyhow::{Context, bail};
 
-use crate::{
-    files::{self, Limit},
-    sink::directory,
-};
+use crate::sink::directory;
 use cqlens_audit::audit::HashKey;
+use cqlens_proxy::files::{self, Limit};
 
 /// The key: from `file`; else from the snapshot folder, where earlier versions left it; else from the state
 /// directory. It is made where it is missing. Without snapshots it is a key of this run alone.
@@ -125,8 +123,11 @@ fn read_or_make(path: &Path) -> anyhow::Result<io::Result<HashKey>> {
     text.parse().map(Ok).with_context(|| context(path))
 }
 
+/// 32 digits.
+const LIMIT: Limit = Limit::new("a hash key", 1 << 10);
+
 fn read(path: &Path) -> io::Result<String> {
-    files::read_text(path, Limit::HASH_KEY)
+    files::read_text(path, LIMIT)
 }
 
 fn make(path: &Path) -> io::Result<HashKey> {

@@ -5,7 +5,7 @@ use std::num::{NonZeroU32, NonZeroUsize};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::config::{OrOff, duration_or_off};
-use crate::proxy::{ClientNetworks, Policy, REFUSALS_AT_A_TIME};
+use cqlens_proxy::{ClientNetworks, Policy, REFUSALS_AT_A_TIME};
 
 /// What connections may cost.
 #[derive(Debug, Clone, clap::Args)]

@@ -16,14 +16,12 @@ pub(super) use args::Args;
 use merged::Merged;
 
 use super::output::today;
-use crate::{
-    files::{self, Limit},
-    sink,
-};
+use crate::sink;
 use cqlens_audit::{
     report::{Baseline, Format, Report},
     rules::{self, Judging},
 };
+use cqlens_proxy::files::{self, Limit};
 
 /// Reads, merges, judges, renders.
 ///
@@ -51,8 +49,11 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// A report in its JSON form.
+const BASELINE_LIMIT: Limit = Limit::new("a baseline", 256 << 20);
+
 fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
-    let text = files::read(path, Limit::BASELINE)
+    let text = files::read(path, BASELINE_LIMIT)
         .with_context(|| format!("cannot read the baseline {}", path.display()))?;
     Baseline::read(&text[..]).with_context(|| format!("cannot compare with {}", path.display()))
 }

@@ -4,8 +4,11 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 
-use crate::files::{self, Limit};
 use cqlens_cql::schema::Schema;
+use cqlens_proxy::files::{self, Limit};
+
+/// `DESCRIBE SCHEMA` prints about 2 KiB a table.
+const LIMIT: Limit = Limit::new("a schema", 64 << 20);
 
 /// The schema in the file at `path`.
 ///
@@ -20,7 +23,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Schema> {
 /// # Errors
 /// As [`read`].
 pub(super) fn read_with_text(path: &Path) -> anyhow::Result<(Schema, String)> {
-    let text = files::read_text(path, Limit::SCHEMA)
+    let text = files::read_text(path, LIMIT)
         .with_context(|| format!("cannot read the schema file {}", path.display()))?;
     match Schema::from_cql(&text) {
         Ok(schema) => Ok((schema, text)),

@@ -7,10 +7,9 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use clap::{ValueEnum, builder::PossibleValue};
 use parking_lot::Mutex;
 
-use crate::tls::{Acceptor, Authorities, Connector, HostnameCheck, MinVersion, TlsError, TlsIdentity};
+use cqlens_proxy::tls::{Acceptor, Authorities, Connector, HostnameCheck, MinVersion, TlsError, TlsIdentity};
 
 /// TLS, on either side of the proxy or on both. All files are in PEM, and read again when they change.
 #[derive(Debug, Clone, clap::Args)]
@@ -207,19 +206,6 @@ impl UpstreamTlsArgs {
         )?;
         let authorities = Authorities::read(authorities)?.without_revoked(&self.upstream_tls_crl)?;
         Ok(Some((authorities, identity)))
-    }
-}
-
-impl ValueEnum for MinVersion {
-    fn value_variants<'a>() -> &'a [Self] {
-        &[Self::Tls12, Self::Tls13]
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(match self {
-            Self::Tls12 => "1.2",
-            Self::Tls13 => "1.3",
-        }))
     }
 }
 

@@ -17,12 +17,12 @@ use cqlens_proto::{
 use tokio::time::{Interval, MissedTickBehavior, interval, sleep, timeout};
 
 use super::{Contacts, SystemReader, read};
-use crate::throttle::Throttle;
 use cqlens_audit::{
     catalog::{Cluster, Live, PreparedStatements},
     memory::{Part, Use},
 };
 use cqlens_client::{Client, ClientError, ClientOptions};
+use cqlens_proxy::throttle::Throttle;
 
 /// Follows the node at `address`; never returns. Drop the future to stop.
 pub async fn follow(live: Arc<Live>, address: String, options: ClientOptions) {

@@ -1,7 +1,5 @@
-//! Where windows and reports go: files that are replaced as a whole, folders of snapshots; and what a
-//! running proxy says of itself.
+//! Where windows and reports go: files that are replaced as a whole, folders of snapshots.
 
-pub mod admin;
 mod file;
 mod snapshot_dir;
 

@@ -8,13 +8,13 @@ use std::{
     time::Duration,
 };
 
-use cqlens::proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Workers};
 use cqlens_audit::{
     audit::{Audit, HashKey, Options, Watch},
     capture::{Clock, Limits, Queue},
     catalog::Live,
     window::Window,
 };
+use cqlens_proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Workers};
 use jiff::Timestamp;
 use tokio::{net::TcpListener, task::JoinHandle};
 

@@ -7,9 +7,9 @@ use std::{
 };
 
 use base64::Engine;
-use cqlens::tls::{Authorities, Connector, HostnameCheck};
 use cqlens_client::{Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
+use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck};
 
 use crate::{
     certificates::{Authority, Issued},

@@ -8,9 +8,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use cqlens_client::{Bind, Client, ClientError, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
+use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{

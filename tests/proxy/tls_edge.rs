@@ -7,9 +7,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use cqlens_client::{Client, ClientError, ClientOptions};
 use cqlens_node::{Node, Options};
+use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::net::TcpStream;

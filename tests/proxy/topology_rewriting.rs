@@ -10,14 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use cqlens::proxy::{
-    Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Workers,
-    topology::{Addresses, NodeAddress, Pairing},
-};
 use cqlens_audit::capture::{Clock, Limits, Queue};
 use cqlens_client::{Answer, Bind, Client, ClientOptions, Run, RunOptions};
 use cqlens_node::{Node, Options};
 use cqlens_proto::{compress::Compression, envelope::Version};
+use cqlens_proxy::{
+    Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Workers,
+    topology::{Addresses, NodeAddress, Pairing},
+};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::wire;

@@ -2,9 +2,9 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use cqlens::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use cqlens_client::{Client, ClientError, ClientOptions};
 use cqlens_node::{Announcement, Node, Options, Peer};
+use cqlens_proxy::tls::{Authorities, Connector, HostnameCheck, TlsIdentity};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinHandle};
 

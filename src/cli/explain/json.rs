@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{Context, StatementAnswer, StatementError};
 use super::lint::{self, Judge, LintOutcome};
-use crate::files::Limit;
 use cqlens_cql::footprint::Keys;
 use cqlens_cql::schema::Schema;
+use cqlens_proxy::files::Limit;
+
+/// A line.
+const LIMIT: Limit = Limit::new("a record", 64 << 20);
 
 /// A statement, or a batch of them.
 #[derive(Debug, Deserialize)]
@@ -72,7 +75,7 @@ pub(super) fn explain(
     let mut keys = Keys::new();
     let mut line = Vec::new();
     let mut outcome = LintOutcome::default();
-    while Limit::RECORD.read_line(&mut input, &mut line)? {
+    while LIMIT.read_line(&mut input, &mut line)? {
         if !line.trim_ascii().is_empty() {
             let (id, answer) = answer(&line, context, &mut keys);
             outcome.add(LintOutcome {

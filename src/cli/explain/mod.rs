@@ -24,10 +24,10 @@ use jiff::Timestamp;
 use self::draw::SourceText;
 use self::lint::{Judge, LintOutcome};
 use super::{log, output::today, schema_file};
-use crate::files::{self, Limit};
 use cqlens_audit::rules::{Judging, Severity};
 use cqlens_audit::text::Lines;
 use cqlens_cql::schema::Schema;
+use cqlens_proxy::files::{self, Limit};
 
 /// Explain CQL statements without a cluster: what they touch, what the rules find, and
 /// what Cassandra would refuse.
@@ -159,8 +159,11 @@ fn open(path: Option<&Path>) -> anyhow::Result<io::BufReader<Box<dyn Read>>> {
     Ok(io::BufReader::new(input))
 }
 
+/// What is read as a whole.
+const LIMIT: Limit = Limit::new("statements", 64 << 20);
+
 fn text(path: Option<&Path>, input: impl Read) -> anyhow::Result<String> {
-    files::text_from(input, Limit::STATEMENTS).with_context(|| cannot_read(path))
+    files::text_from(input, LIMIT).with_context(|| cannot_read(path))
 }
 
 fn cannot_read(path: Option<&Path>) -> String {

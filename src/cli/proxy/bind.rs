@@ -2,6 +2,7 @@
 
 use std::{io, net::SocketAddr};
 
+use cqlens_proxy::Transparent;
 use tokio::net::{TcpListener, TcpSocket};
 
 /// A listening socket that also accepts connections from TPROXY, if this process is allowed to have one.
@@ -10,21 +11,11 @@ use tokio::net::{TcpListener, TcpSocket};
 /// An address that cannot be bound.
 pub(super) fn bind_transparent(listen: SocketAddr, reuse_port: bool) -> io::Result<TcpListener> {
     let socket = socket(listen, reuse_port)?;
-    #[cfg(target_os = "linux")]
-    if let Err(error) = set_transparent(&socket, listen) {
+    if let Err(error) = Transparent::accept_on(&socket, listen) {
         tracing::debug!(%error, "connections that TPROXY sends here cannot be taken (it needs CAP_NET_ADMIN), those of REDIRECT can");
     }
     socket.bind(listen)?;
     socket.listen(BACKLOG)
-}
-
-#[cfg(target_os = "linux")]
-fn set_transparent(socket: &TcpSocket, listen: SocketAddr) -> io::Result<()> {
-    let socket = socket2::SockRef::from(socket);
-    match listen {
-        SocketAddr::V4(_) => socket.set_ip_transparent_v4(true),
-        SocketAddr::V6(_) => socket.set_ip_transparent_v6(true),
-    }
 }
 
 /// A listening socket for clients.

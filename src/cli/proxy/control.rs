@@ -9,10 +9,10 @@ use super::args::Args;
 use crate::{
     cli::tls::Tls,
     control::{self, Contacts},
-    proxy::PROXY_PROTOCOL_LOCAL,
 };
 use cqlens_audit::catalog::Live;
 use cqlens_client::ClientOptions;
+use cqlens_proxy::PROXY_PROTOCOL_LOCAL;
 
 /// A control connection, if there is to be one.
 #[derive(Debug, Default)]

@@ -15,11 +15,9 @@ use super::{
     reach::Reach,
     watchdog::ThreadHealth,
 };
-use crate::{
-    proxy::AdmissionControl,
-    sink::admin::{Admin, AdminOrder, AuditStatus, ControlConnection, ListenerStatus, ReadyState, Status},
-};
+use cqlens_admin::{Admin, AdminOrder, AuditStatus, ControlConnection, ListenerStatus, ReadyState, Status};
 use cqlens_audit::{capture::Queue, catalog::Live, memory::Use};
+use cqlens_proxy::AdmissionControl;
 
 /// The parts of the status.
 pub(super) struct Health {

@@ -11,7 +11,7 @@ use listenfd::ListenFd;
 use tokio::net::TcpListener;
 
 use super::bind::bind;
-use crate::proxy::Backlog;
+use cqlens_proxy::Backlog;
 
 /// Sockets that were given to this process, in their order.
 #[derive(Debug, Default)]

@@ -11,10 +11,8 @@ use super::{
     inherited::{ForNodes, Inherited},
     topology::{Mode, RoutePair},
 };
-use crate::{
-    proxy::Backlog,
-    sink::admin::{self, AdminListener, SocketFile},
-};
+use cqlens_admin::{AdminListener, SocketFile};
+use cqlens_proxy::Backlog;
 
 /// The sockets, listening.
 #[derive(Debug)]
@@ -83,7 +81,7 @@ impl Listeners {
         self.admin = Some(match address {
             AdminAddress::Tcp(address) => AdminListener::Tcp(bind_admin(*address, reuse)?),
             AdminAddress::Unix(path) => {
-                let (listener, file) = admin::listen(path, reuse)?;
+                let (listener, file) = cqlens_admin::listen(path, reuse)?;
                 self.admin_file = Some(file);
                 AdminListener::Unix(listener)
             }

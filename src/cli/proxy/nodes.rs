@@ -20,11 +20,9 @@ use super::{
     running::Running,
     shutdown::ShutdownPhase,
 };
-use crate::{
-    proxy::topology::{Addresses, Pairing},
-    sink::admin::{ListenerState, ListenerStatus, ReadyState},
-};
+use cqlens_admin::{ListenerState, ListenerStatus, ReadyState};
 use cqlens_audit::catalog::{Cluster, Live};
+use cqlens_proxy::topology::{Addresses, Pairing};
 
 impl Running {
     /// Takes notice of the cluster as it is now.

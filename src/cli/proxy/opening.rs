@@ -10,12 +10,10 @@ use super::{
     serving::Serving,
     topology::{Mode, RoutePair},
 };
-use crate::{
-    cli::tls::Tls,
-    proxy::{
-        Transparent,
-        topology::{self, Addresses},
-    },
+use crate::cli::tls::Tls;
+use cqlens_proxy::{
+    Transparent,
+    topology::{self, Addresses},
 };
 
 /// Listeners at work. Those of a cluster come when its nodes are known.

@@ -3,8 +3,8 @@
 
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
-use crate::proxy::{Transparent, is_local};
 use cqlens_audit::catalog::{Cluster, Node};
+use cqlens_proxy::{Transparent, is_local};
 
 /// How clients find their way here.
 #[derive(Debug, Clone)]

@@ -16,10 +16,8 @@ use super::{
     listener::bind_pairs,
     topology::{Mode, RoutePair},
 };
-use crate::{
-    cli::{log, output::OutputPaths, schema_file, settings::Settings, tls::Tls},
-    sink::admin::{ReloadResult, SettingChanges},
-};
+use crate::cli::{log, output::OutputPaths, schema_file, settings::Settings, tls::Tls};
+use cqlens_admin::{ReloadResult, SettingChanges};
 use cqlens_cql::schema::Schema;
 
 /// Settled when the process starts: sockets that are open, hashes that must stay

@@ -20,7 +20,9 @@ use super::{
     start, supervisor,
     topology::{Mode, RoutePair},
 };
-use crate::{cli::window_clock::window_ends, proxy::Backlog, sink::admin::SettingChanges};
+use crate::cli::window_clock::window_ends;
+use cqlens_admin::SettingChanges;
+use cqlens_proxy::Backlog;
 
 impl Running {
     /// Begins to read settings, certificates and keys again. The changes go to the log, and to `answer`, if

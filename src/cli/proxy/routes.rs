@@ -3,11 +3,9 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use super::{args::Args, reach::Reach, topology::RoutePair};
-use crate::{
-    cli::tls::Tls,
-    proxy::{Route, Transparent, topology::Pairing},
-    sink::admin::{ListenerState, ListenerStatus},
-};
+use crate::cli::tls::Tls;
+use cqlens_admin::{ListenerState, ListenerStatus};
+use cqlens_proxy::{Route, Transparent, topology::Pairing};
 
 /// The status of listeners, where there are several.
 pub(super) fn listener_statuses(pairs: &[(RoutePair, SocketAddr)]) -> Vec<ListenerStatus> {

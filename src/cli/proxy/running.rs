@@ -23,23 +23,21 @@ use super::{
     topology::RoutePair,
     writer::{LastWindowResult, ReportWriter},
 };
-use crate::{
-    cli::{
-        limits::Descriptors,
-        log::Log,
-        settings::Settings,
-        signals::{ProcessEnd, SignalRequest, UNFINISHED},
-        tls::Tls,
-    },
-    proxy::{Drained, Transparent},
-    sink::admin::{AdminOrder, ReadyState, SocketFile},
+use crate::cli::{
+    limits::Descriptors,
+    log::Log,
+    settings::Settings,
+    signals::{ProcessEnd, SignalRequest, UNFINISHED},
+    tls::Tls,
 };
+use cqlens_admin::{AdminOrder, ReadyState, SocketFile};
 use cqlens_audit::{
     audit::Audit,
     catalog::{Cluster, Live},
     pulse::Pulse,
 };
 use cqlens_cql::schema::Schema;
+use cqlens_proxy::{Drained, Transparent};
 
 /// A running proxy: its settings, its parts, and the state of the control loop.
 pub(super) struct Running {

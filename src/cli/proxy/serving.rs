@@ -6,8 +6,8 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use crate::proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Workers};
 use cqlens_audit::pulse::Runner;
+use cqlens_proxy::{Backlog, Drain, DrainSwitch, Drained, Proxy, Route, Transparent, Workers};
 
 /// All listeners of a process. Dropping it does not end them gently; see [`Serving::drain`].
 pub(super) struct Serving {

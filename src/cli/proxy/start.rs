@@ -26,19 +26,16 @@ use super::{
     watchdog::{self, ThreadHealth, WatchedThreads},
     writer::ReportWriter,
 };
-use crate::{
-    cli::{
-        limits::Descriptors,
-        log::Log,
-        output::Outputs,
-        settings::Settings,
-        signals::{self, ProcessEnd, SignalRequest},
-        tls::Tls,
-        window_clock::{WindowClock, window_ends},
-    },
-    proxy::{AdmissionControl, Backlog, Proxy, Workers},
-    sink::admin::{self, AdminListener, ReadyState, SocketFile},
+use crate::cli::{
+    limits::Descriptors,
+    log::Log,
+    output::Outputs,
+    settings::Settings,
+    signals::{self, ProcessEnd, SignalRequest},
+    tls::Tls,
+    window_clock::{WindowClock, window_ends},
 };
+use cqlens_admin::{AdminListener, ReadyState, SocketFile};
 use cqlens_audit::{
     audit::Audit,
     capture::{Clock, Limits, Queue},
@@ -46,6 +43,7 @@ use cqlens_audit::{
     pulse::{Pulse, Runner},
 };
 use cqlens_cql::schema::Schema;
+use cqlens_proxy::{AdmissionControl, Backlog, Proxy, Workers};
 
 /// What is read and opened before there are threads.
 pub(super) struct ProxySetup {
@@ -224,8 +222,8 @@ fn listen_to_operators(
     health: &Arc<Health>,
 ) -> Operators {
     let (give_order, orders) = mpsc::channel(MOST_ORDERS);
-    let serving =
-        listener.map(|listener| tokio::spawn(admin::serve(listener, health::admin(health, give_order))));
+    let serving = listener
+        .map(|listener| tokio::spawn(cqlens_admin::serve(listener, health::admin(health, give_order))));
     let admin = serving.map(|serving| serving.abort_handle());
     Operators {
         signals,

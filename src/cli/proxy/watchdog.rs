@@ -14,7 +14,7 @@ use anyhow::Context;
 use arc_swap::ArcSwap;
 
 use super::supervisor;
-use crate::sink::admin::ThreadStatus;
+use cqlens_admin::ThreadStatus;
 use cqlens_audit::pulse::{Pulse, Runner};
 
 /// The threads to watch.

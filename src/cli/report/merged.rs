@@ -9,9 +9,10 @@ use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 
 use super::args::Args;
-use crate::{files, sink::SNAPSHOT_ENDINGS};
+use crate::sink::SNAPSHOT_ENDINGS;
 use cqlens_audit::window::{Cluster, Limits, Snapshot, Window};
 use cqlens_cql::schema::Schema;
+use cqlens_proxy::files;
 
 /// Several snapshots as one.
 pub(super) struct Merged {

@@ -14,8 +14,8 @@ use super::{
     judging,
     kind::{SettingKind, setting_named, settings_of},
 };
-use crate::files::{self, Limit};
 use cqlens_audit::rules::Judging;
+use cqlens_proxy::files::{self, Limit};
 
 /// What the file says.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,13 +48,16 @@ impl FileEntry {
     }
 }
 
+/// Acceptances included: thousands of them.
+const LIMIT: Limit = Limit::new("settings", 1 << 20);
+
 /// Reads the file at `path`; every key must be a setting of `command` or of one of its subcommands, every
 /// value one that the setting takes.
 ///
 /// # Errors
 /// A file that cannot be read, is no TOML, or says something that is no setting; with the line and the key.
 pub(super) fn read(path: &Path, command: &Command) -> anyhow::Result<Contents> {
-    let text = files::read_text(path, Limit::SETTINGS)
+    let text = files::read_text(path, LIMIT)
         .with_context(|| format!("cannot read the settings in {}", path.display()))?;
     parse(&text, path, command).map_err(|FileFault { at, what }| {
         let line = line(&text, at.start);

@@ -25,7 +25,7 @@ use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches, error::Erro
 use file::{Contents, FileEntry};
 use kind::{SettingKind, setting_named, settings_of};
 
-use crate::sink::admin::SettingChanges;
+use cqlens_admin::SettingChanges;
 use cqlens_audit::rules::{Judging, RULES, SEVERITY_THRESHOLDS};
 
 /// What this process was started with; the file is read anew each time.

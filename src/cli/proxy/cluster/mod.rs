@@ -23,8 +23,8 @@ pub(super) use self::{
     plan::{Planned, Problem},
     rule::{Listen, overlap},
 };
-use crate::proxy::topology::Addresses;
 use cqlens_audit::catalog::Cluster;
+use cqlens_proxy::topology::Addresses;
 
 /// The nodes of one cluster, and their numbers.
 #[derive(Debug)]

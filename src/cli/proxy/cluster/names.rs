@@ -9,10 +9,8 @@ use std::{
 use cqlens_proto::types::Uuid;
 
 use super::endpoint::Endpoint;
-use crate::{
-    cli::config::{assignment, listen_address},
-    proxy::is_local,
-};
+use crate::cli::config::{assignment, listen_address};
+use cqlens_proxy::is_local;
 
 /// A node as settings name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

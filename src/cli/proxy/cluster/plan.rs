@@ -8,8 +8,8 @@ use std::{
 use cqlens_proto::types::Uuid;
 
 use super::{endpoint::Endpoint, listen_rules::ListenRules, names::is_chosen};
-use crate::proxy::topology::NodeAddress;
 use cqlens_audit::catalog::{Cluster, Node};
+use cqlens_proxy::topology::NodeAddress;
 
 /// A node and its listener.
 #[derive(Debug, Clone, PartialEq, Eq)]

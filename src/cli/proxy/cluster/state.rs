@@ -12,10 +12,8 @@ use std::{
 use anyhow::{Context, bail};
 
 use super::numbers::Numbers;
-use crate::{
-    files::{self, Limit},
-    sink::replace,
-};
+use crate::sink::replace;
+use cqlens_proxy::files::{self, Limit};
 
 const HEAD: &str = "# Which node has which number in the listen addresses of cqlens. Who removes a node here frees its number.\n\n";
 
@@ -78,8 +76,11 @@ fn update(path: &Path, change: impl FnOnce(&mut Numbers)) -> anyhow::Result<Numb
     Ok(numbers)
 }
 
+/// About 150 bytes a node.
+const LIMIT: Limit = Limit::new("the state of a cluster", 4 << 20);
+
 fn read(path: &Path) -> anyhow::Result<Numbers> {
-    let text = match files::read_text(path, Limit::STATE) {
+    let text = match files::read_text(path, LIMIT) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Numbers::default()),
         read => read?,
     };

@@ -8,16 +8,14 @@ use serde_json::Value;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::{
-    cli::proxy::watchdog::{Watchdog, WatchedThreads},
-    proxy::{Backlog, Drain, Proxy, Route, Workers},
-};
+use crate::cli::proxy::watchdog::{Watchdog, WatchedThreads};
 use cqlens_audit::{
     audit::{HashKey, Options, Watch},
     capture::{Clock, Limits, Queue},
 };
 use cqlens_client::{Client, ClientOptions};
 use cqlens_node::Node;
+use cqlens_proxy::{Backlog, Drain, Proxy, Route, Workers};
 
 const LIMIT: Duration = Duration::from_secs(30);
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-#[path = "../../../../proto/tests/golden/recording.rs"]
+#[path = "../../../../../proto/tests/golden/recording.rs"]
 mod recording;
 
 /// Every byte of real drivers and a real node: only addresses differ, and every statement that reads nodes is

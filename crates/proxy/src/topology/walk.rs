@@ -18,7 +18,7 @@ const MAX_ERROR: u32 = 64 << 10;
 
 /// Why bytes of a node cannot be forwarded: they might hide addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub(in crate::proxy) enum Unreadable {
+pub(crate) enum Unreadable {
     #[error("the node speaks TLS, which has to end at cqlens")]
     Tls,
     #[error("protocol version {0} is not known")]

@@ -1,15 +1,4 @@
-//! The data path: accepts clients, pairs each with a connection to the upstream, and moves bytes.
-//!
-//! ```text
-//! listener ──> accepted ──> session ──> duplex ──> pump ──> tap (capture)
-//!    │            │            │
-//!  accept      admission     drain, idle, login: what ends a connection from outside
-//!  backlog     refusal       rewrite_mode: bytes as they came, or with other addresses (topology)
-//!  workers     upstream_health, resolve, socket, transparent: the way to the node
-//! ```
-//!
-//! What is absent on purpose: decoding, rewriting (except in [`topology`], where the operator asks for it),
-//! and any wait for the audit.
+#![doc = include_str!("../README.md")]
 
 mod accept;
 mod accepted;
@@ -21,6 +10,7 @@ mod close;
 mod context;
 mod drain;
 mod duplex;
+pub mod files;
 mod idle;
 mod keepalive;
 mod listener;
@@ -37,6 +27,9 @@ mod rewrite_mode;
 mod route;
 mod session;
 mod socket;
+pub mod throttle;
+mod timers;
+pub mod tls;
 pub mod topology;
 mod transparent;
 mod upstream_health;

@@ -61,7 +61,7 @@ impl PreparedStatements {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::topology::select_shape::{Columns, Table};
+    use crate::topology::select_shape::{Columns, Table};
 
     #[test]
     fn readers_of_nodes_outlive_other_statements() {

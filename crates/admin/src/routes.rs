@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::oneshot;
 
 use super::status::{Admin, AdminOrder, ReadyState};
-use crate::throttle::Throttle;
+use cqlens_proxy::throttle::Throttle;
 
 /// The client of a request.
 #[derive(Debug, Clone, Copy)]
@@ -176,7 +176,7 @@ mod tests {
     use tokio::sync::mpsc;
 
     use super::*;
-    use crate::sink::admin::{AuditStatus, ControlConnection, Status};
+    use crate::{AuditStatus, ControlConnection, Status};
 
     fn status() -> Status {
         Status {

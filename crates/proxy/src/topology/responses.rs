@@ -30,7 +30,7 @@ use super::{
 
 /// The responses of one connection.
 #[derive(Debug)]
-pub(in crate::proxy) struct Responses<'a> {
+pub(crate) struct Responses<'a> {
     shared: &'a Shared,
     /// Bytes from the node that have not been passed on.
     input: Bytes,
@@ -42,7 +42,7 @@ pub(in crate::proxy) struct Responses<'a> {
 }
 
 impl<'a> Responses<'a> {
-    pub(in crate::proxy) fn new(shared: &'a Shared) -> Self {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
         Self {
             shared,
             input: Bytes::new(),
@@ -54,7 +54,7 @@ impl<'a> Responses<'a> {
     }
 
     /// Adds what the node sent next, once everything before it has been taken.
-    pub(in crate::proxy) fn feed(&mut self, chunk: Bytes) {
+    pub(crate) fn feed(&mut self, chunk: Bytes) {
         self.input = joined(std::mem::take(&mut self.input), chunk);
     }
 
@@ -62,7 +62,7 @@ impl<'a> Responses<'a> {
     ///
     /// # Errors
     /// Bytes that cannot be read: nothing more may pass.
-    pub(in crate::proxy) async fn next(&mut self) -> Result<Option<Bytes>, Unreadable> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, Unreadable> {
         loop {
             if let Some(ready) = self.ready.pop_front() {
                 return Ok(Some(ready));

@@ -24,6 +24,20 @@ pub enum MinVersion {
     Tls13,
 }
 
+#[cfg(feature = "clap")]
+impl clap::ValueEnum for MinVersion {
+    fn value_variants<'a>() -> &'a [Self] {
+        &[Self::Tls12, Self::Tls13]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(match self {
+            Self::Tls12 => "1.2",
+            Self::Tls13 => "1.3",
+        }))
+    }
+}
+
 impl MinVersion {
     pub(super) fn versions(self) -> &'static [&'static SupportedProtocolVersion] {
         const BOTH: &[&SupportedProtocolVersion] = &[&TLS13, &TLS12];

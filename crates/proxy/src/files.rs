@@ -1,7 +1,7 @@
 //! Files that are read whole: settings, schemas, certificates, keys. None of them may
 //! fill the memory or never end.
 //!
-//! Snapshots and captures are read in pieces, by `window` and `sniff`.
+//! Snapshots and captures are read in pieces, by `cqlens_audit::window` and `cqlens_sniff`.
 
 use std::{
     fs::{self, File},
@@ -12,32 +12,17 @@ use std::{
 
 /// How large a file of one kind may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limit {
+pub struct Limit {
     kind: &'static str,
     bytes: u64,
 }
 
 impl Limit {
-    /// `--config`, acceptances included: thousands of them.
-    pub(crate) const SETTINGS: Self = Self::new("settings", 1 << 20);
-    /// `--schema`: `DESCRIBE SCHEMA` prints about 2 KiB a table.
-    pub(crate) const SCHEMA: Self = Self::new("a schema", 64 << 20);
     /// Certificates and keys; the authorities of a whole system take up about 250 KiB.
     pub(crate) const PEM: Self = Self::new("certificates and keys", 16 << 20);
-    /// `--state-file`: about 150 bytes a node.
-    pub(crate) const STATE: Self = Self::new("the state of a cluster", 4 << 20);
-    /// `--hash-key-file`: 32 digits.
-    pub(crate) const HASH_KEY: Self = Self::new("a hash key", 1 << 10);
-    /// `--baseline`: a report in its JSON form.
-    pub(crate) const BASELINE: Self = Self::new("a baseline", 256 << 20);
 
-    /// What `cqlens explain` reads as a whole.
-    pub(crate) const STATEMENTS: Self = Self::new("statements", 64 << 20);
-
-    /// A line of `cqlens explain --json`.
-    pub(crate) const RECORD: Self = Self::new("a record", 64 << 20);
-
-    const fn new(kind: &'static str, bytes: u64) -> Self {
+    /// A limit of so many `bytes`, and the `kind` of file that errors name.
+    pub const fn new(kind: &'static str, bytes: u64) -> Self {
         Self { kind, bytes }
     }
 
@@ -45,7 +30,7 @@ impl Limit {
     ///
     /// # Errors
     /// An input that cannot be read, a line that is larger than this.
-    pub(crate) fn read_line(self, input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    pub fn read_line(self, input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
         let read = input.take(self.bytes + 1).read_until(b'\n', line)?;
         if read as u64 > self.bytes {
             return Err(self.exceeded());
@@ -70,7 +55,7 @@ impl Limit {
 ///
 /// # Errors
 /// A file that cannot be opened or read, or that is larger than `limit`.
-pub(crate) fn read(path: &Path, limit: Limit) -> io::Result<Vec<u8>> {
+pub fn read(path: &Path, limit: Limit) -> io::Result<Vec<u8>> {
     read_from(open(path)?, limit)
 }
 
@@ -87,7 +72,7 @@ fn read_from(input: impl Read, limit: Limit) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`read`], and bytes that are not UTF-8.
-pub(crate) fn read_text(path: &Path, limit: Limit) -> io::Result<String> {
+pub fn read_text(path: &Path, limit: Limit) -> io::Result<String> {
     text_from(open(path)?, limit)
 }
 
@@ -95,7 +80,7 @@ pub(crate) fn read_text(path: &Path, limit: Limit) -> io::Result<String> {
 ///
 /// # Errors
 /// As [`read_text`].
-pub(crate) fn text_from(input: impl Read, limit: Limit) -> io::Result<String> {
+pub fn text_from(input: impl Read, limit: Limit) -> io::Result<String> {
     String::from_utf8(read_from(input, limit)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
 }
@@ -105,7 +90,7 @@ pub(crate) fn text_from(input: impl Read, limit: Limit) -> io::Result<String> {
 ///
 /// # Errors
 /// A file that cannot be opened, a directory, a named pipe.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+pub fn open(path: &Path) -> io::Result<File> {
     let kind = fs::metadata(path)?.file_type();
     if kind.is_dir() {
         return Err(io::Error::from(io::ErrorKind::IsADirectory));
@@ -121,7 +106,7 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Warns of a secret that every user of this machine can read, or that others can replace.
-pub(crate) fn warn_if_exposed(path: &Path, secret: &str) {
+pub fn warn_if_exposed(path: &Path, secret: &str) {
     if let Some(mode) = exposed_mode(path) {
         tracing::warn!(
             path = %path.display(),
@@ -146,18 +131,20 @@ mod tests {
 
     use super::*;
 
+    const LIMIT: Limit = Limit::new("a hash key", 1 << 10);
+
     #[test]
     fn a_file_up_to_the_limit_is_read_and_a_larger_or_endless_one_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         fs::write(&path, vec![b'a'; 1 << 10]).unwrap();
-        assert_eq!(read_text(&path, Limit::HASH_KEY).unwrap().len(), 1 << 10);
+        assert_eq!(read_text(&path, LIMIT).unwrap().len(), 1 << 10);
         fs::write(&path, vec![b'a'; (1 << 10) + 1]).unwrap();
         // Sparse: no disk is filled.
         let huge = folder.path().join("huge");
         File::create(&huge).unwrap().set_len(1 << 40).unwrap();
         for path in [&path, &huge, Path::new("/dev/zero")] {
-            let error = read(path, Limit::HASH_KEY).unwrap_err();
+            let error = read(path, LIMIT).unwrap_err();
             assert_eq!(error.to_string(), "larger than 1 KiB, the limit for a hash key");
         }
     }
@@ -167,10 +154,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        let error = read(&pipe, Limit::SETTINGS).unwrap_err();
+        let error = read(&pipe, LIMIT).unwrap_err();
         assert!(error.to_string().contains("named pipe"), "{error}");
-        assert_eq!(read(Path::new("/dev/null"), Limit::SETTINGS).unwrap(), b"");
-        let kind = read(folder.path(), Limit::SETTINGS).unwrap_err().kind();
+        assert_eq!(read(Path::new("/dev/null"), LIMIT).unwrap(), b"");
+        let kind = read(folder.path(), LIMIT).unwrap_err().kind();
         assert_eq!(kind, io::ErrorKind::IsADirectory);
     }
 

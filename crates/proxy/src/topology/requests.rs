@@ -15,13 +15,13 @@ const MAX_READ: usize = 256 << 10;
 
 /// The requests of one connection.
 #[derive(Debug)]
-pub(in crate::proxy) struct Requests<'a> {
+pub(crate) struct Requests<'a> {
     shared: &'a Shared,
     stream: EnvelopeStream,
 }
 
 impl<'a> Requests<'a> {
-    pub(in crate::proxy) fn new(shared: &'a Shared) -> Self {
+    pub(crate) fn new(shared: &'a Shared) -> Self {
         let negotiated = std::sync::Arc::clone(&shared.negotiated);
         Self {
             shared,
@@ -31,7 +31,7 @@ impl<'a> Requests<'a> {
 
     /// Reads the next bytes; must run before they are sent on, so that no answer comes before its request is
     /// known.
-    pub(in crate::proxy) fn follow(&mut self, chunk: &Bytes) {
+    pub(crate) fn follow(&mut self, chunk: &Bytes) {
         self.stream.feed(chunk.clone());
         while let Some(item) = self.stream.next_item() {
             match item {

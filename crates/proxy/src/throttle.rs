@@ -15,7 +15,7 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
 /// One kind of message. Clones are the same one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Throttle(Arc<Mutex<ThrottleState>>);
+pub struct Throttle(Arc<Mutex<ThrottleState>>);
 
 #[derive(Debug)]
 struct ThrottleState {
@@ -41,7 +41,7 @@ impl Default for ThrottleState {
 
 impl Throttle {
     /// Lets the first few through, where one kind of message has different causes.
-    pub(crate) fn with_first(most: u64) -> Self {
+    pub fn with_first(most: u64) -> Self {
         Self(Arc::new(Mutex::new(ThrottleState {
             most,
             ..ThrottleState::default()
@@ -50,7 +50,7 @@ impl Throttle {
 
     /// Whether the caller is to log what has just happened. If not, `later` logs the count
     /// at the end of the interval.
-    pub(crate) fn is_new(&self, later: impl Fn(u64) + Send + 'static) -> bool {
+    pub fn is_new(&self, later: impl Fn(u64) + Send + 'static) -> bool {
         let Ok(runtime) = Handle::try_current() else {
             // Without a runtime, no task could wait for the end of an interval.
             return true;

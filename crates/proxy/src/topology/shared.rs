@@ -27,7 +27,7 @@ const MAX_PENDING: usize = 4_096;
 
 /// One connection, as both of its directions see it.
 #[derive(Debug)]
-pub(in crate::proxy) struct Shared {
+pub(crate) struct Shared {
     pub(super) pairing: Pairing,
     pub(super) negotiated: Arc<Negotiated>,
     pending_responses: Mutex<PendingResponses>,
@@ -45,7 +45,7 @@ struct PendingResponses {
 }
 
 impl Shared {
-    pub(in crate::proxy) fn new(pairing: Pairing) -> Self {
+    pub(crate) fn new(pairing: Pairing) -> Self {
         Self {
             pairing,
             negotiated: Arc::new(Negotiated::new()),

@@ -12,7 +12,7 @@ use std::{
 };
 
 use socket2::SockRef;
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::Route;
 
@@ -63,6 +63,28 @@ impl Transparent {
             certificates_by_address,
             connections: Mutex::default(),
         }
+    }
+
+    /// Lets a socket that is to listen at `address` accept connections that TPROXY sends here.
+    ///
+    /// # Errors
+    /// A process that may not (it needs `CAP_NET_ADMIN`), or another system than Linux.
+    #[cfg(target_os = "linux")]
+    pub fn accept_on(socket: &TcpSocket, address: SocketAddr) -> io::Result<()> {
+        let socket = SockRef::from(socket);
+        match address {
+            SocketAddr::V4(_) => socket.set_ip_transparent_v4(true),
+            SocketAddr::V6(_) => socket.set_ip_transparent_v6(true),
+        }
+    }
+
+    /// Lets a socket that is to listen at `address` accept connections that TPROXY sends here.
+    ///
+    /// # Errors
+    /// Always: only Linux has it.
+    #[cfg(not(target_os = "linux"))]
+    pub fn accept_on(_socket: &TcpSocket, _address: SocketAddr) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// The original destinations of clients so far, with the number of connections to each.
