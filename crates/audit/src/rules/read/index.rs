@@ -3,7 +3,7 @@
 
 use crate::{
     rules::{
-        Context, Findings, Severity,
+        About, Context, Findings, Severity, Threshold,
         severity::Impact,
         statement::{restricted, select, table_of},
     },
@@ -11,11 +11,11 @@ use crate::{
 };
 use cqlens_cql::{
     plan::Flag,
-    schema::{ColumnName, Index, IndexClass, Schema},
+    schema::{ColumnName, Index, IndexClass, Schema, quote},
     syntax::ast::RelationOperator,
 };
 
-use super::user_reads;
+use super::{suggest, user_reads};
 
 /// A column with its index, and what was counted of it.
 pub(super) struct Indexed<'a> {
@@ -94,6 +94,34 @@ impl Indexed<'_> {
         context.severity(found, &impact)
     }
 
+    /// The statements that put a table in the place of the index, and as the last step, as a comment, to drop
+    /// it: where no unseen traffic may need it. Nothing where no table would serve the reads.
+    ///
+    /// The rule's thresholds must hold [`DROP_AFTER_HOURS`].
+    pub(super) fn migration(
+        &self,
+        (found, about): (&Findings<'_>, &About),
+        reads: &[(PatternId, &Pattern)],
+        context: &Context<'_>,
+    ) -> Vec<String> {
+        let mut tables = reads
+            .iter()
+            .filter_map(|(_, pattern)| suggest::table_for(pattern, context));
+        let Some(table) = tables.next() else {
+            return Vec::new();
+        };
+        let hours = context.window.seconds() / 3_600.0;
+        let is_certain = !context.may_have_missed() && hours >= found.threshold(about, &DROP_AFTER_HOURS);
+        // A table that is there already takes one step.
+        let step = if table.existing.is_none() { "5. " } else { "" };
+        let drop = format!(
+            "-- {step}once no query uses the index any more:\n-- DROP INDEX {}.{};",
+            quote(&self.name.table.keyspace),
+            quote(&self.index.name)
+        );
+        table.cql.into_iter().chain(is_certain.then_some(drop)).collect()
+    }
+
     /// One step less for storage-attached indexes, which keep no table of their own.
     pub(super) fn of_class(&self, severity: Severity) -> Severity {
         if self.index.class == IndexClass::Sai {
@@ -110,6 +138,14 @@ pub(super) fn rows(reads: &[(PatternId, &Pattern)]) -> Distribution {
     reads.iter().for_each(|(_, pattern)| rows.merge(&pattern.rows));
     rows
 }
+
+/// Earlier, nothing is said of dropping an index.
+pub(super) const DROP_AFTER_HOURS: Threshold = Threshold {
+    name: "drop_after_hours",
+    unit: "hours of observation",
+    default: 24.0,
+    origin: "cqlens default: nightly jobs have run, as for `unused-index`",
+};
 
 /// So few reads say nothing of an index.
 pub(super) const FEWEST_READS: u64 = 20;

@@ -2,8 +2,7 @@
 
 use super::{
     About, Findings, Threshold,
-    index::{FEWEST_READS, Indexed, indexed, rows},
-    suggest,
+    index::{DROP_AFTER_HOURS, FEWEST_READS, Indexed, indexed, rows},
 };
 use crate::{
     number,
@@ -91,9 +90,7 @@ impl Evidence {
             number::plural(self.values, "distinct value", "distinct values"),
             number::plural(self.rows, "row", "rows"),
         );
-        let suggestion = reads
-            .iter()
-            .find_map(|(_, pattern)| suggest::table_for(pattern, context));
+        let migration = indexed.migration((found, &ABOUT), &reads, context);
         Finding::on_all(&ABOUT, severity, reads, context)
             .of_table(&indexed.name.table)
             .about(indexed.name.column.clone())
@@ -105,7 +102,7 @@ impl Evidence {
             .first("rows", self.rows)
             .first("values", self.values)
             .first("index", indexed.index.name.clone())
-            .suggest(suggestion.into_iter().flat_map(|suggestion| suggestion.cql))
+            .suggest(migration)
     }
 }
 
@@ -133,15 +130,16 @@ const ABOUT: About = About {
         key finds the row on its replicas at once, and costs as many writes as the index.",
     fix: "\
         Keep a table whose partition key is the column, and write both in one logged batch. Or give the \
-        partition key as well. Then drop the index.",
+        partition key as well. Once no query needs the index any more, it can go.",
     before: "CREATE INDEX ON lab.users (email);\nSELECT * FROM lab.users WHERE email = ?;",
     after: "CREATE TABLE lab.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM lab.users_by_email WHERE email = ?;",
     severity: "\
         Medium from `many_values` distinct values, as many as `distinct_share` of the rows; low for \
         storage-attached indexes. Nothing where the index is asked within partitions or for ranges of values \
-        only, for vectors, and in ScyllaDB, whose indexes are global: there a lookup asks one partition.",
-    thresholds: &[MANY_VALUES, DISTINCT_SHARE],
+        only, for vectors, and in ScyllaDB, whose indexes are global: there a lookup asks one partition. \
+        `DROP INDEX` stands among the suggested steps after `drop_after_hours` in which all traffic was seen.",
+    thresholds: &[MANY_VALUES, DISTINCT_SHARE, DROP_AFTER_HOURS],
     needs: "\
         The schema, and writes that give the column a value or reads that ask for one. Different values are \
         counted by a sketch with an error of 2.3 %; values of collections are not told apart.",

@@ -2,14 +2,13 @@
 
 use super::{
     About, Findings, Threshold,
-    index::{FEWEST_READS, Indexed, indexed, rows},
-    suggest,
+    index::{DROP_AFTER_HOURS, FEWEST_READS, Indexed, indexed, rows},
 };
 use crate::{
     number,
     rules::{Context, Finding, Rule},
 };
-use cqlens_cql::schema::{IndexClass, quote};
+use cqlens_cql::schema::IndexClass;
 
 pub(in crate::rules) struct IndexLowCardinality;
 
@@ -83,15 +82,14 @@ impl Evidence {
             number::plural(self.values, "distinct value", "distinct values"),
             rows_each(self.rows_per_value),
         );
-        let replacement = reads
-            .iter()
-            .find_map(|(_, pattern)| suggest::table_for(pattern, context));
-        let replacement = replacement.into_iter().flat_map(|suggestion| suggestion.cql);
+        let migration = indexed.migration((found, &ABOUT), &reads, context);
         let finding = Finding::on_all(&ABOUT, severity, reads, context);
         let finding = if context.is_scylladb() {
             finding.advice(GLOBAL)
-        } else {
+        } else if context.has_sai() == Some(false) {
             finding
+        } else {
+            finding.advice(format!("{} {WITH_SAI}", ABOUT.fix))
         };
         finding
             .of_table(&indexed.name.table)
@@ -104,11 +102,7 @@ impl Evidence {
             .first("rows_per_value", self.rows_per_value.round())
             .first("values", self.values)
             .first("index", indexed.index.name.clone())
-            .suggest(replacement.chain([format!(
-                "-- 5. when no query uses it any more:\n-- DROP INDEX {}.{};",
-                quote(&indexed.name.table.keyspace),
-                quote(&indexed.index.name)
-            )]))
+            .suggest(migration)
     }
 }
 
@@ -125,6 +119,10 @@ const GLOBAL: &str = "\
     ScyllaDB keeps the index as a table of its own with the column as its partition key: each value is one partition, \
     which grows with the table and is written and read on the same few nodes. Write a table for the query with a bucket, such as the \
     day, beside the column in its partition key; or a local index, `((partition key), column)`, where queries name the partition.";
+
+/// What servers that have such indexes can do besides.
+const WITH_SAI: &str = "\
+    Where queries name the partition, a storage-attached index (from Cassandra 5.0) narrows down its rows.";
 
 const FEW_VALUES: Threshold = Threshold {
     name: "few_values",
@@ -151,15 +149,15 @@ const ABOUT: About = About {
         has no such partitions, but its answers are as large.",
     fix: "\
         Put the column into the partition key of a table that serves the query, together with a bucket that \
-        keeps partitions small, such as the day; or ask within a partition, where a storage-attached index \
-        may narrow down its rows. Then drop the index.",
+        keeps partitions small, such as the day. Once no query needs the index any more, it can go.",
     before: "CREATE INDEX ON lab.orders (status);\nSELECT * FROM lab.orders WHERE status = 'open';",
     after: "CREATE TABLE lab.orders_by_status (status text, day date, id uuid,\n  PRIMARY KEY ((status, day), id));\n\
             SELECT * FROM lab.orders_by_status WHERE status = 'open' AND day = ?;",
     severity: "\
         Medium up to `few_values` distinct values with `rows_per_value` rows or more each; low for \
-        storage-attached indexes, and nothing where they are asked within partitions only.",
-    thresholds: &[FEW_VALUES, ROWS_PER_VALUE],
+        storage-attached indexes, and nothing where they are asked within partitions only. `DROP INDEX` stands \
+        among the suggested steps after `drop_after_hours` in which all traffic was seen.",
+    thresholds: &[FEW_VALUES, ROWS_PER_VALUE, DROP_AFTER_HOURS],
     needs: "\
         The schema, and writes that give the column a value or reads that ask for one; values of collections \
         are not told apart. Different values are counted by a sketch with an error of 2.3 %, exactly as long \
@@ -174,8 +172,9 @@ mod tests {
     use crate::rules::{
         Severity,
         read::index::testing::{schema, window},
-        testing::run_with,
+        testing::{run_in, run_with},
     };
+    use crate::window::Cluster;
 
     fn severity(window: &crate::window::Window) -> Option<Severity> {
         let judgement = run_with(&IndexLowCardinality, window, &schema());
@@ -219,6 +218,53 @@ mod tests {
         assert!(severity(&window).is_some());
     }
 
+    /// What is suggested after so many seconds.
+    fn suggested(seconds: f64, change: fn(&mut crate::window::Window)) -> String {
+        let mut window = window("status", 450, 4, 60);
+        window.observed_seconds = seconds;
+        change(&mut window);
+        let judgement = run_with(&IndexLowCardinality, &window, &schema());
+        judgement.findings[0].suggested_cql.join("\n")
+    }
+
+    #[test]
+    fn to_drop_the_index_is_the_last_step_where_all_traffic_was_seen_for_a_day() {
+        const DAY: f64 = 86_400.0;
+        let drop = "\n-- 5. once no query uses the index any more:\n-- DROP INDEX lab.by_status;";
+        let whole = suggested(DAY, |_| {});
+        assert!(
+            whole.contains("-- 4. then read from it") && whole.ends_with(drop),
+            "{whole}"
+        );
+        let soon = suggested(DAY - 1.0, |_| {});
+        assert!(soon.contains("-- 4.") && !soon.contains("DROP"), "{soon}");
+        let bypassed = suggested(DAY, |window| window.coverage.bypassed = true);
+        assert!(
+            bypassed.contains("-- 4.") && !bypassed.contains("DROP"),
+            "{bypassed}"
+        );
+        let unread = suggested(DAY, |window| {
+            window.patterns.retain(|_, pattern| !pattern.head.kind.is_read());
+        });
+        assert_eq!(unread, "", "nothing takes its place");
+    }
+
+    #[test]
+    fn storage_attached_indexes_are_advised_where_servers_have_them() {
+        let advises = |version: &str| {
+            let (window, schema) = (window("status", 450, 4, 60), schema());
+            let cluster = Cluster {
+                release_version: Some(version.to_owned()),
+                ..Cluster::default()
+            };
+            let judgement = run_in(&IndexLowCardinality, &Context::new(&window, &schema, &cluster));
+            judgement.findings[0].advice.contains("storage-attached")
+        };
+        assert!(advises("5.0.6"));
+        assert!(!advises("4.1.8"));
+        assert!(!ABOUT.fix.contains("storage-attached"));
+    }
+
     #[test]
     fn the_finding_names_the_index_and_its_numbers() {
         let judgement = run_with(&IndexLowCardinality, &window("status", 450, 4, 60), &schema());
@@ -231,12 +277,11 @@ mod tests {
             finding.title
         );
         assert_eq!(finding.evidence[0], ("index", "by_status".into()));
-        let (drop, before) = finding.suggested_cql.split_last().unwrap();
         assert!(
-            drop.ends_with("-- DROP INDEX lab.by_status;"),
-            "a comment: {drop}"
+            finding.suggested_cql[0].contains("\nCREATE TABLE lab."),
+            "{:?}",
+            finding.suggested_cql
         );
-        assert!(before[0].contains("\nCREATE TABLE lab."), "{before:?}");
         assert_eq!(finding.subject.as_deref(), Some("status"));
         assert_eq!(finding.table.as_deref(), Some("orders"));
     }
