@@ -78,7 +78,7 @@ pub enum Use {
     Inserted,
     /// An UPDATE sets it, or a DELETE takes its value away.
     Updated,
-    /// A read asks the index on all nodes.
+    /// A read asks the index without the partition key.
     Read,
     /// A read asks it within a partition.
     ReadInPartition,

@@ -190,7 +190,7 @@ fn in_words(footprint: &Footprint, plan: &Plan) -> String {
         (Count::TokenRange { share }, _) => format!("{:.1} % of the ring", share * 100.0),
         (_, PartitionClass::TokenRange) => "a part of the ring".to_owned(),
         (Count::Index, _) | (_, PartitionClass::Index) => {
-            "an index read without the partition key".to_owned()
+            "read through an index, without the partition key".to_owned()
         }
         (Count::Unknown(Reason::Unbound), PartitionClass::Single) => {
             "1 partition for each execution".to_owned()

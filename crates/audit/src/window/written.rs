@@ -56,7 +56,7 @@ pub struct IndexedColumn {
     pub rows: Distinct,
     /// Different values among them.
     pub values: Distinct,
-    /// Reads that ask the index on all nodes (pages of one read counted once).
+    /// Reads that ask the index without the partition key (pages of one read counted once).
     pub reads: u64,
     /// Reads that ask it within a partition.
     pub reads_in_partition: u64,

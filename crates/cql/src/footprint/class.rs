@@ -15,7 +15,7 @@ pub enum PartitionClass {
     Multi,
     /// A part of the ring, given by `token()`.
     TokenRange,
-    /// A secondary index read without the partition key: as many nodes as the ring needs.
+    /// Read through an index, without the partition key: how many nodes that takes depends on the product.
     Index,
     /// The whole ring.
     Scan,

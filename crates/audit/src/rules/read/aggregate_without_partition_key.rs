@@ -40,11 +40,22 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         table(pattern),
         how_often(pattern, context)
     );
-    Finding::on(&ABOUT, severity, (id, pattern), context)
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context);
+    let finding = if context.is_scylladb() {
+        finding.advice(format!("{IN_PARALLEL} {}", ABOUT.fix))
+    } else {
+        finding
+    };
+    finding
         .title(title)
         .suggest(suggest::in_ranges(pattern, context))
         .first("server_warnings", pattern.warnings)
 }
+
+/// What ScyllaDB does instead (from 5.1, `enable_parallelized_aggregation`).
+const IN_PARALLEL: &str = "\
+    ScyllaDB lets its nodes count and add up in parallel and collects what they find: the answer comes sooner, and \
+    every row of the table is read all the same.";
 
 const ABOUT: About = About {
     id: "aggregate-without-partition-key",
@@ -53,7 +64,8 @@ const ABOUT: About = About {
     why: "\
         Aggregates are computed by the coordinator. Replicas send it every row of the table, range after \
         range, and it folds them one by one; the answer is small, the work is that of a full scan, and it \
-        has to end within one request's timeout. The table grows until it does not.",
+        has to end within one request's timeout. The table grows until it does not. ScyllaDB computes many of \
+        them on its nodes in parallel, which is faster and reads as much.",
     fix: "\
         Aggregate inside one partition, keep the number in a counter or a row of its own that is updated with \
         the data, or let a job walk token ranges and add up.",
@@ -73,7 +85,11 @@ const ABOUT: About = About {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{amid, read, run, window};
+    use crate::{
+        rules::testing::{amid, read, run, run_in, window},
+        window::Cluster,
+    };
+    use cqlens_cql::{Product, schema::Schema};
 
     fn count(flags: &[Flag], class: PartitionClass, times: u64) -> Pattern {
         let mut all = vec![Flag::Aggregate];
@@ -101,6 +117,25 @@ mod tests {
         day.observed_seconds = 0.0;
         let judgement = run(&AggregateWithoutPartitionKey, &day);
         assert_eq!(judgement.findings[0].severity, Severity::Medium, "only read");
+    }
+
+    #[test]
+    fn nodes_that_add_up_in_parallel_read_every_row_all_the_same() {
+        let of = |product| {
+            let window = amid([count(&[], PartitionClass::Scan, 100)]);
+            let (schema, cluster) = (
+                Schema::default(),
+                Cluster {
+                    product: Some(product),
+                    ..Cluster::default()
+                },
+            );
+            let context = Context::new(&window, &schema, &cluster);
+            let finding = run_in(&AggregateWithoutPartitionKey, &context).findings.remove(0);
+            (finding.severity, finding.advice.contains("in parallel"))
+        };
+        assert_eq!(of(Product::ScyllaDb), (Severity::High, true));
+        assert_eq!(of(Product::Cassandra), (Severity::High, false));
     }
 
     #[test]

@@ -47,6 +47,9 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
     let table = table(pattern);
     let title = if pattern.is(Flag::FullPartitionKey) {
         format!("Reads of {table} filter the rows of a partition that they name{often}")
+    } else if pattern.is(Flag::Index) && context.is_scylladb() {
+        // An index is a table of its own: one of its partitions names the rows.
+        format!("Reads of {table} filter the rows that a global index names{often}")
     } else if pattern.is(Flag::Index) {
         format!("Reads of {table} filter what an index finds on all nodes{often}")
     } else if pattern.class() == PartitionClass::Unknown {
@@ -116,7 +119,7 @@ mod tests {
         rules::testing::{amid, read, run, run_in, run_with, window},
         window::Cluster,
     };
-    use cqlens_cql::schema::Schema;
+    use cqlens_cql::{Product, schema::Schema};
 
     const BAD: &str = "SELECT * FROM shop.orders WHERE status = ? ALLOW FILTERING";
 
@@ -192,6 +195,32 @@ mod tests {
             &amid([read(BAD, &flags, PartitionClass::Index, 100)]),
         );
         assert_eq!(judgement.findings[0].severity, Severity::Medium);
+    }
+
+    #[test]
+    fn a_global_index_is_not_asked_on_all_nodes() {
+        let flags = [Flag::AllowFiltering, Flag::FilteringNeeded, Flag::Index];
+        let title = |product| {
+            let window = amid([read(BAD, &flags, PartitionClass::Index, 100)]);
+            let (schema, cluster) = (Schema::default(), of(product));
+            let judgement = run_in(&AllowFiltering, &Context::new(&window, &schema, &cluster));
+            judgement.findings[0].title.clone()
+        };
+        assert_eq!(
+            title(Product::ScyllaDb),
+            "Reads of `shop.orders` filter the rows that a global index names, 1.7 a second"
+        );
+        assert_eq!(
+            title(Product::Cassandra),
+            "Reads of `shop.orders` filter what an index finds on all nodes, 1.7 a second"
+        );
+    }
+
+    fn of(product: Product) -> Cluster {
+        Cluster {
+            product: Some(product),
+            ..Cluster::default()
+        }
     }
 
     #[test]
