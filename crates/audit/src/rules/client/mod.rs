@@ -11,6 +11,7 @@ mod no_compression;
 mod not_token_aware;
 mod old_driver;
 mod old_protocol;
+mod overlap;
 mod prepare_churn;
 mod retries;
 mod schema_change;
@@ -64,7 +65,12 @@ fn user_statements<'a>(context: &Context<'a>) -> impl Iterator<Item = (PatternId
 /// The replicas of a keyspace by data centre (none where the strategy does not name any); nothing where they
 /// are not known.
 fn replicas<'a>(pattern: &Pattern, schema: &'a Schema) -> Option<Vec<(&'a str, u64)>> {
-    let keyspace: &Keyspace = schema.keyspace(pattern.head.keyspace.as_deref()?)?;
+    replicas_of(pattern.head.keyspace.as_deref()?, schema)
+}
+
+/// The same of a keyspace by its name.
+fn replicas_of<'a>(keyspace: &str, schema: &'a Schema) -> Option<Vec<(&'a str, u64)>> {
+    let keyspace: &Keyspace = schema.keyspace(keyspace)?;
     let counts = keyspace.replication.iter().filter(|(name, _)| *name != "class");
     // A transient replica (`3/1`) is one of the three.
     let count = |text: &str| text.split('/').next()?.trim().parse::<u64>().ok();
