@@ -31,17 +31,15 @@ pub(super) fn written(modification: &Modification<'_>, keyspace: Option<&str>) -
     })
 }
 
-/// What the pattern writes to the table, its template being read again.
-pub(super) fn writes_of<'text>(head: &'text PatternHead, table: &TableName) -> Vec<Modification<'text>> {
-    let Ok(statement) = syntax::parse(&head.cql) else {
-        return Vec::new();
-    };
-    let mut all = modifications(&statement);
-    all.retain(|one| written(one, head.keyspace.as_deref()).as_ref() == Some(table));
-    all
+/// The SELECT that a pattern of the window is.
+pub(super) fn selected<'a>(id: PatternId, context: &Context<'a>) -> Option<Select<'a>> {
+    match &context.statement(id)?.body {
+        Body::Select(select) => Some(select.clone()),
+        _ => None,
+    }
 }
 
-/// The SELECT that the pattern is.
+/// The SELECT that a template is, read again: for what is not at hand as a pattern of the window.
 pub(super) fn select(head: &PatternHead) -> Option<Select<'_>> {
     match syntax::parse(&head.cql).ok()?.body {
         Body::Select(select) => Some(select),
@@ -81,6 +79,14 @@ impl TableWrite<'_> {
     /// Whether it deletes rows or parts of them by a statement.
     pub(super) fn is_delete(&self) -> bool {
         matches!(self.modification, Modification::Delete(_))
+    }
+
+    pub(super) fn is_insert(&self) -> bool {
+        matches!(self.modification, Modification::Insert(_))
+    }
+
+    pub(super) fn is_update(&self) -> bool {
+        matches!(self.modification, Modification::Update(_))
     }
 
     /// Whether it has a condition.
@@ -125,22 +131,25 @@ pub(super) fn writes_by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, 
 
 /// UPDATEs of a table that the application sent; counters do not count, which are added to.
 pub(super) fn updates(context: &Context<'_>, table: &TableName) -> u64 {
-    let writes = user_writes(context).filter(|(_, pattern)| !pattern.is(Flag::Counter));
-    let updates = writes.map(|(_, pattern)| {
-        let modifications = writes_of(&pattern.head, table);
-        let is_update = |modification: &Modification<'_>| matches!(modification, Modification::Update(_));
-        pattern.count * modifications.iter().filter(|one| is_update(one)).count() as u64
-    });
-    updates.sum()
+    let writes = writes_by_table(context).remove(table).unwrap_or_default();
+    let updates = writes
+        .iter()
+        .filter(|write| write.is_update() && !write.pattern.is(Flag::Counter));
+    executions(updates)
 }
 
 /// The patterns of these writes, each once.
-pub(super) fn patterns<'a>(
-    writes: impl IntoIterator<Item = &'a TableWrite<'a>>,
+pub(super) fn patterns<'w, 'a: 'w>(
+    writes: impl IntoIterator<Item = &'w TableWrite<'a>>,
 ) -> Vec<(PatternId, &'a Pattern)> {
     let patterns: BTreeMap<_, _> = writes
         .into_iter()
         .map(|write| (write.id, write.pattern))
         .collect();
     patterns.into_iter().collect()
+}
+
+/// Executions of these writes, those of a batch counted for each of its statements.
+pub(super) fn executions<'w, 'a: 'w>(writes: impl IntoIterator<Item = &'w TableWrite<'a>>) -> u64 {
+    writes.into_iter().map(|write| write.pattern.count).sum()
 }

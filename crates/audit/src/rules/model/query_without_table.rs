@@ -9,7 +9,7 @@ use crate::{
         figures::{often, share},
         read::{suggest, user_reads},
         severity::Impact,
-        statement::{restricted, select, table_of},
+        statement::{restricted, selected, table_of},
     },
     window::{Pattern, PatternId},
 };
@@ -49,7 +49,7 @@ struct Reads<'a> {
 fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Reads<'a>> {
     let mut tables: BTreeMap<TableName, Reads<'_>> = BTreeMap::new();
     for (id, pattern) in user_reads(context) {
-        let (Some(name), Some(select)) = (table_of(pattern), select(&pattern.head)) else {
+        let (Some(name), Some(select)) = (table_of(pattern), selected(id, context)) else {
             continue;
         };
         let reads = tables.entry(name).or_default();

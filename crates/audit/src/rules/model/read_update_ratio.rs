@@ -3,14 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_cql::syntax::{self, ast::Modification};
-
 use crate::{
     number,
     rules::{
         About, Context, Finding, Findings, Rule, Severity, Threshold,
-        figures::{is_steady, share, user_writes},
-        statement::{modifications, written},
+        figures::{is_steady, share},
+        statement::{executions, patterns, writes_by_table},
     },
     window::{Pattern, PatternId},
 };
@@ -48,24 +46,16 @@ struct Updates<'a> {
 }
 
 fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Updates<'a>> {
-    let mut tables: BTreeMap<TableName, Updates<'_>> = BTreeMap::new();
-    for (id, pattern) in user_writes(context).filter(|(_, pattern)| !pattern.is(Flag::Counter)) {
-        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
-            continue;
+    let tables = writes_by_table(context).into_iter();
+    let tables = tables.map(|(name, mut writes)| {
+        writes.retain(|write| write.is_update() && !write.pattern.is(Flag::Counter));
+        let updates = Updates {
+            count: executions(&writes),
+            patterns: patterns(&writes),
         };
-        for modification in modifications(&statement) {
-            let is_update = matches!(modification, Modification::Update(_));
-            let name = written(&modification, pattern.head.keyspace.as_deref());
-            if let (true, Some(name)) = (is_update, name) {
-                let updates = tables.entry(name).or_default();
-                updates.count += pattern.count;
-                if updates.patterns.last().is_none_or(|(last, _)| *last != id) {
-                    updates.patterns.push((id, pattern));
-                }
-            }
-        }
-    }
-    tables
+        (name, updates)
+    });
+    tables.filter(|(_, updates)| updates.count > 0).collect()
 }
 
 fn finding(name: &TableName, updates: Updates<'_>, reads: u64, context: &Context<'_>) -> Finding {

@@ -8,7 +8,7 @@ use crate::{
     rules::{
         About, Context, Finding, Findings, Rule, Severity,
         figures::user_patterns,
-        statement::{restricted, select, table_of},
+        statement::{restricted, selected, table_of},
     },
 };
 use cqlens_cql::schema::{Index, TableName, quote};
@@ -51,8 +51,8 @@ impl Rule for UnusedIndex {
 /// Columns that any read restricts, also where another index or none was asked for them.
 fn restricted_columns(context: &Context<'_>) -> BTreeSet<(TableName, String)> {
     let mut columns = BTreeSet::new();
-    for (_, pattern) in user_patterns(context) {
-        if let (Some(name), Some(select)) = (table_of(pattern), select(&pattern.head)) {
+    for (id, pattern) in user_patterns(context) {
+        if let (Some(name), Some(select)) = (table_of(pattern), selected(id, context)) {
             columns.extend(
                 restricted(&select)
                     .into_iter()

@@ -5,7 +5,7 @@ use crate::{
     rules::{
         About, Context, Findings, Severity, Threshold,
         severity::Impact,
-        statement::{restricted, select, table_of},
+        statement::{restricted, selected, table_of},
     },
     window::{Distribution, IndexedColumn, Pattern, PatternId},
 };
@@ -53,19 +53,20 @@ impl Indexed<'_> {
 
     /// The reads that ask the index, and rows of theirs.
     pub(super) fn reads<'w>(&self, context: &Context<'w>) -> Vec<(PatternId, &'w Pattern)> {
-        let asks = |pattern: &Pattern| {
+        let asks = |(id, pattern): &(PatternId, &Pattern)| {
             pattern.is(Flag::Index)
                 && table_of(pattern).as_ref() == Some(&self.name.table)
-                && select(&pattern.head).is_some_and(|select| restricted(&select).contains(&self.name.column))
+                && selected(*id, context)
+                    .is_some_and(|select| restricted(&select).contains(&self.name.column))
         };
-        user_reads(context).filter(|(_, pattern)| asks(pattern)).collect()
+        user_reads(context).filter(asks).collect()
     }
 
     /// Whether a read asks for values of the column; also where no read is seen that asks it at all.
     pub(super) fn is_asked_for_values(&self, context: &Context<'_>) -> bool {
         let reads = self.reads(context);
-        let equals = |pattern: &Pattern| {
-            select(&pattern.head).is_some_and(|select| {
+        let equals = |id: PatternId| {
+            selected(id, context).is_some_and(|select| {
                 select.where_clause.relations.iter().any(|relation| {
                     matches!(relation.operator, RelationOperator::Equal | RelationOperator::In)
                         && relation
@@ -76,7 +77,7 @@ impl Indexed<'_> {
                 })
             })
         };
-        reads.is_empty() || reads.iter().any(|(_, pattern)| equals(pattern))
+        reads.is_empty() || reads.iter().any(|(id, _)| equals(*id))
     }
 
     /// The severity of what these statements do with the index: how much one of them costs does not grow with

@@ -10,8 +10,8 @@ use crate::{
     number,
     rules::{
         Context, Finding, Rule,
-        figures::{is_steady, often, share, user_writes},
-        statement::writes_of,
+        figures::{is_steady, often, share},
+        statement::{patterns, writes_by_table},
     },
     window::{Pattern, PatternId},
 };
@@ -108,9 +108,9 @@ fn writes<'w>(indexed: &Indexed<'_>, context: &Context<'w>) -> Vec<(PatternId, &
             .iter()
             .any(|deletion| deletion.column.as_str() == column),
     };
-    let all = user_writes(context);
-    all.filter(|(_, pattern)| writes_of(&pattern.head, &indexed.name.table).iter().any(changes))
-        .collect()
+    let writes = writes_by_table(context).remove(&indexed.name.table);
+    let writes = writes.unwrap_or_default();
+    patterns(writes.iter().filter(|write| changes(&write.modification)))
 }
 
 const GLOBAL: &str = "\

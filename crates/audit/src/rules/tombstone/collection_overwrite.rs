@@ -1,9 +1,6 @@
 //! Collections that are written as a whole: each time a tombstone goes before the new elements.
 
-use cqlens_cql::syntax::{
-    self,
-    ast::{AssignmentOperation, InsertSource, Modification},
-};
+use cqlens_cql::syntax::ast::{AssignmentOperation, InsertSource, Modification};
 
 use crate::{
     number,
@@ -25,10 +22,9 @@ impl Rule for CollectionOverwrite {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let schema = context.schema;
         let mut unknown = 0;
         for (id, pattern) in user_writes(context) {
-            match overwritten(pattern, schema) {
+            match overwritten((id, pattern), context) {
                 None => unknown += pattern.count,
                 Some(columns) if columns.is_empty() => {}
                 Some(columns) => {
@@ -53,13 +49,13 @@ impl Rule for CollectionOverwrite {
 }
 
 /// The collections that a statement sets as a whole; none where a table is not known.
-fn overwritten(pattern: &Pattern, schema: &Schema) -> Option<Vec<String>> {
-    let Ok(statement) = syntax::parse(&pattern.head.cql) else {
+fn overwritten((id, pattern): (PatternId, &Pattern), context: &Context<'_>) -> Option<Vec<String>> {
+    let Some(statement) = context.statement(id) else {
         return Some(Vec::new());
     };
     let mut columns = Vec::new();
     for modification in modifications(&statement) {
-        for column in collections_set(&modification, pattern.head.keyspace.as_deref(), schema)? {
+        for column in collections_set(&modification, pattern.head.keyspace.as_deref(), context.schema)? {
             if !columns.contains(&column) {
                 columns.push(column);
             }

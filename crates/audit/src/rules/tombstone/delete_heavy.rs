@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_cql::syntax::{
-    self,
-    ast::{Body, Delete, Modification, RelationOperator, Subject},
-};
+use cqlens_cql::syntax::ast::{Body, Delete, Modification, RelationOperator, Subject};
 
 use super::by_hour;
 use crate::{
@@ -13,11 +10,10 @@ use crate::{
     rules::{
         About, Context, Finding, Findings, Rule, Severity, Threshold,
         application::Patterns,
-        figures::{is_steady, often, share, user_writes},
+        figures::{is_steady, often, share},
         read::user_reads,
         severity::Impact,
-        statement::{modifications, written},
-        statement::{restricted, table_of},
+        statement::{TableWrite, patterns, restricted, table_of, writes_by_table},
     },
     window::{Pattern, PatternId, TableTraffic},
 };
@@ -62,34 +58,25 @@ impl Writes<'_> {
 }
 
 fn by_table<'a>(context: &Context<'a>, schema: &Schema) -> BTreeMap<TableName, Writes<'a>> {
-    let mut tables: BTreeMap<TableName, Writes<'a>> = BTreeMap::new();
-    for (id, pattern) in user_writes(context) {
-        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
-            continue;
+    let tables = writes_by_table(context).into_iter();
+    let writes = tables.map(|(name, all)| {
+        let mut writes = Writes::default();
+        let is_inside = |write: &&TableWrite<'_>| match &write.modification {
+            Modification::Delete(delete) => is_inside(delete, &name, schema),
+            _ => false,
         };
-        let keyspace = pattern.head.keyspace.as_deref();
-        for modification in modifications(&statement) {
-            let Some(name) = written(&modification, keyspace) else {
-                continue;
+        writes.deleting = patterns(all.iter().filter(is_inside));
+        for write in &all {
+            let times = match (write.is_delete(), is_inside(&write)) {
+                (false, _) => &mut writes.others,
+                (true, false) => &mut writes.whole,
+                (true, true) => &mut writes.inside,
             };
-            let deletes_inside = match &modification {
-                Modification::Delete(delete) => Some(is_inside(delete, &name, schema)),
-                _ => None,
-            };
-            let writes = tables.entry(name).or_default();
-            match deletes_inside {
-                None => writes.others += pattern.count,
-                Some(false) => writes.whole += pattern.count,
-                Some(true) => {
-                    writes.inside += pattern.count;
-                    if writes.deleting.last().is_none_or(|(last, _)| *last != id) {
-                        writes.deleting.push((id, pattern));
-                    }
-                }
-            }
+            *times += write.pattern.count;
         }
-    }
-    tables
+        (name, writes)
+    });
+    writes.collect()
 }
 
 /// Whether something stays of the partition: columns are named, or other than partition key columns are

@@ -2,15 +2,15 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use cqlens_cql::syntax::{self, ast::Modification};
+use cqlens_cql::syntax::ast::Modification;
 
 use super::collection_overwrite::collections_set;
 use crate::{
     number,
     rules::{
         Context,
-        figures::{definition, user_writes},
-        statement::{modifications, written},
+        figures::definition,
+        statement::{TableWrite, writes_by_table},
     },
     window::{Pattern, PatternId},
 };
@@ -49,19 +49,17 @@ impl How {
 /// nobody's here.
 pub(super) fn by_table<'w>(context: &Context<'w>, schema: &Schema) -> BTreeMap<TableName, Vec<Writer<'w>>> {
     let mut tables: BTreeMap<TableName, Vec<Writer<'w>>> = BTreeMap::new();
-    for (id, pattern) in user_writes(context) {
-        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
-            continue;
-        };
-        for modification in modifications(&statement) {
-            let keyspace = pattern.head.keyspace.as_deref();
-            let Some(name) = written(&modification, keyspace) else {
-                continue;
-            };
+    for (name, writes) in writes_by_table(context) {
+        for TableWrite {
+            id,
+            pattern,
+            modification,
+        } in writes
+        {
             let Some((how, times)) = how(&modification, pattern, schema) else {
                 continue;
             };
-            let writers = tables.entry(name).or_default();
+            let writers = tables.entry(name.clone()).or_default();
             // The statements of a batch may do the same several times.
             if !writers.iter().any(|writer| writer.id == id && writer.how == how) {
                 writers.push(Writer {

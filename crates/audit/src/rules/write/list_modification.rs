@@ -1,9 +1,6 @@
 //! Changes of list elements: the coordinator reads the list before it writes, or a repetition writes twice.
 
-use cqlens_cql::syntax::{
-    self,
-    ast::{AssignmentOperation, Body, Delete, DeletionTarget, Modification, Update},
-};
+use cqlens_cql::syntax::ast::{AssignmentOperation, Body, Delete, DeletionTarget, Modification, Update};
 
 use super::{About, Findings, Severity, user_writes};
 use crate::{
@@ -24,10 +21,9 @@ impl Rule for ListModification {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let schema = context.schema;
         let mut unknown = 0;
         for (id, pattern) in user_writes(context) {
-            let changes = changes(pattern, schema);
+            let changes = changes((id, pattern), context);
             unknown += changes.without_schema * pattern.count;
             let Some((change, column)) = changes.of_lists.into_iter().max() else {
                 continue;
@@ -62,9 +58,10 @@ struct Changes {
     without_schema: u64,
 }
 
-fn changes(pattern: &Pattern, schema: &Schema) -> Changes {
+fn changes((id, pattern): (PatternId, &Pattern), context: &Context<'_>) -> Changes {
+    let schema = context.schema;
     let mut changes = Changes::default();
-    let Ok(statement) = syntax::parse(&pattern.head.cql) else {
+    let Some(statement) = context.statement(id) else {
         return changes;
     };
     let keyspace = pattern.head.keyspace.as_deref();

@@ -3,15 +3,13 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_cql::syntax::{self, ast::Modification};
-
-use super::{About, Findings, Severity, Threshold, user_writes};
+use super::{About, Findings, Severity, Threshold};
 use crate::{
     number,
     rules::{
         Context, Finding, Rule,
         figures::{is_steady, often, share},
-        statement::{modifications, written},
+        statement::{patterns, writes_by_table},
     },
     window::{InsertedRows, Pattern, PatternId},
 };
@@ -78,23 +76,12 @@ fn severity(
 
 /// The patterns with an INSERT into each table.
 fn inserts_by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Vec<(PatternId, &'a Pattern)>> {
-    let mut tables: BTreeMap<TableName, Vec<(PatternId, &Pattern)>> = BTreeMap::new();
-    for (id, pattern) in user_writes(context) {
-        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
-            continue;
-        };
-        for modification in modifications(&statement) {
-            let is_insert = matches!(modification, Modification::Insert(_));
-            let name = written(&modification, pattern.head.keyspace.as_deref());
-            if let (true, Some(name)) = (is_insert, name) {
-                let patterns = tables.entry(name).or_default();
-                if patterns.last().is_none_or(|(last, _)| *last != id) {
-                    patterns.push((id, pattern));
-                }
-            }
-        }
-    }
-    tables
+    let tables = writes_by_table(context).into_iter();
+    let inserts = tables.map(|(name, writes)| {
+        let inserts = writes.iter().filter(|write| write.is_insert());
+        (name, patterns(inserts))
+    });
+    inserts.collect()
 }
 
 fn finding(
