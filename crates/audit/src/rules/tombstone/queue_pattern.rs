@@ -2,26 +2,25 @@
 
 use std::collections::BTreeMap;
 
-use cqlens_cql::syntax::{
-    self,
-    ast::{Body, Modification, RelationOperator, Select, Subject},
-};
+use cqlens_cql::syntax::ast::{Modification, RelationOperator, Select, Subject};
 
 use super::by_hour;
 use crate::{
     number,
     rules::{
         About, Context, Finding, Findings, Rule, Severity, Threshold,
-        figures::{is_steady, often, share, user_patterns},
+        definition::{TIME_WINDOW, compaction},
+        figures::{is_steady, often, share},
+        read::user_reads,
         severity::Impact,
-        statement::{modifications, table_of, written},
+        statement::{TableWrite, executions, patterns, selected, table_of, writes_by_table},
     },
     window::{Pattern, PatternId},
 };
 use cqlens_cql::{
     footprint::PartitionClass,
     plan::Flag,
-    schema::{Schema, Table, TableName},
+    schema::{Table, TableName},
 };
 
 pub(in crate::rules) struct QueuePattern;
@@ -32,8 +31,7 @@ impl Rule for QueuePattern {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let schema = context.schema;
-        for (name, queue) in by_table(context, schema) {
+        for (name, queue) in by_table(context) {
             if let Some(severity) = severity(found, &queue, context) {
                 found.push(finding(severity, &name, queue, context));
             }
@@ -68,60 +66,68 @@ impl Queue<'_> {
     }
 }
 
-fn by_table<'a>(context: &Context<'a>, schema: &Schema) -> BTreeMap<TableName, Queue<'a>> {
+fn by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, Queue<'a>> {
+    let schema = context.schema;
     let mut tables: BTreeMap<TableName, Queue<'a>> = BTreeMap::new();
-    for (id, pattern) in user_patterns(context).filter(|(_, pattern)| !pattern.classes.is_empty()) {
-        let Ok(statement) = syntax::parse(&pattern.head.cql) else {
+    for (id, pattern) in user_reads(context) {
+        let Some((name, select)) = table_of(pattern).zip(selected(id, context)) else {
             continue;
         };
-        if let Body::Select(select) = &statement.body {
-            let definition =
-                table_of(pattern).and_then(|name| Some((schema.table(&name.keyspace, &name.table)?, name)));
-            if let Some((table, name)) = definition
-                && is_head_read(pattern, select, table)
-            {
-                let queue = tables.entry(name).or_default();
-                queue.reads += pattern.logical_reads;
-                queue.head_reads.push((id, pattern));
-            }
-            continue;
-        }
-        for modification in modifications(&statement) {
-            let Some(name) = written(&modification, pattern.head.keyspace.as_deref()) else {
-                continue;
-            };
+        let table = schema.table(&name.keyspace, &name.table);
+        if table.is_some_and(|table| is_head_read(pattern, &select, table)) {
             let queue = tables.entry(name).or_default();
-            match modification {
-                Modification::Insert(insert) => {
-                    queue.appends += pattern.count;
-                    if insert.using.ttl.is_some() {
-                        queue.expiring += pattern.count;
-                    }
-                }
-                // Of one row, or of a range of rows that are done: not of columns, and not of whole
-                // partitions.
-                Modification::Delete(delete)
-                    if delete.deletions.is_empty() && delete.where_clause.relations.len() > 1 =>
-                {
-                    queue.deletes += pattern.count;
-                    if queue.deleting.last().is_none_or(|(last, _)| *last != id) {
-                        queue.deleting.push((id, pattern));
-                    }
-                }
-                _ => {}
-            }
+            queue.reads += pattern.logical_reads;
+            queue.head_reads.push((id, pattern));
+        }
+    }
+    if tables.is_empty() {
+        return tables;
+    }
+    for (name, writes) in writes_by_table(context) {
+        if let Some(queue) = tables.get_mut(&name) {
+            queue.count(&writes, schema.table(&name.keyspace, &name.table));
         }
     }
     tables
 }
 
+impl<'a> Queue<'a> {
+    fn count(&mut self, writes: &[TableWrite<'a>], table: Option<&Table>) {
+        let appending = appending(writes);
+        self.appends = executions(appending.iter().copied());
+        // In time windows what has expired goes in whole files, without tombstones.
+        let is_dropped_whole = table.is_some_and(|table| compaction(table) == TIME_WINDOW);
+        let all_expire = table.is_some_and(|table| table.default_time_to_live() > 0);
+        if !is_dropped_whole {
+            let expiring = appending.into_iter();
+            self.expiring = executions(expiring.filter(|write| all_expire || write.ttl().is_some()));
+        }
+        let deleting = || writes.iter().filter(|write| deletes_rows(write));
+        self.deletes = executions(deleting());
+        self.deleting = patterns(deleting());
+    }
+}
+
+/// The writes that append rows: INSERTs, and where there are none UPDATEs, which write rows as well.
+pub(super) fn appending<'w, 'a>(writes: &'w [TableWrite<'a>]) -> Vec<&'w TableWrite<'a>> {
+    let has_inserts = writes.iter().any(TableWrite::is_insert);
+    let appends = |write: &&TableWrite<'_>| match has_inserts {
+        true => write.is_insert(),
+        false => write.is_update(),
+    };
+    writes.iter().filter(appends).collect()
+}
+
+/// Whether it deletes one row, or a range of rows that are done: not columns, and not a whole partition.
+fn deletes_rows(write: &TableWrite<'_>) -> bool {
+    matches!(&write.modification, Modification::Delete(delete)
+        if delete.deletions.is_empty() && delete.where_clause.relations.len() > 1)
+}
+
 /// Whether a few rows are read from the end of a partition (or of rows that begin alike) at which the oldest
 /// ones are, where values grow. A read that begins after the last row that was done passes no tombstones.
 fn is_head_read(pattern: &Pattern, select: &Select<'_>, table: &Table) -> bool {
-    // A small page and its first row are the other way to say LIMIT.
-    let leaves_pages = pattern.logical_reads > 0 && pattern.paging.abandoned >= pattern.logical_reads / 2;
-    let takes_few = pattern.is(Flag::Limit) || (leaves_pages && pattern.paging.abandoned > 0);
-    if !takes_few || pattern.class() != PartitionClass::Single {
+    if !takes_few(pattern) || pattern.class() != PartitionClass::Single {
         return false;
     }
     let is_fixed = |name: &str| {
@@ -148,6 +154,12 @@ fn is_head_read(pattern: &Pattern, select: &Select<'_>, table: &Table) -> bool {
     });
     let oldest_first = ordered.is_descending() == pattern.is(Flag::Reversed);
     oldest_first && !begins_later
+}
+
+/// Whether it says LIMIT, or takes the first rows of a small page, which is the other way to say it.
+pub(super) fn takes_few(pattern: &Pattern) -> bool {
+    let abandoned = pattern.paging.abandoned;
+    pattern.is(Flag::Limit) || (abandoned > 0 && abandoned >= pattern.logical_reads / 2)
 }
 
 fn severity(found: &Findings<'_>, queue: &Queue<'_>, context: &Context<'_>) -> Option<Severity> {
@@ -257,7 +269,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rules::testing::{amid, read, run_with, window, write};
-    use cqlens_cql::plan::StatementKind;
+    use cqlens_cql::{plan::StatementKind, schema::Schema};
 
     const HEAD: &str = "SELECT at FROM work.jobs WHERE lane = ? LIMIT 1";
 
@@ -265,6 +277,10 @@ mod tests {
         Schema::from_cql(
             "CREATE KEYSPACE work WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
              CREATE TABLE work.jobs (lane text, at int, what text, PRIMARY KEY ((lane), at));
+             CREATE TABLE work.brief (lane text, at int, what text, PRIMARY KEY ((lane), at)) WITH default_time_to_live = 600;
+             CREATE TABLE work.windows (lane text, at int, what text, PRIMARY KEY ((lane), at)) WITH default_time_to_live = 600
+                 AND compaction = {'class': 'TimeWindowCompactionStrategy'};
+             CREATE TABLE work.states (lane text, state text, at int, PRIMARY KEY ((lane), state, at));
              CREATE TABLE work.news (lane text, at int, what text, PRIMARY KEY ((lane), at)) WITH CLUSTERING ORDER BY (at DESC);",
         )
         .unwrap()
@@ -350,6 +366,46 @@ mod tests {
         assert_eq!(
             severity(head(HEAD, &[Flag::Limit]), expiring),
             Some(Severity::Medium)
+        );
+    }
+
+    #[test]
+    fn all_rows_of_a_table_may_expire_but_in_time_windows_they_leave_no_tombstones() {
+        let of = |table: &str| {
+            severity(
+                head(&HEAD.replace("jobs", table), &[Flag::Limit]),
+                writes(table, 600, 0),
+            )
+        };
+        assert_eq!(of("brief"), Some(Severity::Medium));
+        assert_eq!(of("windows"), None);
+        assert_eq!(of("jobs"), None);
+    }
+
+    #[test]
+    fn rows_may_be_appended_by_updates_where_there_are_no_inserts() {
+        let of = |with_insert: u64| {
+            let [insert, delete] = writes("jobs", with_insert, 600);
+            let update = "UPDATE work.jobs SET what = ? WHERE lane = ? AND at = ?";
+            let update = write(update, StatementKind::Update, &[], 600);
+            let patterns = [Some(head(HEAD, &[Flag::Limit])), Some(update), Some(delete)];
+            let insert = (with_insert > 0).then_some(insert);
+            let window = amid(patterns.into_iter().chain([insert]).flatten());
+            run_with(&QueuePattern, &window, &schema()).findings.len()
+        };
+        assert_eq!(of(0), 1);
+        assert_eq!(of(3), 0, "rows are made by few INSERTs and updated");
+    }
+
+    #[test]
+    fn a_state_in_the_clustering_key_makes_two_queues_of_a_partition() {
+        let open = "SELECT at FROM work.states WHERE lane = ? AND state = ? LIMIT 1";
+        let [mut insert, mut delete] = writes("states", 1_200, 600);
+        insert.head.cql = "INSERT INTO work.states (lane, state, at) VALUES (?, ?, ?)".to_owned();
+        delete.head.cql = "DELETE FROM work.states WHERE lane = ? AND state = ? AND at = ?".to_owned();
+        assert_eq!(
+            severity(head(open, &[Flag::Limit]), [insert, delete]),
+            Some(Severity::Low)
         );
     }
 
