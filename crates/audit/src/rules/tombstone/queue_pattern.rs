@@ -1,6 +1,8 @@
 //! Tables that are used as queues: rows are appended at one end, read at the other and deleted there.
 
-use std::collections::BTreeMap;
+mod by_state;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use cqlens_cql::syntax::ast::{Modification, RelationOperator, Select, Subject};
 
@@ -31,11 +33,15 @@ impl Rule for QueuePattern {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let mut queues = BTreeSet::new();
         for (name, queue) in by_table(context) {
             if let Some(severity) = severity(found, &queue, context) {
                 found.push(finding(severity, &name, queue, context));
+                queues.insert(name);
             }
         }
+        let by_state = by_state::findings(found, &queues, context);
+        by_state.into_iter().for_each(|finding| found.push(finding));
     }
 }
 
@@ -109,7 +115,7 @@ impl<'a> Queue<'a> {
 }
 
 /// The writes that append rows: INSERTs, and where there are none UPDATEs, which write rows as well.
-pub(super) fn appending<'w, 'a>(writes: &'w [TableWrite<'a>]) -> Vec<&'w TableWrite<'a>> {
+fn appending<'w, 'a>(writes: &'w [TableWrite<'a>]) -> Vec<&'w TableWrite<'a>> {
     let has_inserts = writes.iter().any(TableWrite::is_insert);
     let appends = |write: &&TableWrite<'_>| match has_inserts {
         true => write.is_insert(),
@@ -157,7 +163,7 @@ fn is_head_read(pattern: &Pattern, select: &Select<'_>, table: &Table) -> bool {
 }
 
 /// Whether it says LIMIT, or takes the first rows of a small page, which is the other way to say it.
-pub(super) fn takes_few(pattern: &Pattern) -> bool {
+fn takes_few(pattern: &Pattern) -> bool {
     let abandoned = pattern.paging.abandoned;
     pattern.is(Flag::Limit) || (abandoned > 0 && abandoned >= pattern.logical_reads / 2)
 }
@@ -167,20 +173,22 @@ fn severity(found: &Findings<'_>, queue: &Queue<'_>, context: &Context<'_>) -> O
     if each.iter().any(|&times| !is_steady(found, times, context.window)) {
         return None;
     }
-    let gone = share(queue.gone(), queue.appends);
-    if gone < found.threshold(&ABOUT, &SOME_SHARE) {
-        return None;
-    }
-    let each = if gone >= found.threshold(&ABOUT, &MANY_SHARE) {
-        Severity::Medium
-    } else {
-        Severity::Low
-    };
+    let each = by_share(found, share(queue.gone(), queue.appends))?;
     let reported = queue.reported() > 0;
     let each = if reported { each.raised() } else { each };
     let statements = queue.head_reads.iter().chain(&queue.deleting);
     let impact = statements.fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
     Some(context.severity(found, &impact.grows(reported)))
+}
+
+/// How bad it is that this part of what is appended is done with again; none of a small part.
+fn by_share(found: &Findings<'_>, gone: f64) -> Option<Severity> {
+    let reached = |threshold: &Threshold| gone >= found.threshold(&ABOUT, threshold);
+    if reached(&MANY_SHARE) {
+        Some(Severity::Medium)
+    } else {
+        reached(&SOME_SHARE).then_some(Severity::Low)
+    }
 }
 
 fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Context<'_>) -> Finding {
@@ -224,14 +232,14 @@ fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Con
 
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
-    unit: "deletes for each row that is appended",
+    unit: "deletes or changes of state for each row that is appended",
     default: 0.3,
     origin: "cqlens default: a part of what is written is done and removed",
 };
 
 const MANY_SHARE: Threshold = Threshold {
     name: "many_share",
-    unit: "deletes for each row that is appended",
+    unit: "deletes or changes of state for each row that is appended",
     default: 0.7,
     origin: "cqlens default: nearly all that is written is removed again",
 };
@@ -239,12 +247,13 @@ const MANY_SHARE: Threshold = Threshold {
 const ABOUT: About = About {
     id: "queue-pattern",
     group: "tombstones",
-    summary: "A table is used as a queue: rows are appended, read from the head of their partition, and deleted there.",
+    summary: "A table is used as a queue: rows are appended, read from the head of their partition or by a state, and are then done with.",
     why: "\
         A deleted row leaves a tombstone where it was, for `gc_grace_seconds` at least. The oldest rows stand \
         at the head of the partition, so all tombstones do: to find the first live row a read starts at the \
         head and passes every job that was ever done, on each replica that it asks. The shorter the queue, the \
-        more tombstones for each row, until `tombstone_failure_threshold` (100,000) ends the reads.",
+        more tombstones for each row, until `tombstone_failure_threshold` (100,000) ends the reads. Where a column says what is done \
+        (`state = 'open'`), an index has such tombstones, one for each change; without one a read passes the rows themselves.",
     fix: "\
         Read from where the last read ended (`AND at > ?`), so that the head is not passed. Or give each span \
         of time a partition of its own, delete partitions when all of it is done, and never read them again. \
@@ -255,11 +264,12 @@ const ABOUT: About = About {
     severity: "\
         Where appends, reads of the head and deletes (or rows that expire) come steadily, from `some_share` \
         deletes for each append: low, medium from `many_share`; one step up where the server reported \
-        tombstones in these reads. Nothing for reads of all rows, from the newest row, or from a given row on.",
+        tombstones in these reads. The same for changes of a column by which a few rows are read, through an index or with ALLOW FILTERING; \
+        one step less through a storage-attached index. Nothing for reads of all rows, from the newest row, or from a given row on.",
     thresholds: &[SOME_SHARE, MANY_SHARE],
     needs: "\
         The table's schema, and its writes and reads in the same window. Appending is taken for writing growing \
-        values, as times are; that deletes meet the rows that are read is inferred from their numbers. The \
+        values, as times are, by INSERT, or by UPDATE where no INSERT is seen. Rows that expire in time windows do not count. That deletes meet the rows that are read is inferred from their numbers. The \
         finding says whether the server reported tombstones.",
     source: "Cassandra: The Definitive Guide, the queue anti-pattern; cassandra.yaml `tombstone_failure_threshold`",
 };
