@@ -233,6 +233,27 @@ fn timestamps_of_the_future_and_in_milliseconds_are_counted() {
 }
 
 #[test]
+fn timestamps_of_the_past_are_counted() {
+    let mut observed = Observed::new();
+    let now = Clock::start().now().unix_nanoseconds() / 1_000;
+    for behind in [0, 7_200_000_000, 172_800_000_000] {
+        let cql = format!(
+            "INSERT INTO s.t (k, v) VALUES (1, 2) USING TIMESTAMP {}",
+            now - behind
+        );
+        observed.pass(&query(&cql));
+    }
+    let window = observed.stop();
+    let times: Vec<_> = window
+        .patterns
+        .values()
+        .map(|pattern| pattern.write_times)
+        .collect();
+    let [times] = times[..] else { panic!("one pattern") };
+    assert_eq!((times.stated, times.behind, times.day_behind), (3, 2, 1));
+}
+
+#[test]
 fn nulls_are_counted_in_texts_by_name_and_in_batches() {
     let nulls = |pattern: Pattern| (pattern.nulls.executions, pattern.nulls.by_column);
     let of_w = |times: u64| (times, [("w".to_owned(), times)].into());

@@ -164,6 +164,7 @@ pub const RULES: &[&dyn Rule] = &[
     &client::SchemaChange,
     &client::SchemaDisagreement,
     &client::FutureTimestamp,
+    &client::PastTimestamp,
     &client::TracedRequests,
     &client::ConnectionChurn,
     &client::ManyConnections,

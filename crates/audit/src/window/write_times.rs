@@ -16,16 +16,28 @@ pub struct WriteTimes {
     pub most_ahead_us: u64,
     /// Executions whose timestamp cannot be microseconds: seconds, milliseconds or nanoseconds.
     pub other_units: u64,
+    /// Executions whose timestamp was more than [`WriteTimes::BEHIND_US`] behind.
+    pub behind: u64,
+    /// Those of them that were a day behind.
+    pub day_behind: u64,
+    /// How far the one was behind that was so most, in microseconds; 0 if none was.
+    pub most_behind_us: u64,
 }
 
 impl WriteTimes {
     /// Clocks differ, and a driver never gives the same microsecond twice.
     pub const TOLERATED_US: i64 = 1_000_000;
 
+    /// An hour: no clock, and no write that waits or is sent again, is so late.
+    pub const BEHIND_US: i64 = 3_600_000_000;
+
+    const DAY_US: u64 = 86_400_000_000;
+
     /// Counts a write at `now`; both in microseconds since 1970.
     #[inline]
     pub fn count(&mut self, timestamp: i64, now: i64) {
-        if timestamp <= now.saturating_add(Self::TOLERATED_US) && timestamp >= EARLIEST_US {
+        let earliest = now.saturating_sub(Self::BEHIND_US);
+        if timestamp <= now.saturating_add(Self::TOLERATED_US) && timestamp >= earliest {
             return;
         }
         self.count_odd(timestamp, now);
@@ -38,6 +50,11 @@ impl WriteTimes {
         } else if timestamp > now {
             self.ahead += 1;
             self.most_ahead_us = self.most_ahead_us.max(timestamp.abs_diff(now));
+        } else if timestamp >= EARLIEST_US {
+            let behind = timestamp.abs_diff(now);
+            self.behind += 1;
+            self.day_behind += u64::from(behind >= Self::DAY_US);
+            self.most_behind_us = self.most_behind_us.max(behind);
         }
     }
 
@@ -47,6 +64,9 @@ impl WriteTimes {
         self.ahead += other.ahead;
         self.most_ahead_us = self.most_ahead_us.max(other.most_ahead_us);
         self.other_units += other.other_units;
+        self.behind += other.behind;
+        self.day_behind += other.day_behind;
+        self.most_behind_us = self.most_behind_us.max(other.most_behind_us);
     }
 }
 
@@ -64,7 +84,7 @@ mod tests {
     fn the_unit_shows_in_the_size() {
         let now = 1_795_000_000_000_000;
         let mut times = WriteTimes::default();
-        for timestamp in [now, now - 86_400_000_000, now + 1_000_000, 0, -1] {
+        for timestamp in [now, now - 3_600_000_000, now + 1_000_000, 0, -1] {
             times.count(timestamp, now);
         }
         assert_eq!(times, WriteTimes::default());
@@ -76,5 +96,23 @@ mod tests {
             (times.ahead, times.most_ahead_us, times.other_units),
             (1, 60_000_000, 3)
         );
+        assert_eq!(times.behind, 0);
+    }
+
+    #[test]
+    fn the_past_is_counted_from_an_hour_on_and_merges() {
+        let now = 1_795_000_000_000_000;
+        let counted = |behind: &[i64]| {
+            let mut times = WriteTimes::default();
+            behind.iter().for_each(|behind| times.count(now - behind, now));
+            times
+        };
+        const HOUR: i64 = 3_600_000_000;
+        let times = counted(&[HOUR, HOUR + 1, 24 * HOUR, 900 * HOUR]);
+        let figures = (times.behind, times.day_behind, times.most_behind_us);
+        assert_eq!(figures, (3, 2, 900 * 3_600_000_000));
+        let mut merged = counted(&[900 * HOUR]);
+        merged.merge(&counted(&[HOUR, HOUR + 1, 24 * HOUR]));
+        assert_eq!(merged, times);
     }
 }

@@ -6,6 +6,8 @@ use cqlens_proto::{
     message::{BatchKind, Consistency},
 };
 
+use jiff::Timestamp;
+
 use crate::{
     Case, Side,
     wire::{
@@ -428,6 +430,15 @@ fn clients() -> Vec<Case> {
     cases
 }
 
+/// Writes with a timestamp so many hours ago.
+fn stated(wire: &mut Wire, hours_ago: i64) {
+    let now = Timestamp::now().as_microsecond();
+    let values = [Int(1), Text("anna")];
+    let mut write = ask(INSERT, &values);
+    write.timestamp = Some(now - hours_ago * 3_600_000_000);
+    wire.times(100, &write, &Void);
+}
+
 #[rustfmt::skip]
 fn connections() -> Vec<Case> {
     let mut cases = vec![
@@ -452,6 +463,15 @@ fn connections() -> Vec<Case> {
                 // The year 2020.
                 write.timestamp = Some(1_577_836_800_000_000);
                 wire.times(20, &write, &Void);
+            }),
+        case("past-timestamp",
+            |wire| {
+                inserts(wire);
+                stated(wire, 7 * 24);
+            },
+            |wire| {
+                inserts(wire);
+                stated(wire, 2);
             }),
         case("schema-disagreement",
             |wire| {
