@@ -1,20 +1,19 @@
 //! Time series that expire and are not compacted by time.
 
 use super::{
-    About, Findings, GROUP, LEVELED, Rule, SIZE_TIERED, Severity, compaction, in_cql, is_time_series,
+    About, Findings, GROUP, LEVELED, Rule, SIZE_TIERED, Severity, Threshold, compaction, in_cql,
+    is_time_series,
 };
 use crate::{
     number,
     rules::{
         Context, Finding,
-        figures::user_writes,
-        statement::{modifications, written},
+        application::impact,
+        figures::{is_steady, often, share},
+        statement::{TableWrite, executions, patterns, writes_by_table},
     },
 };
-use cqlens_cql::{
-    schema::{Table, TableName},
-    syntax::ast::Modification,
-};
+use cqlens_cql::schema::{Table, TableName};
 
 pub(in crate::rules) struct TtlWithoutWindows;
 
@@ -24,28 +23,51 @@ impl Rule for TtlWithoutWindows {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let written = writes_by_table(context);
         for (name, table) in context.tables() {
-            let expires = table.default_time_to_live() > 0 && table.view.is_none();
             let by_size = [SIZE_TIERED, LEVELED].contains(&compaction(table));
-            if expires && by_size && is_time_series(table) && !is_deleted_from(&name, context) {
+            let writes = written.get(&name).map(Vec::as_slice).unwrap_or_default();
+            // Windows are not made for rows that are deleted one by one as well.
+            let is_deleted_from = writes.iter().any(TableWrite::is_delete);
+            if table.view.is_some() || !by_size || !is_time_series(table) || is_deleted_from {
+                continue;
+            }
+            if table.default_time_to_live() > 0 {
                 found.push(finding(&name, table, context));
+            } else if let Some(finding) = by_statements(found, (&name, table), writes, context) {
+                found.push(finding);
             }
         }
     }
 }
 
-/// Whether rows are deleted one by one as well, which windows are not made for.
-fn is_deleted_from(name: &TableName, context: &Context<'_>) -> bool {
-    user_writes(context).any(|(id, pattern)| {
-        let statement = context.statement(id);
-        let all = statement
-            .map(|statement| modifications(&statement))
-            .unwrap_or_default();
-        all.iter().any(|one| {
-            matches!(one, Modification::Delete(_))
-                && written(one, pattern.head.keyspace.as_deref()).as_ref() == Some(name)
-        })
-    })
+/// A table whose rows expire by what statements say, nearly all of them. How long they live is in their values.
+fn by_statements(
+    found: &Findings<'_>,
+    (name, table): (&TableName, &Table),
+    writes: &[TableWrite<'_>],
+    context: &Context<'_>,
+) -> Option<Finding> {
+    let expiring = || writes.iter().filter(|write| write.ttl().is_some());
+    let (times, all) = (executions(expiring()), executions(writes));
+    let is_steady = is_steady(found, times, context.window);
+    if !is_steady || share(times, all) < found.threshold(&ABOUT, &EXPIRING_SHARE) {
+        return None;
+    }
+    let class = compaction(table);
+    let title = format!(
+        "The rows of `{name}` are in the order of time and written with a TTL, but {class} mixes old with new{}",
+        often(times, context.window)
+    );
+    let impact = impact(Severity::Low, &patterns(expiring())).at_most(Severity::Low);
+    let severity = context.severity(found, &impact);
+    let finding = Finding::on_all(&ABOUT, severity, patterns(expiring()), context)
+        .of_table(name)
+        .title(title)
+        .first("compaction", class)
+        .first("with_ttl", times)
+        .first("with_ttl_share", share(times, all));
+    Some(finding)
 }
 
 fn finding(name: &TableName, table: &Table, context: &Context<'_>) -> Finding {
@@ -80,6 +102,13 @@ fn window(ttl: u64) -> (&'static str, u64) {
     }
 }
 
+const EXPIRING_SHARE: Threshold = Threshold {
+    name: "expiring_share",
+    unit: "of the writes",
+    default: 0.95,
+    origin: "cqlens default: what stays among rows that expire keeps whole windows, so that nearly all have to expire",
+};
+
 const ABOUT: About = About {
     id: "ttl-without-windows",
     group: GROUP,
@@ -95,9 +124,11 @@ const ABOUT: About = About {
              INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?);",
     after: "ALTER TABLE shop.events WITH compaction = {'class': 'TimeWindowCompactionStrategy',\n  'compaction_window_unit': 'DAYS', 'compaction_window_size': 1};\n\
             INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?);",
-    severity: "Low. Nothing where rows are deleted one by one as well, or with UnifiedCompactionStrategy.",
-    thresholds: &[],
-    needs: "The schema: `default_time_to_live` and a first clustering column that is a time.",
+    severity: "\
+        Low: by `default_time_to_live`, or where at least `expiring_share` of the writes, which come steadily, have a TTL. Nothing where rows \
+        are deleted one by one as well, or with UnifiedCompactionStrategy.",
+    thresholds: &[EXPIRING_SHARE],
+    needs: "The schema: `default_time_to_live` and a first clustering column that is a time; else writes with `USING TTL`.",
     source: "Cassandra documentation, TimeWindowCompactionStrategy: 20 to 30 windows",
 };
 
@@ -106,6 +137,11 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::testing::in_file;
     use super::*;
+    use crate::{
+        rules::testing::{amid, run_in, write},
+        window::Cluster,
+    };
+    use cqlens_cql::{plan::StatementKind, schema::Schema};
 
     fn events(options: &str) -> String {
         format!(
@@ -130,6 +166,34 @@ mod tests {
         let leveled =
             events("default_time_to_live = 60 AND compaction = {'class': 'LeveledCompactionStrategy'}");
         assert_eq!(in_file(&TtlWithoutWindows, &leveled).len(), 1);
+    }
+
+    #[test]
+    fn statements_may_say_that_rows_expire() {
+        let schema = format!(
+            "CREATE KEYSPACE shop WITH replication = {{'class': 'NetworkTopologyStrategy', 'dc1': 3}}; {}",
+            events("comment = ''")
+        );
+        let schema = Schema::from_cql(&schema).unwrap();
+        let found = |with: u64, without: u64| {
+            let insert = "INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?)";
+            let expiring = format!("{insert} USING TTL ?");
+            let writes = [(expiring.as_str(), with), (insert, without)];
+            let writes = writes.map(|(cql, times)| write(cql, StatementKind::Insert, &[], times));
+            let (window, cluster) = (amid(writes), Cluster::default());
+            let context = Context::new(&window, &schema, &cluster).of_whole_schema();
+            let findings = run_in(&TtlWithoutWindows, &context).findings.into_iter();
+            findings.map(|finding| finding.title).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            found(95, 5),
+            [
+                "The rows of `shop.events` are in the order of time and written with a TTL, but SizeTieredCompactionStrategy mixes \
+                 old with new, 1.6 a second"
+            ]
+        );
+        assert_eq!(found(94, 6), Vec::<String>::new());
+        assert_eq!(found(9, 0), Vec::<String>::new());
     }
 
     #[test]

@@ -6,11 +6,11 @@ use crate::{
         About, Context, Finding, Findings, Rule, Severity,
         application::{impact, sum},
         definition::{TIME_WINDOW, compaction},
-        figures::{often, share},
+        figures::{is_steady, often, share},
         statement::{TableWrite, patterns, writes_by_table},
     },
 };
-use cqlens_cql::schema::{Table, TableName};
+use cqlens_cql::schema::{OptionValue, Table, TableName};
 
 pub(in crate::rules) struct TimeWindowMisuse;
 
@@ -25,12 +25,16 @@ impl Rule for TimeWindowMisuse {
             let Some(table) = table.filter(|table| compaction(table) == TIME_WINDOW) else {
                 continue;
             };
-            if let Some(finding) = deletes(found, &name, &writes, context) {
-                found.push(finding);
-            }
-            if let Some(finding) = stays(found, (&name, table), &writes, context) {
-                found.push(finding);
-            }
+            let findings = [
+                deletes(found, &name, &writes, context),
+                updates(found, &name, &writes, context),
+                ttls(found, (&name, table), &writes, context),
+                late(found, (&name, table), &writes, context),
+            ];
+            findings
+                .into_iter()
+                .flatten()
+                .for_each(|finding| found.push(finding));
         }
     }
 }
@@ -61,16 +65,138 @@ fn deletes(
     Some(finding)
 }
 
-/// Rows without a TTL among others that have one.
-fn stays(
+/// Rows that are written by INSERT and changed later. Where there are no INSERTs, UPDATEs write the rows.
+fn updates(
+    found: &Findings<'_>,
+    name: &TableName,
+    writes: &[TableWrite<'_>],
+    context: &Context<'_>,
+) -> Option<Finding> {
+    let updates = patterns(writes.iter().filter(|write| write.is_update()));
+    let times = sum(&updates, |pattern| pattern.count);
+    let has_inserts = writes.iter().any(TableWrite::is_insert);
+    if !has_inserts || !is_steady(found, times, context.window) {
+        return None;
+    }
+    // How long after the row is not known: a minute later it is the same window.
+    let impact = impact(Severity::Info, &updates).at_most(Severity::Low);
+    let title = format!(
+        "Rows of `{name}` are updated after they were inserted, though it compacts by time window{}",
+        often(times, context.window)
+    );
+    let severity = context.severity(found, &impact);
+    let finding = Finding::on_all(&ABOUT, severity, updates, context)
+        .of_table(name)
+        .about("updates")
+        .title(title)
+        .first("updates", times);
+    Some(finding)
+}
+
+/// Rows that do not all expire by the TTL of the table, or by one that each is given.
+fn ttls(
     found: &Findings<'_>,
     (name, table): (&TableName, &Table),
     writes: &[TableWrite<'_>],
     context: &Context<'_>,
 ) -> Option<Finding> {
-    if table.default_time_to_live() > 0 {
+    match table.default_time_to_live() {
+        0 => stays(found, name, writes, context),
+        ttl => differs(found, (name, ttl), writes, context),
+    }
+}
+
+/// Rows with a TTL of their own beside that of the table, which may be the same.
+fn differs(
+    found: &Findings<'_>,
+    (name, ttl): (&TableName, u64),
+    writes: &[TableWrite<'_>],
+    context: &Context<'_>,
+) -> Option<Finding> {
+    let rows = || writes.iter().filter(|write| !write.is_delete());
+    let own = patterns(rows().filter(|write| write.ttl().is_some()));
+    let [times, all] = [&own, &patterns(rows())].map(|writes| sum(writes, |pattern| pattern.count));
+    if times == 0 {
         return None;
     }
+    let title = format!(
+        "{} of the writes to `{name}` give a TTL of their own beside the table's of {}: a time window goes when the longest \
+         has passed",
+        number::percent(share(times, all)),
+        number::seconds(ttl as f64)
+    );
+    let severity = context.severity(found, &impact(Severity::Info, &own).at_most(Severity::Info));
+    let finding = Finding::on_all(&ABOUT, severity, own, context)
+        .of_table(name)
+        .about("ttl")
+        .title(title)
+        .first("default_time_to_live_seconds", ttl)
+        .first("with_ttl", times);
+    Some(finding)
+}
+
+/// Rows whose timestamp lies in a window that has passed.
+fn late(
+    found: &Findings<'_>,
+    (name, table): (&TableName, &Table),
+    writes: &[TableWrite<'_>],
+    context: &Context<'_>,
+) -> Option<Finding> {
+    let window = window_us(table);
+    let is_late = |write: &&TableWrite<'_>| write.pattern.write_times.most_behind_us > window;
+    let late = patterns(writes.iter().filter(is_late));
+    let most = late
+        .iter()
+        .map(|(_, pattern)| pattern.write_times.most_behind_us)
+        .max()?;
+    // Counted from an hour and from a day on: of other windows it is the nearest that is known.
+    let times = sum(&late, |pattern| match window < DAY_US {
+        true => pattern.write_times.behind,
+        false => pattern.write_times.day_behind,
+    });
+    let impact = impact(Severity::Low, &late)
+        .times(times)
+        .at_most(Severity::Medium);
+    let title = format!(
+        "Writes to `{name}` carry timestamps up to {} in the past, while a time window has {}{}",
+        number::seconds((most / 1_000_000) as f64),
+        number::seconds((window / 1_000_000) as f64),
+        often(times, context.window)
+    );
+    let severity = context.severity(found, &impact);
+    let finding = Finding::on_all(&ABOUT, severity, late, context)
+        .of_table(name)
+        .about("timestamps")
+        .title(title)
+        .first("most_behind_us", most)
+        .first("late", times);
+    Some(finding)
+}
+
+const DAY_US: u64 = 86_400_000_000;
+
+/// How long a time window of the table is, in microseconds: a day where it does not say.
+fn window_us(table: &Table) -> u64 {
+    let option = |name: &str| match table.options.get("compaction") {
+        Some(OptionValue::Map(options)) => options.get(name).map(String::as_str),
+        _ => None,
+    };
+    let unit = match option("compaction_window_unit") {
+        Some("MINUTES") => DAY_US / 24 / 60,
+        Some("HOURS") => DAY_US / 24,
+        _ => DAY_US,
+    };
+    let size = option("compaction_window_size").and_then(|size| size.parse().ok());
+    unit.saturating_mul(size.unwrap_or(1))
+}
+
+/// Rows without a TTL among others that have one.
+fn stays(
+    found: &Findings<'_>,
+    name: &TableName,
+    writes: &[TableWrite<'_>],
+    context: &Context<'_>,
+) -> Option<Finding> {
     let rows = || writes.iter().filter(|write| !write.is_delete());
     let expiring = patterns(rows().filter(|write| write.ttl().is_some()));
     let staying = patterns(rows().filter(|write| write.ttl().is_none()));
@@ -96,20 +222,26 @@ fn stays(
 const ABOUT: About = About {
     id: "time-window-misuse",
     group: "tombstones",
-    summary: "A table compacts by time window, and its rows are deleted by statements or do not all expire.",
+    summary: "A table compacts by time window, and its rows are deleted, updated, written late, or do not all expire at the same age.",
     why: "\
         TimeWindowCompactionStrategy deletes an SSTable as a whole once all of it has expired. A tombstone lies in a later \
         window than the row that it deletes: the two never meet in one SSTable, and neither goes before its time. One \
-        row without a TTL keeps its SSTable for ever, and SSTables of later windows with it where they overlap.",
+        row without a TTL keeps its SSTable for ever, and SSTables of later windows with it where they overlap. An update, or a write with \
+        a timestamp of the past, puts parts of one row, or rows of several ages, into one window: reads open more files, and what \
+        has expired stays until all of its file has.",
     fix: "\
-        Let all rows expire by one `default_time_to_live` and delete none of them. What must be deleted, or kept, belongs into \
-        another table.",
+        Let all rows expire by one `default_time_to_live`, write each once and when it happens, and delete none of them. What must be \
+        changed, deleted or kept belongs into another table.",
     before: "-- compaction = {'class': 'TimeWindowCompactionStrategy'}\n\
              INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?) USING TTL ?;\nDELETE FROM shop.events WHERE sensor = ? AND at = ?;",
     after: "ALTER TABLE shop.events WITH default_time_to_live = 2592000;\nINSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?);",
-    severity: "Low, medium at most.",
+    severity: "\
+        Low, medium at most. Info, low at most, for updates that come steadily, which may be of the same window; info for a TTL beside the \
+        table's, which may be the same.",
     thresholds: &[],
-    needs: "The schema, and the statements' texts: the value of a TTL that is bound is not compared.",
+    needs: "\
+        The schema, the statements' texts, and their timestamps beside the clock of cqlens, from an hour in the past on. The value of a TTL is \
+        not compared.",
     source: "Cassandra documentation, TimeWindowCompactionStrategy: TTL and out-of-order data",
 };
 
@@ -118,14 +250,18 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rules::testing::{amid, run_with, write};
-    use crate::window::Pattern;
+    use crate::window::{Pattern, WriteTimes};
     use cqlens_cql::{plan::StatementKind, schema::Schema};
 
     fn titles(class: &str, patterns: impl IntoIterator<Item = Pattern>) -> Vec<String> {
+        of_table(&format!("compaction = {{'class': '{class}'}}"), patterns)
+    }
+
+    fn of_table(options: &str, patterns: impl IntoIterator<Item = Pattern>) -> Vec<String> {
         let schema = format!(
             "CREATE KEYSPACE shop WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}};
              CREATE TABLE shop.events (sensor int, at timestamp, v int, PRIMARY KEY (sensor, at))
-             WITH compaction = {{'class': '{class}'}};"
+             WITH {options};"
         );
         let schema = Schema::from_cql(&schema).unwrap();
         let judgement = run_with(&TimeWindowMisuse, &amid(patterns), &schema);
@@ -160,6 +296,68 @@ mod tests {
                 "25 % of the writes to `shop.events` have no TTL, and keep the others of their time window on disk"
             ]
         );
+    }
+
+    #[test]
+    fn rows_are_updated_where_others_are_inserted() {
+        let update = |times| {
+            let cql = "UPDATE shop.events SET v = ? WHERE sensor = ? AND at = ?";
+            write(cql, StatementKind::Update, &[], times)
+        };
+        assert_eq!(
+            titles(TIME_WINDOW, [insert("", 600), update(60)]),
+            [
+                "Rows of `shop.events` are updated after they were inserted, though it compacts by time window, 1 a second"
+            ]
+        );
+        assert_eq!(
+            titles(TIME_WINDOW, [update(60)]),
+            Vec::<String>::new(),
+            "these write the rows"
+        );
+        assert_eq!(
+            titles(TIME_WINDOW, [insert("", 600), update(9)]),
+            Vec::<String>::new()
+        );
+    }
+
+    #[test]
+    fn a_ttl_beside_that_of_the_table_may_differ() {
+        let options =
+            "default_time_to_live = 86400 AND compaction = {'class': 'TimeWindowCompactionStrategy'}";
+        assert_eq!(
+            of_table(options, [insert(" USING TTL ?", 75), insert("", 25)]),
+            [
+                "75 % of the writes to `shop.events` give a TTL of their own beside the table's of 1 day: a time window goes when \
+                 the longest has passed"
+            ]
+        );
+        assert_eq!(of_table(options, [insert("", 25)]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn timestamps_of_a_window_that_has_passed_are_late() {
+        let of = |window: &str, behind_us| {
+            let mut late = insert(" USING TIMESTAMP ?", 60);
+            late.write_times = WriteTimes {
+                behind: 60,
+                day_behind: if behind_us >= DAY_US { 60 } else { 0 },
+                most_behind_us: behind_us,
+                ..WriteTimes::default()
+            };
+            let options = format!("compaction = {{'class': 'TimeWindowCompactionStrategy'{window}}}");
+            of_table(&options, [late])
+        };
+        assert_eq!(
+            of("", 2 * DAY_US),
+            [
+                "Writes to `shop.events` carry timestamps up to 2 days in the past, while a time window has 1 day, 1 a second"
+            ]
+        );
+        let hours = ", 'compaction_window_unit': 'HOURS', 'compaction_window_size': '6'";
+        assert_eq!(of(hours, DAY_US / 2).len(), 1);
+        assert_eq!(of("", DAY_US / 2), Vec::<String>::new());
+        assert_eq!(of(hours, DAY_US / 4), Vec::<String>::new());
     }
 
     #[test]
