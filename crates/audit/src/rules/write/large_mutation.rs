@@ -1,13 +1,14 @@
-//! Single writes that are too large for a commit log segment, or nearly so.
+//! Single writes that are too large for a commit log segment, or nearly so, and large values wherever they are.
 
 use super::{About, Findings, Severity, Threshold, table, user_writes};
 use crate::{
+    number,
     rules::{
         Context, Finding, Rule,
         figures::{bytes, often},
         severity::Impact,
     },
-    window::{Pattern, PatternId},
+    window::{Distribution, Pattern, PatternId},
 };
 use cqlens_cql::plan::StatementKind;
 
@@ -19,43 +20,100 @@ impl Rule for LargeMutation {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        // Of batches, `batch-too-large` speaks much earlier.
-        let writes = user_writes(context).filter(|(_, pattern)| pattern.head.kind != StatementKind::Batch);
-        for (id, pattern) in writes {
-            let sizes = &pattern.request_bytes;
-            let is_at_limit = sizes.max() as f64 >= found.threshold(&ABOUT, &NEAR_LIMIT);
-            let is_large = sizes.quantile(0.99) as f64 >= found.threshold(&ABOUT, &LARGE);
-            let each = match (is_at_limit, is_large) {
-                (true, _) => Severity::Medium,
-                (false, true) => Severity::Low,
-                (false, false) => continue,
-            };
-            let severity = context.severity(found, &Impact::each(each).of(pattern));
-            found.push(finding(severity, (id, pattern), context));
+        for (id, pattern) in user_writes(context) {
+            let large = Large::of(found, pattern);
+            if let Some((each, times)) = large.judged() {
+                let severity = context.severity(found, &Impact::each(each).of(pattern).times(times));
+                found.push(finding(severity, &large, (id, pattern), context));
+            }
         }
     }
 }
 
-fn finding(severity: Severity, (id, pattern): (PatternId, &Pattern), context: &Context<'_>) -> Finding {
-    let sizes = &pattern.request_bytes;
-    let title = format!(
-        "A write to {} sends {} (p99), up to {}{}",
-        table(pattern),
-        bytes(sizes.quantile(0.99)),
-        bytes(sizes.max()),
-        often(pattern.count, context.window)
-    );
-    let values = &pattern.large_values;
-    // Most of its bytes are in one cell.
-    let is_one_cell = values.max().saturating_mul(2) >= sizes.max();
-    let title = match is_one_cell {
-        true => format!("{title}; a single value has {}", bytes(values.max())),
-        false => title,
+/// What of a statement is large, in executions.
+struct Large {
+    /// Whether one execution in a hundred is at the limit, or large.
+    is_near_limit: bool,
+    is_large: bool,
+    at_limit: u64,
+    requests: u64,
+    /// With a value that is large by itself, also in batches.
+    cells: u64,
+    least: u64,
+}
+
+impl Large {
+    fn of(found: &Findings<'_>, pattern: &Pattern) -> Self {
+        let [large, limit] = [&LARGE, &NEAR_LIMIT].map(|threshold| {
+            let bytes = found.threshold(&ABOUT, threshold);
+            number::rounded(bytes)
+        });
+        // Of whole batches, `batch-too-large` speaks much earlier.
+        let nothing = Distribution::default();
+        let sizes = match pattern.head.kind {
+            StatementKind::Batch => &nothing,
+            _ => &pattern.request_bytes,
+        };
+        Self {
+            is_near_limit: sizes.quantile(0.99) >= limit,
+            is_large: sizes.quantile(0.99) >= large,
+            at_limit: sizes.at_least(limit),
+            requests: sizes.at_least(large),
+            cells: pattern.large_values.at_least(large),
+            least: large,
+        }
+    }
+
+    /// How bad one execution is, and how many are so.
+    fn judged(&self) -> Option<(Severity, u64)> {
+        if self.is_near_limit {
+            Some((Severity::Medium, self.at_limit))
+        } else if self.is_large {
+            Some((Severity::Low, self.requests))
+        } else {
+            // A few among many: of the whole statement nothing is large.
+            let times = self.cells.max(self.at_limit);
+            (times > 0).then_some((Severity::Low, times))
+        }
+    }
+}
+
+fn finding(
+    severity: Severity,
+    large: &Large,
+    (id, pattern): (PatternId, &Pattern),
+    context: &Context<'_>,
+) -> Finding {
+    let (sizes, values) = (&pattern.request_bytes, &pattern.large_values);
+    let title = if large.is_large || large.at_limit > large.cells {
+        let title = format!(
+            "A write to {} sends {} (p99), up to {}{}",
+            table(pattern),
+            bytes(sizes.quantile(0.99)),
+            bytes(sizes.max()),
+            often(pattern.count, context.window)
+        );
+        // Most of its bytes are in one cell.
+        match values.max().saturating_mul(2) >= sizes.max() {
+            true => format!("{title}; a single value has {}", bytes(values.max())),
+            false => title,
+        }
+    } else {
+        format!(
+            "{} of {} to {} hold a value of {} or more, up to {}",
+            number::count(large.cells),
+            number::plural(pattern.count, "write", "writes"),
+            table(pattern),
+            bytes(large.least),
+            bytes(values.max())
+        )
     };
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
     let finding = match values.is_empty() {
         true => finding,
-        false => finding.first("value_max_bytes", values.max()),
+        false => finding
+            .first("writes_with_large_values", large.cells)
+            .first("value_max_bytes", values.max()),
     };
     finding
         .first("request_max_bytes", sizes.max())
@@ -65,14 +123,14 @@ fn finding(severity: Severity, (id, pattern): (PatternId, &Pattern), context: &C
 
 const LARGE: Threshold = Threshold {
     name: "large_bytes",
-    unit: "bytes at p99",
+    unit: "bytes",
     default: 1_048_576.0,
     origin: "ScyllaDB's large_data_handler: a cell of 1 MiB is called large",
 };
 
 const NEAR_LIMIT: Threshold = Threshold {
     name: "near_limit_bytes",
-    unit: "bytes at most",
+    unit: "bytes at p99",
     default: 8_388_608.0,
     origin: "half of `max_mutation_size` of cassandra.yaml, which is half a commit log segment of 32 MiB",
 };
@@ -80,7 +138,7 @@ const NEAR_LIMIT: Threshold = Threshold {
 const ABOUT: About = About {
     id: "large-mutation",
     group: "writes",
-    summary: "Single writes carry megabytes.",
+    summary: "Single writes, or single values, carry megabytes.",
     why: "\
         A value is kept whole in the memory of the coordinator and of each replica, when it is written, read and compacted: it \
         goes into the heap, and requests behind it on the connection wait. A write of more than 16 MiB is refused.",
@@ -89,9 +147,12 @@ const ABOUT: About = About {
         one after the other; or keep them in an object store, and their address here.",
     before: "INSERT INTO shop.documents (id, content) VALUES (?, ?);",
     after: "INSERT INTO shop.document_parts (id, part, content) VALUES (?, ?, ?);",
-    severity: "Low from `large_bytes` at p99, medium where one of them reaches `near_limit_bytes`.",
+    severity: "\
+        Low from `large_bytes` at p99, medium where the p99 reaches `near_limit_bytes`; low where a few executions have a value of `large_bytes`, \
+        also in a batch, or reach the limit. By what those executions cost, not all of the statement.",
     thresholds: &[LARGE, NEAR_LIMIT],
-    needs: "Requests: their size as it goes over the wire, which compression makes smaller.",
+    needs: "\
+        Requests: their size as it goes over the wire, which compression makes smaller, and the largest value that each binds.",
     source: "cassandra.yaml `max_mutation_size`; Cassandra guardrail `column_value_size` (4.1); ScyllaDB, large cells",
 };
 
@@ -125,6 +186,38 @@ mod tests {
             "{large:?}"
         );
         assert_eq!(found(of_size(document(), 12 << 20))[0].0, Severity::Medium);
+    }
+
+    #[test]
+    fn a_few_large_values_are_found_among_many_small_ones_also_in_batches() {
+        let with_values = |mut pattern: Pattern, bytes: u64, times: u64| {
+            pattern.large_values.record_n(bytes, times);
+            pattern
+        };
+        let mut document = document();
+        document.count = 600;
+        let rare = found(with_values(document, 3 << 20, 2));
+        assert_eq!(
+            rare[0].1,
+            "2 of 600 writes to `shop.documents` hold a value of 1 MiB or more, up to 3 MiB"
+        );
+        assert_eq!(
+            found(with_values(batch(&[], 1, 60), 2 << 20, 60))[0].0,
+            Severity::Low
+        );
+        assert_eq!(found(with_values(batch(&[], 1, 60), (1 << 20) - 1, 60)), []);
+    }
+
+    #[test]
+    fn one_write_a_month_is_no_load() {
+        let mut pattern = document();
+        pattern.request_bytes.record_n(1_000, 9_999);
+        pattern.request_bytes.record(12 << 20);
+        pattern.count = 10_000;
+        pattern.latency_us.record_n(2_000, 9_940);
+        let found = found(pattern);
+        assert_eq!(found[0].0, Severity::Info);
+        assert!(found[0].1.ends_with("up to 12 MiB, 167 a second"), "{found:?}");
     }
 
     #[test]

@@ -186,6 +186,15 @@ impl Distribution {
         }
     }
 
+    /// How many values are this large or larger: exact up to 16 different values, else to 1 % of the value.
+    pub fn at_least(&self, value: u64) -> u64 {
+        let steps = self.steps().into_iter();
+        steps
+            .filter(|(highest, _)| *highest >= value)
+            .map(|(_, times)| times)
+            .sum()
+    }
+
     /// The distribution as steps for a drawing: (highest value of the step, how often), ascending, empty
     /// steps left out.
     pub fn steps(&self) -> Vec<(u64, u64)> {
@@ -415,5 +424,17 @@ mod tests {
             prop_assert_eq!(back.steps(), distribution.steps());
             prop_assert_eq!((back.sum(), back.min(), back.max()), (distribution.sum(), distribution.min(), distribution.max()));
         }
+    }
+
+    #[test]
+    fn large_values_are_counted_in_either_form() {
+        let mut few = Distribution::default();
+        [1, 10, 10, 100].into_iter().for_each(|value| few.record(value));
+        assert_eq!([0, 10, 11, 101].map(|value| few.at_least(value)), [4, 3, 1, 0]);
+        let mut many = Distribution::default();
+        (1..=1_000).for_each(|value| many.record(value));
+        let counted = many.at_least(901);
+        assert!((95..=110).contains(&counted), "{counted}");
+        assert_eq!(many.at_least(1_001), 0);
     }
 }
