@@ -1,6 +1,6 @@
 //! Copies of rows in several tables that are written one by one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{
     About, Context, Finding, Findings, GROUP, Impact, Pattern, PatternId, Rule, Sent, Sequence, Severity,
@@ -25,11 +25,14 @@ impl Rule for DualWriteWithoutBatch {
 /// Writes of the same values into several tables.
 pub(super) struct Copies<'a> {
     patterns: BTreeMap<PatternId, &'a Pattern>,
-    tables: BTreeSet<TableName>,
+    /// Writes of each table that were looked at.
+    tables: BTreeMap<TableName, u64>,
+    /// Pairs of all patterns.
+    all_pairs: u64,
+    one_failed: u64,
     /// Of the pair that comes most often.
     pairs: u64,
     writes: u64,
-    one_failed: u64,
     concurrent: u64,
     apart_us: Distribution,
 }
@@ -47,6 +50,7 @@ pub(super) fn all<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Copies
     for (first, writes) in copies {
         for (second, pairs) in &writes.pairs {
             let others = copies.get(second).map_or(0, |writes| writes.writes);
+            let looked_at = [writes.writes, others];
             let fewer = writes.writes.min(others);
             let by_chance = pairs.late as f64 / WritePairs::LATE as f64;
             let is_habit = fewer > 0 && share(pairs.pairs, fewer) >= HABIT;
@@ -68,10 +72,10 @@ pub(super) fn all<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Copies
                 copies.patterns.contains_key(first) || copies.patterns.contains_key(second)
             });
             match with.and_then(|at| all.get_mut(at)) {
-                Some(copies) => copies.add((*first, *second), pair, pairs, fewer),
+                Some(copies) => copies.add([(*first, pair.0), (*second, pair.1)], looked_at, pairs),
                 None => {
                     let mut new = Copies::none();
-                    new.add((*first, *second), pair, pairs, fewer);
+                    new.add([(*first, pair.0), (*second, pair.1)], looked_at, pairs);
                     all.push(new);
                 }
             }
@@ -84,31 +88,45 @@ impl<'a> Copies<'a> {
     fn none() -> Self {
         Self {
             patterns: BTreeMap::new(),
-            tables: BTreeSet::new(),
+            tables: BTreeMap::new(),
+            all_pairs: 0,
+            one_failed: 0,
             pairs: 0,
             writes: 0,
-            one_failed: 0,
             concurrent: 0,
             apart_us: Distribution::default(),
         }
     }
 
-    fn add(
-        &mut self,
-        (first, second): (PatternId, PatternId),
-        (one, other): (&'a Pattern, &'a Pattern),
-        pairs: &WritePairs,
-        writes: u64,
-    ) {
-        self.patterns.extend([(first, one), (second, other)]);
-        self.tables.extend([one, other].into_iter().filter_map(table_of));
+    /// Adds the pairs of two patterns, of each of which so many writes were looked at.
+    fn add(&mut self, pair: [(PatternId, &'a Pattern); 2], looked_at: [u64; 2], pairs: &WritePairs) {
+        for ((id, pattern), writes) in pair.into_iter().zip(looked_at) {
+            if self.patterns.insert(id, pattern).is_none()
+                && let Some(table) = table_of(pattern)
+            {
+                *self.tables.entry(table).or_default() += writes;
+            }
+        }
+        self.all_pairs += pairs.pairs;
         self.one_failed += pairs.one_failed;
         if pairs.pairs > self.pairs {
             self.pairs = pairs.pairs;
-            self.writes = writes;
+            self.writes = looked_at.into_iter().min().unwrap_or(0);
             self.concurrent = pairs.concurrent;
             self.apart_us = pairs.apart_us.clone();
         }
+    }
+
+    /// Writes that a table lacks, of those that were looked at. Of three tables and more it is known only how many
+    /// fewer it got than another one: that many, at least.
+    fn missing(&self) -> Vec<(&TableName, u64)> {
+        let writes: u64 = self.tables.values().sum();
+        let most = self.tables.values().max().copied().unwrap_or(0);
+        let missing = |(name, own): (_, &u64)| match self.tables.len() {
+            2 => (name, (writes - own).saturating_sub(self.all_pairs)),
+            _ => (name, most - own),
+        };
+        self.tables.iter().map(missing).collect()
     }
 
     /// Operations, of all executions.
@@ -126,10 +144,10 @@ impl<'a> Copies<'a> {
         Sequence {
             kind: ABOUT.id,
             path: {
-                let tables: Vec<String> = self.tables.iter().map(|table| format!("`{table}`")).collect();
+                let tables: Vec<String> = self.tables.keys().map(|table| format!("`{table}`")).collect();
                 tables.join(" + ")
             },
-            tables: self.tables.iter().cloned().collect(),
+            tables: self.tables.keys().cloned().collect(),
             patterns: self.patterns.keys().copied().collect(),
             count: self.times(),
             sampled: self.pairs,
@@ -148,7 +166,7 @@ impl<'a> Copies<'a> {
     }
 
     fn names(&self) -> String {
-        let names: Vec<String> = self.tables.iter().map(|table| format!("`{table}`")).collect();
+        let names: Vec<String> = self.tables.keys().map(|table| format!("`{table}`")).collect();
         match names.split_last() {
             Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
             _ => names.join(""),
@@ -190,15 +208,19 @@ fn judge(copies: &Copies<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
         .map(|(id, pattern)| (*id, *pattern))
         .collect();
     let mut finding = Finding::on_all(&ABOUT, severity, patterns, context);
-    if let Some(first) = copies.tables.first() {
+    if let Some(first) = copies.tables.keys().next() {
         let others: Vec<String> = copies
             .tables
-            .iter()
+            .keys()
             .skip(1)
             .map(|table| table.table.clone())
             .collect();
         finding = finding.of_table(first).about(others.join(" "));
     }
+    let missing = copies.missing();
+    let in_words = missing
+        .iter()
+        .map(|(name, writes)| format!("{} in {}", number::count(*writes), name.table));
     let statements: Vec<String> = copies
         .patterns
         .values()
@@ -210,7 +232,11 @@ fn judge(copies: &Copies<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
             .first("apart_p99_us", copies.apart_us.quantile(0.99))
             .first("apart_p50_us", copies.apart_us.quantile(0.5))
             .first("only_one_succeeded", copies.one_failed)
-            .first("without_the_other", copies.writes.saturating_sub(copies.pairs))
+            .first("missing", in_words.collect::<Vec<_>>().join(", "))
+            .first(
+                "without_the_other",
+                missing.iter().map(|(_, writes)| writes).sum::<u64>(),
+            )
             .first("operations_looked_at", copies.writes)
             .first("operations", copies.times())
             .suggest([format!("BEGIN BATCH\n{}\nAPPLY BATCH;", statements.join("\n"))]),
@@ -252,3 +278,110 @@ pub(super) const ABOUT: About = About {
         values in the text of a statement, values that the client changes, copies in unlogged batches.",
     source: "Cassandra documentation, BATCH: atomicity across tables that hold the same data; Getting started with data modelling: keep denormalised tables in step",
 };
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        rules::testing::{amid, run, write},
+        window::{CopiedWrites, Window},
+    };
+    use cqlens_cql::plan::StatementKind;
+
+    /// So many writes of each table, which were all looked at, with so many pairs of neighbours.
+    fn window(writes: &[u64], pairs: u64, one_failed: u64) -> Window {
+        let inserts = writes.iter().zip(["by_name", "by_email", "by_phone"]);
+        let inserts = inserts.map(|(times, table)| {
+            let cql = format!("INSERT INTO shop.{table} (a, b, c) VALUES (?, ?, ?)");
+            write(&cql, StatementKind::Insert, &[], *times)
+        });
+        let mut window = amid(inserts);
+        for (id, &writes) in (1..).zip(writes) {
+            let copied = window.sequences.copies.entry(PatternId(id)).or_default();
+            copied.writes = writes;
+            let mut apart_us = Distribution::default();
+            apart_us.record_n(800, pairs - pairs / 20);
+            apart_us.record_n(9_000, pairs / 20);
+            let pairs = WritePairs {
+                pairs,
+                one_failed,
+                apart_us,
+                ..WritePairs::default()
+            };
+            copied.pairs.insert(PatternId(id + 1), pairs);
+        }
+        // What is paired with nothing that there is.
+        window
+            .sequences
+            .copies
+            .entry(PatternId(9))
+            .or_insert_with(CopiedWrites::default);
+        window
+    }
+
+    fn found(window: &Window) -> Option<Finding> {
+        run(&DualWriteWithoutBatch, window).findings.pop()
+    }
+
+    fn evidence(finding: &Finding, name: &str) -> serde_json::Value {
+        let of = finding.evidence.iter().find(|(key, _)| *key == name);
+        of.unwrap().1.clone()
+    }
+
+    #[test]
+    fn each_table_lacks_what_the_other_one_has_alone() {
+        let finding = found(&window(&[200, 190], 190, 0)).unwrap();
+        assert_eq!(finding.severity, Severity::Info);
+        assert_eq!(evidence(&finding, "missing"), "10 in by_email, 0 in by_name");
+        assert_eq!(evidence(&finding, "without_the_other"), 10);
+        let finding = found(&window(&[200, 190], 180, 0)).unwrap();
+        assert_eq!(evidence(&finding, "missing"), "20 in by_email, 10 in by_name");
+        assert_eq!(evidence(&finding, "without_the_other"), 30);
+        let finding = found(&window(&[200, 200, 185], 185, 0)).unwrap();
+        assert_eq!(
+            evidence(&finding, "missing"),
+            "0 in by_email, 0 in by_name, 15 in by_phone"
+        );
+    }
+
+    #[test]
+    fn failures_and_the_time_between_writes_are_told() {
+        let finding = found(&window(&[200, 200], 200, 3)).unwrap();
+        assert_eq!(finding.severity, Severity::Medium);
+        assert_eq!(
+            finding.title,
+            "The client writes the same values to `shop.by_email` and `shop.by_name` without a logged batch, \
+             3.3 a second; 3 times only one of the writes succeeded"
+        );
+        assert_eq!(evidence(&finding, "only_one_succeeded"), 3);
+        assert_eq!(evidence(&finding, "operations_looked_at"), 200);
+        let apart = |name| evidence(&finding, name).as_u64().unwrap();
+        assert!(
+            (780..=820).contains(&apart("apart_p50_us")),
+            "{}",
+            apart("apart_p50_us")
+        );
+        assert!(
+            (8_800..=9_200).contains(&apart("apart_p99_us")),
+            "{}",
+            apart("apart_p99_us")
+        );
+        let finding = found(&window(&[200, 200], 200, 1)).unwrap();
+        assert_eq!(finding.severity, Severity::Low);
+    }
+
+    #[test]
+    fn pairs_of_a_few_writes_and_pairs_by_chance_are_no_copies() {
+        assert_eq!(found(&window(&[400, 400], 199, 0)), None);
+        assert_eq!(found(&window(&[49, 49], 49, 0)), None);
+        let mut by_chance = window(&[200, 200], 200, 0);
+        let pairs = by_chance
+            .sequences
+            .copies
+            .values_mut()
+            .flat_map(|writes| writes.pairs.values_mut());
+        pairs.for_each(|pairs| pairs.late = 41);
+        assert_eq!(found(&by_chance), None);
+    }
+}
