@@ -43,7 +43,9 @@ pub use ring::RingCover;
 pub(crate) use room::Room;
 pub use room::{Limits, MAX_PATTERNS};
 pub use schema_disagreement::SchemaDisagreement;
-pub use sequences::{BucketReads, BucketUnit, CopiedWrites, FollowedReads, Link, Sequences, WritePairs};
+pub use sequences::{
+    BatchedCopies, BucketReads, BucketUnit, CopiedWrites, FollowedReads, Link, Sequences, WritePairs,
+};
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry, Largest, RowSample, WrittenRow};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
 pub use table::{KeySizes, NodeReads, PartitionReads, TableTraffic};

@@ -19,6 +19,9 @@ pub struct Sequences {
     /// Writes of the same values into two tables, by the pattern with the lower id and then by the other one.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub copies: BTreeMap<PatternId, CopiedWrites>,
+    /// Writes of the same values into several tables by one batch.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub batched: BTreeMap<PatternId, BatchedCopies>,
 }
 
 /// Reads whose rows were compared with the keys that their client asked for next.
@@ -167,6 +170,17 @@ pub struct WritePairs {
     pub apart_us: Distribution,
 }
 
+/// Batches of several tables, as far as it is known which statement writes which.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchedCopies {
+    /// How many were looked at: a sample of the pattern's executions.
+    pub batches: u64,
+    /// Those whose statements all write the same values.
+    pub copies: u64,
+    /// Of the copies those that failed: none of them may have been written, or some.
+    pub failed: u64,
+}
+
 /// What an entry takes up beside what it holds.
 const EACH: usize = 128;
 
@@ -192,11 +206,23 @@ impl Sequences {
         self.copies.values().map(|writes| writes.pairs.len()).sum()
     }
 
+    /// Counts a batch of several tables.
+    pub(crate) fn note_batch(&mut self, id: PatternId, are_copies: bool, succeeded: bool) {
+        if self.batched.len() >= Self::MOST && !self.batched.contains_key(&id) {
+            return;
+        }
+        let batched = self.batched.entry(id).or_default();
+        batched.batches += 1;
+        batched.copies += u64::from(are_copies);
+        batched.failed += u64::from(are_copies && !succeeded);
+    }
+
     /// Forgets a pattern that has left the window.
     pub(super) fn forget(&mut self, id: PatternId) {
         self.followed.remove(&id);
         self.buckets.remove(&id);
         self.copies.remove(&id);
+        self.batched.remove(&id);
         for reads in self.followed.values_mut() {
             reads.links.remove(&id);
         }
@@ -222,8 +248,8 @@ impl Sequences {
         });
         let pairs = self.copies.values().flat_map(|writes| writes.pairs.values());
         let pairs = pairs.map(|pair| size_of::<WritePairs>() + pair.apart_us.bytes());
-        let patterns = (self.followed.len() + self.buckets.len() + self.copies.len()) * EACH;
-        patterns + links.sum::<usize>() + buckets.sum::<usize>() + pairs.sum::<usize>()
+        let patterns = self.followed.len() + self.buckets.len() + self.copies.len() + self.batched.len();
+        patterns * EACH + links.sum::<usize>() + buckets.sum::<usize>() + pairs.sum::<usize>()
     }
 
     /// Adds what `other` has.
@@ -239,6 +265,9 @@ impl Sequences {
         }
         for (id, writes) in &other.copies {
             self.copies.entry(*id).or_default().merge(writes);
+        }
+        for (id, batches) in &other.batched {
+            self.batched.entry(*id).or_default().merge(*batches);
         }
     }
 }
@@ -271,6 +300,14 @@ impl Link {
                 *mine.entry(to.clone()).or_default() += count;
             }
         }
+    }
+}
+
+impl BatchedCopies {
+    fn merge(&mut self, other: Self) {
+        self.batches += other.batches;
+        self.copies += other.copies;
+        self.failed += other.failed;
     }
 }
 

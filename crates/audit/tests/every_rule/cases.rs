@@ -743,6 +743,9 @@ fn sequences() -> Vec<Case> {
                 let values: &[_] = &[Int(id), Text(name), Text("berlin")];
                 wire.batch(BatchKind::Logged, &[("INSERT INTO shop.people (id, email, state) VALUES (?, ?, ?)", values)]);
             })),
+        case("dual-write-without-batch",
+            |wire| batched_copies(wire, BatchKind::Unlogged),
+            |wire| batched_copies(wire, BatchKind::Logged)),
     ]
 }
 
@@ -766,6 +769,25 @@ fn cells(wire: &mut Wire, of: impl Fn(i32) -> Vec<(i32, i32)>) {
             &ask("SELECT v FROM shop.grid WHERE a = ? AND b = ?", &[Int(a), Int(b)]),
             &ROW,
         );
+    }
+}
+
+/// Writes sixty users into two tables, both in one batch.
+fn batched_copies(wire: &mut Wire, kind: BatchKind) {
+    for id in 0..60 {
+        let name = format!("user-{id}");
+        let values: &[_] = &[Int(id), Text(&name), Text("berlin")];
+        let copies = [
+            (
+                "INSERT INTO shop.users (id, name, phone) VALUES (?, ?, ?)",
+                values,
+            ),
+            (
+                "INSERT INTO shop.people (id, email, state) VALUES (?, ?, ?)",
+                values,
+            ),
+        ];
+        wire.batch(kind, &copies);
     }
 }
 

@@ -156,12 +156,16 @@ impl Copies {
     }
 }
 
+/// Whether so many values in common are most of those of two writes, of which each has so many.
+pub(super) fn is_most(common: usize, one: usize, other: usize) -> bool {
+    common >= IN_COMMON && common * 4 >= one.min(other) * 3
+}
+
 impl Write {
     fn is_copied_by(&self, write: &NewWrite<'_>, common: usize) -> bool {
-        let fewer = self.values.min(write.values.len());
         self.table != write.table
             && self.pattern != write.request.pattern
-            && common * 4 >= fewer * 3
+            && is_most(common, self.values, write.values.len())
             && write.request.at.saturating_sub(self.at) < WAITS
     }
 

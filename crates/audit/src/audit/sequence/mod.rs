@@ -6,6 +6,7 @@
 //! where there is more, and what is counted says of how many.
 
 mod attention;
+mod batched_copies;
 mod buckets;
 mod copies;
 mod follow_ups;
@@ -17,7 +18,7 @@ mod walks;
 
 use std::sync::Arc;
 
-use cqlens_proto::message::{QueryParameters, Rows, Value};
+use cqlens_proto::message::{Batch, QueryParameters, Request, Rows, Value};
 
 use crate::{
     audit::{
@@ -137,6 +138,9 @@ impl SequenceRecorder {
         if kind.is_write() {
             self.copy(window, seen);
         }
+        if let (Request::Batch(batch), true) = (seen.decoded.request, seen.is_first) {
+            self.copy_in_batch(window, seen, batch);
+        }
         if seen.exchange.refused {
             return;
         }
@@ -208,6 +212,19 @@ impl SequenceRecorder {
             succeeded: seen.exchange.outcome.is_answer(),
         };
         self.copies.note(&write, seen.is_first, window);
+    }
+
+    /// Looks for copies among the statements of a batch.
+    fn copy_in_batch(&self, window: &mut Window, seen: &Seen<'_>, batch: &Batch<'_>) {
+        let (key, actor) = (self.key, seen.actor);
+        let tables = seen.execution.analysis.tables.len();
+        let are_copies = batched_copies::are_copies(batch, tables, |value| values::hash(key, actor, value));
+        if let Some(are_copies) = are_copies {
+            let succeeded = seen.exchange.outcome.is_answer();
+            window
+                .sequences
+                .note_batch(seen.request.pattern, are_copies, succeeded);
+        }
     }
 
     /// Takes a read of partitions of `table` to those of the same key in other partitions.

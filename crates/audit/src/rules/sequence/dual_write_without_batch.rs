@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    About, Context, Finding, Findings, GROUP, Impact, Pattern, PatternId, Rule, Sent, Sequence, Severity,
-    TableName, Threshold, number, often, rounded, share, table_of,
+    About, Context, Finding, Findings, GROUP, Pattern, PatternId, Rule, Sent, Sequence, Severity, TableName,
+    Threshold, batched_copies, number, often, rounded, share, table_of,
 };
 use crate::window::{Distribution, WritePairs};
 
@@ -18,6 +18,9 @@ impl Rule for DualWriteWithoutBatch {
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         for copies in all(context, found) {
             judge(&copies, context, found);
+        }
+        for copies in batched_copies::unlogged(context, found) {
+            copies.judge(context, found);
         }
     }
 }
@@ -38,7 +41,7 @@ pub(super) struct Copies<'a> {
 }
 
 /// Copies that come with so many of the writes are a habit.
-const HABIT: f64 = 0.5;
+pub(super) const HABIT: f64 = 0.5;
 
 /// Pairs of which so much is explained by chance are none.
 const MOST_BY_CHANCE: f64 = 0.2;
@@ -164,32 +167,31 @@ impl<'a> Copies<'a> {
             },
         }
     }
+}
 
-    fn names(&self) -> String {
-        let names: Vec<String> = self.tables.keys().map(|table| format!("`{table}`")).collect();
-        match names.split_last() {
-            Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
-            _ => names.join(""),
-        }
+/// `` `a`, `b` and `c` ``.
+pub(super) fn names<'n>(tables: impl IntoIterator<Item = &'n TableName>) -> String {
+    let names: Vec<String> = tables.into_iter().map(|table| format!("`{table}`")).collect();
+    match names.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => names.join(""),
+    }
+}
+
+/// Of so many copies, some of which are in one table only. What failed is wrong however little it costs; what did
+/// not may fail.
+pub(super) fn severity(failed: u64, copies: u64, found: &Findings<'_>) -> Severity {
+    if failed == 0 {
+        Severity::Info
+    } else if share(failed, copies) >= found.threshold(&ABOUT, &FAILED_SHARE) {
+        Severity::Medium
+    } else {
+        Severity::Low
     }
 }
 
 fn judge(copies: &Copies<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
-    let failed = share(copies.one_failed, copies.pairs);
-    let severity = if copies.one_failed == 0 {
-        Severity::Info
-    } else if failed >= found.threshold(&ABOUT, &FAILED_SHARE) {
-        Severity::Medium
-    } else {
-        Severity::Low
-    };
-    let impact = copies
-        .patterns
-        .values()
-        .fold(Impact::each(severity), |impact, pattern| impact.of(pattern));
-    // What failed is wrong however little it costs; what did not may fail.
-    let weighed = context.severity(found, &impact.at_most(severity));
-    let severity = if copies.one_failed > 0 { severity } else { weighed };
+    let severity = severity(copies.one_failed, copies.pairs, found);
     let because = match copies.one_failed {
         0 => String::new(),
         failed => format!(
@@ -199,7 +201,7 @@ fn judge(copies: &Copies<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
     };
     let title = format!(
         "The client writes the same values to {} without a logged batch{}{because}",
-        copies.names(),
+        names(copies.tables.keys()),
         often(copies.times(), context.window)
     );
     let patterns: Vec<_> = copies
@@ -207,16 +209,8 @@ fn judge(copies: &Copies<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
         .iter()
         .map(|(id, pattern)| (*id, *pattern))
         .collect();
-    let mut finding = Finding::on_all(&ABOUT, severity, patterns, context);
-    if let Some(first) = copies.tables.keys().next() {
-        let others: Vec<String> = copies
-            .tables
-            .keys()
-            .skip(1)
-            .map(|table| table.table.clone())
-            .collect();
-        finding = finding.of_table(first).about(others.join(" "));
-    }
+    let tables: Vec<&TableName> = copies.tables.keys().collect();
+    let finding = on_tables(Finding::on_all(&ABOUT, severity, patterns, context), &tables);
     let missing = copies.missing();
     let in_words = missing
         .iter()
@@ -238,12 +232,22 @@ fn judge(copies: &Copies<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
                 missing.iter().map(|(_, writes)| writes).sum::<u64>(),
             )
             .first("operations_looked_at", copies.writes)
+            .first("in_logged_batches", batched_copies::logged(&tables, context))
             .first("operations", copies.times())
             .suggest([format!("BEGIN BATCH\n{}\nAPPLY BATCH;", statements.join("\n"))]),
     );
 }
 
-const OPERATIONS: Threshold = Threshold {
+/// The finding on the first of these tables, told from others by the further ones.
+pub(super) fn on_tables(finding: Finding, tables: &[&TableName]) -> Finding {
+    let Some((first, others)) = tables.split_first() else {
+        return finding;
+    };
+    let others: Vec<&str> = others.iter().map(|table| &*table.table).collect();
+    finding.of_table(first).about(others.join(" "))
+}
+
+pub(super) const OPERATIONS: Threshold = Threshold {
     name: "operations",
     unit: "pairs of writes that were looked at",
     default: 50.0,
@@ -271,11 +275,12 @@ pub(super) const ABOUT: About = About {
     after: "BEGIN BATCH\n  INSERT INTO shop.users_by_username (username, email, age) VALUES (?, ?, ?);\n  \
             INSERT INTO shop.users_by_email (email, username, age) VALUES (?, ?, ?);\nAPPLY BATCH;",
     severity: "\
-        From `operations`: info as long as both writes succeed. Low where one failed and the other did not, medium from a `failed_share` of them. Retries count: what succeeds within a tenth of a second has not failed.",
+        From `operations`: info as long as both writes succeed. Low where one failed and the other did not, medium from a `failed_share` of them. Retries count: what succeeds within a tenth of a second has not failed. \
+        Copies in one unlogged batch are judged in the same way by those batches that failed: each may have written one table and not the other. Logged ones are only counted.",
     thresholds: &[OPERATIONS, FAILED_SHARE],
     needs: "\
         The bound values of INSERTs and UPDATEs, of the same session, or application and address: three quarters of the values in common, sent within 50 ms. Not seen: copies in another keyspace, \
-        values in the text of a statement, values that the client changes, copies in unlogged batches.",
+        values in the text of a statement, values that the client changes; in batches with more statements for a table than one, the copies of those.",
     source: "Cassandra documentation, BATCH: atomicity across tables that hold the same data; Getting started with data modelling: keep denormalised tables in step",
 };
 

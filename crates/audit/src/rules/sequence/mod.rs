@@ -1,6 +1,7 @@
 //! Rules on operations of several statements: what one operation of the application sends, one after the other or at
 //! once.
 
+mod batched_copies;
 mod bucket;
 mod bucket_fan_out;
 mod client_join;
@@ -99,6 +100,11 @@ pub(super) fn all(context: &Context<'_>, found: &Findings<'_>) -> Vec<Sequence> 
     }
     all.extend(
         dual_write_without_batch::all(context, found)
+            .iter()
+            .map(|copies| copies.sequence()),
+    );
+    all.extend(
+        batched_copies::unlogged(context, found)
             .iter()
             .map(|copies| copies.sequence()),
     );

@@ -1,0 +1,189 @@
+//! Copies of rows in several tables that are written by one batch: unlogged ones are judged, logged ones counted.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Context, Finding, Findings, Pattern, PatternId, Sent, Sequence, TableName,
+    dual_write_without_batch::{ABOUT, HABIT, OPERATIONS, names, on_tables, severity},
+    number, often, rounded, share,
+};
+use crate::{
+    rules::statement::{modifications, written},
+    window::{BatchedCopies, Distribution},
+};
+use cqlens_cql::plan::Flag;
+
+/// Batches of one pattern that write the same values into several tables.
+pub(super) struct Batches<'a> {
+    id: PatternId,
+    pattern: &'a Pattern,
+    tables: BTreeSet<TableName>,
+    seen: BatchedCopies,
+}
+
+/// Those that are unlogged.
+pub(super) fn unlogged<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Batches<'a>> {
+    let operations = found.threshold(&ABOUT, &OPERATIONS);
+    all(context)
+        .filter(|batches| batches.pattern.is(Flag::UnloggedBatch))
+        .filter(|batches| batches.seen.copies as f64 >= operations)
+        .collect()
+}
+
+/// How many logged batches write the same values into these tables, about.
+pub(super) fn logged(tables: &[&TableName], context: &Context<'_>) -> u64 {
+    all(context)
+        .filter(|batches| batches.pattern.is(Flag::LoggedBatch))
+        .filter(|batches| batches.tables.iter().collect::<Vec<_>>() == tables)
+        .map(|batches| batches.times())
+        .sum()
+}
+
+fn all<'a>(context: &Context<'a>) -> impl Iterator<Item = Batches<'a>> {
+    let batched = context.window.sequences.batched.iter();
+    batched.filter_map(|(id, seen)| {
+        let pattern = context.window.patterns.get(id)?;
+        let is_habit = share(seen.copies, seen.batches) >= HABIT;
+        // Counters cannot be in any other batch, and add.
+        let may_be_logged = !pattern.is(Flag::Counter);
+        let statement = context.statement(*id).filter(|_| is_habit && may_be_logged)?;
+        let keyspace = pattern.head.keyspace.as_deref();
+        let tables = modifications(&statement)
+            .iter()
+            .filter_map(|modification| written(modification, keyspace))
+            .collect();
+        Some(Batches {
+            id: *id,
+            pattern,
+            tables,
+            seen: *seen,
+        })
+    })
+}
+
+impl Batches<'_> {
+    /// Batches with copies, of all executions.
+    fn times(&self) -> u64 {
+        rounded(self.pattern.count as f64 * share(self.seen.copies, self.seen.batches))
+    }
+
+    pub(super) fn judge(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let severity = severity(self.seen.failed, self.seen.copies, found);
+        let because = match self.seen.failed {
+            0 => String::new(),
+            failed => format!(
+                "; {} failed, and may have written some of the tables only",
+                number::plural(failed, "batch", "batches")
+            ),
+        };
+        let title = format!(
+            "The client writes the same values to {} in an unlogged batch{}{because}",
+            names(&self.tables),
+            often(self.times(), context.window)
+        );
+        let tables: Vec<&TableName> = self.tables.iter().collect();
+        let finding = Finding::on(&ABOUT, severity, (self.id, self.pattern), context);
+        let finding = on_tables(finding, &tables);
+        let subject = format!("{} unlogged", finding.subject.clone().unwrap_or_default());
+        let logged_one = self.pattern.head.cql.replacen("UNLOGGED ", "", 1);
+        found.push(
+            finding
+                .about(subject)
+                .title(title)
+                .advice("Make it a logged batch: it costs about a third more, and in time all of its statements are written, or none.")
+                .first("failed_batches", self.seen.failed)
+                .first("in_logged_batches", logged(&tables, context))
+                .first("operations_looked_at", self.seen.batches)
+                .first("operations", self.times())
+                .suggest([format!("{};", logged_one.trim_end_matches(';'))]),
+        );
+    }
+
+    pub(super) fn sequence(&self) -> Sequence {
+        let names: Vec<String> = self.tables.iter().map(|table| format!("`{table}`")).collect();
+        let mut writes = Distribution::default();
+        writes.record_n(self.tables.len() as u64, self.seen.copies);
+        Sequence {
+            kind: ABOUT.id,
+            path: names.join(" + "),
+            tables: self.tables.iter().cloned().collect(),
+            patterns: vec![self.id],
+            count: self.times(),
+            sampled: self.seen.copies,
+            fan_out: writes,
+            partitions: self.tables.len() as f64,
+            elapsed_us: self.pattern.latency_us.clone(),
+            sent: Sent::InOneRequest,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        rules::{
+            Severity,
+            sequence::DualWriteWithoutBatch,
+            testing::{amid, run, write},
+        },
+        window::Window,
+    };
+    use cqlens_cql::plan::StatementKind;
+
+    /// Two hundred batches of this kind into two tables, of which so many are copies and so many of these failed.
+    fn window(kind: &str, flag: Flag, (copies, failed): (u64, u64)) -> Window {
+        let cql = format!(
+            "BEGIN {kind}BATCH INSERT INTO shop.by_email (a, b) VALUES (?, ?); \
+             INSERT INTO shop.by_name (b, a) VALUES (?, ?); APPLY BATCH"
+        );
+        let pattern = write(&cql, StatementKind::Batch, &[flag, Flag::SeveralTables], 200);
+        let mut window = amid([pattern]);
+        let seen = BatchedCopies {
+            batches: 200,
+            copies,
+            failed,
+        };
+        window.sequences.batched.insert(PatternId(1), seen);
+        window
+    }
+
+    fn found(window: &Window) -> Vec<Finding> {
+        run(&DualWriteWithoutBatch, window).findings
+    }
+
+    #[test]
+    fn copies_in_unlogged_batches_have_a_title_of_their_own() {
+        let [finding] = &found(&window("UNLOGGED ", Flag::UnloggedBatch, (200, 0)))[..] else {
+            unreachable!("one finding")
+        };
+        assert_eq!(finding.severity, Severity::Info);
+        assert_eq!(
+            finding.title,
+            "The client writes the same values to `shop.by_email` and `shop.by_name` in an unlogged batch, 3.3 a second"
+        );
+        let suggested = "BEGIN BATCH INSERT INTO shop.by_email (a, b) VALUES (?, ?); \
+                         INSERT INTO shop.by_name (b, a) VALUES (?, ?); APPLY BATCH;";
+        assert_eq!(finding.suggested_cql, [suggested]);
+        let failing = found(&window("UNLOGGED ", Flag::UnloggedBatch, (200, 2)));
+        assert_eq!(failing[0].severity, Severity::Medium);
+        let expected = "; 2 batches failed, and may have written some of the tables only";
+        assert!(failing[0].title.ends_with(expected), "{}", failing[0].title);
+    }
+
+    #[test]
+    fn other_values_and_logged_batches_are_no_finding() {
+        assert_eq!(found(&window("UNLOGGED ", Flag::UnloggedBatch, (90, 0))), []);
+        let logged_ones = window("", Flag::LoggedBatch, (200, 5));
+        assert_eq!(found(&logged_ones), []);
+        let (schema, cluster) = (Default::default(), Default::default());
+        let context = Context::new(&logged_ones, &schema, &cluster);
+        let [email, name] = ["by_email", "by_name"].map(|table| TableName {
+            keyspace: "shop".to_owned(),
+            table: table.to_owned(),
+        });
+        assert_eq!(logged(&[&email, &name], &context), 200);
+        assert_eq!(logged(&[&email], &context), 0);
+    }
+}
