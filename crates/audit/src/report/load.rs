@@ -366,6 +366,7 @@ mod tests {
             coordinated,
             reads,
             writes,
+            ..NodeLoad::default()
         };
         load.nodes.insert(format!("id of {name}"), node);
     }

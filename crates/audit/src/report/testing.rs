@@ -111,6 +111,7 @@ fn node(load: &mut Load, address: &str, [coordinated, reads, writes]: [u64; 3]) 
         coordinated,
         reads,
         writes,
+        ..NodeLoad::default()
     };
     load.nodes.insert(format!("host of {address}"), node);
 }

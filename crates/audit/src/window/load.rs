@@ -108,6 +108,19 @@ pub struct NodeLoad {
     pub reads: u64,
     /// Partitions written that it holds a replica of.
     pub writes: u64,
+    /// Its reads and writes beside those of its data centre.
+    pub in_ring: InRing,
+}
+
+/// Reads and writes of a node while it had a part of the ring, beside those of its data centre's nodes that had one, too:
+/// nodes that come and go are compared with what others had to do meanwhile.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct InRing {
+    /// Its own.
+    pub own: u64,
+    /// The mean of all nodes, this one included.
+    pub mean: u64,
 }
 
 impl NodeLoad {
@@ -120,6 +133,8 @@ impl NodeLoad {
         self.coordinated += other.coordinated;
         self.reads += other.reads;
         self.writes += other.writes;
+        self.in_ring.own += other.in_ring.own;
+        self.in_ring.mean += other.in_ring.mean;
     }
 }
 

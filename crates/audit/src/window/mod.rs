@@ -34,7 +34,7 @@ use sketch::meter;
 
 pub use connections::Connections;
 pub use coverage::{CaptureCoverage, Coverage};
-pub use load::{Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
+pub use load::{InRing, Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
 pub use observed::{Interval, Observed};
 pub use pattern::{Missed, Nulls, Pattern, PatternHead, PatternId, Tombstones, Warned};
 pub use reads::{Paging, Repeats, RetryCause, Scanned, TokenRanges};

@@ -14,7 +14,7 @@ use crate::{
         Answer::{Error, Ints, Page, Rows, Void, Warned},
         Ask,
         Cell::{self, Bytes, Int, Null, Text},
-        ROW, Wire, ask,
+        ROW, SCHEMA, Wire, ask,
     },
 };
 
@@ -555,6 +555,7 @@ fn model() -> Vec<Case> {
         case("uneven-token-load",
             |wire| by_token(wire, |token| token > 0 && token < i64::MAX / 16),
             |wire| by_token(wire, |_| true)),
+        by_node(),
         case("large-partition",
             |wire| long_read(wire, 21),
             |wire| long_read(wire, 19)),
@@ -584,6 +585,19 @@ fn by_token(wire: &mut Wire, is_read: impl Fn(i64) -> bool) {
     for id in ids.take(600) {
         wire.send(&ask(BY_KEY, &[Int(id)]), &ROW);
     }
+}
+
+/// A quarter of the ring, which is one node's where partitions have one replica, and all of it.
+fn by_node() -> Case {
+    let mut case = case(
+        "uneven-token-load",
+        |wire| by_token(wire, |token| token > 0 && token < 4_000_000_000_000_000_000),
+        |wire| by_token(wire, |_| true),
+    );
+    for side in [&mut case.guilty, &mut case.innocent] {
+        side.schema = SCHEMA.replacen("'dc1': 3", "'dc1': 1", 1);
+    }
+    case
 }
 
 /// One read of a partition, so many pages of 5,000 rows long.

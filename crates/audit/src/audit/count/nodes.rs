@@ -4,7 +4,7 @@
 //! Nodes are small numbers here, their places in the cluster that the auditor last saw; they get their names
 //! when a window is taken.
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
 
 use crate::audit::exchange::{Exchange, NamedKeys, replicas::ReplicaLookup};
 use crate::{
@@ -94,12 +94,31 @@ impl NodeCounts {
         self.nodes.resize(cluster.nodes.len(), Counts::default());
     }
 
+    /// The mean of the reads and writes of each data centre's nodes that have a part of the ring.
+    fn means(&self) -> BTreeMap<Option<String>, u64> {
+        let mut sums: BTreeMap<Option<String>, (u64, u64)> = BTreeMap::new();
+        let nodes = self.cluster.nodes.iter().zip(&self.nodes);
+        for (node, counts) in nodes.filter(|(node, _)| !node.tokens.is_empty()) {
+            let (sum, nodes) = sums.entry(node.data_center.clone()).or_default();
+            *sum += counts.reads + counts.writes;
+            *nodes += 1;
+        }
+        let means = sums.into_iter().map(|(name, (sum, nodes))| (name, sum / nodes));
+        means.collect()
+    }
+
     /// Adds everything to `load` and begins anew. Where anything was counted, all nodes are there, idle ones
     /// too.
     pub(crate) fn flush_into(&mut self, load: &mut Load) {
+        let means = self.means();
         for (node, counts) in self.cluster.nodes.iter().zip(self.nodes.drain(..)) {
             if let Some(id) = node.host_id.as_ref().or(node.address.as_ref()) {
-                add(load.nodes.entry(id.clone()).or_default(), node, counts);
+                let load = load.nodes.entry(id.clone()).or_default();
+                add(load, node, counts);
+                if let Some(mean) = means.get(&node.data_center).filter(|_| !node.tokens.is_empty()) {
+                    load.in_ring.own += counts.reads + counts.writes;
+                    load.in_ring.mean += mean;
+                }
             }
         }
         load.keep_busiest();
@@ -307,6 +326,32 @@ mod tests {
         let batch = "BEGIN BATCH UPDATE one.t SET v = ? WHERE k = ?; APPLY BATCH";
         assert_eq!(routing(&window, batch), of(0, 1, 0));
         assert_eq!(routing(&window, "SELECT v FROM one.t"), of(0, 0, 0));
+    }
+
+    #[test]
+    fn a_node_is_compared_with_those_that_had_a_part_of_the_ring_meanwhile() {
+        let mut nodes = cluster("Murmur3Partitioner", &[1, 2, 3]);
+        // Coordinates, and owns nothing.
+        nodes.nodes.push(Node {
+            tokens: Vec::new(),
+            ..node(4)
+        });
+        let mut observed = Observed::on(nodes);
+        observed.send(A, &["SELECT v FROM one.t WHERE k = 1"; 6]);
+        let mut all = observed.window_of(6);
+        observed
+            .live
+            .replace_cluster(cluster("Murmur3Partitioner", &[1, 3]));
+        observed.send(A, &["SELECT v FROM one.t WHERE k = 1"; 4]);
+        all.merge(&observed.end());
+        let in_ring = |id| {
+            let node: &NodeLoad = &all.load.nodes[id];
+            (node.in_ring.own, node.in_ring.mean)
+        };
+        assert_eq!(in_ring("host 1"), (0, 2 + 2));
+        assert_eq!(in_ring("host 2"), (6, 2));
+        assert_eq!(in_ring("host 3"), (4, 2 + 2));
+        assert_eq!(in_ring("host 4"), (0, 0));
     }
 
     #[test]

@@ -9,8 +9,9 @@ use super::{
 use crate::{
     number,
     rules::{Context, severity::Impact},
-    window::{NodeLoad, RingLoad},
+    window::{InRing, NodeLoad, RingLoad, TableTraffic},
 };
+use cqlens_cql::schema::is_system;
 
 pub(in crate::rules) struct UnevenTokenLoad;
 
@@ -20,15 +21,17 @@ impl Rule for UnevenTokenLoad {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let tables = context.window.tables.values();
-        let partitions = tables.map(|table| table.distinct_partitions.estimate()).max();
-        if (partitions.unwrap_or(0) as f64) < found.threshold(&ABOUT, &PARTITIONS) {
+        let partitions = user_tables(context).map(|table| table.distinct_partitions.estimate());
+        if (partitions.max().unwrap_or(0) as f64) < found.threshold(&ABOUT, &PARTITIONS) {
             return;
         }
         let mut data_centers: BTreeMap<&str, Vec<(&str, &NodeLoad)>> = BTreeMap::new();
         for (id, node) in &context.window.load.nodes {
-            let name = node.data_center.as_deref().unwrap_or("");
-            data_centers.entry(name).or_default().push((id, node));
+            // What has left the ring, or never was in it, is no part of what is compared.
+            if node.in_ring.mean > 0 {
+                let name = node.data_center.as_deref().unwrap_or("");
+                data_centers.entry(name).or_default().push((id, node));
+            }
         }
         let mut is_uneven = false;
         for (name, nodes) in &data_centers {
@@ -40,8 +43,26 @@ impl Rule for UnevenTokenLoad {
     }
 }
 
-fn load(node: &NodeLoad) -> u64 {
-    node.reads + node.writes
+/// What applications read and write.
+fn user_tables<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a TableTraffic> {
+    let tables = context.window.tables.iter();
+    tables
+        .filter(|(name, _)| !is_system(&name.keyspace))
+        .map(|(_, table)| table)
+}
+
+/// Reads and writes of the busiest of all partitions: [`super::HotPartition`] speaks of that one.
+fn hottest(context: &Context<'_>) -> u64 {
+    let tops = user_tables(context).filter_map(|table| table.top_partitions.top(1).pop());
+    tops.map(|(_, entry)| entry.at_least()).max().unwrap_or(0)
+}
+
+/// How many times as much as the mean a node has, if the hottest partition were not: it is taken to be on this node,
+/// and on no other one.
+fn times_without(hottest: u64, node: &NodeLoad, nodes: usize) -> f64 {
+    let InRing { own, mean } = node.in_ring;
+    let of_mean = hottest as f64 / nodes.max(1) as f64;
+    own.saturating_sub(hottest) as f64 / (mean as f64 - of_mean).max(1.0)
 }
 
 /// The busiest node of a data centre beside the others; says whether it has far more than they have.
@@ -51,12 +72,20 @@ fn judge_nodes(
     context: &Context<'_>,
     found: &mut Findings<'_>,
 ) -> bool {
-    let all: u64 = nodes.iter().map(|(_, node)| load(node)).sum();
-    let Some((id, busiest)) = nodes.iter().max_by_key(|(id, node)| (load(node), *id)) else {
+    let excess = |node: &NodeLoad| node.in_ring.own.saturating_sub(node.in_ring.mean);
+    let Some((id, busiest)) = nodes.iter().max_by_key(|(id, node)| (excess(node), *id)) else {
         return false;
     };
-    let times = share(load(busiest), all) * nodes.len() as f64;
-    if times < found.threshold(&ABOUT, &TIMES) || !is_steady(found, load(busiest), context.window) {
+    let all: u64 = nodes.iter().map(|(_, node)| node.in_ring.own).sum();
+    // Those at the end, where others have gone meanwhile.
+    let count = context.cluster.data_centers.get(data_center).copied();
+    let count = count.unwrap_or(nodes.len()).min(nodes.len());
+    let InRing { own, mean } = busiest.in_ring;
+    let times = share(own, mean);
+    let at_least = found.threshold(&ABOUT, &TIMES);
+    if times.min(times_without(hottest(context), busiest, count)) < at_least
+        || !is_steady(found, own, context.window)
+    {
         return false;
     }
     let each = match times >= found.threshold(&ABOUT, &LARGE_TIMES) {
@@ -66,17 +95,17 @@ fn judge_nodes(
     let node = busiest.address.as_deref().unwrap_or(id);
     let title = format!(
         "{node} has the replicas of {} of the reads and writes in {}, {} times the mean of its {} nodes{}",
-        number::percent(share(load(busiest), all)),
+        number::percent(share(own, all)),
         name_of(data_center),
         number::decimal((times * 10.0).round() / 10.0),
-        nodes.len(),
-        often(load(busiest), context.window)
+        count,
+        often(own, context.window)
     );
-    let finding = finding(each, load(busiest), title, context, found)
+    let finding = finding(each, own, title, context, found)
         .about(format!("{data_center} {id}"))
-        .first("nodes", nodes.len())
+        .first("nodes", count)
         .first("times_the_mean", (times * 10.0).round() / 10.0)
-        .first("share_of_the_node", share(load(busiest), all))
+        .first("share_of_the_node", share(own, all))
         .first("node", node);
     found.push(finding);
     true
@@ -89,7 +118,7 @@ fn name_of(data_center: &str) -> String {
     }
 }
 
-/// The busiest part of the ring, where no single partition is the reason: [`super::HotPartition`] speaks of that.
+/// The busiest part of the ring, where no single partition is the reason.
 fn judge_ring(context: &Context<'_>, found: &mut Findings<'_>) {
     let slices: Vec<u64> = context
         .window
@@ -102,11 +131,8 @@ fn judge_ring(context: &Context<'_>, found: &mut Findings<'_>) {
     let Some((slice, &most)) = slices.iter().enumerate().max_by_key(|(_, load)| **load) else {
         return;
     };
-    let tops = context.window.tables.values();
-    let tops = tops.filter_map(|table| table.top_partitions.top(1).pop());
-    let hottest = tops.map(|(_, entry)| entry.at_least()).max().unwrap_or(0);
     let is_large = share(most, all) >= found.threshold(&ABOUT, &RANGE_SHARE);
-    if !is_large || hottest * 2 >= most || !is_steady(found, most, context.window) {
+    if !is_large || hottest(context) * 2 >= most || !is_steady(found, most, context.window) {
         return;
     }
     let title = format!(
@@ -174,7 +200,7 @@ const ABOUT: About = About {
     before: "SELECT name FROM shop.users WHERE id = 7;  -- id 7 and a few others, again and again",
     after: "SELECT name FROM shop.users WHERE id = ? AND bucket = ?;",
     severity: "\
-        Where a table has `partitions` different ones: low from `times` the mean of a data centre's nodes, medium from `large_times`, and no more. Of a single node, or nodes that \
+        Where a table has `partitions` different ones: low from `times` the mean of a data centre's nodes, without the busiest partition as well as with it, medium from `large_times`, and no more. Of a single node, or nodes that \
         are even: low where one of 256 parts of the ring gets `range_share`, and no single partition is half of it.",
     thresholds: &[TIMES, LARGE_TIMES, RANGE_SHARE, PARTITIONS],
     needs: "Partition keys of requests, and for nodes their tokens and the keyspaces' replication, read over the control connection; Murmur3. Which replica answers is not known: each of them counts.",
@@ -207,11 +233,13 @@ mod tests {
     }
 
     fn nodes(window: &mut Window, reads: &[u64]) {
+        let mean = reads.iter().sum::<u64>() / reads.len() as u64;
         for (number, &reads) in (1..).zip(reads) {
             let node = NodeLoad {
                 address: Some(format!("10.0.0.{number}")),
                 data_center: Some("dc1".to_owned()),
                 reads,
+                in_ring: InRing { own: reads, mean },
                 ..NodeLoad::default()
             };
             window.load.nodes.insert(format!("node-{number}"), node);
@@ -237,6 +265,45 @@ mod tests {
         let mut few = self::window(50);
         nodes(&mut few, &[6_000, 2_000, 2_000]);
         assert_eq!(found(&few), []);
+        // What the driver reads of the server's own tables spreads nothing.
+        let system = TableName {
+            keyspace: "system".to_owned(),
+            table: "peers".to_owned(),
+        };
+        let table = few.tables.entry(system).or_default();
+        let hashes = (1..=1_000_u64).map(|partition| partition.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        hashes.for_each(|hash| table.distinct_partitions.insert(hash));
+        assert_eq!(found(&few), []);
+    }
+
+    #[test]
+    fn where_one_partition_is_the_reason_no_node_is_told() {
+        let mut window = window(1_000);
+        nodes(&mut window, &[6_000, 2_000, 2_000]);
+        let read = |window: &mut Window, times| {
+            let tables = window.tables.values_mut();
+            tables.for_each(|table| (0..times).for_each(|_| table.top_partitions.read(7)));
+        };
+        // Without these, 5,200 are beside a mean of 3,067.
+        read(&mut window, 800);
+        assert_eq!(found(&window).len(), 1);
+        read(&mut window, 2_200);
+        assert_eq!(found(&window), []);
+    }
+
+    #[test]
+    fn nodes_outside_of_the_ring_are_not_compared() {
+        let mut window = window(1_000);
+        nodes(&mut window, &[3_400, 3_300, 3_300]);
+        // Went before anything was counted, or never owned a part.
+        for gone in ["gone-1", "gone-2"] {
+            let node = NodeLoad {
+                data_center: Some("dc1".to_owned()),
+                ..NodeLoad::default()
+            };
+            window.load.nodes.insert(gone.to_owned(), node);
+        }
+        assert_eq!(found(&window), []);
     }
 
     #[test]
