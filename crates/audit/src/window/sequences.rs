@@ -81,6 +81,9 @@ pub struct BucketReads {
     pub unit: Option<BucketUnit>,
     /// Rows of each operation of several partitions.
     pub rows: Distribution,
+    /// The LIMIT of the first read of each operation of several partitions, where it has one.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub limit: Distribution,
     /// From the first request of an operation of several partitions to its last answer, in microseconds.
     pub elapsed_us: Distribution,
     /// Different values of the column, of those that are known: at most [`BucketReads::MOST_VALUES`].
@@ -111,6 +114,17 @@ impl BucketUnit {
         other.map_or(self, |other| self.min(other))
     }
 
+    /// What a month has of it, where that is not always the same: at least, at most (an hour more or less where clocks
+    /// change) and the mean.
+    pub(crate) fn month(self) -> Option<(u64, u64, u64)> {
+        const HOUR: u64 = 3_600_000;
+        match self {
+            Self::Days => Some((28, 31, 30)),
+            Self::Milliseconds => Some((28 * 24 * HOUR - HOUR, 31 * 24 * HOUR + HOUR, 2_629_746_000)),
+            Self::Values | Self::Numbers | Self::Months => None,
+        }
+    }
+
     /// Whether values are points in time.
     pub fn is_time(self) -> bool {
         matches!(self, Self::Months | Self::Days | Self::Milliseconds)
@@ -135,6 +149,7 @@ impl BucketReads {
         }
         self.unit = self.unit.map_or(other.unit, |unit| Some(unit.and(other.unit)));
         self.rows.merge(&other.rows);
+        self.limit.merge(&other.limit);
         self.elapsed_us.merge(&other.elapsed_us);
         self.values.extend(&other.values);
         // The lowest stay, whatever the order.
@@ -239,7 +254,7 @@ impl Sequences {
             size_of::<Link>() + numbers + link.columns.len() * EACH
         });
         let buckets = self.buckets.values().flat_map(BTreeMap::values).map(|reads| {
-            let numbers = [&reads.partitions, &reads.rows, &reads.elapsed_us]
+            let numbers = [&reads.partitions, &reads.rows, &reads.limit, &reads.elapsed_us]
                 .map(Distribution::bytes)
                 .iter()
                 .sum::<usize>()

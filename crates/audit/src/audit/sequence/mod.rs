@@ -235,6 +235,7 @@ impl SequenceRecorder {
             request: seen.request,
             columns,
             rows,
+            limit: limit(seen),
             is_first: seen.is_first,
         };
         self.walks.note((self.key, seen.actor), &read, keys, window);
@@ -293,6 +294,17 @@ struct Seen<'e> {
 #[inline]
 fn is_followed(execution: &Execution, rows: &Rows<'_>) -> bool {
     !rows.is_empty() && execution.footprint.class() != PartitionClass::TokenRange
+}
+
+/// Rows that a read wants at most, where its text or what is bound says so.
+fn limit(seen: &Seen<'_>) -> Option<u64> {
+    let plan = seen.execution.analysis.plan.as_ref()?;
+    let values = seen
+        .decoded
+        .request
+        .parameters()
+        .map(|parameters| &parameters.values);
+    u64::try_from(plan.limits(values).ok()?.limit?).ok()
 }
 
 fn cells(rows: &Rows<'_>) -> usize {

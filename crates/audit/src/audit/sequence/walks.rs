@@ -36,6 +36,7 @@ struct Walk {
     overlaps: bool,
     is_list: bool,
     rows: u64,
+    limit: Option<u64>,
 }
 
 /// A read of partitions of a table.
@@ -45,6 +46,8 @@ pub(super) struct NewRead<'c> {
     /// Of the table's partition key.
     pub(super) columns: &'c Arc<[KeyColumn]>,
     pub(super) rows: u64,
+    /// Its LIMIT.
+    pub(super) limit: Option<u64>,
     /// Whether it may be the first of an operation.
     pub(super) is_first: bool,
 }
@@ -117,6 +120,7 @@ impl Walks {
                 answered_at: request.answered_at,
                 overlaps: false,
                 rows: read.rows,
+                limit: read.limit,
             };
             self.go_on(request, walk, read.is_first, window);
         }
@@ -183,14 +187,21 @@ impl Walk {
         None
     }
 
-    /// The size of the steps from value to value, where all are the same.
+    /// The size of the steps from value to value, where all are the same; of those from month to month the mean.
     fn step(&self) -> Option<u64> {
-        let mut steps = self.values.windows(2).map(|pair| match pair {
+        let steps = self.values.windows(2).map(|pair| match pair {
             [before, after] => after.checked_sub(*before),
             _ => None,
         });
-        let first = steps.next()??;
-        (first != 0 && steps.all(|step| step == Some(first))).then(|| first.unsigned_abs())
+        let steps: Vec<i64> = steps.collect::<Option<_>>()?;
+        let first = steps.first().copied().filter(|step| *step != 0)?;
+        if steps.iter().all(|step| *step == first) {
+            return Some(first.unsigned_abs());
+        }
+        let (least, most, mean) = self.unit.month()?;
+        let is_month =
+            |step: &i64| (*step > 0) == (first > 0) && (least..=most).contains(&step.unsigned_abs());
+        steps.iter().all(is_month).then_some(mean)
     }
 
     fn count(self, sequences: &mut Sequences) {
@@ -221,6 +232,9 @@ impl Walk {
         }
         reads.partitions.record(self.values.len() as u64);
         reads.rows.record(self.rows);
+        if let Some(limit) = self.limit {
+            reads.limit.record(limit);
+        }
         reads
             .elapsed_us
             .record(self.answered_at.abs_diff(self.began_at) / 1_000);
@@ -246,4 +260,46 @@ fn rest(hash_key: HashKey, actor: u64, pattern: PatternId, column: usize, column
         }
     }
     mixer.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(unit: BucketUnit, values: &[i64]) -> Option<u64> {
+        let walk = Walk {
+            pattern: PatternId(1),
+            columns: Arc::new([]),
+            column: 0,
+            key: 0,
+            unit,
+            values: values.to_vec(),
+            began_at: 0,
+            answered_at: 0,
+            overlaps: false,
+            is_list: false,
+            rows: 0,
+            limit: None,
+        };
+        walk.step()
+    }
+
+    #[test]
+    fn equal_steps_and_months_are_steps() {
+        assert_eq!(step(BucketUnit::Days, &[10, 9, 8]), Some(1));
+        assert_eq!(step(BucketUnit::Numbers, &[10, 20, 30]), Some(10));
+        assert_eq!(step(BucketUnit::Numbers, &[10, 20, 31]), None);
+        assert_eq!(step(BucketUnit::Days, &[10, 10]), None);
+        // First of May, April, March and February 2026.
+        let firsts = [20_574, 20_544, 20_513, 20_485];
+        assert_eq!(step(BucketUnit::Days, &firsts), Some(30));
+        let midnights = firsts.map(|day| day * 86_400_000);
+        assert_eq!(step(BucketUnit::Milliseconds, &midnights), Some(2_629_746_000));
+        // Where clocks change between them.
+        let mut local = midnights;
+        local[2] += 3_600_000;
+        assert_eq!(step(BucketUnit::Milliseconds, &local), Some(2_629_746_000));
+        assert_eq!(step(BucketUnit::Numbers, &firsts), None);
+        assert_eq!(step(BucketUnit::Days, &[20_574, 20_544, 20_574]), None);
+    }
 }

@@ -31,17 +31,29 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
     };
     let impact = Impact::each(each).of(buckets.pattern).at_most(Severity::Medium);
     let severity = context.severity(found, &impact);
-    let width = width(buckets);
+    let limit = limit(buckets);
+    let width = width(buckets, limit);
+    let holds = match limit {
+        Some(limit) => format!(
+            "the {} that one of them wants",
+            number::plural(limit, "row", "rows")
+        ),
+        None => "what one of them reads now".to_owned(),
+    };
     let title = format!(
-        "Reads of `{}` go from one `{}` to the next: {} partitions for each, one after the other{}; {width} would hold what one of \
-         them wants",
+        "Reads of `{}` go from one `{}` to the next: {} partitions for each, one after the other{}; {width} would hold {holds}",
         buckets.name,
         buckets.column,
         number::decimal(round(buckets.partitions())),
         often(buckets.times(), context.window)
     );
+    let mut finding = Finding::on(&ABOUT, severity, (buckets.id, buckets.pattern), context);
+    match limit {
+        Some(limit) => finding = finding.first("limit", limit),
+        None => finding.advice += " No LIMIT ends these reads: the width goes by what they read now.",
+    }
     found.push(
-        Finding::on(&ABOUT, severity, (buckets.id, buckets.pattern), context)
+        finding
             .about(format!("{} {}", buckets.id, buckets.column))
             .title(title)
             .first("operations_looked_at", buckets.reads.partitions.count())
@@ -57,14 +69,37 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
     );
 }
 
-/// The bucket that holds what one operation wants: as many steps as it takes now.
-fn width(buckets: &Buckets<'_>) -> String {
-    let steps = rounded(buckets.partitions().max(2.0)) * buckets.step();
-    match buckets.reads.unit {
-        Some(BucketUnit::Days) => format!("a range of {steps} days"),
-        Some(BucketUnit::Months) => format!("a range of {steps} months"),
-        Some(BucketUnit::Milliseconds) => format!("a range of {}", number::seconds(steps as f64 / 1e3)),
-        Some(BucketUnit::Numbers | BucketUnit::Values) | None => format!("a range of {steps}"),
+/// Rows that an operation wants, where most operations say so and have got about as many: then it is what ends them.
+fn limit(buckets: &Buckets<'_>) -> Option<u64> {
+    let reads = buckets.reads;
+    let is_known = reads.limit.count() * 2 > reads.partitions.count();
+    let limit = reads.limit.quantile(0.5);
+    let is_end = reads.rows.mean() <= MORE_THAN_WANTED * limit as f64;
+    (is_known && is_end && buckets.rows_of_each() > 0.0).then_some(limit)
+}
+
+/// Rows of an operation for each row of its LIMIT, beyond which something else ends it: the last bucket brings some more
+/// than are wanted.
+const MORE_THAN_WANTED: f64 = 2.0;
+
+/// The bucket that holds what one operation wants: as many steps as hold the rows of its LIMIT, else as many as it takes
+/// now.
+fn width(buckets: &Buckets<'_>, limit: Option<u64>) -> String {
+    let steps = match limit {
+        Some(limit) => rounded((limit as f64 / buckets.rows_of_each()).ceil()).max(2),
+        None => rounded(buckets.partitions().max(2.0)),
+    };
+    let (unit, step) = (buckets.reads.unit, buckets.step());
+    let is_month = unit
+        .and_then(BucketUnit::month)
+        .is_some_and(|(least, most, _)| (least + 1..=most).contains(&step));
+    let all = steps * step;
+    match unit {
+        Some(BucketUnit::Months) => format!("a range of {all} months"),
+        _ if is_month => format!("a range of {steps} months"),
+        Some(BucketUnit::Days) => format!("a range of {all} days"),
+        Some(BucketUnit::Milliseconds) => format!("a range of {}", number::seconds(all as f64 / 1e3)),
+        Some(BucketUnit::Numbers | BucketUnit::Values) | None => format!("a range of {all}"),
     }
 }
 
@@ -100,6 +135,104 @@ pub(super) const ABOUT: About = About {
     thresholds: &[PARTITIONS, MEDIUM_PARTITIONS],
     needs: "\
         The schema, and the partition keys of a sample of what the same session, or application and address, asks for without a break of 50 ms. Buckets are dates, times, \
-        numbers, and texts such as `2026-11-23` or `202611`. Users of one application who read the same key at the same time are taken for one.",
+        numbers, and texts such as `2026-11-23` or `202611`; the width goes by the LIMIT, where reads have one, and by the rows of each bucket. Users of one application who read the same key at the same time are taken for one.",
     source: "Basic Rules of Cassandra Data Modeling, example 3: the newest users of a group, by day",
 };
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        rules::testing::{amid, read, run_with},
+        window::{BucketReads, Distribution, PatternId},
+    };
+    use cqlens_cql::{footprint::PartitionClass, schema::Schema};
+
+    const SCHEMA: &str = "
+        CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
+        CREATE TABLE shop.groups (groupname text, day date, at timestamp, PRIMARY KEY ((groupname, day), at));";
+
+    /// A hundred operations that walk so many buckets each, of so many rows each, in steps of this size.
+    fn found(
+        (partitions, rows): (u64, u64),
+        limit: Option<u64>,
+        (unit, step): (BucketUnit, u64),
+    ) -> Option<Finding> {
+        let cql = "SELECT at FROM shop.groups WHERE groupname = ? AND day = ? LIMIT ?";
+        let mut window = amid([read(cql, &[], PartitionClass::Single, 100 * partitions)]);
+        let mut reads = BucketReads {
+            steps: 100,
+            step_sizes: [(step, 100)].into(),
+            unit: Some(unit),
+            ..BucketReads::default()
+        };
+        let all = |each: u64| {
+            let mut all = Distribution::default();
+            all.record_n(each, 100);
+            all
+        };
+        reads.partitions = all(partitions);
+        reads.rows = all(partitions * rows);
+        reads.limit = limit.map(all).unwrap_or_default();
+        (0..100_u64).for_each(|key| reads.keys.insert(key.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        let columns = [("day".to_owned(), reads)].into();
+        window.sequences.buckets.insert(PatternId(1), columns);
+        let schema = Schema::from_cql(SCHEMA).unwrap();
+        run_with(&TimeBucketWalk, &window, &schema).findings.pop()
+    }
+
+    fn end(finding: Option<Finding>) -> String {
+        finding.unwrap().title.split("; ").nth(1).unwrap().to_owned()
+    }
+
+    const DAYS: (BucketUnit, u64) = (BucketUnit::Days, 1);
+
+    #[test]
+    fn the_width_holds_the_rows_that_are_wanted() {
+        let finding = found((4, 3), Some(10), DAYS).unwrap();
+        assert_eq!(finding.severity, Severity::Low);
+        assert_eq!(
+            finding.title,
+            "Reads of `shop.groups` go from one `day` to the next: 4 partitions for each, one after the other, \
+             1.7 a second; a range of 4 days would hold the 10 rows that one of them wants"
+        );
+        assert_eq!(
+            finding
+                .evidence
+                .iter()
+                .find(|(name, _)| *name == "limit")
+                .unwrap()
+                .1,
+            10
+        );
+        // The client gives up after five days, with half of what it wants.
+        let expected = "a range of 10 days would hold the 10 rows that one of them wants";
+        assert_eq!(end(found((5, 1), Some(10), DAYS)), expected);
+    }
+
+    #[test]
+    fn without_a_limit_that_ends_them_operations_read_what_they_read() {
+        let expected = "a range of 4 days would hold what one of them reads now";
+        assert_eq!(end(found((4, 3), None, DAYS)), expected);
+        assert_eq!(end(found((4, 50), Some(50), DAYS)), expected);
+        assert!(found((2, 3), Some(10), DAYS).is_none());
+    }
+
+    #[test]
+    fn months_are_counted_as_such() {
+        for (unit, step) in [
+            (BucketUnit::Milliseconds, 2_629_746_000),
+            (BucketUnit::Days, 30),
+            (BucketUnit::Days, 31),
+            (BucketUnit::Months, 1),
+        ] {
+            let expected = "a range of 4 months would hold the 10 rows that one of them wants";
+            assert_eq!(end(found((4, 3), Some(10), (unit, step))), expected, "{unit:?}");
+        }
+        let weeks = end(found((4, 3), Some(10), (BucketUnit::Days, 7)));
+        assert!(weeks.starts_with("a range of 28 days"), "{weeks}");
+        let hours = end(found((4, 3), Some(10), (BucketUnit::Milliseconds, 3_600_000)));
+        assert!(hours.starts_with("a range of 4 h "), "{hours}");
+    }
+}
