@@ -17,6 +17,7 @@ mod figures;
 mod finding;
 mod fold;
 mod model;
+mod partition_size;
 mod problem;
 mod read;
 mod sequence;

@@ -17,7 +17,7 @@ use crate::{
     rules::{Context, definition, figures},
     window::Pattern,
 };
-pub(in crate::rules) use bucketed::{BucketSpan, by_hour, with_bucket};
+pub(in crate::rules) use bucketed::{BucketSpan, BucketWidth, by_hour, with_bucket};
 use cqlens_cql::plan::Flag;
 use cqlens_cql::schema::{
     Column, ColumnKind, ColumnName, DataType, OptionValue, Order, Schema, Table, TableName, quote,

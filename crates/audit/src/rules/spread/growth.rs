@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::{
     number,
-    rules::statement::TableWrite,
+    rules::{partition_size::PartitionSize, statement::TableWrite},
     window::{InsertedRows, WrittenRow},
 };
 use cqlens_cql::{
-    schema::{Column, ColumnKind, Table},
+    schema::{Column, Table},
     syntax::ast::Modification,
 };
 
@@ -23,8 +23,8 @@ pub(super) struct Growth {
     pub(super) error: f64,
     /// Of all new rows of the table.
     pub(super) share: f64,
-    /// The mean of a row's values, and the timestamps of its cells.
-    pub(super) row_bytes: f64,
+    /// What partitions with rows like its take up.
+    pub(super) size: PartitionSize,
     /// From its first new row to its last one.
     pub(super) seconds: f64,
 }
@@ -68,7 +68,6 @@ impl Growth {
             false => inserted.rows.estimate() as f64,
         };
         let (count, share) = (rows.len() as f64, rows.len() as f64 / sampled as f64);
-        let bytes: u64 = rows.iter().map(|row| u64::from(row.bytes)).sum();
         let (first, last) = ends(rows);
         Some(Self {
             partition,
@@ -79,7 +78,7 @@ impl Growth {
                 false => 1.96 * (count * (1.0 - share)).sqrt() / count * share * all,
             },
             share,
-            row_bytes: bytes as f64 / count + CELL_BYTES * regular_columns(table) as f64,
+            size: PartitionSize::of_rows(table, rows.iter().copied()),
             seconds: last.abs_diff(first) as f64 / 1e3,
         })
     }
@@ -98,16 +97,6 @@ impl Growth {
         let rows = (self.rows / unit).round() * unit;
         format!("about {}", number::count(number::rounded(rows)))
     }
-}
-
-/// What Cassandra keeps beside each value: its timestamp ("Data Modeling by Example", partition size: 8 bytes a value).
-const CELL_BYTES: f64 = 8.0;
-
-fn regular_columns(table: &Table) -> usize {
-    let columns = table.columns.iter();
-    columns
-        .filter(|column| column.kind == ColumnKind::Regular)
-        .count()
 }
 
 fn ends(rows: &[&WrittenRow]) -> (i64, i64) {
@@ -223,7 +212,7 @@ mod tests {
                 off <= growth.error * 1.5,
                 "{exponent}: {growth:?}, and {largest} in truth"
             );
-            assert_eq!(growth.row_bytes, 40.0 + 2.0 * 8.0);
+            assert_eq!(growth.size.row_bytes(), 40.0 + 2.0 * 8.0);
         }
     }
 }

@@ -3,13 +3,15 @@
 use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold, figures,
     growth::{Growth, collects_for, rows_go},
+    limits::{DAY, Limits, MIB, forecast},
 };
 use crate::{
     number::{self, rounded},
     rules::{
         Context,
         figures::user_patterns,
-        read::suggest::{BucketSpan, with_bucket},
+        partition_size::PartitionSize,
+        read::suggest::{BucketSpan, BucketWidth, with_bucket},
         statement::{TableWrite, table_of, writes_by_table},
     },
     window::{Pattern, PatternId, TableTraffic},
@@ -54,8 +56,6 @@ struct Subject<'a> {
     writes: &'a [TableWrite<'a>],
 }
 
-const MIB: f64 = 1_048_576.0;
-
 impl Subject<'_> {
     /// A partition that is too large already: the nodes say so, or reads have returned so much.
     fn large(&self, context: &Context<'_>, found: &Findings<'_>) -> Option<Finding> {
@@ -91,7 +91,7 @@ impl Subject<'_> {
         }
         let title = format!("A partition of `{}` has {}", self.name, sizes.join(", "));
         let growth = self.growth(found);
-        let width = self.width(growth.as_ref(), found);
+        let width = self.width(growth.as_ref(), times, found);
         let mut finding = Finding::on_all(&ABOUT, severity, self.patterns(context), context)
             .of_table(self.name)
             .title(title)
@@ -122,7 +122,7 @@ impl Subject<'_> {
     /// A partition that will be too large.
     fn growing(&self, context: &Context<'_>, found: &Findings<'_>) -> Option<Finding> {
         let growth = self.growth(found)?;
-        let limits = Limits::of(&growth, found);
+        let limits = Limits::of(growth.size, found);
         let observed = context.window.seconds();
         // From a burst nobody can tell what goes on.
         let is_lasting =
@@ -139,7 +139,7 @@ impl Subject<'_> {
                 };
                 (
                     severity,
-                    format!("; at this rate it has {} in {why}", rows_in_words(rows)),
+                    format!("; at this rate it has {} in {why}", limits.in_words(rows)),
                 )
             }
             (Some(_), _) => return None,
@@ -150,7 +150,7 @@ impl Subject<'_> {
                     days if days <= found.threshold(&ABOUT, &LATER) => Severity::Low,
                     _ => return None,
                 };
-                let (limit, when) = (rows_in_words(limits.rows), forecast(days, &growth));
+                let (limit, when) = (limits.in_words(limits.rows), forecast(days, &growth));
                 (severity, format!("; at this rate it has {limit} {when}"))
             }
             (None, _) => (Severity::Info, ", and nothing in the key bounds it".to_owned()),
@@ -161,12 +161,12 @@ impl Subject<'_> {
             growth.rows_in_words(),
             figures::often(rounded(growth.rows), context.window)
         );
-        let width = self.width(is_lasting.then_some(&growth), found);
+        let width = self.width(is_lasting.then_some(&growth), 0.0, found);
         let finding = Finding::on_all(&ABOUT, severity, self.patterns(context), context)
             .of_table(self.name)
             .title(title)
             .first("new_rows_of_the_table", self.traffic.inserted.rows.estimate())
-            .first("row_bytes", rounded(growth.row_bytes))
+            .first("row_bytes", rounded(growth.size.row_bytes()))
             .first("share_of_the_partition", growth.share)
             .first("new_rows_error", rounded(growth.error))
             .first("new_rows", rounded(growth.rows))
@@ -175,15 +175,30 @@ impl Subject<'_> {
         Some(finding)
     }
 
-    /// The widest bucket that keeps a partition below half of the limits.
-    fn width(&self, growth: Option<&Growth>, found: &Findings<'_>) -> BucketSpan {
-        let rate = growth.and_then(|growth| Some((growth, growth.rows_per_second()?)));
-        let Some((growth, rate)) = rate else {
-            return BucketSpan::Month;
+    /// The bucket that keeps a partition below half of the limits: a span of time, and, where rows do not come in its
+    /// order, so many partitions. A partition has so many times as much as it should have already.
+    fn width(&self, growth: Option<&Growth>, times: f64, found: &Findings<'_>) -> BucketWidth {
+        let rate = growth.and_then(Growth::rows_per_second);
+        let size = match growth {
+            Some(growth) => growth.size,
+            None => PartitionSize::of_sample(self.table, &self.traffic.inserted.sample),
         };
-        let rows = Limits::of(growth, found).rows / 2.0;
-        let fits = |span: &&BucketSpan| rate * span.seconds() <= rows;
-        *BucketSpan::ALL.iter().find(fits).unwrap_or(&BucketSpan::Hour)
+        let limit = Limits::of(size, found).rows.max(1.0);
+        let half = limit / 2.0;
+        let fits = |span: &&BucketSpan| rate.is_none_or(|rate| rate * span.seconds() <= half);
+        let spans = BucketSpan::ALL
+            .iter()
+            .filter(|span| rate.is_some() || **span != BucketSpan::Year);
+        let seconds = match collects_for(self.table) {
+            Some((seconds, _)) => seconds,
+            None => found.threshold(&ABOUT, &LATER) * DAY,
+        };
+        let new = rate.map_or(0.0, |rate| rate * seconds);
+        let rows = new + times * limit;
+        BucketWidth {
+            span: spans.into_iter().find(fits).copied().unwrap_or(BucketSpan::Hour),
+            buckets: (rows > half).then(|| rounded((rows / half).ceil())),
+        }
     }
 
     fn patterns<'w>(&self, context: &Context<'w>) -> Vec<(PatternId, &'w Pattern)> {
@@ -194,51 +209,17 @@ impl Subject<'_> {
     }
 }
 
-/// How many rows of a table a partition should have at most.
-struct Limits {
-    rows: f64,
-}
-
-impl Limits {
-    /// By their number, or by their size if that is reached before.
-    fn of(growth: &Growth, found: &Findings<'_>) -> Self {
-        let by_size = found.threshold(&ABOUT, &SIZE) * MIB / growth.row_bytes.max(1.0);
-        Self {
-            rows: found.threshold(&ABOUT, &ROWS).min(by_size),
-        }
-    }
-}
-
-fn rows_in_words(rows: f64) -> String {
-    format!("{} rows", number::count(rounded(rows)))
-}
-
-/// When that is: a range, where the rate is an estimate.
-fn forecast(days: f64, growth: &Growth) -> String {
-    let off = growth.error / growth.rows.max(1.0);
-    let (from, to) = (days / (1.0 + off), days / (1.0 - off).max(0.1));
-    // Nobody counts the hours of days that are forecast.
-    let whole = |days: f64| if days >= 2.0 { days.round() } else { days };
-    let [from, to] = [from, to].map(|days| number::seconds(whole(days) * DAY));
-    match from == to {
-        true => format!("in {from}"),
-        false => format!("in {from} to {to}"),
-    }
-}
-
-const DAY: f64 = 86_400.0;
-
 /// A partition that grew for less of the observed time got a load, and no traffic.
 const LASTING: f64 = 0.5;
 
-const ROWS: Threshold = Threshold {
+pub(super) const ROWS: Threshold = Threshold {
     name: "rows",
     unit: "rows of a partition",
     default: 100_000.0,
     origin: "DataStax, data modelling: partitions below 100,000 rows and 100 MB",
 };
 
-const SIZE: Threshold = Threshold {
+pub(super) const SIZE: Threshold = Threshold {
     name: "mib",
     unit: "MiB of a partition",
     default: 100.0,
@@ -280,7 +261,7 @@ const LATER: Threshold = Threshold {
     origin: "cqlens default: what takes longer is not forecast from a few days",
 };
 
-const ABOUT: About = About {
+pub(super) const ABOUT: About = About {
     id: "large-partition",
     group: GROUP,
     summary: "A partition is too large, or grows until it is.",
@@ -335,22 +316,19 @@ mod tests {
         window.tables.entry(name).or_default()
     }
 
-    /// So many rows a second, from one second to another one.
-    fn grow(window: &mut Window, partition: u64, rows: u64, (from, to): (i64, i64)) {
+    /// So many rows of fifty bytes, from one second to another one.
+    fn grow(window: &mut Window, partition: u64, rows: u64, span: (i64, i64)) {
+        grow_by(window, partition, (rows, 50), span);
+    }
+
+    fn grow_by(window: &mut Window, partition: u64, (rows, bytes): (u64, u32), (from, to): (i64, i64)) {
         let inserted = &mut traffic(window).inserted;
         for row in 0..rows {
             let hash = (partition * 1_000_000 + row).wrapping_mul(0x9E37_79B9_7F4A_7C15);
             let at = from * 1_000 + (to - from) * 1_000 * row.cast_signed() / rows.cast_signed();
             inserted.inserts += 1;
             inserted.rows.insert(hash);
-            inserted.sample.insert(
-                hash,
-                WrittenRow {
-                    partition,
-                    bytes: 50,
-                    at,
-                },
-            );
+            inserted.sample.insert(hash, WrittenRow { partition, bytes, at });
         }
     }
 
@@ -427,6 +405,51 @@ mod tests {
         grow(&mut buckets, 1, 1_000, (0, 18_000));
         grow(&mut buckets, 2, 1_000, (18_000, 36_000));
         assert_eq!(found(&buckets, ORDERS), []);
+    }
+
+    #[test]
+    fn where_rows_are_large_bytes_are_forecast() {
+        let mut window = window();
+        // Of rows of 20 kB five thousand are 100 MiB.
+        grow_by(&mut window, 2, (400, 20_000), DAY_SECONDS);
+        grow_by(&mut window, 3, (100, 20_000), DAY_SECONDS);
+        assert_eq!(found(&window, ORDERS), [], "few rows");
+        grow_by(&mut window, 2, (500, 20_000), DAY_SECONDS);
+        let [(severity, title)] = &found(&window, ORDERS)[..] else {
+            unreachable!("one finding")
+        };
+        assert_eq!(*severity, Severity::Medium);
+        assert!(title.contains("; at this rate it has 100 MiB in "), "{title}");
+        let by_month = "CREATE TABLE shop.orders (lab text, month date, at timestamp, id int, test text, PRIMARY KEY ((lab, month), at, id));";
+        let [(_, title)] = &found(&window, by_month)[..] else {
+            unreachable!("one finding")
+        };
+        assert!(title.ends_with(" MiB in the month of its key"), "{title}");
+    }
+
+    #[test]
+    fn a_bucket_that_is_a_hash_has_a_number() {
+        let by_number = ORDERS.replace("(lab, at, id)", "(lab, id, at)");
+        let cql = |window: &Window| {
+            let keyspace =
+                "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};";
+            let schema = Schema::from_cql(&format!("{keyspace}{by_number}")).unwrap();
+            let finding = run_with(&LargePartition, window, &schema).findings.pop().unwrap();
+            finding.suggested_cql[0].lines().next().unwrap().to_owned()
+        };
+        // 2.4 times as much as it should have: five partitions have less than half each.
+        let mut large = window();
+        traffic(&mut large).partition_reads.see(7, 240_000, 20 << 20);
+        assert_eq!(cql(&large), "-- bucket: hash of id modulo 5");
+        // A hundred rows an hour are 876,000 in a year.
+        let mut growing = window();
+        grow(&mut growing, 2, 510, (0, 18_360));
+        growing.observed_seconds = 5.1 * 3_600.0;
+        assert_eq!(cql(&growing), "-- bucket: hash of id modulo 18");
+        // Of a burst nobody knows.
+        let mut burst = window();
+        grow(&mut burst, 2, 900, (0, 5));
+        assert!(cql(&burst).ends_with("the number of partitions that a key is spread over"));
     }
 
     #[test]

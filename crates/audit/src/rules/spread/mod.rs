@@ -3,6 +3,7 @@
 mod growth;
 mod hot_partition;
 mod large_partition;
+mod limits;
 mod uneven_token_load;
 
 use super::{About, Finding, Findings, Rule, Severity, Threshold, figures};

@@ -61,9 +61,19 @@ impl BucketSpan {
     }
 }
 
+/// How much of a key one partition has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::rules) struct BucketWidth {
+    /// Where rows are in the order of time.
+    pub(in crate::rules) span: BucketSpan,
+    /// Over how many partitions a key is spread where they are not; none where that is not known.
+    pub(in crate::rules) buckets: Option<u64>,
+}
+
 /// A table like this one whose partitions end with a span of time, where the rows of a partition are in the order of
 /// time; else with a hash that spreads them. None where that needs a name that is taken.
-pub(in crate::rules) fn with_bucket(table: &Table, span: BucketSpan, context: &Context<'_>) -> Vec<String> {
+pub(in crate::rules) fn with_bucket(table: &Table, width: BucketWidth, context: &Context<'_>) -> Vec<String> {
+    let BucketWidth { span, buckets } = width;
     let Some(first) = table.clustering().first() else {
         return Vec::new();
     };
@@ -83,7 +93,14 @@ pub(in crate::rules) fn with_bucket(table: &Table, span: BucketSpan, context: &C
             "bucket",
             "bucket",
             NativeType::Int,
-            format!("-- bucket: hash of {of} modulo the number of partitions that a key is spread over"),
+            match buckets {
+                Some(buckets) => format!("-- bucket: hash of {of} modulo {buckets}"),
+                None => {
+                    format!(
+                        "-- bucket: hash of {of} modulo the number of partitions that a key is spread over"
+                    )
+                }
+            },
             "-- all buckets at the same time; the one of a row that is known".to_owned(),
         ),
     };
