@@ -3,8 +3,9 @@
 use super::{
     About, Context, Finding, Findings, GROUP, Impact, Rule, Sent, Severity, Threshold,
     bucket::{self, Buckets},
+    bucket_size::BucketSize,
     join::round,
-    number, often, rounded,
+    number, often,
 };
 
 pub(in crate::rules) struct BucketFanOut;
@@ -44,34 +45,24 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
         buckets.sent().words(),
         often(buckets.times(), context.window)
     );
+    let others = BucketSize::of(buckets, context).map(|size| size.others(width.round().max(2.0)));
     found.push(
         Finding::on(&ABOUT, severity, (buckets.id, buckets.pattern), context)
             .about(format!("{} {}", buckets.id, buckets.column))
             .title(title)
-            .advice(format!("{} {}", ABOUT.fix, others(buckets)))
+            .advice(
+                [ABOUT.fix.to_owned()]
+                    .into_iter()
+                    .chain(others)
+                    .collect::<Vec<_>>()
+                    .join(" "),
+            )
             .first("operations_looked_at", buckets.reads.partitions.count())
             .first("operations", buckets.times())
             .first("rows_of_each_bucket", round(buckets.rows_of_each()))
             .first("keys", buckets.reads.keys.estimate())
             .first("buckets", buckets.reads.values.len()),
     );
-}
-
-/// What fewer and more buckets would do.
-fn others(buckets: &Buckets<'_>) -> String {
-    let (width, rows) = (buckets.partitions().round().max(2.0), buckets.rows_of_each());
-    let about = |rows: f64| number::decimal(round(rows));
-    format!(
-        "With {} buckets a read would ask for {} with about {} rows of each, with {} for {} with about {}; now it is {} with {}.",
-        number::decimal((width / 2.0).ceil()),
-        number::plural(rounded((width / 2.0).ceil()), "partition", "partitions"),
-        about(rows * width / (width / 2.0).ceil()),
-        number::decimal(width * 2.0),
-        number::plural(rounded(width * 2.0), "partition", "partitions"),
-        about(rows / 2.0),
-        number::decimal(width),
-        about(rows),
-    )
 }
 
 const MEDIUM_BUCKETS: Threshold = Threshold {
@@ -99,6 +90,128 @@ pub(super) const ABOUT: About = About {
         medium: it is the price of something. Where half of the operations or more ask for all buckets that were ever asked for.",
     thresholds: &[MEDIUM_BUCKETS],
     needs: "\
-        The schema, and the partition keys of a sample of what the same session, or application and address, asks for without a break of 50 ms. Buckets are numbers and short texts; those that are dates are looked at by `time-bucket-walk`.",
+        The schema, rows that reads return or INSERTs write, for the sizes, and the partition keys of a sample of what the same session, or application and address, asks for without a break of 50 ms. Buckets are numbers and short texts; those that are dates are looked at by `time-bucket-walk`.",
     source: "Basic Rules of Cassandra Data Modeling, example 2: user groups, splitting up large groups by the prefix of a hash",
 };
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        rules::testing::{amid, read, run_with},
+        window::{BucketReads, BucketUnit, PatternId, TableTraffic, Window},
+    };
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        schema::{Schema, TableName},
+    };
+
+    const SCHEMA: &str = "
+        CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
+        CREATE TABLE shop.groups (groupname text, bucket int, id uuid, age int, PRIMARY KEY ((groupname, bucket), id));";
+
+    const ALL: &str = "SELECT * FROM shop.groups WHERE groupname = ? AND bucket = ?";
+
+    /// A hundred keys, of which all buckets are read at the same time, of so many rows each.
+    fn window(cql: &str, buckets: u64, rows: u64) -> Window {
+        let mut window = amid([read(cql, &[], PartitionClass::Single, 100 * buckets)]);
+        let mut reads = BucketReads {
+            concurrent: 100,
+            unit: Some(BucketUnit::Numbers),
+            values: (0..buckets.cast_signed()).collect(),
+            ..BucketReads::default()
+        };
+        reads.partitions.record_n(buckets, 100);
+        reads.rows.record_n(buckets * rows, 100);
+        (0..100_u64).for_each(|key| reads.keys.insert(key.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        let columns = [("bucket".to_owned(), reads)].into();
+        window.sequences.buckets.insert(PatternId(1), columns);
+        window
+    }
+
+    fn traffic(window: &mut Window) -> &mut TableTraffic {
+        let name = TableName {
+            keyspace: "shop".to_owned(),
+            table: "groups".to_owned(),
+        };
+        window.tables.entry(name).or_default()
+    }
+
+    fn found(window: &Window) -> Option<Finding> {
+        let schema = Schema::from_cql(SCHEMA).unwrap();
+        run_with(&BucketFanOut, window, &schema).findings.pop()
+    }
+
+    fn others(window: &Window) -> String {
+        let finding = found(window).unwrap();
+        finding.advice.strip_prefix(ABOUT.fix).unwrap().trim().to_owned()
+    }
+
+    #[test]
+    fn half_and_twice_as_many_buckets_cost_reads_and_size() {
+        let finding = found(&window(ALL, 4, 50)).unwrap();
+        assert_eq!(finding.severity, Severity::Low);
+        assert_eq!(
+            finding.title,
+            "Each read of a key of `shop.groups` asks for all 4 buckets (`bucket`), at the same time, 1.7 a second"
+        );
+        // A row has a uuid, an int and the timestamp of the latter: 28 bytes; a key 20.
+        assert_eq!(
+            others(&window(ALL, 4, 50)),
+            "With 2 buckets a read would ask for 2 partitions of about 100 rows (2.8 KiB) each, with 8 for 8 of 25 rows (720 B); \
+             now it is 4 of 50 rows (1.4 KiB)."
+        );
+        let five = others(&window(ALL, 5, 50));
+        assert!(
+            five.starts_with("With 3 buckets a read would ask for 3 partitions of about 83 rows"),
+            "{five}"
+        );
+        assert!(five.contains("with 10 for 10 of 25 rows"), "{five}");
+    }
+
+    #[test]
+    fn where_reads_return_a_part_a_bucket_has_so_much_at_least() {
+        for end in [" LIMIT ?", " AND id > ?"] {
+            let text = others(&window(&format!("{ALL}{end}"), 4, 50));
+            assert!(text.contains("2 partitions of at least 100 rows"), "{text}");
+        }
+        let mut written = window(ALL, 4, 50);
+        let table = traffic(&mut written);
+        (0..10_u64).for_each(|key| {
+            table
+                .distinct_partitions
+                .insert(key.wrapping_mul(0x9E37_79B9_7F4A_7C15))
+        });
+        (0..800_u64).for_each(|row| {
+            table
+                .inserted
+                .rows
+                .insert((row + 1).wrapping_mul(0xBF58_476D_1CE4_E5B9))
+        });
+        let text = others(&written);
+        assert!(text.contains("2 partitions of at least 15"), "{text}");
+    }
+
+    #[test]
+    fn the_largest_bucket_says_what_half_of_them_would_hold() {
+        let mut window = window(ALL, 4, 50);
+        traffic(&mut window).partition_reads.see(7, 60_000, 0);
+        let text = others(&window);
+        let expected = " The largest bucket that was read has 60,000 rows or more; with 2 buckets it would have 120,000.";
+        assert!(text.ends_with(expected), "{text}");
+    }
+
+    #[test]
+    fn buckets_of_which_one_is_read_have_no_price() {
+        let mut single = window(ALL, 4, 50);
+        let reads = single
+            .sequences
+            .buckets
+            .values_mut()
+            .flat_map(|columns| columns.values_mut());
+        reads.for_each(|reads| reads.single = 101);
+        assert_eq!(found(&single), None);
+        assert_eq!(found(&window(ALL, 20, 50)).unwrap().severity, Severity::Medium);
+    }
+}

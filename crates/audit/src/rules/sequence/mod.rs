@@ -4,6 +4,7 @@
 mod batched_copies;
 mod bucket;
 mod bucket_fan_out;
+mod bucket_size;
 mod client_join;
 mod dual_write_without_batch;
 mod index_table_lookup;
