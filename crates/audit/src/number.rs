@@ -61,26 +61,39 @@ pub fn rate(per_second: f64) -> String {
     }
 }
 
-/// How often something happened in so many seconds: a rate, or the number itself where it is too small for one
-/// (`once in 7.0 s`, `4 times in 1 h`).
+/// How often something happened in so many seconds: a rate, or the number itself where it is too small for one, or
+/// the time too short (`once in 7 s`, `4 times in 1 h`, `3,000 times in 20 s`).
 pub fn frequency(times: u64, in_seconds: f64) -> String {
     match times {
         0 => "never".to_owned(),
         1 => format!("once in {}", seconds(in_seconds)),
         _ => match per_second(times, in_seconds) {
             Some(per_second) => rate(per_second),
-            None => format!("{times} times in {}", seconds(in_seconds)),
+            None => format!("{} times in {}", count(times), seconds(in_seconds)),
         },
     }
 }
 
-/// The rate of what happened so often in so many seconds; none of a handful, or of no time.
+/// The rate of what happened so often in so many seconds; none of a handful, or of less than a minute. What this is
+/// none of, no title calls a rate, and no severity counts as one: [`load`].
 pub fn per_second(times: u64, in_seconds: f64) -> Option<f64> {
-    (times >= FEWEST_FOR_A_RATE && in_seconds > 0.0).then(|| times as f64 / in_seconds.max(1.0))
+    (in_seconds >= SHORTEST_FOR_A_RATE)
+        .then(|| load(times, in_seconds))
+        .flatten()
+}
+
+/// The load that this makes, each second: its rate ([`per_second`]), and what was seen for less than a minute as
+/// if there had been nothing else in that minute. None of a handful, or of no time.
+pub fn load(times: u64, in_seconds: f64) -> Option<f64> {
+    let is_load = times >= FEWEST_FOR_A_RATE && in_seconds > 0.0;
+    is_load.then(|| times as f64 / in_seconds.max(SHORTEST_FOR_A_RATE))
 }
 
 /// Fewer may have come together by chance.
 const FEWEST_FOR_A_RATE: u64 = 10;
+
+/// A shorter observation is a moment, of which nobody knows what comes before and after it. In seconds.
+pub const SHORTEST_FOR_A_RATE: f64 = 60.0;
 
 /// A share between 0 and 1, in per cent: `94.2 %`, `49 %`, `<0.1 %`, `>99.9 %`.
 pub fn percent(share: f64) -> String {
@@ -276,7 +289,18 @@ mod tests {
     fn a_handful_is_no_rate() {
         assert_eq!(frequency(1, 7.0), "once in 7 s");
         assert_eq!(frequency(4, 3_600.0), "4 times in 1 h");
+        assert_eq!(frequency(9, 3_600.0), "9 times in 1 h");
         assert_eq!(frequency(10, 3_600.0), "10 an hour");
+    }
+
+    #[test]
+    fn a_moment_has_no_rate_and_makes_the_load_of_a_minute() {
+        assert_eq!(frequency(60, 1.0), "60 times in 1 s");
+        assert_eq!(frequency(12_000, 59.0), "12,000 times in 59 s");
+        assert_eq!(frequency(60, 60.0), "1 a second");
+        assert_eq!(per_second(60, 59.9), None);
+        assert_eq!((load(60, 1.0), load(60, 120.0)), (Some(1.0), Some(0.5)));
+        assert_eq!((load(9, 1.0), load(60, 0.0)), (None, None));
     }
 
     #[test]

@@ -32,9 +32,10 @@ pub(super) fn definition<'a>(pattern: &Pattern, schema: &'a Schema) -> Option<&'
     schema.table(pattern.head.keyspace.as_deref()?, pattern.head.table.as_deref()?)
 }
 
-/// How often an hour something happened that was counted so many times, as far as that makes a rate.
+/// How often an hour something happened that was counted so many times: what severities go by, and the same as titles
+/// say ([`often`]). A handful makes no load, and a moment that of a minute.
 pub(super) fn per_hour(times: u64, window: &Window) -> f64 {
-    times as f64 * 3_600.0 / window.seconds().max(SHORTEST_OBSERVATION)
+    number::load(times, window.seconds()).unwrap_or_default() * 3_600.0
 }
 
 /// Whether something that was counted so many times is a part of the load (`steady_per_hour` of `[severity]`).
@@ -42,8 +43,8 @@ pub(super) fn is_steady(found: &Findings<'_>, times: u64, window: &Window) -> bo
     per_hour(times, window) >= found.severity_threshold(severity::STEADY)
 }
 
-/// The rate of a title, `, 3 a minute`; nothing where no time was observed, as of a statement that was only
-/// read.
+/// The rate of a title, `, 3 a minute`, or the count where it makes none; nothing where no time was observed, as of a
+/// statement that was only read.
 pub(super) fn often(times: u64, window: &Window) -> String {
     if window.seconds() <= 0.0 {
         return String::new();
@@ -55,9 +56,6 @@ pub(super) fn often(times: u64, window: &Window) -> String {
 pub(super) fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
 }
-
-/// A few executions in a few seconds are no rate: shorter observations count as ten minutes.
-const SHORTEST_OBSERVATION: f64 = 600.0;
 
 /// Bytes as titles write them, in the units of the thresholds of cassandra.yaml: `5.2 KiB`.
 pub(super) fn bytes(value: u64) -> String {
@@ -78,16 +76,34 @@ const MIB: f64 = 1_048_576.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing;
+    use crate::rules::{Settings, testing};
 
     #[test]
-    fn a_few_executions_in_a_few_seconds_are_no_rate() {
+    fn title_and_severity_go_by_the_same_figure() {
         let mut window = testing::window([]);
-        assert_eq!(per_hour(60, &window), 60.0);
-        window.observed_seconds = 1.0;
-        assert_eq!(per_hour(60, &window), 360.0);
-        window.observed_seconds = 0.0;
-        assert_eq!(often(60, &window), "");
+        let mut of = |times, seconds| {
+            window.observed_seconds = seconds;
+            (per_hour(times, &window), often(times, &window))
+        };
+        assert_eq!(of(60, 3_600.0), (60.0, ", 1 a minute".to_owned()));
+        assert_eq!(of(10, 600.0), (60.0, ", 1 a minute".to_owned()));
+        assert_eq!(of(9, 540.0), (0.0, ", 9 times in 9 min".to_owned()), "a handful");
+        // Nobody knows what comes before and after a second.
+        assert_eq!(of(60, 1.0), (3_600.0, ", 60 times in 1 s".to_owned()));
+        assert_eq!(of(60, 0.0), (0.0, String::new()));
+    }
+
+    #[test]
+    fn steady_is_what_comes_once_a_minute_and_more_than_a_handful_of_times() {
+        let settings = Settings::default();
+        let found = Findings::new(&settings);
+        let mut window = testing::window([]);
+        let mut steady = |times, seconds| {
+            window.observed_seconds = seconds;
+            is_steady(&found, times, &window)
+        };
+        assert!(steady(60, 3_600.0) && steady(10, 600.0) && steady(10, 5.0));
+        assert!(!steady(59, 3_600.0) && !steady(9, 5.0));
     }
 
     #[test]

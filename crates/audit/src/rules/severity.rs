@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Context, Findings, Threshold, cost::Cost, figures};
-use crate::window::Pattern;
+use crate::{number, window::Pattern};
 
 /// How much a finding matters. `High` is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -65,6 +65,8 @@ pub(super) struct Impact {
     grows: bool,
     failures: Vec<(u64, u64)>,
     at_most: Severity,
+    /// Whether it matters though no cost of statements shows it.
+    is_beside_cost: bool,
 }
 
 impl Impact {
@@ -78,6 +80,18 @@ impl Impact {
             grows: false,
             failures: Vec::new(),
             at_most: Severity::High,
+            is_beside_cost: false,
+        }
+    }
+
+    /// So many times something that no time and no work of statements shows: data that are lost, connections,
+    /// requests that are refused. It is this bad whatever the load, and one step less as long as it happened fewer
+    /// than [`FEW_FAILURES`] times.
+    pub(super) fn beside_cost(each: Severity, times: u64) -> Self {
+        Self {
+            times,
+            is_beside_cost: true,
+            ..Self::each(each)
         }
     }
 
@@ -133,13 +147,16 @@ impl Context<'_> {
     /// [`NEGLIGIBLE_SHARE`] or where the application hardly works at all ([`IDLE_MS_PER_SECOND`] and
     /// [`IDLE_WORK_PER_SECOND`]). What grows, or is slow ([`SLOW_MS`]), and comes steadily
     /// ([`STEADY_PER_HOUR`]) is at least medium. Failures count by their share of the executions
-    /// ([`FAILED_SHARE_HIGH`], [`FAILED_SHARE_MEDIUM`], [`FEW_FAILURES`]), whatever they cost.
+    /// ([`FAILED_SHARE_HIGH`], [`FAILED_SHARE_MEDIUM`], [`FEW_FAILURES`]), whatever they cost. Less than a minute counts
+    /// as a minute in which nothing else came. What is beside the cost ([`Impact::beside_cost`]) is as bad as it is.
     ///
     /// Where no latencies were measured only work counts, and nothing is called small for it. A statement that was
     /// only read, not executed, is as bad as each execution of it would be.
     pub(super) fn severity(&self, found: &Findings<'_>, impact: &Impact) -> Severity {
         let at_least = self.growth(found, impact).unwrap_or(Severity::Info);
-        let of_traffic = if self.window.seconds() <= 0.0 {
+        let of_traffic = if impact.is_beside_cost {
+            or_an_event(found, impact.each, impact.times)
+        } else if self.window.seconds() <= 0.0 {
             impact.each
         } else {
             self.weighed(found, impact)
@@ -174,7 +191,7 @@ impl Context<'_> {
 
     /// Whether the executions take next to nothing of any cluster, whatever their share of this one.
     fn idles(&self, found: &Findings<'_>, impact: &Impact) -> bool {
-        let seconds = self.window.seconds().max(SHORTEST_SECONDS);
+        let seconds = self.window.seconds().max(number::SHORTEST_FOR_A_RATE);
         let busy_ms = impact.cost.time_us as f64 / 1e3 / seconds;
         let work = impact.cost.work as f64 / seconds;
         busy_ms < found.severity_threshold(&IDLE_MS_PER_SECOND)
@@ -205,12 +222,14 @@ fn failing(found: &Findings<'_>, impact: &Impact) -> Option<Severity> {
     } else {
         Severity::Low
     };
-    let few = (all as f64) < of(&FEW_FAILURES);
-    Some(if few { severity.lowered() } else { severity })
+    Some(or_an_event(found, severity, all))
 }
 
-/// A shorter observation is taken for this long, in seconds, before something is called idle or busy.
-const SHORTEST_SECONDS: f64 = 60.0;
+/// One step less for what happened a few times, which is an event rather than a state.
+fn or_an_event(found: &Findings<'_>, severity: Severity, times: u64) -> Severity {
+    let few = (times as f64) < found.severity_threshold(&FEW_FAILURES);
+    if few { severity.lowered() } else { severity }
+}
 
 /// The id under which [`THRESHOLDS`] are set: `[severity]`.
 pub(super) const ID: &str = "severity";
@@ -303,10 +322,238 @@ const FAILED_SHARE_MEDIUM: Threshold = Threshold {
 
 const FEW_FAILURES: Threshold = Threshold {
     name: "few_failures",
-    unit: "failures",
+    unit: "failures, or times that data were lost",
     default: 10.0,
     origin: "cqlens default: fewer are an event, such as the restart of a node, rather than a state",
 };
 
 /// From this rate on, something is a part of the load: what rules that judge a use, not a cost, begin with.
 pub(super) const STEADY: &Threshold = &STEADY_PER_HOUR;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        rules::{
+            Settings,
+            testing::{pattern, window},
+        },
+        window::{Cluster, Distribution, Window},
+    };
+    use cqlens_cql::{plan::StatementKind, schema::Schema};
+
+    /// A second of latency and ten thousand partitions, each second: no idle cluster.
+    const BUSY: Cost = Cost {
+        time_us: 3_600_000_000,
+        work: 36_000_000,
+    };
+
+    /// One pattern with this cost and so many executions.
+    fn costing(cost: Cost, times: u64) -> Pattern {
+        let mut costing = pattern("SELECT * FROM shop.t WHERE k = ?", StatementKind::Select, times);
+        costing.latency_us = Distribution::default();
+        costing.latency_us.record(cost.time_us);
+        costing.partitions.record(cost.work);
+        costing
+    }
+
+    /// An hour in which a pattern takes `mine` and others the rest of `all`, and the severity of the pattern.
+    fn of_hour(mine: Cost, all: Cost, impact: impl FnOnce(&Pattern) -> Impact) -> Severity {
+        let others = Cost {
+            time_us: all.time_us - mine.time_us,
+            work: all.work - mine.work,
+        };
+        let window = window([costing(mine, 1), costing(others, 1)]);
+        in_window(&window, &Cluster::default(), impact)
+    }
+
+    fn in_window(window: &Window, cluster: &Cluster, impact: impl FnOnce(&Pattern) -> Impact) -> Severity {
+        let (settings, schema) = (Settings::default(), Schema::default());
+        let context = Context::new(window, &schema, cluster);
+        let first = window.patterns.values().next().expect("a pattern");
+        context.severity(&Findings::new(&settings), &impact(first))
+    }
+
+    fn medium(pattern: &Pattern) -> Impact {
+        Impact::each(Severity::Medium).of(pattern)
+    }
+
+    /// The severity of what takes so many of ten thousand parts of the time, and nothing of the work.
+    fn of_time(parts: u64) -> Severity {
+        let time_us = BUSY.time_us / 10_000 * parts;
+        of_hour(Cost { time_us, work: 0 }, BUSY, medium)
+    }
+
+    /// The same of the work, and nothing of the time.
+    fn of_work(parts: u64) -> Severity {
+        let work = BUSY.work / 10_000 * parts;
+        of_hour(Cost { time_us: 0, work }, BUSY, medium)
+    }
+
+    #[test]
+    fn a_large_share_raises_and_small_ones_lower_whether_of_the_time_or_of_the_work() {
+        for of in [of_time, of_work] {
+            assert_eq!(of(2_001), Severity::High, "more than a fifth");
+            assert_eq!(of(2_000), Severity::Medium, "a fifth");
+            assert_eq!(of(100), Severity::Medium, "a hundredth");
+            assert_eq!(of(99), Severity::Low, "less than a hundredth");
+            // Which is just at the floors.
+            assert_eq!(of(10), Severity::Low, "a thousandth");
+            assert_eq!(of(9), Severity::Info, "less than a thousandth");
+        }
+    }
+
+    #[test]
+    fn below_the_floors_of_both_time_and_work_a_cluster_idles() {
+        let all_of = |time_us, work| {
+            let cost = Cost { time_us, work };
+            of_hour(cost, cost, medium)
+        };
+        // A millisecond or ten partitions a second, for an hour.
+        assert_eq!(all_of(3_600_000, 0), Severity::High);
+        assert_eq!(all_of(3_599_999, 0), Severity::Info);
+        assert_eq!(all_of(1, 36_000), Severity::High);
+        assert_eq!(all_of(1, 35_999), Severity::Info);
+    }
+
+    #[test]
+    fn a_moment_of_load_is_spread_over_a_minute_before_it_is_called_busy() {
+        let moment = |time_us, seconds| {
+            let mut window = window([costing(Cost { time_us, work: 0 }, 1)]);
+            window.observed_seconds = seconds;
+            in_window(&window, &Cluster::default(), medium)
+        };
+        assert_eq!(moment(60_000, 1.0), Severity::High);
+        assert_eq!(moment(59_999, 1.0), Severity::Info);
+        assert_eq!(moment(60_000, 61.0), Severity::Info);
+    }
+
+    #[test]
+    fn where_latencies_mean_nothing_only_work_raises_and_nothing_lowers() {
+        let stand_in = Cluster {
+            is_embedded: true,
+            ..Cluster::default()
+        };
+        let of = |parts: u64| {
+            let mine = Cost {
+                time_us: 1,
+                work: parts,
+            };
+            let window = window([
+                costing(mine, 1),
+                costing(
+                    Cost {
+                        time_us: 1,
+                        work: 10_000 - parts,
+                    },
+                    1,
+                ),
+            ]);
+            in_window(&window, &stand_in, medium)
+        };
+        assert_eq!(of(2_001), Severity::High);
+        assert_eq!(of(2_000), Severity::Medium);
+        assert_eq!(of(1), Severity::Medium);
+    }
+
+    #[test]
+    fn a_statement_that_was_only_read_is_as_bad_as_each_execution() {
+        let mut read_once = window([costing(Cost::default(), 0)]);
+        read_once.observed_seconds = 0.0;
+        assert_eq!(
+            in_window(&read_once, &Cluster::default(), medium),
+            Severity::Medium
+        );
+    }
+
+    /// The severity of what is no more than info by its load, comes so often an hour and takes so long at p99.
+    fn of_growth(times: u64, p99_us: u64, grows: bool) -> Severity {
+        let mut mine = costing(Cost::default(), times);
+        mine.latency_us = Distribution::default();
+        mine.latency_us.record_n(p99_us, times);
+        let window = window([mine, costing(BUSY, 1)]);
+        let impact = |pattern: &Pattern| Impact::each(Severity::Info).of(pattern).grows(grows);
+        in_window(&window, &Cluster::default(), impact)
+    }
+
+    #[test]
+    fn what_grows_is_at_least_medium_where_it_comes_steadily() {
+        assert_eq!(of_growth(60, 1, true), Severity::Medium);
+        assert_eq!(of_growth(59, 1, true), Severity::Info);
+        assert_eq!(of_growth(60, 1, false), Severity::Info);
+    }
+
+    #[test]
+    fn what_is_slow_is_at_least_medium_where_it_comes_steadily() {
+        // Quantiles are exact to about a percent.
+        assert_eq!(of_growth(60, 510_000, false), Severity::Medium);
+        assert_eq!(of_growth(59, 510_000, false), Severity::Info);
+        assert_eq!(of_growth(60, 490_000, false), Severity::Info);
+    }
+
+    #[test]
+    fn a_rule_says_how_much_its_cost_can_matter_at_most() {
+        let all = of_hour(BUSY, BUSY, |pattern| medium(pattern).at_most(Severity::Low));
+        assert_eq!(all, Severity::Low);
+        let failing = of_hour(BUSY, BUSY, |pattern| {
+            medium(pattern).at_most(Severity::Low).failed(100, 1_000)
+        });
+        assert_eq!(failing, Severity::High, "but failures fail");
+    }
+
+    #[test]
+    fn a_part_of_the_executions_costs_its_part() {
+        let half = |times| {
+            let cost = Cost {
+                time_us: BUSY.time_us * 3 / 10,
+                work: 0,
+            };
+            let window = window([costing(cost, 1_000), costing(BUSY, 1)]);
+            in_window(&window, &Cluster::default(), |pattern| {
+                medium(pattern).times(times)
+            })
+        };
+        assert_eq!(half(1_000), Severity::High, "3 of 13 parts");
+        assert_eq!(half(500), Severity::Medium);
+    }
+
+    #[test]
+    fn what_no_cost_shows_is_as_bad_whatever_the_load_unless_it_is_an_event() {
+        let of = |cost, times| of_hour(cost, BUSY, |_| Impact::beside_cost(Severity::Medium, times));
+        assert_eq!(of(Cost::default(), 10), Severity::Medium);
+        assert_eq!(of(BUSY, 10), Severity::Medium);
+        assert_eq!(of(BUSY, 9), Severity::Low);
+    }
+
+    /// The severity of so many failures among so many executions that cost nothing.
+    fn of_failures(all: &[(u64, u64)]) -> Severity {
+        of_hour(Cost::default(), BUSY, |_| {
+            let impact = Impact::each(Severity::Info);
+            all.iter().fold(impact, |impact, &(failures, executions)| {
+                impact.failed(failures, executions)
+            })
+        })
+    }
+
+    #[test]
+    fn failures_count_by_their_share() {
+        assert_eq!(of_failures(&[(10, 1_000)]), Severity::High, "one in a hundred");
+        assert_eq!(of_failures(&[(10, 1_001)]), Severity::Medium);
+        assert_eq!(
+            of_failures(&[(10, 10_000)]),
+            Severity::Medium,
+            "one in a thousand"
+        );
+        assert_eq!(of_failures(&[(10, 10_001)]), Severity::Low);
+        assert_eq!(of_failures(&[(0, 1_000)]), Severity::Info);
+    }
+
+    #[test]
+    fn a_few_failures_are_an_event_and_one_step_less() {
+        assert_eq!(of_failures(&[(9, 900)]), Severity::Medium);
+        assert_eq!(of_failures(&[(9, 9_000)]), Severity::Low);
+        assert_eq!(of_failures(&[(9, 90_000)]), Severity::Info);
+        // Of several statements the worst decides, and their failures are counted together.
+        assert_eq!(of_failures(&[(9, 900), (1, 1_000_000)]), Severity::High);
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{About, Findings, Severity, Threshold, application};
 use crate::{
     number,
-    rules::{Context, Finding, Rule, figures::often},
+    rules::{Context, Finding, Rule, severity::Impact},
     window::Connections,
 };
 
@@ -21,7 +21,7 @@ impl Rule for ConnectionChurn {
             // Each process opens some to every node when it starts.
             let each = opened.opened / opened.clients.max(1);
             let rate = each as f64 / (context.window.seconds() / 3_600.0).max(1.0);
-            let severity = if rate >= found.threshold(&ABOUT, &MANY) {
+            let bad = if rate >= found.threshold(&ABOUT, &MANY) {
                 Severity::Medium
             } else if rate >= found.threshold(&ABOUT, &SOME) {
                 Severity::Low
@@ -31,6 +31,7 @@ impl Rule for ConnectionChurn {
             // Without requests it is a health check.
             let per_connection = opened.requests as f64 / opened.opened.max(1) as f64;
             if per_connection <= found.threshold(&ABOUT, &REQUESTS) {
+                let severity = context.severity(found, &Impact::beside_cost(bad, opened.opened));
                 found.push(finding(severity, &application, &opened, context));
             }
         }
@@ -61,10 +62,10 @@ fn by_application(context: &Context<'_>) -> BTreeMap<String, Opened> {
 fn finding(severity: Severity, application: &str, opened: &Opened, context: &Context<'_>) -> Finding {
     let per_connection = opened.requests as f64 / opened.opened.max(1) as f64;
     let title = format!(
-        "{} opens {}{}: a new one for every {} requests",
+        "{} opens {} in {}: a new one for every {} requests",
         application::subject(application),
         number::plural(opened.opened, "connection", "connections"),
-        often(opened.opened, context.window),
+        number::seconds(context.window.seconds()),
         number::decimal(per_connection)
     );
     Finding::on_definition(&ABOUT, severity, context)
@@ -108,7 +109,9 @@ const ABOUT: About = About {
         break, look for an idle timeout between client and cluster, and set the driver's heartbeat below it.",
     before: "-- a session for each request\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- one session for the process\nSELECT name FROM shop.users WHERE id = ?;",
-    severity: "Low from `some_per_hour` connections of each client, medium from `many_per_hour`; nothing above `requests_each`. A shorter observation counts as an hour: all processes connect when they start.",
+    severity: "\
+        Low from `some_per_hour` connections of each client, medium from `many_per_hour`; nothing above `requests_each`. A shorter observation counts as an hour: \
+        all processes connect when they start. Connections have no share of the statements' time and work, so their number alone decides.",
     thresholds: &[SOME, MANY, REQUESTS],
     needs: "STARTUP, as it passes.",
     source: "Drivers' manuals: one session for an application; Cassandra metric `connectedNativeClients`",
@@ -136,7 +139,7 @@ mod tests {
             found(7_200, 72_000),
             [(
                 Severity::Medium,
-                "`orders` opens 7,200 connections, 2 a second: a new one for every 10 requests".to_owned()
+                "`orders` opens 7,200 connections in 1 h: a new one for every 10 requests".to_owned()
             )]
         );
         assert_eq!(found(720, 7_200)[0].0, Severity::Low);

@@ -3,7 +3,7 @@
 use super::{About, Findings, Patterns, Severity, Threshold, application, by_application, user_statements};
 use crate::{
     number,
-    rules::{Context, Finding, Rule, figures::often},
+    rules::{Context, Finding, Rule, figures::often, severity::Impact},
     window::{Pattern, WriteTimes},
 };
 
@@ -20,11 +20,15 @@ impl Rule for FutureTimestamp {
         for (application, patterns) in by_application(writes) {
             let other_units = application::sum(&patterns, |pattern| pattern.write_times.other_units);
             let far = found.threshold(&ABOUT, &FAR_AHEAD) * 1e6;
-            let severity = if other_units > 0 || most_ahead(&patterns) as f64 >= far {
+            let each = if other_units > 0 || most_ahead(&patterns) as f64 >= far {
                 Severity::High
             } else {
                 Severity::Medium
             };
+            let times = application::sum(&patterns, |pattern| {
+                pattern.write_times.ahead + pattern.write_times.other_units
+            });
+            let severity = context.severity(found, &Impact::beside_cost(each, times));
             found.push(finding(severity, other_units, (&application, patterns), context));
         }
     }
@@ -87,7 +91,9 @@ const ABOUT: About = About {
         in microseconds since 1970. What was written wrongly has to be deleted with a timestamp that is as high.",
     before: "-- milliseconds\nINSERT INTO shop.orders (id, total) VALUES (?, ?) USING TIMESTAMP 1795000000000;",
     after: "-- the server or the driver sets the time\nINSERT INTO shop.orders (id, total) VALUES (?, ?);",
-    severity: "High from `far_ahead_seconds` or in another unit, else medium: more than a second is no difference between clocks that are kept.",
+    severity: "\
+        High from `far_ahead_seconds` or in another unit, else medium: more than a second is no difference between clocks that are kept. \
+        What it costs does not matter, since writes are lost; a few writes are one step less.",
     thresholds: &[FAR_AHEAD],
     needs: "Requests: their timestamp or that of `USING TIMESTAMP`, beside the clock of cqlens.",
     source: "Cassandra guardrail `maximum_timestamp` (5.0); native protocol v4 §4.1.4, default timestamp",
@@ -139,6 +145,17 @@ mod tests {
                     .to_owned()
             )]
         );
+    }
+
+    #[test]
+    fn a_few_writes_are_one_step_less() {
+        let ahead = |ahead| WriteTimes {
+            ahead,
+            most_ahead_us: 3_600_000_000,
+            ..WriteTimes::default()
+        };
+        assert_eq!(found(ahead(10))[0].0, Severity::High);
+        assert_eq!(found(ahead(9))[0].0, Severity::Medium);
     }
 
     #[test]

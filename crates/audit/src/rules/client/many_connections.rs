@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{About, Findings, Severity, Threshold, application};
 use crate::{
     number,
-    rules::{Context, Finding, Rule},
+    rules::{Context, Finding, Rule, severity::Impact},
 };
 
 pub(in crate::rules) struct ManyConnections;
@@ -18,13 +18,14 @@ impl Rule for ManyConnections {
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         for (application, open) in by_application(context) {
             let each = open.most_of_a_client as f64;
-            let severity = if each >= found.threshold(&ABOUT, &MANY) {
+            let bad = if each >= found.threshold(&ABOUT, &MANY) {
                 Severity::Medium
             } else if each >= found.threshold(&ABOUT, &SOME) {
                 Severity::Low
             } else {
                 continue;
             };
+            let severity = context.severity(found, &Impact::beside_cost(bad, open.most_of_a_client));
             found.push(finding(severity, application, &open, context));
         }
     }
@@ -101,7 +102,9 @@ const ABOUT: About = About {
         processes share a machine, fewer and larger ones.",
     before: "-- a session for each worker thread\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- one session for the process\nSELECT name FROM shop.users WHERE id = ?;",
-    severity: "Low from `some`, medium from `many`. A client is an application on one address: several processes there count together.",
+    severity: "\
+        Low from `some`, medium from `many`. A client is an application on one address: several processes there count together. \
+        Connections have no share of the statements' time and work, so their number alone decides.",
     thresholds: &[SOME, MANY],
     needs: "STARTUP of the connections, as it passes, and the address of the node.",
     source: "Native protocol v5 §2.4.1.3, stream ids; drivers' manuals: pool settings; cassandra.yaml `native_transport_max_concurrent_connections_per_ip`",

@@ -62,7 +62,7 @@ fn finding(found: &Findings<'_>, all: Routing, context: &Context<'_>) -> Finding
     );
     let impact = application::impact(Severity::Low, &patterns).times(all.other);
     let severity = context.severity(found, &impact.at_most(Severity::Medium));
-    let mut finding = Finding::on_all(&ABOUT, severity.max(Severity::Low), patterns, context).title(title);
+    let mut finding = Finding::on_all(&ABOUT, severity, patterns, context).title(title);
     if let Some(nodes) = behind_one_listener(context) {
         let title = format!("{}; all of them went to one of {nodes} nodes", finding.title);
         finding = finding.title(title).advice(format!(
@@ -103,8 +103,8 @@ const ABOUT: About = About {
     before: "-- round robin over all nodes\nSELECT name FROM shop.users WHERE id = 7;",
     after: "-- prepared, with a token-aware policy\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        From `other_share` of the requests whose replicas and coordinator are known, where they come steadily: low, \
-        medium at most. Nothing below.",
+        From `other_share` of the requests whose replicas and coordinator are known, where they come steadily: low, more or \
+        less by the share of the time and work that they take, medium at most. Nothing below.",
     thresholds: &[OTHER_SHARE],
     needs: "The nodes' tokens and the keyspaces' replication, read over the control connection; Murmur3.",
     source: "Scylla Monitoring, CQL optimization: non-token-aware queries; the drivers' `TokenAwarePolicy`",
@@ -135,10 +135,24 @@ mod tests {
     #[test]
     fn it_is_low_from_a_share_that_comes_steadily() {
         assert_eq!(severity(routed(541, 60, 0)), None);
-        assert_eq!(severity(routed(540, 60, 0)), Some(Severity::Low));
+        assert_eq!(severity(routed(400, 200, 0)), Some(Severity::Low));
         assert_eq!(severity(routed(0, 9, 0)), None);
         let all = run(&NotTokenAware, &window([routed(0, 360_000, 0)]));
         assert_eq!(all.findings[0].severity, Severity::Medium);
+        let little = run(
+            &NotTokenAware,
+            &window([routed(0, 1_000, 0), routed(1_000_000, 0, 0)]),
+        );
+        assert_eq!(little.findings, [], "a thousandth of the requests");
+        let mut heavy = routed(9_000, 0, 0);
+        heavy.rows.record_n(10_000, 9_000);
+        heavy.latency_us.record_n(2_000_000, 9_000);
+        let cheap = run(&NotTokenAware, &window([routed(0, 1_000, 0), heavy]));
+        assert_eq!(
+            cheap.findings[0].severity,
+            Severity::Info,
+            "a tenth, of next to no cost"
+        );
     }
 
     #[test]

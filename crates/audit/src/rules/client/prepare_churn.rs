@@ -44,9 +44,12 @@ fn severity(found: &Findings<'_>, patterns: &Patterns<'_>, context: &Context<'_>
         return None;
     }
     let storm = found.threshold(&ABOUT, &STORM_PER_SECOND) * 3_600.0;
+    let prepares = again.max(forgotten);
+    let is_storm = per_hour(prepares, context.window) >= storm;
+    let each = if is_storm { Severity::Medium } else { Severity::Low };
     // A PREPARE costs about what an execution costs, whatever the statement does.
-    let is_storm = per_hour(again.max(forgotten), context.window) >= storm;
-    Some(if is_storm { Severity::Medium } else { Severity::Low })
+    let impact = application::impact(each, patterns).times(prepares);
+    Some(context.severity(found, &impact.at_most(Severity::Medium)))
 }
 
 /// Executions that the server answered with UNPREPARED: it had evicted the statement, or was restarted.
@@ -125,8 +128,8 @@ const ABOUT: About = About {
     after: "-- prepared when the application starts\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
         Where there are fewer than `few_executions` for each PREPARE, or the server answers UNPREPARED, and that comes \
-        steadily for one client: low, medium from `storm_per_second`. Below, nothing: clients prepare when they \
-        start. The statements of one application are one finding.",
+        steadily for one client: low, medium from `storm_per_second`, more or less by the share of the time that as many executions \
+        take, medium at most. Below, nothing: clients prepare when they start. The statements of one application are one finding.",
     thresholds: &[FEW_EXECUTIONS, STORM_PER_SECOND],
     needs: "\
         PREPARE requests of statements that were executed before in the same window. Clients are told apart by what they say of \
@@ -164,14 +167,16 @@ mod tests {
 
     #[test]
     fn a_server_that_forgets_is_told_however_often_statements_are_executed() {
-        let mut storm = prepared(0, 600_000, 1);
+        let mut storm = prepared(0, 60_000, 1);
         storm.error_codes.insert(error_code::UNPREPARED, 12_000);
         let judgement = run(&PrepareChurn, &window([storm.clone()]));
         assert_eq!(
             judgement.findings[0].title,
             "The server forgets prepared statements: 12,000 UNPREPARED responses for 1 statement on `shop.users`, 3.3 a second"
         );
-        assert_eq!(severity(storm), Some(Severity::Medium));
+        assert_eq!(severity(storm.clone()), Some(Severity::Medium));
+        storm.error_codes.insert(error_code::UNPREPARED, 6_000);
+        assert_eq!(severity(storm), Some(Severity::Low), "a tenth of its executions");
     }
 
     #[test]

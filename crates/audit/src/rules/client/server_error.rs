@@ -8,6 +8,7 @@ use crate::{
     rules::{
         Context, Finding, Rule, error_code,
         figures::{often, per_hour, share},
+        severity::Impact,
     },
     window::Pattern,
 };
@@ -34,17 +35,17 @@ impl Rule for ServerError {
     }
 }
 
-/// What is wrong with a statement costs its sender, not the cluster, unless the sender asks again and again.
+/// What is wrong with a statement costs its sender, not the cluster, unless the sender asks again and again. Of
+/// nothing refused it is the least.
 fn refusals(found: &Findings<'_>, patterns: &Patterns<'_>, context: &Context<'_>) -> Severity {
     let refused = application::sum(patterns, of_client);
     let per_second = per_hour(refused, context.window) / 3_600.0;
-    if per_second >= found.threshold(&ABOUT, &REFUSED_PER_SECOND) {
+    let each = if per_second >= found.threshold(&ABOUT, &REFUSED_PER_SECOND) {
         Severity::Medium
-    } else if refused > 0 {
-        Severity::Low
     } else {
-        Severity::Info
-    }
+        Severity::Low
+    };
+    context.severity(found, &Impact::beside_cost(each, refused))
 }
 
 /// The client asked for something wrong or forbidden.
@@ -170,8 +171,8 @@ const ABOUT: About = About {
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
         Failures of the cluster as all failures: by their share of the executions of a statement, of which the \
-        worst decides. Requests that are refused as wrong: low, medium from `refused_per_second`. The statements \
-        of one application are one finding.",
+        worst decides. Requests that are refused as wrong cost the cluster next to nothing, and somebody does not get an answer: low, medium from \
+        `refused_per_second`, info as long as there are a few. The statements of one application are one finding.",
     thresholds: &[REFUSED_PER_SECOND],
     needs: "The server's errors.",
     source: "native protocol v4 §9, error codes",
@@ -212,8 +213,10 @@ mod tests {
 
     #[test]
     fn requests_that_are_wrong_are_low_until_they_come_every_second() {
-        assert_eq!(severity(failing(0x2200, 300, 300)), Some(Severity::Low));
-        assert_eq!(severity(failing(0x2200, 1_000, 1_000)), Some(Severity::Medium));
+        // In a minute.
+        assert_eq!(severity(failing(0x2200, 9, 9)), Some(Severity::Info));
+        assert_eq!(severity(failing(0x2200, 59, 59)), Some(Severity::Low));
+        assert_eq!(severity(failing(0x2200, 60, 60)), Some(Severity::Medium));
         let judgement = run(&ServerError, &window([failing(0x2200, 60, 60)]));
         assert!(judgement.findings[0].advice.starts_with("The server refuses"));
     }

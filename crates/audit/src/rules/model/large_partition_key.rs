@@ -5,7 +5,9 @@ use crate::{
     number,
     rules::{
         Context, Rule,
-        figures::{bytes, share},
+        figures::{bytes, share, user_patterns},
+        severity::Impact,
+        statement::table_of,
     },
     window::{KeySizes, TableTraffic},
 };
@@ -23,13 +25,28 @@ impl Rule for LargePartitionKey {
             let KeySizes { named, long, .. } = traffic.key_sizes;
             let part = share(long, named);
             if !is_system(&name.keyspace) && long > 0 && part >= found.threshold(&ABOUT, &SHARE) {
-                found.push(finding(name, traffic, part, context));
+                let severity = context.severity(found, &impact(name, context));
+                found.push(finding(severity, name, traffic, part, context));
             }
         }
     }
 }
 
-fn finding(name: &TableName, traffic: &TableTraffic, part: f64, context: &Context<'_>) -> Finding {
+/// The key goes with every statement on the table.
+fn impact(name: &TableName, context: &Context<'_>) -> Impact {
+    let on_table = user_patterns(context).filter(|(_, pattern)| table_of(pattern).as_ref() == Some(name));
+    on_table.fold(Impact::each(Severity::Low), |impact, (_, pattern)| {
+        impact.of(pattern)
+    })
+}
+
+fn finding(
+    severity: Severity,
+    name: &TableName,
+    traffic: &TableTraffic,
+    part: f64,
+    context: &Context<'_>,
+) -> Finding {
     let KeySizes { long, longest, .. } = traffic.key_sizes;
     let title = format!(
         "Partition keys of `{name}` have up to {}: {} of them more than {}",
@@ -37,7 +54,7 @@ fn finding(name: &TableName, traffic: &TableTraffic, part: f64, context: &Contex
         number::percent(part),
         bytes(KeySizes::LONG)
     );
-    Finding::on_definition(&ABOUT, Severity::Low, context)
+    Finding::on_definition(&ABOUT, severity, context)
         .of_table(name)
         .title(title)
         .first("long_keys", long)
@@ -63,7 +80,9 @@ const ABOUT: About = About {
         or find the short name of what is stored: an id, a path relative to something.",
     before: "CREATE TABLE crawl.pages (url text PRIMARY KEY, content text);\nSELECT content FROM crawl.pages WHERE url = ?;",
     after: "CREATE TABLE crawl.pages_by_hash (url_hash blob PRIMARY KEY, url text, content text);\nSELECT url, content FROM crawl.pages_by_hash WHERE url_hash = ?;",
-    severity: "Low, where a `share` of the keys that statements name is longer than 1 KiB.",
+    severity: "\
+        From a `share` of the keys that statements name that is longer than 1 KiB: low, more or less by the share of the time and \
+        work that the statements on the table take.",
     thresholds: &[SHARE],
     needs: "The partition key of statements.",
     source: "Cassandra's limit of 65,535 bytes for a partition key (`FBUtilities.MAX_UNSIGNED_SHORT`)",

@@ -9,6 +9,7 @@ use crate::{
     rules::{
         Context, Finding, Rule,
         figures::{is_steady, often, share},
+        severity::Impact,
         statement::{patterns, writes_by_table},
     },
     window::{InsertedRows, Pattern, PatternId},
@@ -62,7 +63,7 @@ fn severity(
     let times_a_row = overwrites as f64 / inserted.rows.estimate().max(1) as f64;
     let keeps_last_value = times_a_row >= found.threshold(&ABOUT, &LAST_VALUE);
     let many = share_of(inserted.changes()) >= found.threshold(&ABOUT, &MANY_SHARE);
-    let severity = match (share_of(inserted.changes()) >= some, rows_of_partitions) {
+    let each = match (share_of(inserted.changes()) >= some, rows_of_partitions) {
         (false, _) => Severity::Info,
         // Whoever meant to keep every value would have missed them by now.
         (true, _) if keeps_last_value || overwrites < FEWEST => Severity::Info,
@@ -71,7 +72,7 @@ fn severity(
         (true, false) if many => Severity::Low,
         (true, false) => Severity::Info,
     };
-    Some(severity)
+    Some(context.severity(found, &Impact::beside_cost(each, overwrites)))
 }
 
 /// The patterns with an INSERT into each table.
