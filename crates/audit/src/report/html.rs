@@ -174,7 +174,7 @@ impl Page<'_> {
     }
 
     fn rate(&self, pattern: &PatternReport) -> String {
-        number::frequency(pattern.count, self.report.seconds())
+        number::frequency(pattern.count, pattern.observed_seconds)
     }
 
     /// What was found on a pattern.

@@ -265,6 +265,9 @@ pub struct PatternReport {
     pub cql: String,
     /// Exchanges.
     pub count: u64,
+    /// Seconds in which those sources watched that could have seen it, which saw an application that sends it: what
+    /// its rates divide by.
+    pub observed_seconds: f64,
     /// Further ones, at least, that are counted among other statements: there was no room for the pattern at
     /// times.
     #[serde(skip_serializing_if = "is_zero")]

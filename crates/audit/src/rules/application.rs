@@ -6,7 +6,7 @@ use std::{
     net::IpAddr,
 };
 
-use super::{About, Context, Finding, Severity, figures, severity::Impact};
+use super::{About, Context, Finding, Severity, figures, severity::Impact, watch::Watch};
 use crate::{
     number,
     window::{Pattern, PatternId},
@@ -106,11 +106,16 @@ pub(super) fn tables(patterns: &[(PatternId, &Pattern)]) -> String {
 }
 
 /// What these patterns cost together, where one execution is this bad.
-pub(super) fn impact(each: Severity, patterns: &[(PatternId, &Pattern)]) -> Impact {
+pub(super) fn impact<'p>(each: Severity, patterns: &[(PatternId, &'p Pattern)]) -> Impact<'p> {
     let impact = Impact::each(each);
     patterns
         .iter()
         .fold(impact, |impact, (_, pattern)| impact.of(pattern))
+}
+
+/// How long it was watched for any of these patterns.
+pub(super) fn watch(patterns: &[(PatternId, &Pattern)], context: &Context<'_>) -> Watch {
+    context.watch_all(patterns.iter().map(|&(_, pattern)| pattern))
 }
 
 /// Adds up what is counted of each pattern.

@@ -16,6 +16,7 @@ use super::{
     cost::Cost,
     figures,
     read::suggest::{self, Asked},
+    watch::Watching,
 };
 use crate::window::{Cluster, PatternId, Window};
 
@@ -30,6 +31,8 @@ pub struct Context<'a> {
     pub cluster: &'a Cluster,
     /// What the application's own statements cost together.
     total: Cost,
+    /// Which sources could have seen what.
+    pub(super) watching: Watching<'a>,
     /// Whether all of the schema is judged, not only the keyspaces of which the window has traffic.
     is_whole_schema: bool,
     /// Templates that a rule has read again.
@@ -49,6 +52,7 @@ impl<'a> Context<'a> {
             schema,
             cluster,
             total: Cost::default(),
+            watching: Watching::of(window),
             is_whole_schema: false,
             statements: RefCell::default(),
             asked: RefCell::default(),

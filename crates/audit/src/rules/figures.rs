@@ -1,9 +1,9 @@
 //! What rules of all groups ask of patterns, and say of them in the same words and numbers.
 
-use super::{Context, Findings, severity};
+use super::{Context, Findings, severity, watch::Watch};
 use crate::{
     number,
-    window::{Pattern, PatternId, Window},
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::schema::{Schema, Table};
 
@@ -34,22 +34,23 @@ pub(super) fn definition<'a>(pattern: &Pattern, schema: &'a Schema) -> Option<&'
 
 /// How often an hour something happened that was counted so many times: what severities go by, and the same as titles
 /// say ([`often`]). A handful makes no load, and a moment that of a minute.
-pub(super) fn per_hour(times: u64, window: &Window) -> f64 {
-    number::load(times, window.seconds()).unwrap_or_default() * 3_600.0
+pub(super) fn per_hour(times: u64, watch: impl Into<Watch>) -> f64 {
+    number::load(times, watch.into().seconds()).unwrap_or_default() * 3_600.0
 }
 
 /// Whether something that was counted so many times is a part of the load (`steady_per_hour` of `[severity]`).
-pub(super) fn is_steady(found: &Findings<'_>, times: u64, window: &Window) -> bool {
-    per_hour(times, window) >= found.severity_threshold(severity::STEADY)
+pub(super) fn is_steady(found: &Findings<'_>, times: u64, watch: impl Into<Watch>) -> bool {
+    per_hour(times, watch) >= found.severity_threshold(severity::STEADY)
 }
 
 /// The rate of a title, `, 3 a minute`, or the count where it makes none; nothing where no time was observed, as of a
 /// statement that was only read.
-pub(super) fn often(times: u64, window: &Window) -> String {
-    if window.seconds() <= 0.0 {
+pub(super) fn often(times: u64, watch: impl Into<Watch>) -> String {
+    let seconds = watch.into().seconds();
+    if seconds <= 0.0 {
         return String::new();
     }
-    format!(", {}", number::frequency(times, window.seconds()))
+    format!(", {}", number::frequency(times, seconds))
 }
 
 /// A part of a whole as JSON and titles have it, 0.0..=1.0; 0 of nothing.

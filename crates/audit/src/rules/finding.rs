@@ -8,7 +8,10 @@ use std::{
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{About, Applied, Context, Cost, RuleSeverity, Sequence, Settings, Severity, Threshold, severity};
+use super::{
+    About, Applied, Context, Cost, RuleSeverity, Sequence, Settings, Severity, Threshold, severity,
+    watch::Watch,
+};
 use crate::{
     number,
     window::{Pattern, PatternHead, PatternId},
@@ -106,7 +109,8 @@ impl Finding {
         let keyspace = same(|pattern| &pattern.head.keyspace);
         let executions: u64 = patterns.iter().map(|(_, pattern)| pattern.count).sum();
         let mut evidence: Evidence = vec![("executions", executions.into())];
-        evidence.extend(per_second(executions, context));
+        let watch = context.watch_all(patterns.iter().map(|&(_, pattern)| pattern));
+        evidence.extend(per_second(executions, watch));
         let mut all = Pattern::new(overall(&patterns), BTreeSet::new());
         patterns.iter().for_each(|(_, pattern)| all.merge(pattern));
         let cost: Cost = patterns.iter().map(|(_, pattern)| Cost::of(pattern)).sum();
@@ -300,14 +304,14 @@ fn shares(cost: Cost, context: &Context<'_>) -> Evidence {
 }
 
 /// The rate, where so many executions make one.
-fn per_second(executions: u64, context: &Context<'_>) -> Option<(&'static str, serde_json::Value)> {
-    let rate = number::per_second(executions, context.window.seconds())?;
+fn per_second(executions: u64, watch: Watch) -> Option<(&'static str, serde_json::Value)> {
+    let rate = number::per_second(executions, watch.seconds())?;
     Some(("executions_per_second", rate.into()))
 }
 
 fn common_evidence(pattern: &Pattern, context: &Context<'_>) -> Evidence {
     let mut evidence: Evidence = vec![("executions", pattern.count.into())];
-    evidence.extend(per_second(pattern.count, context));
+    evidence.extend(per_second(pattern.count, context.watch(pattern)));
     evidence.extend(shares(Cost::of(pattern), context));
     if !pattern.latency_us.is_empty() {
         evidence.push(("latency_p50_us", pattern.latency_us.quantile(0.5).into()));

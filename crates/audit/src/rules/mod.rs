@@ -25,6 +25,7 @@ mod severity;
 mod spread;
 mod statement;
 mod tombstone;
+mod watch;
 mod write;
 
 #[cfg(any(test, feature = "testing"))]

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Context, Findings, Threshold, cost::Cost, figures};
+use super::{Context, Findings, Threshold, cost::Cost, figures, watch::Watch};
 use crate::{number, window::Pattern};
 
 /// How much a finding matters. `High` is the greatest.
@@ -57,8 +57,9 @@ impl std::fmt::Display for Severity {
 
 /// What is known of the statements of a finding when its severity is decided.
 #[derive(Debug, Clone)]
-pub(super) struct Impact {
+pub(super) struct Impact<'p> {
     each: Severity,
+    patterns: Vec<&'p Pattern>,
     cost: Cost,
     times: u64,
     p99_us: u64,
@@ -69,11 +70,12 @@ pub(super) struct Impact {
     is_beside_cost: bool,
 }
 
-impl Impact {
+impl<'p> Impact<'p> {
     /// Executions that are this bad each, by the rule's own thresholds.
     pub(super) fn each(each: Severity) -> Self {
         Self {
             each,
+            patterns: Vec::new(),
             cost: Cost::default(),
             times: 0,
             p99_us: 0,
@@ -96,7 +98,8 @@ impl Impact {
     }
 
     /// Adds the executions of a pattern, the pages of one read counted once.
-    pub(super) fn of(mut self, pattern: &Pattern) -> Self {
+    pub(super) fn of(mut self, pattern: &'p Pattern) -> Self {
+        self.patterns.push(pattern);
         self.cost = self.cost + Cost::of(pattern);
         self.times += match pattern.logical_reads {
             0 => pattern.count,
@@ -152,7 +155,7 @@ impl Context<'_> {
     ///
     /// Where no latencies were measured only work counts, and nothing is called small for it. A statement that was
     /// only read, not executed, is as bad as each execution of it would be.
-    pub(super) fn severity(&self, found: &Findings<'_>, impact: &Impact) -> Severity {
+    pub(super) fn severity(&self, found: &Findings<'_>, impact: &Impact<'_>) -> Severity {
         let at_least = self.growth(found, impact).unwrap_or(Severity::Info);
         let of_traffic = if impact.is_beside_cost {
             or_an_event(found, impact.each, impact.times)
@@ -165,7 +168,7 @@ impl Context<'_> {
         of_traffic.max(at_least).min(impact.at_most).max(failing)
     }
 
-    fn weighed(&self, found: &Findings<'_>, impact: &Impact) -> Severity {
+    fn weighed(&self, found: &Findings<'_>, impact: &Impact<'_>) -> Severity {
         let of = |threshold: &Threshold| found.severity_threshold(threshold);
         let work = impact.cost.work_share(self);
         let Some(time) = impact.cost.time_share(self) else {
@@ -190,25 +193,29 @@ impl Context<'_> {
     }
 
     /// Whether the executions take next to nothing of any cluster, whatever their share of this one.
-    fn idles(&self, found: &Findings<'_>, impact: &Impact) -> bool {
-        let seconds = self.window.seconds().max(number::SHORTEST_FOR_A_RATE);
+    fn idles(&self, found: &Findings<'_>, impact: &Impact<'_>) -> bool {
+        let seconds = self.watched(impact).seconds().max(number::SHORTEST_FOR_A_RATE);
         let busy_ms = impact.cost.time_us as f64 / 1e3 / seconds;
         let work = impact.cost.work as f64 / seconds;
         busy_ms < found.severity_threshold(&IDLE_MS_PER_SECOND)
             && work < found.severity_threshold(&IDLE_WORK_PER_SECOND)
     }
 
-    fn growth(&self, found: &Findings<'_>, impact: &Impact) -> Option<Severity> {
+    fn growth(&self, found: &Findings<'_>, impact: &Impact<'_>) -> Option<Severity> {
         let slow_us = found.severity_threshold(&SLOW_MS) * 1e3;
         let is_slow = self.has_latencies() && impact.p99_us as f64 >= slow_us;
-        let steady =
-            figures::per_hour(impact.times, self.window) >= found.severity_threshold(&STEADY_PER_HOUR);
+        let steady = figures::is_steady(found, impact.times, self.watched(impact));
         (steady && (impact.grows || is_slow)).then_some(Severity::Medium)
+    }
+
+    /// How long what is judged was watched.
+    fn watched(&self, impact: &Impact<'_>) -> Watch {
+        self.watch_all(impact.patterns.iter().copied())
     }
 }
 
 /// The severity of failures; none where nothing failed.
-fn failing(found: &Findings<'_>, impact: &Impact) -> Option<Severity> {
+fn failing(found: &Findings<'_>, impact: &Impact<'_>) -> Option<Severity> {
     let of = |threshold: &Threshold| found.severity_threshold(threshold);
     let all: u64 = impact.failures.iter().map(|(failures, _)| failures).sum();
     let shares = impact.failures.iter().filter(|(failures, _)| *failures > 0);
@@ -358,7 +365,7 @@ mod tests {
     }
 
     /// An hour in which a pattern takes `mine` and others the rest of `all`, and the severity of the pattern.
-    fn of_hour(mine: Cost, all: Cost, impact: impl FnOnce(&Pattern) -> Impact) -> Severity {
+    fn of_hour(mine: Cost, all: Cost, impact: impl FnOnce(&Pattern) -> Impact<'_>) -> Severity {
         let others = Cost {
             time_us: all.time_us - mine.time_us,
             work: all.work - mine.work,
@@ -367,14 +374,18 @@ mod tests {
         in_window(&window, &Cluster::default(), impact)
     }
 
-    fn in_window(window: &Window, cluster: &Cluster, impact: impl FnOnce(&Pattern) -> Impact) -> Severity {
+    fn in_window(
+        window: &Window,
+        cluster: &Cluster,
+        impact: impl FnOnce(&Pattern) -> Impact<'_>,
+    ) -> Severity {
         let (settings, schema) = (Settings::default(), Schema::default());
         let context = Context::new(window, &schema, cluster);
         let first = window.patterns.values().next().expect("a pattern");
         context.severity(&Findings::new(&settings), &impact(first))
     }
 
-    fn medium(pattern: &Pattern) -> Impact {
+    fn medium(pattern: &Pattern) -> Impact<'_> {
         Impact::each(Severity::Medium).of(pattern)
     }
 
@@ -472,8 +483,9 @@ mod tests {
         mine.latency_us = Distribution::default();
         mine.latency_us.record_n(p99_us, times);
         let window = window([mine, costing(BUSY, 1)]);
-        let impact = |pattern: &Pattern| Impact::each(Severity::Info).of(pattern).grows(grows);
-        in_window(&window, &Cluster::default(), impact)
+        in_window(&window, &Cluster::default(), |pattern| {
+            Impact::each(Severity::Info).of(pattern).grows(grows)
+        })
     }
 
     #[test]

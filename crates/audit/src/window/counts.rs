@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::sketch::meter::{self, PER_ENTRY};
 
 /// The name under which everything is counted for which there is no room.
-pub(super) const OTHERS: &str = "(others)";
+pub(crate) const OTHERS: &str = "(others)";
 
 /// Adds the counts of `from` in the same way: up to `limit` the order does not matter.
 pub(super) fn merge(to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>, limit: usize) {

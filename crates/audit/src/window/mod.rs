@@ -16,6 +16,7 @@ mod ring;
 mod room;
 mod schema_disagreement;
 mod sequences;
+mod sightings;
 mod sketch;
 mod snapshot;
 mod table;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use sketch::meter;
 
 pub use connections::Connections;
+pub(crate) use counts::OTHERS;
 pub use coverage::{CaptureCoverage, Coverage};
 pub use load::{InRing, Load, NodeLoad, RingLoad, Routed, Routing, Unplaced};
 pub use observed::{Interval, Observed};
@@ -46,6 +48,7 @@ pub use schema_disagreement::SchemaDisagreement;
 pub use sequences::{
     BatchedCopies, BucketReads, BucketUnit, CopiedWrites, FollowedReads, Link, Sequences, WritePairs,
 };
+pub use sightings::Sightings;
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry, Largest, RowSample, WrittenRow};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
 pub use table::{KeySizes, NodeReads, PartitionReads, TableTraffic};
@@ -60,15 +63,17 @@ pub struct Window {
     /// When it ended.
     pub end: Timestamp,
     /// Seconds in which at least one source watched, which is what counts are divided by to make rates: two proxies
-    /// for the same minute are 60 seconds, one after the other 120. What a source could not have seen while it did
-    /// not watch is in no count; which traffic it would have had is not known, so all of it is divided by the
-    /// time of all sources.
+    /// for the same minute are 60 seconds, one after the other 120. Of an application or a table only those sources count
+    /// that could have seen it ([`Window::sightings`]).
     pub observed_seconds: f64,
     /// When each source watched.
     #[serde(default)]
     pub observed: Observed,
     /// The names of the proxies or captures that saw the traffic.
     pub sources: BTreeSet<String>,
+    /// Which of them saw a client, and which a table.
+    #[serde(default, skip_serializing_if = "Sightings::is_empty")]
+    pub sightings: Sightings,
     /// What was seen and what was not.
     pub coverage: Coverage,
     /// By template.
@@ -118,6 +123,7 @@ impl Window {
             observed_seconds: 0.0,
             observed: Observed::default(),
             sources: BTreeSet::from([source.to_owned()]),
+            sightings: Sightings::default(),
             coverage: Coverage::default(),
             patterns: BTreeMap::new(),
             tables: BTreeMap::new(),
@@ -251,7 +257,7 @@ impl Window {
         let is_known = self.connections.contains_key(client);
         let name = match is_known || self.connections.len() < MAX_CLIENTS {
             true => client,
-            false => counts::OTHERS,
+            false => OTHERS,
         };
         self.connections.entry(name.to_owned()).or_default()
     }
@@ -262,6 +268,7 @@ impl Window {
         self.end = self.end.max(other.end);
         self.observed.merge(&other.observed);
         self.observed_seconds = self.observed.seconds();
+        self.merge_sightings(other);
         self.sources.extend(other.sources.iter().cloned());
         self.coverage.merge(&other.coverage);
         for (id, pattern) in &other.patterns {
@@ -288,6 +295,23 @@ impl Window {
         self.sequences.merge(&other.sequences);
         // Once everything is there, so that it does not depend on the order within a window what stays.
         self.make_room();
+        let (clients, tables) = (&self.clients, &self.tables);
+        self.sightings.retain(
+            |client| clients.contains_key(client),
+            |table| tables.contains_key(table),
+        );
+    }
+
+    /// Before anything else of `other` is added: as long as each window has clients and tables of its own sources.
+    fn merge_sightings(&mut self, other: &Self) {
+        if self.sources.union(&other.sources).count() <= 1 {
+            return;
+        }
+        let mut theirs = other.sightings.clone();
+        theirs.fill(&other.sources, other.clients.keys(), other.tables.keys());
+        self.sightings
+            .fill(&self.sources, self.clients.keys(), self.tables.keys());
+        self.sightings.merge(theirs);
     }
 
     /// Of two templates with one id the first stays.

@@ -71,6 +71,13 @@ impl Observed {
         self.union().into_iter().map(Interval::seconds).sum()
     }
 
+    /// Seconds in which at least one of these sources watched.
+    pub fn seconds_of<'s>(&self, sources: impl IntoIterator<Item = &'s str>) -> f64 {
+        let intervals = sources.into_iter().filter_map(|source| self.0.get(source));
+        let union = joined(intervals.flatten().copied().collect());
+        union.into_iter().map(Interval::seconds).sum()
+    }
+
     /// When nobody watched, between the first and the last that somebody did.
     pub fn gaps(&self) -> Vec<Interval> {
         let union = self.union();
@@ -160,6 +167,19 @@ mod tests {
             observed(&[("week", 0, 604_800), ("hour", 7_200, 10_800)]).seconds(),
             604_800.0
         );
+    }
+
+    #[test]
+    fn of_some_sources_only_their_time_counts() {
+        let observed = observed(&[
+            ("week", 0, 604_800),
+            ("hour", 7_200, 10_800),
+            ("pod", 10_800, 14_400),
+        ]);
+        assert_eq!(observed.seconds_of(["hour"]), 3_600.0);
+        assert_eq!(observed.seconds_of(["hour", "pod"]), 7_200.0);
+        assert_eq!(observed.seconds_of(["hour", "week"]), 604_800.0);
+        assert_eq!(observed.seconds_of(["nobody"]), 0.0);
     }
 
     #[test]

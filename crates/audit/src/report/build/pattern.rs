@@ -21,6 +21,7 @@ pub(super) fn pattern_report(id: PatternId, pattern: &Pattern, context: &Context
         table: pattern.head.table.clone(),
         cql: pattern.head.cql.clone(),
         count: pattern.count,
+        observed_seconds: context.watch(pattern).seconds(),
         missed: pattern.missed.executions,
         errors: pattern.errors,
         warnings: pattern.warnings,

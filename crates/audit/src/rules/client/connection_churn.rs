@@ -20,7 +20,8 @@ impl Rule for ConnectionChurn {
         for (application, opened) in by_application(context) {
             // Each process opens some to every node when it starts.
             let each = opened.opened / opened.clients.max(1);
-            let rate = each as f64 / (context.window.seconds() / 3_600.0).max(1.0);
+            let watch = context.watch_application(&application);
+            let rate = each as f64 / (watch.seconds() / 3_600.0).max(1.0);
             let bad = if rate >= found.threshold(&ABOUT, &MANY) {
                 Severity::Medium
             } else if rate >= found.threshold(&ABOUT, &SOME) {
@@ -65,7 +66,7 @@ fn finding(severity: Severity, application: &str, opened: &Opened, context: &Con
         "{} opens {} in {}: a new one for every {} requests",
         application::subject(application),
         number::plural(opened.opened, "connection", "connections"),
-        number::seconds(context.window.seconds()),
+        number::seconds(context.watch_application(application).seconds()),
         number::decimal(per_connection)
     );
     Finding::on_definition(&ABOUT, severity, context)

@@ -65,7 +65,7 @@ fn finding(
         "{} waits for all{most} replicas (consistency ALL): {}{}",
         application::subject(application),
         application::on_tables(&patterns),
-        often(times, context.window)
+        often(times, application::watch(&patterns, context))
     );
     let failed = application::sum(&patterns, unavailable);
     if failed > 0 {

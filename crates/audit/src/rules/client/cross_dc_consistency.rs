@@ -126,7 +126,7 @@ fn finding(
         application::subject(application),
         levels(&patterns),
         application::on_tables(&patterns),
-        often(counted, context.window)
+        often(counted, application::watch(&patterns, context))
     );
     let executions = application::sum(&patterns, |pattern| pattern.count);
     let replicas = places(&patterns, context);

@@ -54,13 +54,13 @@ fn finding(
     let title = if other_units > 0 {
         format!(
             "{subject} writes to {tables} with timestamps that are not in microseconds{}",
-            often(other_units, context.window)
+            often(other_units, application::watch(&patterns, context))
         )
     } else {
         format!(
             "{subject} writes to {tables} with timestamps up to {} in the future{}",
             number::seconds(most as f64 / 1e6),
-            often(ahead, context.window)
+            often(ahead, application::watch(&patterns, context))
         )
     };
     application::finding(&ABOUT, severity, (application, patterns), context)

@@ -82,7 +82,7 @@ impl Mixed {
 
     /// Those at the rarer level do not exclude the others, nor are they excluded: that is what a failure is here,
     /// whatever it costs.
-    fn impact(&self) -> Impact {
+    fn impact(&self) -> Impact<'_> {
         let times = if self.is_written_at_both() {
             self.written
         } else {

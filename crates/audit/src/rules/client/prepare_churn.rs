@@ -40,12 +40,12 @@ fn severity(found: &Findings<'_>, patterns: &Patterns<'_>, context: &Context<'_>
     let clients: BTreeSet<_> = clients.collect();
     // Each client prepares at each node when it starts: what counts is what one of them does.
     let each_client = (again / (clients.len() as u64).max(1)).max(forgotten);
-    if !is_steady(found, each_client, context.window) {
+    if !is_steady(found, each_client, application::watch(patterns, context)) {
         return None;
     }
     let storm = found.threshold(&ABOUT, &STORM_PER_SECOND) * 3_600.0;
     let prepares = again.max(forgotten);
-    let is_storm = per_hour(prepares, context.window) >= storm;
+    let is_storm = per_hour(prepares, application::watch(patterns, context)) >= storm;
     let each = if is_storm { Severity::Medium } else { Severity::Low };
     // A PREPARE costs about what an execution costs, whatever the statement does.
     let impact = application::impact(each, patterns).times(prepares);
@@ -74,6 +74,7 @@ fn finding(
     let per_prepare = executions as f64 / again.max(forgotten).max(1) as f64;
     let subject = application::subject(application);
     let on = application::on_tables(&patterns);
+    let watch = application::watch(&patterns, context);
     let finding = application::finding(&ABOUT, severity, (application, patterns), context)
         .first("executions_per_prepare", per_prepare)
         .first("unprepared_responses", forgotten)
@@ -82,14 +83,14 @@ fn finding(
         return finding.title(format!(
             "{subject} prepares {on} again for every {} executions{}",
             number::decimal(per_prepare),
-            often(again, context.window)
+            often(again, watch)
         ));
     }
     finding
         .title(format!(
             "The server forgets prepared statements: {} UNPREPARED responses for {on}{}",
             number::count(forgotten),
-            often(forgotten, context.window)
+            often(forgotten, watch)
         ))
         .advice(
             "The server's cache of prepared statements is too small for the different texts that are prepared: \

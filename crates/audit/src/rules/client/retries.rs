@@ -67,13 +67,13 @@ fn finding(
         format!(
             "{subject} sends {} of its requests again after errors{}",
             number::percent(share(retried, executions)),
-            often(retried, context.window)
+            often(retried, application::watch(&patterns, context))
         )
     } else {
         format!(
             "{subject} sends {} of its requests while the same one is in flight{}",
             number::percent(share(twice, executions)),
-            often(twice, context.window)
+            often(twice, application::watch(&patterns, context))
         )
     };
     application::finding(&ABOUT, severity, (application, patterns), context)

@@ -25,7 +25,7 @@ impl Rule for SchemaChange {
         let changes = user_patterns(context).filter(|(_, pattern)| repeated(pattern));
         for (application, patterns) in by_application(changes) {
             let times = application::sum(&patterns, |pattern| pattern.count);
-            let severity = if is_steady(found, times, context.window) {
+            let severity = if is_steady(found, times, application::watch(&patterns, context)) {
                 Severity::Medium
             } else {
                 Severity::Low
@@ -57,7 +57,7 @@ fn finding(
         "{} sends `{what}`{others} again and again: {}{}",
         application::subject(application),
         number::plural(times, "time", "times"),
-        often(times, context.window)
+        often(times, application::watch(&patterns, context))
     );
     application::finding(&ABOUT, severity, (application, patterns), context)
         .title(title)

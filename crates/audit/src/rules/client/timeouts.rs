@@ -53,7 +53,7 @@ fn finding(
         number::count(times),
         number::plural(executions, "execution", "executions"),
         application::on_tables(&patterns),
-        often(times, context.window)
+        often(times, application::watch(&patterns, context))
     );
     let longest = patterns.iter().map(|(_, pattern)| pattern.latency_us.max()).max();
     let retried = application::sum(&patterns, |pattern| pattern.repeats.retried());

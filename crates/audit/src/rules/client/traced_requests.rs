@@ -41,7 +41,7 @@ fn finding(
         application::subject(application),
         number::percent(share(times, executions)),
         application::on_tables(&patterns),
-        often(times, context.window)
+        often(times, application::watch(&patterns, context))
     );
     application::finding(&ABOUT, severity, (application, patterns), context)
         .title(title)

@@ -47,7 +47,7 @@ fn finding(
         application::subject(application),
         application::on_tables(&patterns),
         number::percent(share),
-        often(times, context.window)
+        often(times, application::watch(&patterns, context))
     );
     let finding = application::finding(&ABOUT, severity, (application, patterns), context);
     let costliest = finding.patterns.first();

@@ -63,7 +63,7 @@ fn title(base: &TableName, views: &[&str], times: u64, context: &Context<'_>) ->
     }
     format!(
         "Each write of `{base}` reads the row first, to keep {number} up to date{}",
-        often(times, context.window)
+        often(times, context.watch_table(base))
     )
 }
 

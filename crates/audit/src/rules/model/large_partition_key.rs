@@ -33,7 +33,7 @@ impl Rule for LargePartitionKey {
 }
 
 /// The key goes with every statement on the table.
-fn impact(name: &TableName, context: &Context<'_>) -> Impact {
+fn impact<'a>(name: &TableName, context: &Context<'a>) -> Impact<'a> {
     let on_table = user_patterns(context).filter(|(_, pattern)| table_of(pattern).as_ref() == Some(name));
     on_table.fold(Impact::each(Severity::Low), |impact, (_, pattern)| {
         impact.of(pattern)

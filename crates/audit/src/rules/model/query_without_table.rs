@@ -103,7 +103,7 @@ fn finding(
         } else {
             "none of them"
         },
-        often(reads.unserved, context.window)
+        often(reads.unserved, context.watch_table(name))
     );
     let key = schema.table(&name.keyspace, &name.table).map(|table| {
         let key: Vec<_> = table

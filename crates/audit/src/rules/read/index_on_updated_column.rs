@@ -47,7 +47,8 @@ fn updates_share(indexed: &Indexed<'_>) -> f64 {
 fn severity(found: &Findings<'_>, indexed: &Indexed<'_>, context: &Context<'_>) -> Option<Severity> {
     let share = updates_share(indexed);
     let reached = |threshold: &Threshold| share >= found.threshold(&ABOUT, threshold);
-    if !is_steady(found, updates(indexed), context.window) || !reached(&SOME_SHARE) {
+    if !is_steady(found, updates(indexed), context.watch_table(&indexed.name.table)) || !reached(&SOME_SHARE)
+    {
         return None;
     }
     let each = if reached(&MANY_SHARE) {
@@ -69,7 +70,7 @@ fn finding(severity: Severity, indexed: &Indexed<'_>, context: &Context<'_>) -> 
         "The index on {} covers a frequently updated column: {} of its writes change an existing value{}",
         indexed.title(),
         number::percent(updates_share(indexed)),
-        often(updates, context.window)
+        often(updates, context.watch_table(&indexed.name.table))
     );
     let finding = Finding::on_all(&ABOUT, severity, writes(indexed, context), context);
     let finding = if context.is_scylladb() {

@@ -87,7 +87,7 @@ pub(super) fn is_sweep(pattern: &Pattern) -> bool {
 /// The rate of a title, `, 3 a minute`, the pages of one read counted once; nothing where no time was
 /// observed, as of a statement that was only read.
 fn how_often(pattern: &Pattern, context: &Context<'_>) -> String {
-    figures::often(reads(pattern), context.window)
+    figures::often(reads(pattern), context.watch(pattern))
 }
 
 /// The number of partitions in a title.

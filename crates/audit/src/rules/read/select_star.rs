@@ -53,7 +53,7 @@ fn finding(application: &str, patterns: Patterns<'_>, context: &Context<'_>) -> 
         "{} sends `SELECT *`: {}{}{weight}",
         application::subject(application),
         application::on_tables(&patterns),
-        often(times, context.window)
+        often(times, application::watch(&patterns, context))
     );
     let columns = columns(&patterns, context);
     let finding = application::finding(&ABOUT, Severity::Info, (application, patterns), context)

@@ -43,7 +43,7 @@ fn finding(
         table(pattern),
         number::decimal(pages),
         number::decimal(rows),
-        often(reads(pattern), context.window)
+        often(reads(pattern), context.watch(pattern))
     );
     Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)

@@ -70,7 +70,7 @@ fn finding(
     let mut title = format!(
         "{} walks token ranges of {name}{}",
         application::subject(application),
-        often(times, context.window)
+        often(times, application::watch(&patterns, context))
     );
     let cover = ranges.cover.share();
     let templates = patterns.len();

@@ -22,7 +22,7 @@ impl Rule for HotPartition {
         let tables = context.window.tables.iter();
         for (name, traffic) in tables.filter(|(name, _)| !is_system(&name.keyspace)) {
             if let Some(hot) = Hot::of(traffic, found)
-                && is_steady(found, hot.entry.at_least(), context.window)
+                && is_steady(found, hot.entry.at_least(), context.watch_table(name))
             {
                 judge(name, &hot, context, found);
             }
@@ -80,7 +80,7 @@ fn judge(name: &TableName, hot: &Hot, context: &Context<'_>, found: &mut Finding
         number::plural(hot.partitions, "partition", "partitions"),
         number::percent(hot.part),
         number::plural(times, hot.what().trim_end_matches('s'), hot.what()),
-        often(times, context.window)
+        often(times, context.watch_table(name))
     );
     let finding = Finding::on_all(&ABOUT, severity, patterns, context)
         .of_table(name)

@@ -119,7 +119,7 @@ fn finding(
         "Writes to {} replace {noun} {} as a whole{}",
         table(pattern),
         names.join(", "),
-        often(pattern.count, context.window)
+        often(pattern.count, context.watch(pattern))
     );
     let tombstones = pattern.count.saturating_mul(columns.len() as u64);
     Finding::on(&ABOUT, severity, (id, pattern), context)

@@ -31,7 +31,7 @@ impl Rule for DeleteHeavy {
         for (name, writes) in by_table(context, schema) {
             let traffic = context.window.tables.get(&name).cloned().unwrap_or_default();
             let reads = passing_reads(&name, context);
-            if let Some(severity) = severity(found, &writes, (&traffic, &reads), context) {
+            if let Some(severity) = severity(found, &writes, (&traffic, &reads), (&name, context)) {
                 found.push(finding(severity, &name, writes, (&traffic, &reads), context));
             }
         }
@@ -104,14 +104,15 @@ fn severity(
     found: &Findings<'_>,
     writes: &Writes<'_>,
     (traffic, reads): (&TableTraffic, &Patterns<'_>),
-    context: &Context<'_>,
+    (name, context): (&TableName, &Context<'_>),
 ) -> Option<Severity> {
+    let watch = context.watch_table(name);
     let enough = writes.share() >= found.threshold(&ABOUT, &SOME_SHARE);
-    if !enough || !is_steady(found, writes.inside, context.window) {
+    if !enough || !is_steady(found, writes.inside, watch) {
         return None;
     }
     let many = writes.share() >= found.threshold(&ABOUT, &MANY_SHARE);
-    let each = if !is_steady(found, times(reads), context.window) {
+    let each = if !is_steady(found, times(reads), watch) {
         return Some(Severity::Info);
     } else if many {
         Severity::Medium
@@ -174,7 +175,7 @@ fn finding(
     let title = format!(
         "{} of the writes to `{name}` delete{}{reads}",
         number::percent(share),
-        often(writes.inside, context.window)
+        often(writes.inside, context.watch_table(name))
     );
     let observed = traffic.tombstones.reported();
     let seen_by = if observed > 0 {

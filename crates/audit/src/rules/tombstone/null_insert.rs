@@ -65,7 +65,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         number::percent(share),
         table(pattern),
         number::plural(nulls, "tombstone", "tombstones"),
-        often(nulls, context.window)
+        often(nulls, context.watch(pattern))
     );
     Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)

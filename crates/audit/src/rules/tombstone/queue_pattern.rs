@@ -35,7 +35,7 @@ impl Rule for QueuePattern {
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let mut queues = BTreeSet::new();
         for (name, queue) in by_table(context) {
-            if let Some(severity) = severity(found, &queue, context) {
+            if let Some(severity) = severity(found, &queue, &name, context) {
                 found.push(finding(severity, &name, queue, context));
                 queues.insert(name);
             }
@@ -168,9 +168,15 @@ fn takes_few(pattern: &Pattern) -> bool {
     pattern.is(Flag::Limit) || (abandoned > 0 && abandoned >= pattern.logical_reads / 2)
 }
 
-fn severity(found: &Findings<'_>, queue: &Queue<'_>, context: &Context<'_>) -> Option<Severity> {
+fn severity(
+    found: &Findings<'_>,
+    queue: &Queue<'_>,
+    name: &TableName,
+    context: &Context<'_>,
+) -> Option<Severity> {
     let each = [queue.appends, queue.reads, queue.gone()];
-    if each.iter().any(|&times| !is_steady(found, times, context.window)) {
+    let watch = context.watch_table(name);
+    if each.iter().any(|&times| !is_steady(found, times, watch)) {
         return None;
     }
     let each = by_share(found, share(queue.gone(), queue.appends))?;
@@ -212,7 +218,7 @@ fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Con
         "`{name}` is used as a queue: {} appended, {} {gone}{}, and each read from its head passes what is gone",
         number::plural(appends, "row", "rows"),
         number::count(queue.gone()),
-        often(queue.gone(), context.window)
+        often(queue.gone(), context.watch_table(name))
     );
     let mut patterns = queue.head_reads;
     patterns.extend(queue.deleting);

@@ -54,7 +54,7 @@ fn deletes(
     let impact = impact(Severity::Low, &deletes).at_most(Severity::Medium);
     let title = format!(
         "Rows of `{name}` are deleted by statements, though it compacts by time window{}",
-        often(times, context.window)
+        often(times, context.watch_table(name))
     );
     let severity = context.severity(found, &impact);
     let finding = Finding::on_all(&ABOUT, severity, deletes, context)

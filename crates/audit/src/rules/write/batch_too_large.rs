@@ -72,7 +72,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         "Batches on {} reach {} at p99{}",
         written_tables(pattern),
         bytes(pattern.request_bytes.quantile(0.99)),
-        often(pattern.count, context.window)
+        often(pattern.count, context.watch(pattern))
     );
     let refused = refused(pattern);
     if refused > 0 {

@@ -42,7 +42,7 @@ fn one_partition(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>)
             .failed(twice, pattern.count);
         return Some(context.severity(found, &impact));
     }
-    is_steady(found, pattern.count, context.window).then_some(Severity::Info)
+    is_steady(found, pattern.count, context.watch(pattern)).then_some(Severity::Info)
 }
 
 /// Those that were sent again although the first one may have been applied.
@@ -63,7 +63,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         "Batches update counters in {} of {}{}",
         partitions(pattern),
         written_tables(pattern),
-        often(pattern.count, context.window)
+        often(pattern.count, context.watch(pattern))
     );
     let retried = counted_twice(pattern);
     if retried > 0 {

@@ -125,7 +125,7 @@ fn judge(
     let severity = context.severity(found, &impact);
     let title = format!(
         "Updates add to `{column}` of `{name}`{}, {} for each partition, and nothing takes anything out",
-        often(times, context.window),
+        often(times, context.watch_table(name)),
         match each.round() {
             1.0 => "once".to_owned(),
             _ => format!("{} times", number::decimal(each)),

@@ -91,7 +91,7 @@ fn finding(
             table(pattern),
             bytes(sizes.quantile(0.99)),
             bytes(sizes.max()),
-            often(pattern.count, context.window)
+            often(pattern.count, context.watch(pattern))
         );
         // Most of its bytes are in one cell.
         match values.max().saturating_mul(2) >= sizes.max() {

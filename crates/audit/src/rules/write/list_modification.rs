@@ -127,7 +127,7 @@ fn finding(
     (id, pattern): (PatternId, &Pattern),
     context: &Context<'_>,
 ) -> Finding {
-    let (table, often) = (table(pattern), often(pattern.count, context.window));
+    let (table, often) = (table(pattern), often(pattern.count, context.watch(pattern)));
     let title = match change {
         Change::ReadsFirst => {
             format!(

@@ -39,7 +39,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         "Logged batches write {} of {}{}",
         partitions(pattern),
         written_tables(pattern),
-        often(pattern.count, context.window)
+        often(pattern.count, context.watch(pattern))
     );
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
     let finding = with_partitions(finding, pattern);

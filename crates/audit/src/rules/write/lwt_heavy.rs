@@ -106,7 +106,7 @@ fn finding(severity: Severity, application: &str, writes: Writes<'_>, context: &
     let mut title = format!(
         "{} of the writes to {name} are lightweight transactions{}",
         number::percent(conditional_share),
-        often(writes.conditional_count, context.window)
+        often(writes.conditional_count, context.watch_application(application))
     );
     if !conditional.is_empty() && !plain.is_empty() {
         let times = conditional.mean() / plain.mean().max(1.0);

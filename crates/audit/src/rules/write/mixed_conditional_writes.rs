@@ -99,7 +99,7 @@ fn finding(
     let title = format!(
         "The same columns of `{name}` are written with IF ({}) and without{}",
         number::plural(with, "time", "times"),
-        often(without, context.window)
+        often(without, context.watch_table(name))
     );
     Finding::on_all(
         &ABOUT,

@@ -31,7 +31,7 @@ impl Rule for OverwritingInsert {
             let table = schema.table(&name.keyspace, &name.table);
             let expires = table.is_some_and(|table| table.default_time_to_live() > 0);
             let rows_of_partitions = table.is_some_and(|table| !table.clustering().is_empty()) && !expires;
-            if let Some(severity) = severity(found, &traffic.inserted, rows_of_partitions, context) {
+            if let Some(severity) = severity(found, &traffic.inserted, rows_of_partitions, (name, context)) {
                 judged.push((name, &traffic.inserted, severity));
             }
         }
@@ -52,12 +52,12 @@ fn severity(
     found: &Findings<'_>,
     inserted: &InsertedRows,
     rows_of_partitions: bool,
-    context: &Context<'_>,
+    (name, context): (&TableName, &Context<'_>),
 ) -> Option<Severity> {
     let overwrites = inserted.overwrites();
     let share_of = |part: u64| share(part, inserted.inserts);
     let some = found.threshold(&ABOUT, &SOME_SHARE);
-    if share_of(overwrites) < some || !is_steady(found, overwrites, context.window) {
+    if share_of(overwrites) < some || !is_steady(found, overwrites, context.watch_table(name)) {
         return None;
     }
     let times_a_row = overwrites as f64 / inserted.rows.estimate().max(1) as f64;
@@ -101,7 +101,7 @@ fn finding(
     let title = format!(
         "{} of the INSERTs into `{name}` overwrite a row that was there, {with}{}",
         number::percent(share(overwrites, inserted.inserts)),
-        often(overwrites, context.window)
+        often(overwrites, context.watch_table(name))
     );
     let finding = Finding::on_all(&ABOUT, severity, patterns, context)
         .of_table(name)
