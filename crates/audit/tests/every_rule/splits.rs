@@ -3,10 +3,11 @@
 
 use cqlens_audit::{
     rules::{self, Context, Settings, Severity},
-    window::{Cluster, Window},
+    window::{Cluster, Distribution, Window},
 };
 use cqlens_cql::schema::Schema;
 use cqlens_proto::envelope::Version;
+use jiff::Timestamp;
 use proptest::prelude::*;
 
 use crate::wire::{
@@ -80,16 +81,31 @@ struct Said {
 
 impl Said {
     fn of(windows: Vec<Window>) -> Self {
-        let mut windows = windows.into_iter();
-        let mut window = windows.next().unwrap();
-        windows.for_each(|other| window.merge(&other));
-        let schema = Schema::from_cql(SCHEMA).unwrap();
         // Latencies are of this machine.
         let cluster = Cluster {
             is_embedded: true,
             ..Cluster::default()
         };
-        let context = Context::new(&window, &schema, &cluster);
+        Self::of_cluster(windows, &cluster)
+    }
+
+    /// The same where latencies count: so many microseconds for each execution of a pattern.
+    fn of_timed(mut windows: Vec<Window>) -> Self {
+        for window in &mut windows {
+            for (id, pattern) in &mut window.patterns {
+                pattern.latency_us = Distribution::default();
+                pattern.latency_us.record_n(200 + id.0 % 50_000, pattern.count);
+            }
+        }
+        Self::of_cluster(windows, &Cluster::default())
+    }
+
+    fn of_cluster(windows: Vec<Window>, cluster: &Cluster) -> Self {
+        let mut windows = windows.into_iter();
+        let mut window = windows.next().unwrap();
+        windows.for_each(|other| window.merge(&other));
+        let schema = Schema::from_cql(SCHEMA).unwrap();
+        let context = Context::new(&window, &schema, cluster);
         let found = rules::check(&context, &Settings::default()).findings;
         let rate = |name: &str, finding: &rules::Finding| {
             let mut evidence = finding.evidence.iter();
@@ -137,6 +153,56 @@ fn over_sources(steps: &[(usize, usize)], of_second: &[bool]) -> Said {
     Said::of(wires.into_iter().map(|wire| wire.end(SECONDS)).collect())
 }
 
+/// A part of the time: which sources watch, and what is done. Where nobody watches, nobody knows.
+#[derive(Debug, Clone)]
+struct Slot {
+    sources: Vec<&'static str>,
+    steps: Vec<(usize, usize)>,
+}
+
+fn slot() -> impl Strategy<Value = Slot> {
+    let sources = proptest::sample::subsequence(vec!["pod-1", "pod-2", "pod-3"], 0..=3);
+    let steps = proptest::collection::vec((0..8_usize, 1..50_usize), 1..5);
+    (sources, steps).prop_map(|(sources, steps)| Slot { sources, steps })
+}
+
+/// How long a slot is, in seconds.
+const SLOT: i64 = 240;
+
+/// What the sources of a slot see, each on a connection of its own, as pods do that come and go.
+fn windows(at: usize, slot: &Slot, sources: &[&str]) -> Vec<Window> {
+    let start = i64::try_from(at).unwrap() * SLOT;
+    let wire = |source: &&str| Wire::of_source(source, SCHEMA, Version::V4).without_times();
+    let mut wires: Vec<_> = sources.iter().map(wire).collect();
+    for (step, (kind, times)) in slot.steps.iter().enumerate() {
+        let turn = step % wires.len();
+        let key = |execution: usize| i32::try_from(at * 1_000 + step * 50 + execution).unwrap();
+        (0..*times).for_each(|execution| do_one(&mut wires[turn], *kind, key(execution)));
+    }
+    let ended = wires.into_iter().map(|wire| {
+        let mut window = wire.end(start + SLOT);
+        window.start = Timestamp::from_second(start).unwrap();
+        window.close(window.end);
+        window
+    });
+    ended.collect()
+}
+
+/// What is said of these slots, each seen by its sources, or all by the same one.
+fn over_slots(slots: &[Slot], by_one: bool, said: fn(Vec<Window>) -> Said, backwards: bool) -> Said {
+    let watched = slots
+        .iter()
+        .enumerate()
+        .filter(|(_, slot)| !slot.sources.is_empty());
+    let mut all: Vec<_> = watched
+        .flat_map(|(at, slot)| windows(at, slot, if by_one { &["one"] } else { &slot.sources }))
+        .collect();
+    if backwards {
+        all.reverse();
+    }
+    said(all)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
@@ -155,5 +221,23 @@ proptest! {
         prop_assert_eq!(&apart.findings, &whole.findings);
         prop_assert_eq!(&apart.rates, &whole.rates);
         prop_assert_eq!(apart.seconds, whole.seconds);
+    }
+
+    #[test]
+    fn pods_that_come_and_go_say_what_one_source_says_that_watched_in_their_stead(
+        slots in proptest::collection::vec(slot(), 1..6),
+        backwards in any::<bool>(),
+    ) {
+        prop_assume!(slots.iter().any(|slot| !slot.sources.is_empty()));
+        for said in [Said::of, Said::of_timed] {
+            let one = over_slots(&slots, true, said, false);
+            let pods = over_slots(&slots, false, said, backwards);
+            prop_assert!(pods.audited >= one.audited);
+            prop_assert_eq!(&pods.findings, &one.findings);
+            prop_assert_eq!(&pods.rates, &one.rates);
+            prop_assert_eq!(pods.seconds, one.seconds);
+            let watched = slots.iter().filter(|slot| !slot.sources.is_empty()).count();
+            prop_assert_eq!(one.seconds, watched as f64 * SLOT as f64);
+        }
     }
 }
