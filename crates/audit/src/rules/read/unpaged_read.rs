@@ -1,9 +1,12 @@
 //! Reads that ask for no page size.
 
-use super::{About, Findings, Impact, Severity, Threshold, how_often, table, user_reads};
+use super::{About, Findings, Impact, Severity, Threshold, table, user_reads};
 use crate::{
     number,
-    rules::{Context, Finding, Rule, figures::share},
+    rules::{
+        Context, Finding, Rule,
+        figures::{often, share},
+    },
     window::{Pattern, PatternId},
 };
 use cqlens_cql::plan::Flag;
@@ -43,10 +46,10 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> O
 
 fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let title = format!(
-        "Queries on {} disable paging and return up to {} in one response{}",
+        "Queries on {} disable paging and return {} in one response (p99){}",
         table(pattern),
-        number::plural(pattern.unpaged_rows.max(), "row", "rows"),
-        how_often(pattern, context)
+        number::plural(pattern.unpaged_rows.quantile(0.99), "row", "rows"),
+        often(pattern.unpaged, context.watch(pattern))
     );
     Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
@@ -160,11 +163,16 @@ mod tests {
     }
 
     #[test]
-    fn the_title_says_how_many_rows() {
-        let judgement = run(&UnpagedRead, &window([unpaged(6_000)]));
+    fn the_title_says_how_many_rows_as_the_severity_counts_them() {
+        let mut usual = unpaged(6_000);
+        usual.unpaged_rows.record_n(6_000, 3_000);
+        usual.unpaged_rows.record(60_000);
+        let judgement = run(&UnpagedRead, &window([usual]));
+        let most = ("unpaged_rows_max", 60_000.into());
+        assert!(judgement.findings[0].evidence.contains(&most));
         assert_eq!(
             judgement.findings[0].title,
-            "Queries on `shop.events` disable paging and return up to 6,000 rows in one response, 1 a minute"
+            "Queries on `shop.events` disable paging and return 6,000 rows in one response (p99), 30 an hour"
         );
         assert_eq!(
             judgement.findings[0].evidence[1],

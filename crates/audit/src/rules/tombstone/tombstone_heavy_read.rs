@@ -205,6 +205,7 @@ fn finding(
     if !tombstones.scanned.is_empty() {
         finding = finding
             .first("tombstones_max", tombstones.scanned.max())
+            .first("tombstones_p99", tombstones.scanned.quantile(0.99))
             .first("tombstones_p50", tombstones.scanned.quantile(0.5));
     }
     let table = table_of(pattern).and_then(|name| context.window.tables.get(&name));
@@ -226,8 +227,8 @@ fn title(pattern: &Pattern) -> String {
             number::count(tombstones.warned)
         );
     }
-    let most = number::count(tombstones.scanned.max());
-    let mut title = format!("Reads of {table} pass up to {most} tombstones");
+    let passed = number::count(tombstones.scanned.quantile(0.99));
+    let mut title = format!("Reads of {table} pass {passed} tombstones (p99)");
     if !tombstones.live_rows.is_empty() {
         let live = tombstones.live_rows.quantile(0.5);
         title += &format!(" for {}", number::plural(live, "live row", "live rows"));
@@ -371,10 +372,16 @@ mod tests {
 
     #[test]
     fn the_title_puts_tombstones_beside_live_rows() {
-        let judgement = run(&TombstoneHeavyRead, &window([warned(1_204)]));
+        let mut usual = warned(1_204);
+        usual.tombstones.scanned.record_n(1_204, 1_000);
+        usual.tombstones.scanned.record(90_000);
+        let judgement = run(&TombstoneHeavyRead, &window([usual]));
+        let passed = judgement.findings[0].evidence.iter();
+        let passed: Vec<_> = passed.filter(|(name, _)| *name == "tombstones_max").collect();
+        assert_eq!(passed, [&("tombstones_max", 90_000.into())]);
         assert_eq!(
             judgement.findings[0].title,
-            "Reads of `work.jobs` pass up to 1,204 tombstones for 5 live rows"
+            "Reads of `work.jobs` pass 1,204 tombstones (p99) for 5 live rows"
         );
     }
 
