@@ -134,6 +134,14 @@ pub(super) fn traces_per_second(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Reads a part of a whole in per cent, nothing and everything included.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let number: Option<f64> = text.parse().ok();
+    number
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .ok_or_else(|| "a number from 0 to 100".to_owned())
+}
+
 /// A trace costs the cluster some tens of writes.
 const MOST_TRACES_PER_SECOND: f64 = 100.0;
 
@@ -185,6 +193,16 @@ mod tests {
         assert_eq!(traces_per_second("0.1"), Ok(0.1));
         for text in ["0", "-1", "101", "NaN", "many"] {
             assert!(traces_per_second(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn parts_are_in_per_cent() {
+        assert_eq!(percent("0"), Ok(0.0));
+        assert_eq!(percent("2.5"), Ok(2.5));
+        assert_eq!(percent("100"), Ok(100.0));
+        for text in ["-1", "101", "NaN", "3%", ""] {
+            assert!(percent(text).is_err(), "{text}");
         }
     }
 

@@ -7,12 +7,12 @@ use std::{
 };
 
 use super::{
-    config::{OrOff, Size, SizeOrOff, age_or_off, positive_duration, size, size_or_off},
+    config::{OrOff, Size, SizeOrOff, age_or_off, percent, positive_duration, size, size_or_off},
     show,
 };
 use crate::sink::Retention;
 use cqlens_audit::{
-    audit::{self, ClientAddresses},
+    audit::{self, ClientAddresses, Relating},
     catalog::Live,
     memory::{Memory, Use},
     window::Limits,
@@ -81,16 +81,33 @@ pub(super) struct ObserverArgs {
     /// or left out, and counted.
     #[arg(long, env = "CQLENS_MEMORY", value_name = "SIZE", default_value = "256MiB", value_parser = memory)]
     memory: Size,
+    /// How much of one processor, in per cent, the search for statements that belong together may take: joins in the
+    /// client, walks over buckets, copies of rows. Where there is more traffic, a sample is looked at, and the
+    /// report says so. 0 looks for none. `sniff` looks at the same sample of a capture on every machine.
+    #[arg(long, env = "CQLENS_SEQUENCE_BUDGET", value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
+    sequence_budget: f64,
 }
 
 impl ObserverArgs {
-    /// What auditors do otherwise than by default.
+    /// What the auditor of live traffic does otherwise than by default.
     pub(super) fn audit_options(&self) -> audit::Options {
+        let mut options = self.replay_options();
+        if options.relating != Relating::NONE {
+            options.relating.budget = Some(self.sequence_budget / 100.0);
+        }
+        options
+    }
+
+    /// The same for captures, of which the same is seen whatever else the machine does.
+    pub(super) fn replay_options(&self) -> audit::Options {
         audit::Options {
             watch: show::watch(self.show_values),
             client_addresses: self.client_addresses,
             limits: self.limits(),
-            ..audit::Options::default()
+            relating: match self.sequence_budget > 0.0 {
+                true => Relating::default(),
+                false => Relating::NONE,
+            },
         }
     }
 
@@ -133,5 +150,35 @@ fn memory(text: &str) -> Result<Size, String> {
     match size(text)? {
         Size(bytes) if bytes < Memory::LEAST as u64 => Err(format!("at least {} MiB", Memory::LEAST >> 20)),
         size => Ok(size),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        observer: ObserverArgs,
+    }
+
+    #[test]
+    fn live_traffic_is_related_within_a_budget_and_captures_within_fixed_limits() {
+        let relating = |arguments: &[&str]| {
+            let arguments = [&["cqlens"], arguments].concat();
+            let observer = Command::try_parse_from(arguments).unwrap().observer;
+            [observer.audit_options(), observer.replay_options()].map(|options| options.relating)
+        };
+        let within = |budget| Relating {
+            budget: Some(budget),
+            ..Relating::default()
+        };
+        assert_eq!(relating(&[]), [within(0.03), Relating::default()]);
+        let half = ["--sequence-budget", "0.5"];
+        assert_eq!(relating(&half), [within(0.005), Relating::default()]);
+        assert_eq!(relating(&["--sequence-budget", "0"]), [Relating::NONE; 2]);
     }
 }

@@ -30,6 +30,7 @@ const FIXED: &[&str] = &[
     "memory",
     "client-addresses",
     "show-values",
+    "sequence-budget",
     "topology",
     "transparent",
     "state-file",

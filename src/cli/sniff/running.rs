@@ -91,7 +91,7 @@ impl<'a> SniffRun<'a> {
             outputs.hash_key(),
             &source,
             start,
-            &args.observer.audit_options(),
+            &args.observer.replay_options(),
         )
         .context("no auditor")?;
         outputs.begin(&live, &source, start)?;

@@ -208,8 +208,12 @@ impl Pipeline {
         self.record(open, &exchange, raw, session);
         let keys = self.builder.keys.named();
         let columns = &self.builder.result_columns;
+        let began = self.sequences.times_next().then(|| self.clock.now());
         self.sequences
             .record(&mut open.window, &exchange, decoded, keys, session.actor, columns);
+        if let Some(began) = began {
+            self.sequences.took(began, self.clock.now());
+        }
         false
     }
 

@@ -106,6 +106,9 @@ pub struct Coverage {
     pub row_values_forgotten: u64,
     /// Requests that were not compared with those before them: there were too many in their second.
     pub not_related: u64,
+    /// Reads whose rows were not remembered, though a program may have gone on with them: there were too many rows in their
+    /// second.
+    pub reads_not_followed: u64,
     /// What a packet capture lacked, where that was the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureCoverage>,
@@ -279,6 +282,7 @@ impl Coverage {
         self.sweeps_forgotten += other.sweeps_forgotten;
         self.row_values_forgotten += other.row_values_forgotten;
         self.not_related += other.not_related;
+        self.reads_not_followed += other.reads_not_followed;
         if let Some(capture) = &other.capture {
             self.capture.get_or_insert_default().merge(capture);
         }

@@ -181,6 +181,7 @@ fn score(join: &'static Known, load: usize, mix: Mix, score: &mut Score) {
     let window = observe(SCHEMA, &applications, duration, load as u64 + 1);
     assert_eq!((window.coverage.undecoded, window.coverage.dropped), (0, 0));
     assert_eq!(window.coverage.not_related > 0, load == TOO_MUCH);
+    assert!(load != TOO_MUCH || window.coverage.reads_not_followed > 0);
     let sequences = sequences(&window);
     let found: BTreeSet<Found> = sequences.iter().map(found).collect();
     let expected: BTreeSet<Found> = known

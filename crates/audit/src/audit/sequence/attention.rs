@@ -3,12 +3,15 @@
 use super::copies::WAITS;
 
 /// How much is looked at for what belongs together: where there is more in a second, a sample of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Relating {
     /// Requests of a second that may begin something.
     pub requests: u32,
     /// Cells of the rows of a second that are remembered, about.
     pub cells: usize,
+    /// The part of a processor that this may take: both limits fall to a twentieth and rise to the fourfold to keep to it.
+    /// None: they stay as they are, so that the same traffic always gives the same.
+    pub budget: Option<f64>,
 }
 
 impl Relating {
@@ -16,15 +19,24 @@ impl Relating {
     pub const ALL: Self = Self {
         requests: u32::MAX,
         cells: 1 << 16,
+        budget: None,
+    };
+
+    /// Nothing is looked for.
+    pub const NONE: Self = Self {
+        requests: 0,
+        cells: 0,
+        budget: None,
     };
 }
 
-/// Takes less than a hundredth of a processor.
+/// Takes about a hundredth of a processor.
 impl Default for Relating {
     fn default() -> Self {
         Self {
             requests: 10_000,
             cells: 4_096,
+            budget: None,
         }
     }
 }
@@ -35,6 +47,8 @@ impl Default for Relating {
 pub(super) struct Attention {
     /// In each second.
     requests: u32,
+    /// From the next second on.
+    next_requests: u32,
     second: i64,
     looked_at: u32,
     /// When the last one came that may have begun something, in nanoseconds.
@@ -60,11 +74,17 @@ impl Attention {
     pub(super) fn new(requests: u32) -> Self {
         Self {
             requests,
+            next_requests: requests,
             second: 0,
             looked_at: 0,
             last_first: 0,
             is_ended: false,
         }
+    }
+
+    /// So many requests may begin something from the next second on: what this one has let begin is followed to its end.
+    pub(super) fn limit(&mut self, requests: u32) {
+        self.next_requests = requests;
     }
 
     /// As long as a write waits for its copy, which is longer than a read for what follows it; in nanoseconds.
@@ -77,6 +97,7 @@ impl Attention {
         // Of requests that are answered late some come after those of the next second.
         if second > self.second {
             self.second = second;
+            self.requests = self.next_requests;
             self.looked_at = 0;
             self.is_ended = false;
         }
@@ -118,5 +139,32 @@ mod tests {
         let mut attention = Attention::new(Relating::default().requests);
         let few = (0..10_000).map(|at| attention.look(5_000_000_000 + at * 200_000));
         assert!(few.into_iter().all(|look| look == Look::First));
+    }
+
+    #[test]
+    fn a_new_limit_holds_from_the_next_second_on() {
+        let mut attention = Attention::new(2);
+        let mut look = |at: i64| attention.look(5_000_000_000 + at);
+        assert_eq!(
+            [look(0), look(1), look(2)],
+            [Look::First, Look::First, Look::Next]
+        );
+        attention.limit(3);
+        let mut look = |at: i64| attention.look(5_000_000_000 + at);
+        assert_eq!(look(3), Look::Next);
+        let next = [1_000_000_000, 1_000_000_001, 1_000_000_002, 1_000_000_003].map(look);
+        assert_eq!(next, [Look::First, Look::First, Look::First, Look::Next]);
+    }
+
+    #[test]
+    fn nothing_begins_where_nothing_is_looked_for() {
+        let mut attention = Attention::new(Relating::NONE.requests);
+        let looks = [0, 1, 2_000_000_000].map(|at: i64| attention.look(5_000_000_000 + at));
+        assert!(
+            looks
+                .iter()
+                .all(|look| matches!(look, Look::Ends(_) | Look::Away)),
+            "{looks:?}"
+        );
     }
 }

@@ -12,13 +12,13 @@
 use std::collections::VecDeque;
 
 use cqlens_proto::message::Rows;
-use rustc_hash::FxHashMap;
 
 use super::{
     SOON,
     lately_asked::{Asker, LatelyAsked},
     places::{Place, Places, Put},
     result_columns::Columns,
+    sampling::Sampling,
     values,
 };
 use crate::{
@@ -54,6 +54,8 @@ pub(super) struct FollowUps {
     /// By age; the first one has the number `oldest`.
     reads: VecDeque<Read>,
     oldest: u32,
+    /// Cells of a second at most, whatever the limit is now.
+    most_cells: usize,
     sampling: Sampling,
 }
 
@@ -114,15 +116,16 @@ pub(super) struct KeyValue<'c> {
 }
 
 impl FollowUps {
-    /// Nothing seen yet; so many cells are remembered of the reads of a second.
-    pub(super) fn new(cells: usize) -> Self {
+    /// Nothing seen yet; so many cells at most are remembered of the reads of a second.
+    pub(super) fn new(most_cells: usize) -> Self {
         Self {
             // Four times as many as are put in while reads are remembered.
-            places: Places::new(cells.max(16).ilog2()),
+            places: Places::new(most_cells.max(16).ilog2()),
             lately: LatelyAsked::new(),
             reads: VecDeque::new(),
             oldest: 1,
-            sampling: Sampling::new(cells),
+            most_cells,
+            sampling: Sampling::new(most_cells),
         }
     }
 
@@ -132,10 +135,15 @@ impl FollowUps {
         self.reads.is_empty()
     }
 
-    /// Whether the next read of `pattern` with so many cells is remembered.
+    /// So many cells are remembered of each second from now on.
+    pub(super) fn limit(&mut self, cells: usize) {
+        self.sampling.limit(cells.min(self.most_cells));
+    }
+
+    /// Whether the next read of a pattern by an actor, answered at this time, is remembered with so many cells.
     #[inline]
-    pub(super) fn samples(&mut self, pattern: PatternId, at: Nanoseconds, cells: usize) -> bool {
-        self.sampling.takes(pattern, at, cells.min(MOST_CELLS))
+    pub(super) fn samples(&mut self, read: (PatternId, u64), at: Nanoseconds, cells: usize) -> bool {
+        self.sampling.takes(read, at, cells.min(MOST_CELLS))
     }
 
     /// Remembers the values of a read's rows.
@@ -150,7 +158,10 @@ impl FollowUps {
         self.forget_old(read.answered_at, window);
         let Some(number) = self.next_number() else {
             self.end(window);
-            *self = Self::new(self.sampling.cells);
+            *self = Self {
+                sampling: std::mem::replace(&mut self.sampling, Sampling::new(0)),
+                ..Self::new(self.most_cells)
+            };
             return;
         };
         let width = read.rows.metadata.column_count.max(1);
@@ -386,51 +397,5 @@ impl Follower {
             compared: 0,
             in_order: 0,
         }
-    }
-}
-
-/// Which reads are remembered: in each second half of the cells go to whoever comes first, the other half in equal
-/// parts to all patterns of this second.
-#[derive(Debug)]
-struct Sampling {
-    /// Of a second.
-    cells: usize,
-    second: Nanoseconds,
-    /// Cells that are remembered of this second.
-    used: usize,
-    by_pattern: FxHashMap<PatternId, usize>,
-}
-
-impl Sampling {
-    /// More patterns in a second share what is left.
-    const MOST: usize = 4_096;
-
-    fn new(cells: usize) -> Self {
-        Self {
-            cells,
-            second: 0,
-            used: 0,
-            by_pattern: FxHashMap::default(),
-        }
-    }
-
-    fn takes(&mut self, pattern: PatternId, at: Nanoseconds, cells: usize) -> bool {
-        let second = at / (1_000 * MILLISECOND);
-        if self.second != second {
-            self.second = second;
-            self.used = 0;
-            self.by_pattern.clear();
-        }
-        if self.by_pattern.len() >= Self::MOST && !self.by_pattern.contains_key(&pattern) {
-            return false;
-        }
-        let patterns = self.by_pattern.len().max(1);
-        let used = self.by_pattern.entry(pattern).or_default();
-        let takes = self.used < self.cells / 2 || *used < self.cells / 2 / patterns;
-        if takes {
-            self.used += cells;
-            *used += cells;
-        }
-        takes
     }
 }

@@ -8,11 +8,13 @@
 mod attention;
 mod batched_copies;
 mod buckets;
+mod budget;
 mod copies;
 mod follow_ups;
 mod lately_asked;
 mod places;
 pub(crate) mod result_columns;
+mod sampling;
 mod values;
 mod walks;
 
@@ -26,6 +28,7 @@ use crate::{
         exchange::{DecodedExchange, Exchange, Execution, NamedKeys, outcome::Outcome},
         statement::analysis::NamedTable,
     },
+    capture::Moment,
     catalog::Live,
     window::Window,
 };
@@ -35,6 +38,7 @@ use attention::{Attention, Look};
 
 pub use attention::Relating;
 
+use budget::{Level, Spending};
 use copies::{Copies, NewWrite};
 use follow_ups::{FollowUps, KeyValue, KeyedRequest, ReadRows};
 use result_columns::ResultColumns;
@@ -51,6 +55,12 @@ pub(crate) struct SequenceRecorder {
     live: Arc<Live>,
     key: HashKey,
     key_columns: KeyColumns,
+    /// The limits that levels are a part of.
+    relating: Relating,
+    /// None where limits are fixed.
+    spending: Option<Spending>,
+    /// Whether something was left out since limits were set.
+    was_limited: bool,
     attention: Attention,
     follow_ups: FollowUps,
     walks: Walks,
@@ -62,12 +72,21 @@ pub(crate) struct SequenceRecorder {
 impl SequenceRecorder {
     /// Nothing seen yet.
     pub(crate) fn new(live: &Arc<Live>, key: HashKey, relating: Relating) -> Self {
+        let most = match relating.budget {
+            Some(_) => Level::MOST_OF_ALL.of(relating),
+            None => relating,
+        };
+        let mut follow_ups = FollowUps::new(most.cells);
+        follow_ups.limit(relating.cells);
         Self {
             live: Arc::clone(live),
             key,
             key_columns: KeyColumns::default(),
+            relating,
+            spending: relating.budget.map(Spending::of),
+            was_limited: false,
             attention: Attention::new(relating.requests),
-            follow_ups: FollowUps::new(relating.cells),
+            follow_ups,
             walks: Walks::new(),
             copies: Copies::new(),
             asked: Vec::new(),
@@ -85,6 +104,24 @@ impl SequenceRecorder {
         self.follow_ups.end(window);
         self.walks.end(window);
         self.copies.end(window);
+    }
+
+    /// Whether the caller is to time the next [`Self::record`]: one in some, where the limits are kept to a budget.
+    #[inline]
+    pub(crate) fn times_next(&mut self) -> bool {
+        self.spending.as_mut().is_some_and(Spending::times_next)
+    }
+
+    /// What was to be timed took from `began` to `ended`.
+    pub(crate) fn took(&mut self, began: Moment, ended: Moment) {
+        let (began, ended) = (began.unix_nanoseconds(), ended.unix_nanoseconds());
+        let spending = self.spending.as_mut();
+        if let Some(level) = spending.and_then(|spending| spending.took(began, ended, self.was_limited)) {
+            let Relating { requests, cells, .. } = level.of(self.relating);
+            self.attention.limit(requests);
+            self.follow_ups.limit(cells);
+            self.was_limited = false;
+        }
     }
 
     /// Takes an exchange of `actor`, whose `keys` are the partitions that it names, to what came before it.
@@ -115,6 +152,7 @@ impl SequenceRecorder {
             Look::Next => false,
             Look::Ends(end) => return self.end_at(end, window),
             Look::Away => {
+                self.was_limited = true;
                 window.coverage.not_related += 1;
                 return;
             }
@@ -157,14 +195,24 @@ impl SequenceRecorder {
             self.walk(window, seen, table, count);
         }
         if let Some(rows) = seen.decoded.answer.rows
-            && seen.is_first
             && is_followed(seen.execution, rows)
+        {
+            match self.samples(seen, rows) {
+                true => self.remember(window, seen, rows, columns),
+                false => window.coverage.reads_not_followed += 1,
+            }
+        }
+    }
+
+    /// Whether the rows of a read are remembered.
+    fn samples(&mut self, seen: &Seen<'_>, rows: &Rows<'_>) -> bool {
+        let read = (seen.request.pattern, seen.actor);
+        let samples = seen.is_first
             && self
                 .follow_ups
-                .samples(seen.request.pattern, seen.request.answered_at, cells(rows))
-        {
-            self.remember(window, seen, rows, columns);
-        }
+                .samples(read, seen.request.answered_at, cells(rows));
+        self.was_limited |= !samples;
+        samples
     }
 
     #[cold]

@@ -160,7 +160,13 @@ fn of_sequences(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str))
         coverage.not_related,
         "request",
         "requests",
-        "were not compared with those before them, since there were more than 10,000 in a second: how often operations of several statements come is estimated from the others",
+        "were not compared with those before them: there were more in a second than the audit compares within `sequence-budget`. How often operations of several statements come is estimated from the others",
+    );
+    say(
+        coverage.reads_not_followed,
+        "read had",
+        "reads had",
+        "rows that were not compared with what their client asked for next: there were more in a second than the audit remembers within `sequence-budget`. How often joins come is estimated from the others",
     );
     say(
         coverage.row_values_forgotten,
