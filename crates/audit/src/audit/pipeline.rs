@@ -104,6 +104,7 @@ impl Pipeline {
     /// Counts what is left of what was found so far, before the window is taken.
     pub(crate) fn settle(&mut self, open: &mut OpenWindow) {
         self.recorder.settle(&mut open.window);
+        self.sequences.settle(&mut open.window);
         open.publish();
     }
 

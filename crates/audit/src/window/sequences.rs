@@ -22,6 +22,10 @@ pub struct Sequences {
     /// Writes of the same values into several tables by one batch.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub batched: BTreeMap<PatternId, BatchedCopies>,
+    /// Reads that may have begun an operation, by pattern: all requests of those times in which all were looked at, those
+    /// for further pages, without rows and with errors among them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub requests: BTreeMap<PatternId, u64>,
 }
 
 /// Reads whose rows were compared with the keys that their client asked for next.
@@ -31,6 +35,9 @@ pub struct FollowedReads {
     pub reads: u64,
     /// Rows of all of them.
     pub rows: u64,
+    /// Reads whose rows were not remembered, of those that were looked at.
+    #[serde(default)]
+    pub passed_over: u64,
     /// What was sent by values of their rows, by pattern.
     pub links: BTreeMap<PatternId, Link>,
 }
@@ -211,6 +218,25 @@ impl Sequences {
     /// More links, columns of buckets or pairs are left out; those are a few kilobytes each.
     pub const MOST_LINKS: usize = 1_024;
 
+    /// Counts a read with rows that are not remembered.
+    pub(crate) fn pass_over(&mut self, id: PatternId) {
+        if self.followed.len() < Self::MOST || self.followed.contains_key(&id) {
+            self.followed.entry(id).or_default().passed_over += 1;
+        }
+    }
+
+    /// Adds reads of a pattern that were looked at.
+    pub(crate) fn count_requests(&mut self, id: PatternId, requests: u64) {
+        *self.requests.entry(id).or_default() += requests;
+    }
+
+    /// The part of the executions of a pattern that so many operations are, of which each begins with one of them; none where
+    /// it is not known how many were looked at.
+    pub(crate) fn share_of_requests(&self, id: PatternId, operations: u64) -> Option<f64> {
+        let requests = self.requests.get(&id).filter(|requests| **requests > 0)?;
+        Some((operations as f64 / *requests as f64).min(1.0))
+    }
+
     /// How many links there are.
     pub(crate) fn links(&self) -> usize {
         self.followed.values().map(|reads| reads.links.len()).sum()
@@ -238,6 +264,7 @@ impl Sequences {
         self.buckets.remove(&id);
         self.copies.remove(&id);
         self.batched.remove(&id);
+        self.requests.remove(&id);
         for reads in self.followed.values_mut() {
             reads.links.remove(&id);
         }
@@ -263,8 +290,10 @@ impl Sequences {
         });
         let pairs = self.copies.values().flat_map(|writes| writes.pairs.values());
         let pairs = pairs.map(|pair| size_of::<WritePairs>() + pair.apart_us.bytes());
-        let patterns = self.followed.len() + self.buckets.len() + self.copies.len() + self.batched.len();
-        patterns * EACH + links.sum::<usize>() + buckets.sum::<usize>() + pairs.sum::<usize>()
+        let patterns = self.followed.len() + self.buckets.len() + self.copies.len();
+        let patterns = patterns + self.batched.len() + self.requests.len();
+        let patterns = patterns * EACH;
+        patterns + links.sum::<usize>() + buckets.sum::<usize>() + pairs.sum::<usize>()
     }
 
     /// Adds what `other` has.
@@ -284,6 +313,9 @@ impl Sequences {
         for (id, batches) in &other.batched {
             self.batched.entry(*id).or_default().merge(*batches);
         }
+        for (id, requests) in &other.requests {
+            self.count_requests(*id, *requests);
+        }
     }
 }
 
@@ -291,6 +323,7 @@ impl FollowedReads {
     fn merge(&mut self, other: &Self) {
         self.reads += other.reads;
         self.rows += other.rows;
+        self.passed_over += other.passed_over;
         for (id, link) in &other.links {
             self.links.entry(*id).or_default().merge(link);
         }

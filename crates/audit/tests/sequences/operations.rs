@@ -6,6 +6,7 @@ pub(crate) const SCHEMA: &str = "
     CREATE KEYSPACE s WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
     CREATE TABLE s.groups (groupname text, user_id bigint, PRIMARY KEY (groupname, user_id));
     CREATE TABLE s.users (id bigint PRIMARY KEY, name text);
+    CREATE TABLE s.memberships (groupname text, user_id bigint, role text, PRIMARY KEY ((groupname, user_id)));
     CREATE TABLE s.emails (email text PRIMARY KEY, id bigint);
     CREATE TABLE s.accounts (id bigint PRIMARY KEY, name text);
     CREATE TABLE s.words (word text, document bigint, PRIMARY KEY (word, document));
@@ -22,6 +23,10 @@ pub(crate) const SCHEMA: &str = "
     CREATE TABLE s.articles (id bigint PRIMARY KEY, title text);
     CREATE TABLE s.by_state (state text, item bigint, PRIMARY KEY (state, item));
     CREATE TABLE s.sensors (sensor int, day date, at bigint, PRIMARY KEY ((sensor, day), at));
+    CREATE TABLE s.products (id bigint PRIMARY KEY, category int, added date);
+    CREATE TABLE s.by_category (category int, id bigint, PRIMARY KEY (category, id));
+    CREATE TABLE s.by_date (added date, id bigint, PRIMARY KEY (added, id));
+    CREATE TABLE s.exported (id bigint PRIMARY KEY, title text);
     CREATE TABLE s.orders_by_user (who bigint, id bigint, item text, PRIMARY KEY (who, id));
     CREATE TABLE s.orders_by_day (day date, id bigint, who bigint, item text, PRIMARY KEY (day, id));
     CREATE TABLE s.carts (who bigint, item bigint, title text, PRIMARY KEY (who, item));
@@ -47,6 +52,19 @@ fn column(values: &[u64]) -> Vec<Vec<Cell>> {
     values.iter().map(|value| vec![number(*value)]).collect()
 }
 
+/// A value of several: their number, and each with its length.
+fn list(elements: impl Iterator<Item = Cell>) -> Cell {
+    let elements: Vec<Cell> = elements.collect();
+    let parts = elements
+        .iter()
+        .flat_map(|element| [int(element.len() as u64), element.clone()]);
+    [int(elements.len() as u64)]
+        .into_iter()
+        .chain(parts)
+        .flatten()
+        .collect()
+}
+
 /// Members of a group: as many for every reader.
 fn members(group: u64) -> Vec<u64> {
     let mut random = Random(group);
@@ -58,25 +76,25 @@ fn members(group: u64) -> Vec<u64> {
 }
 
 fn members_of(random: &mut Random) -> (Stage, Vec<Statement>) {
-    let group = random.popular(400);
+    of_group(random.popular(400))
+}
+
+fn of_group(group: u64) -> (Stage, Vec<Statement>) {
     let ids = members(group);
     let list = read(
         "SELECT user_id FROM s.groups WHERE groupname = ?",
         vec![text(format!("group-{group}"))],
         column(&ids),
     );
-    let users = ids
-        .iter()
-        .map(|id| {
-            let row = vec![text(format!("user {id}"))];
-            read(
-                "SELECT name FROM s.users WHERE id = ?",
-                vec![number(*id)],
-                vec![row],
-            )
-        })
-        .collect();
-    (stage(vec![list]), users)
+    (stage(vec![list]), ids.into_iter().map(user).collect())
+}
+
+fn user(id: u64) -> Statement {
+    read(
+        "SELECT name FROM s.users WHERE id = ?",
+        vec![number(id)],
+        vec![vec![text(format!("user {id}"))]],
+    )
 }
 
 /// A group, and its members one after the other.
@@ -106,6 +124,53 @@ pub(crate) fn join_with_cache(random: &mut Random) -> Vec<Stage> {
     let users = users.into_iter().enumerate().filter(|(at, _)| at % 3 != 0);
     let users = users.map(|(_, user)| stage(vec![user]));
     [list].into_iter().chain(users).collect()
+}
+
+/// The same, in one request.
+pub(crate) fn join_by_in(random: &mut Random) -> Vec<Stage> {
+    let group = random.popular(400);
+    let ids = members(group);
+    let rows = ids.iter().map(|id| vec![text(format!("user {id}"))]);
+    let users = read(
+        "SELECT name FROM s.users WHERE id IN ?",
+        vec![list(ids.iter().map(|id| number(*id)))],
+        rows.collect(),
+    );
+    let (list, _) = of_group(group);
+    vec![list, stage(vec![users])]
+}
+
+/// A large group in five pages, and the members of each page before the next one is read.
+pub(crate) fn join_of_pages(random: &mut Random) -> Vec<Stage> {
+    let group = random.popular(400);
+    let ids: Vec<u64> = (0..30).map(|at| 40_000 + group * 30 + at).collect();
+    let pages = ids.chunks(6).enumerate().flat_map(|(page, ids)| {
+        let page = Statement {
+            page: page as u64,
+            has_more: page < 4,
+            ..read(
+                "SELECT user_id FROM s.groups WHERE groupname = ?",
+                vec![text(format!("large-group-{group}"))],
+                column(ids),
+            )
+        };
+        [stage(vec![page]), stage(ids.iter().map(|id| user(*id)).collect())]
+    });
+    pages.collect()
+}
+
+/// A group, and what its members are in it: their key is the key of the group and a value of a row.
+pub(crate) fn join_with_the_key(random: &mut Random) -> Vec<Stage> {
+    let group = random.popular(400);
+    let (list, _) = of_group(group);
+    let roles = members(group).into_iter().map(|id| {
+        stage(vec![read(
+            "SELECT role FROM s.memberships WHERE groupname = ? AND user_id = ?",
+            vec![text(format!("group-{group}")), number(id)],
+            vec![vec![text("reader")]],
+        )])
+    });
+    [list].into_iter().chain(roles).collect()
 }
 
 /// The key of an account by its e-mail address, and then the account.
@@ -174,6 +239,30 @@ pub(crate) fn days_back(random: &mut Random) -> Vec<Stage> {
         )])
     };
     (0..4).map(of_day).collect()
+}
+
+/// The same, where one in five reads times out and is sent again.
+pub(crate) fn days_back_with_retries(random: &mut Random) -> Vec<Stage> {
+    let days = days_back(random).into_iter().flat_map(|day| {
+        let fails = random.below(5) == 0;
+        let failed = fails.then(|| {
+            let first = day.requests[0].clone();
+            stage(vec![Statement { fails: true, ..first }])
+        });
+        failed.into_iter().chain([day])
+    });
+    days.collect()
+}
+
+/// The same, where one in five reads is sent a second time before it is answered.
+pub(crate) fn days_back_with_speculation(random: &mut Random) -> Vec<Stage> {
+    let mut days = days_back(random);
+    for day in &mut days {
+        if random.below(5) == 0 {
+            day.requests.push(day.requests[0].clone());
+        }
+    }
+    days
 }
 
 /// A person in two tables, one after the other; one in fifty second writes fails.
@@ -260,6 +349,47 @@ pub(crate) fn news(random: &mut Random) -> Vec<Stage> {
     vec![stage(vec![request])]
 }
 
+/// Products, or those of a category, or those of a day: of numbers and dates that come back by chance.
+pub(crate) fn categories(random: &mut Random) -> Vec<Stage> {
+    let category = |random: &mut Random| int(random.popular(64) + 1_000);
+    let added = |random: &mut Random| day(19_500 + random.popular(1_000));
+    let request = match random.below(3) {
+        0 => read(
+            "SELECT category, added FROM s.products WHERE id = ?",
+            vec![number(random.popular(50_000))],
+            vec![vec![category(random), added(random)]],
+        ),
+        1 => read(
+            "SELECT id FROM s.by_category WHERE category = ?",
+            vec![category(random)],
+            column(&[600_001, 600_002]),
+        ),
+        _ => read(
+            "SELECT id FROM s.by_date WHERE added = ?",
+            vec![added(random)],
+            column(&[600_003, 600_004]),
+        ),
+    };
+    vec![stage(vec![request])]
+}
+
+/// A table as a whole, range by range; and a row of it for somebody else.
+pub(crate) fn sweeps(random: &mut Random) -> Vec<Stage> {
+    let ids: Vec<u64> = (0..20).map(|_| 800_000 + random.popular(200)).collect();
+    let from = random.next() >> 1;
+    let range = read(
+        "SELECT id FROM s.exported WHERE token(id) > ? AND token(id) <= ?",
+        vec![number(from), number(from + 1_000)],
+        column(&ids),
+    );
+    let row = read(
+        "SELECT title FROM s.exported WHERE id = ?",
+        vec![number(800_000 + random.popular(200))],
+        vec![vec![text("title")]],
+    );
+    vec![stage(vec![range]), stage(vec![row])]
+}
+
 /// The day of a sensor, which is one partition; and a dashboard of the same day of several sensors.
 pub(crate) fn sensors(random: &mut Random) -> Vec<Stage> {
     let of_sensor = |sensor: u64, days: u64| {
@@ -298,8 +428,7 @@ pub(crate) fn orders(random: &mut Random) -> Vec<Stage> {
                 vec![day(20_500), number(id), number(who), text("item")],
             ),
         ],
-        rows: Vec::new(),
-        fails: false,
+        ..write("", Vec::new())
     };
     let item = random.popular(500);
     let cart = write(

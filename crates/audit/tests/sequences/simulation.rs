@@ -1,26 +1,23 @@
 //! Applications in simulated time: users who send operations, over connections that they share.
 
 use std::{
+    collections::BTreeSet,
     net::{IpAddr, SocketAddr},
     sync::Arc,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use cqlens_audit::{
-    audit::{Audit, HashKey},
+    audit::{Audit, HashKey, Options, Relating},
     capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap},
     catalog::Live,
     window::Window,
 };
 use cqlens_cql::schema::Schema;
-use cqlens_proto::{
-    envelope::{Direction, Envelope, Flags, Header, Opcode, StreamId, Version},
-    message::{
-        Batch, BatchKind, BatchQuery, BatchStatement, Consistency, Dialect, Extras, Query, QueryParameters,
-        QueryResult, Request, Response, ResultMetadata, Rows, RowsContent, Startup, Value, ValuesBuf,
-    },
-};
+use cqlens_proto::envelope::Direction;
 use jiff::Timestamp;
+
+use crate::wire::Wire;
 
 /// In nanoseconds.
 pub(crate) type Time = i64;
@@ -80,11 +77,16 @@ pub(crate) struct Stage {
 }
 
 /// A statement, and what the server answers.
+#[derive(Clone)]
 pub(crate) struct Statement {
     /// Several are a logged batch.
     pub(crate) parts: Vec<(&'static str, Vec<Cell>)>,
     pub(crate) rows: Vec<Vec<Cell>>,
     pub(crate) fails: bool,
+    /// The page that it asks for, from 0 on.
+    pub(crate) page: u64,
+    /// Whether its answer offers another page.
+    pub(crate) has_more: bool,
 }
 
 /// A read with its rows.
@@ -93,6 +95,8 @@ pub(crate) fn read(cql: &'static str, values: Vec<Cell>, rows: Vec<Vec<Cell>>) -
         parts: vec![(cql, values)],
         rows,
         fails: false,
+        page: 0,
+        has_more: false,
     }
 }
 
@@ -109,199 +113,159 @@ pub(crate) fn stage(requests: Vec<Statement>) -> Stage {
     }
 }
 
+/// What users do.
+pub(crate) type Operation = fn(&mut Random) -> Vec<Stage>;
+
 /// An application: users who do one operation after the other.
 pub(crate) struct Application {
+    /// Empty for one that does not say what it is called.
     pub(crate) name: &'static str,
+    /// What its driver calls the session, if it does: its connections come from several addresses then.
+    pub(crate) session: Option<&'static str>,
+    pub(crate) wire: Wire,
     pub(crate) users: u64,
     /// Connections that its users share.
     pub(crate) connections: u64,
     /// Between two operations of one user.
     pub(crate) pause: Time,
     /// Any of them.
-    pub(crate) operations: Vec<fn(&mut Random) -> Vec<Stage>>,
+    pub(crate) operations: Vec<Operation>,
+}
+
+/// What was sent of one operation.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Truth {
+    /// How often.
+    pub(crate) operations: u64,
+    /// Different keys of its last statement, of all of them.
+    pub(crate) keys: u64,
+}
+
+impl Truth {
+    pub(crate) fn fan_out(self) -> f64 {
+        self.keys as f64 / self.operations as f64
+    }
+
+    fn count(&mut self, stages: &[Stage]) {
+        let statements = || stages.iter().flat_map(|stage| &stage.requests);
+        let Some(last) = statements().last().and_then(|last| last.parts.last()) else {
+            return;
+        };
+        let same = statements()
+            .flat_map(|statement| &statement.parts)
+            .filter(|(cql, _)| *cql == last.0);
+        let keys: BTreeSet<&Vec<Cell>> = same.map(|(_, values)| values).collect();
+        self.operations += 1;
+        self.keys += keys.into_iter().map(|values| listed(last.0, values)).sum::<u64>();
+    }
+}
+
+/// Keys that a statement with these values names.
+fn listed(cql: &str, values: &[Cell]) -> u64 {
+    let list = values.last().filter(|_| cql.contains(" IN ?"));
+    list.map_or(1, |list| {
+        u64::from(u32::from_be_bytes(list[..4].try_into().unwrap()))
+    })
 }
 
 /// Something that passes.
-struct Event {
-    at: Time,
-    connection: usize,
-    direction: Direction,
-    bytes: Bytes,
+pub(crate) struct Event {
+    pub(crate) at: Time,
+    pub(crate) connection: usize,
+    pub(crate) direction: Direction,
+    pub(crate) bytes: Bytes,
 }
 
-/// The window after `duration` of these applications on one cluster.
-pub(crate) fn observe(schema: &str, applications: &[Application], duration: Time, seed: u64) -> Window {
-    let mut random = Random(seed);
-    let mut events = Vec::new();
-    let mut connections = 0;
-    for application in applications {
-        let first = connections;
-        connections += application.connections as usize;
-        for connection in first..connections {
-            open(connection, application.name, &mut events);
+/// What applications sent to one cluster.
+pub(crate) struct Traffic {
+    pub(crate) connections: Vec<SocketAddr>,
+    pub(crate) events: Vec<Event>,
+    /// Of each application and each of its operations.
+    pub(crate) truth: Vec<Vec<Truth>>,
+    end: Time,
+}
+
+/// After connections are open.
+pub(crate) const START: Time = 1_760_000_000_000_000_000;
+
+impl Traffic {
+    /// What these applications send in `duration`.
+    pub(crate) fn of(schema: &str, applications: &[Application], duration: Time, seed: u64) -> Self {
+        let schema = Schema::from_cql(schema).unwrap();
+        let mut random = Random(seed);
+        let mut traffic = Self {
+            connections: Vec::new(),
+            events: Vec::new(),
+            truth: Vec::new(),
+            end: START + duration,
+        };
+        for application in applications {
+            traffic.add(application, &schema, &mut random);
         }
+        traffic.events.sort_by_key(|event| event.at);
+        traffic
+    }
+
+    fn add(&mut self, application: &Application, schema: &Schema, random: &mut Random) {
+        let first = self.connections.len();
+        let mut wire = application.wire.begin(schema);
+        for number in 0..application.connections {
+            let host = application.session.map_or(1, |_| 10 + number as u8);
+            let connection = self.connections.len();
+            self.connections
+                .push(SocketAddr::new(IpAddr::from([10, 0, 0, host]), 5_000));
+            wire.open(connection, application, &mut self.events);
+        }
+        let mut truth = vec![Truth::default(); application.operations.len()];
         for _ in 0..application.users {
             let mut at = START + random.pause(application.pause);
-            while at < START + duration {
+            while at < self.end {
                 let operation = random.below(application.operations.len() as u64) as usize;
-                for stage in application.operations[operation](&mut random) {
+                let stages = application.operations[operation](random);
+                truth[operation].count(&stages);
+                for stage in stages {
                     at += random.pause(stage.after);
                     let answered = stage.requests.iter().map(|statement| {
                         let connection = first + random.below(application.connections) as usize;
-                        send(statement, at, connection, &mut random, &mut events)
+                        // When the answer comes.
+                        let answered = at + MILLISECOND / 3 + random.pause(MILLISECOND / 2);
+                        wire.send(statement, (connection, first), (at, answered), &mut self.events);
+                        answered
                     });
                     at = answered.max().unwrap_or(at);
                 }
                 at += random.pause(application.pause);
             }
         }
+        self.truth.push(truth);
     }
-    events.sort_by_key(|event| event.at);
-    replay(schema, connections, events, duration)
-}
 
-/// After connections are open.
-const START: Time = 1_760_000_000_000_000_000;
-
-fn replay(schema: &str, connections: usize, events: Vec<Event>, duration: Time) -> Window {
-    let live = Arc::new(Live::with_schema(Schema::from_cql(schema).unwrap()));
-    let queue = Arc::new(ReplayQueue::new(64 << 20));
-    let key = "000102030405060708090a0b0c0d0e0f".parse::<HashKey>().unwrap();
-    let start = Moment::from_unix_nanoseconds(START).timestamp();
-    let audit = Audit::start(Arc::clone(&queue), &live, key, "test", start).unwrap();
-    let mut taps: Vec<[ReplayTap; 2]> = (0..connections)
-        .map(|number| {
-            let client = SocketAddr::new(IpAddr::from([10, 0, 0, 1]), 5_000);
-            let connection = Arc::new(Connection::recorded(ConnectionId(number as u64), client));
-            [Direction::Request, Direction::Response]
-                .map(|direction| ReplayTap::new(Arc::clone(&connection), direction, Arc::clone(&queue)))
-        })
-        .collect();
-    for event in events {
-        let tap = &mut taps[event.connection][usize::from(event.direction == Direction::Response)];
-        let at = Moment::from_unix_nanoseconds(event.at);
-        tap.offer(event.bytes, at).unwrap();
-    }
-    drop(taps);
-    queue.wait_until_empty();
-    audit.stop(Timestamp::from_nanosecond(i128::from(START + duration)).unwrap())
-}
-
-fn open(connection: usize, application: &str, events: &mut Vec<Event>) {
-    let options = vec![("APPLICATION_NAME", application)];
-    let startup = Request::Startup(Startup { options });
-    let envelope = startup
-        .to_envelope(DIALECT, StreamId(0), &Extras::default())
-        .unwrap();
-    let ready = Envelope {
-        header: Header::response(Version::V4, StreamId(0), Opcode::READY),
-        body: Bytes::new(),
-    };
-    for (at, direction, envelope) in [
-        (START - 2, Direction::Request, envelope),
-        (START - 1, Direction::Response, ready),
-    ] {
-        events.push(Event {
-            at,
-            connection,
-            direction,
-            bytes: bytes(&envelope),
-        });
-    }
-}
-
-const DIALECT: Dialect = Dialect::new(Version::V4);
-
-/// When the answer comes.
-fn send(
-    statement: &Statement,
-    at: Time,
-    connection: usize,
-    random: &mut Random,
-    events: &mut Vec<Event>,
-) -> Time {
-    // Another request of the same stream is answered by then.
-    let stream = StreamId(i16::try_from(events.len() / 2 % 30_000).unwrap());
-    let answered = at + MILLISECOND / 3 + random.pause(MILLISECOND / 2);
-    for (at, direction, envelope) in [
-        (at, Direction::Request, request(statement, stream)),
-        (answered, Direction::Response, response(statement, stream)),
-    ] {
-        events.push(Event {
-            at,
-            connection,
-            direction,
-            bytes: bytes(&envelope),
-        });
-    }
-    answered
-}
-
-fn request(statement: &Statement, stream: StreamId) -> Envelope {
-    let bound: Vec<ValuesBuf> = statement
-        .parts
-        .iter()
-        .map(|(_, cells)| ValuesBuf::positional(cells.iter().map(|cell| Value::Bytes(cell))).unwrap())
-        .collect();
-    let request = match &statement.parts[..] {
-        [(cql, _)] => Request::Query(Query {
-            query: cql,
-            parameters: QueryParameters {
-                values: bound[0].values(),
-                ..QueryParameters::new(Consistency::LocalQuorum)
-            },
-        }),
-        parts => Request::Batch(Batch {
-            kind: BatchKind::Logged,
-            statements: parts
-                .iter()
-                .zip(&bound)
-                .map(|((cql, _), values)| BatchStatement {
-                    query: BatchQuery::Text(cql),
-                    values: values.values(),
-                })
-                .collect(),
-            consistency: Consistency::LocalQuorum,
-            serial_consistency: None,
-            timestamp: None,
-            keyspace: None,
-            now_in_seconds: None,
-            other_flags: 0,
-        }),
-    };
-    request.to_envelope(DIALECT, stream, &Extras::default()).unwrap()
-}
-
-fn response(statement: &Statement, stream: StreamId) -> Envelope {
-    let (opcode, body) = match statement {
-        Statement { fails: true, .. } => (
-            Opcode::ERROR,
-            Bytes::from_static(b"\0\0\x11\0\0\x02no\0\x06\0\0\0\x01\0\0\0\x02\0\x06SIMPLE"),
-        ),
-        Statement { rows, .. } if rows.is_empty() => (Opcode::RESULT, Bytes::from_static(&[0, 0, 0, 1])),
-        Statement { rows, .. } => {
-            let width = rows[0].len();
-            let mut content = RowsContent::new(width);
-            for row in rows {
-                content.push(row.iter().map(|cell| Some(&cell[..]))).unwrap();
-            }
-            let metadata = ResultMetadata {
-                column_count: width,
-                ..ResultMetadata::none()
-            };
-            let rows = Response::Result(QueryResult::Rows(Rows::new(metadata, &content).unwrap()));
-            let mut body = BytesMut::new();
-            rows.encode(DIALECT, &mut body).unwrap();
-            (Opcode::RESULT, body.freeze())
+    /// The window of it.
+    pub(crate) fn observe(&self, schema: &str, relating: Relating) -> Window {
+        let live = Arc::new(Live::with_schema(Schema::from_cql(schema).unwrap()));
+        let queue = Arc::new(ReplayQueue::new(64 << 20));
+        let key = "000102030405060708090a0b0c0d0e0f".parse::<HashKey>().unwrap();
+        let start = Moment::from_unix_nanoseconds(START).timestamp();
+        let options = Options {
+            relating,
+            ..Options::default()
+        };
+        let audit = Audit::start_with(Arc::clone(&queue), &live, key, "test", start, &options).unwrap();
+        let connections = self.connections.iter().enumerate();
+        let mut taps: Vec<[ReplayTap; 2]> = connections
+            .map(|(number, client)| {
+                let connection = Arc::new(Connection::recorded(ConnectionId(number as u64), *client));
+                [Direction::Request, Direction::Response]
+                    .map(|direction| ReplayTap::new(Arc::clone(&connection), direction, Arc::clone(&queue)))
+            })
+            .collect();
+        for event in &self.events {
+            let tap = &mut taps[event.connection][usize::from(event.direction == Direction::Response)];
+            let at = Moment::from_unix_nanoseconds(event.at);
+            tap.offer(event.bytes.clone(), at).unwrap();
         }
-    };
-    let mut header = Header::response(Version::V4, stream, opcode);
-    header.flags = Flags(0);
-    Envelope { header, body }
-}
-
-fn bytes(envelope: &Envelope) -> Bytes {
-    let mut wire = BytesMut::new();
-    envelope.encode(&mut wire).unwrap();
-    wire.freeze()
+        drop(taps);
+        queue.wait_until_empty();
+        audit.stop(Timestamp::from_nanosecond(i128::from(self.end)).unwrap())
+    }
 }

@@ -16,6 +16,7 @@ use cqlens_proto::message::Rows;
 use super::{
     SOON,
     lately_asked::{Asker, LatelyAsked},
+    pages::Pages,
     places::{Place, Places, Put},
     result_columns::Columns,
     sampling::Sampling,
@@ -57,6 +58,7 @@ pub(super) struct FollowUps {
     /// Cells of a second at most, whatever the limit is now.
     most_cells: usize,
     sampling: Sampling,
+    pages: Pages,
 }
 
 /// A read whose rows are remembered.
@@ -65,7 +67,11 @@ struct Read {
     pattern: PatternId,
     columns: Columns,
     rows: u64,
+    /// Cells of its rows that are remembered.
+    cells: usize,
     answered_at: Nanoseconds,
+    /// When the last of its pages or of its followers was answered.
+    active_until: Nanoseconds,
     /// When the last of its followers was answered.
     followed_until: Nanoseconds,
     /// Values of its rows that were asked for before its answer: by which pattern, and how long before.
@@ -91,10 +97,15 @@ struct Follower {
     in_order: u64,
 }
 
-/// A read with rows.
+/// A read with rows, or a page of it.
 pub(super) struct ReadRows<'r> {
     pub(super) pattern: PatternId,
+    pub(super) actor: u64,
     pub(super) answered_at: Nanoseconds,
+    /// The page that it is, of one actor; none for the first one.
+    pub(super) page: Option<u64>,
+    /// The page that it offers.
+    pub(super) next_page: Option<u64>,
     pub(super) rows: &'r Rows<'r>,
     /// Hashes of what it was asked by.
     pub(super) asked: &'r [u64],
@@ -126,6 +137,7 @@ impl FollowUps {
             oldest: 1,
             most_cells,
             sampling: Sampling::new(most_cells),
+            pages: Pages::new(),
         }
     }
 
@@ -150,7 +162,6 @@ impl FollowUps {
     pub(super) fn remember(
         &mut self,
         key: HashKey,
-        actor: u64,
         read: &ReadRows<'_>,
         columns: Columns,
         window: &mut Window,
@@ -164,33 +175,61 @@ impl FollowUps {
             };
             return;
         };
+        self.reads.push_back(Read {
+            pattern: read.pattern,
+            columns,
+            rows: 0,
+            cells: 0,
+            answered_at: read.answered_at,
+            active_until: read.answered_at,
+            followed_until: read.answered_at,
+            before: Vec::new(),
+            links: Vec::new(),
+        });
+        self.add_rows(key, read, number, window);
+    }
+
+    /// Remembers the values of another page of a read that is remembered: what follows it follows that read.
+    pub(super) fn remember_page(&mut self, key: HashKey, read: &ReadRows<'_>, window: &mut Window) {
+        self.forget_old(read.answered_at, window);
+        let number = read.page.and_then(|page| self.pages.take(page));
+        if let Some(number) = number.filter(|number| *number >= self.oldest) {
+            self.add_rows(key, read, number, window);
+        }
+    }
+
+    fn add_rows(&mut self, key: HashKey, read: &ReadRows<'_>, number: u32, window: &mut Window) {
+        let (oldest, next_page) = (self.oldest, read.next_page);
+        let index = number.checked_sub(oldest).map(|at| at as usize);
+        let Some(remembered) = index.and_then(|at| self.reads.get_mut(at)) else {
+            return;
+        };
         let width = read.rows.metadata.column_count.max(1);
-        let rows = read.rows.iter().map_while(Result::ok);
-        let mut before = Vec::new();
-        for (at, row) in rows.take(MOST_CELLS / width).enumerate() {
-            let at = u16::try_from(at).unwrap_or(u16::MAX);
+        let first = usize::try_from(remembered.rows).unwrap_or(usize::MAX);
+        let room = (MOST_CELLS - remembered.cells.min(MOST_CELLS)) / width;
+        let rows = read.rows.iter().map_while(Result::ok).take(room);
+        for (at, row) in rows.enumerate() {
+            let at = u16::try_from(first.saturating_add(at)).unwrap_or(u16::MAX);
+            remembered.cells += width;
             for (column, cell) in row.iter().enumerate().take(usize::from(u8::MAX)) {
-                let hash = cell.and_then(|cell| values::hash(key, actor, cell));
+                let hash = cell.and_then(|cell| values::hash(key, read.actor, cell));
                 let Some(hash) = hash.filter(|hash| !read.asked.contains(hash)) else {
                     continue;
                 };
                 let column = u8::try_from(column).unwrap_or(u8::MAX);
-                let put = self.places.put(hash, number, (at, column), self.oldest);
+                let put = self.places.put(hash, number, (at, column), oldest);
                 window.coverage.row_values_forgotten += u64::from(put == Put::InsteadOfAnother);
                 if put != Put::Known {
-                    before.extend(self.lately.before(hash, read.answered_at));
+                    let before = self.lately.before(hash, remembered.answered_at);
+                    remembered.before.extend(before);
                 }
             }
         }
-        self.reads.push_back(Read {
-            pattern: read.pattern,
-            columns,
-            rows: read.rows.len() as u64,
-            answered_at: read.answered_at,
-            followed_until: read.answered_at,
-            before,
-            links: Vec::new(),
-        });
+        remembered.rows += read.rows.len() as u64;
+        remembered.active_until = remembered.active_until.max(read.answered_at);
+        if let Some(page) = next_page {
+            self.pages.offer(page, number);
+        }
     }
 
     /// Takes a request to the reads that its keys are from.
@@ -252,7 +291,7 @@ impl FollowUps {
     pub(super) fn end_at(&mut self, end: Nanoseconds, window: &mut Window) {
         self.oldest += u32::try_from(self.reads.len()).unwrap_or(0);
         for read in self.reads.drain(..) {
-            if read.followed_until.saturating_add(SOON) <= end {
+            if read.active_until.saturating_add(SOON) <= end {
                 read.count(&mut window.sequences);
             }
         }
@@ -289,7 +328,7 @@ struct Counted {
 impl Read {
     fn is_followed_by(&self, request: KeyedRequest) -> bool {
         let is_in_time = request.at.saturating_sub(self.answered_at) < REMEMBERED;
-        let is_soon = request.at.saturating_sub(self.followed_until) <= SOON;
+        let is_soon = request.at.saturating_sub(self.active_until) <= SOON;
         request.at >= self.answered_at && is_in_time && is_soon
     }
 
@@ -330,6 +369,7 @@ impl Read {
     fn count_request(&mut self, request: KeyedRequest, keys: u64) {
         let is_overlapping = request.at < self.followed_until;
         self.followed_until = self.followed_until.max(request.answered_at);
+        self.active_until = self.active_until.max(request.answered_at);
         let Some(link) = self.link(request.pattern) else {
             return;
         };

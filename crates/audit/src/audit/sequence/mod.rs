@@ -12,6 +12,7 @@ mod budget;
 mod copies;
 mod follow_ups;
 mod lately_asked;
+mod pages;
 mod places;
 pub(crate) mod result_columns;
 mod sampling;
@@ -21,16 +22,17 @@ mod walks;
 use std::sync::Arc;
 
 use cqlens_proto::message::{Batch, QueryParameters, Request, Rows, Value};
+use rustc_hash::FxHashMap;
 
 use crate::{
     audit::{
-        HashKey,
+        HashKey, RequestKey,
         exchange::{DecodedExchange, Exchange, Execution, NamedKeys, outcome::Outcome},
         statement::analysis::NamedTable,
     },
     capture::Moment,
     catalog::Live,
-    window::Window,
+    window::{PatternId, Sequences, Window},
 };
 use cqlens_cql::footprint::PartitionClass;
 
@@ -65,6 +67,8 @@ pub(crate) struct SequenceRecorder {
     follow_ups: FollowUps,
     walks: Walks,
     copies: Copies,
+    /// Reads that may have begun something, since windows were told last.
+    requests: FxHashMap<PatternId, u64>,
     /// What a read was asked by, or what a write writes.
     asked: Vec<u64>,
 }
@@ -89,6 +93,7 @@ impl SequenceRecorder {
             follow_ups,
             walks: Walks::new(),
             copies: Copies::new(),
+            requests: FxHashMap::default(),
             asked: Vec::new(),
         }
     }
@@ -99,8 +104,19 @@ impl SequenceRecorder {
         self.key_columns.forget_ids();
     }
 
+    /// Counts what is left of what was found so far, before the window is taken.
+    pub(crate) fn settle(&mut self, window: &mut Window) {
+        let sequences = &mut window.sequences;
+        for (pattern, requests) in self.requests.drain() {
+            if sequences.requests.len() < Sequences::MOST || sequences.requests.contains_key(&pattern) {
+                sequences.count_requests(pattern, requests);
+            }
+        }
+    }
+
     /// Nothing more comes.
     pub(crate) fn end(&mut self, window: &mut Window) {
+        self.settle(window);
         self.follow_ups.end(window);
         self.walks.end(window);
         self.copies.end(window);
@@ -172,6 +188,9 @@ impl SequenceRecorder {
     /// Takes an exchange to what came before it.
     fn relate(&mut self, window: &mut Window, seen: &Seen<'_>, columns: &ResultColumns) {
         let kind = seen.execution.analysis.head.kind;
+        if kind.is_read() && seen.is_first {
+            *self.requests.entry(seen.request.pattern).or_default() += 1;
+        }
         // A copy that was refused is missing.
         if kind.is_write() {
             self.copy(window, seen);
@@ -197,10 +216,19 @@ impl SequenceRecorder {
         if let Some(rows) = seen.decoded.answer.rows
             && is_followed(seen.execution, rows)
         {
-            match self.samples(seen, rows) {
-                true => self.remember(window, seen, rows, columns),
-                false => window.coverage.reads_not_followed += 1,
+            match seen.execution.first_page {
+                true if self.samples(seen, rows) => self.remember(window, seen, rows, columns),
+                true => Self::pass_over(window, seen),
+                false => self.remember(window, seen, rows, columns),
             }
+        }
+    }
+
+    /// Counts a read whose rows are not remembered.
+    fn pass_over(window: &mut Window, seen: &Seen<'_>) {
+        window.coverage.reads_not_followed += 1;
+        if seen.is_first {
+            window.sequences.pass_over(seen.request.pattern);
         }
     }
 
@@ -300,15 +328,22 @@ impl SequenceRecorder {
         if let Some(parameters) = seen.decoded.request.parameters() {
             self.ask(parameters, seen.actor);
         }
+        let of_actor = |page: u64| (page ^ seen.actor.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let page = seen.exchange.request_key.map(RequestKey::page);
         let read = ReadRows {
             pattern: seen.request.pattern,
+            actor: seen.actor,
             answered_at: seen.request.answered_at,
+            page: page.map(of_actor).filter(|_| !seen.execution.first_page),
+            next_page: seen.exchange.next_page.map(of_actor),
             rows,
             asked: &self.asked,
         };
+        if !seen.execution.first_page {
+            return self.follow_ups.remember_page(self.key, &read, window);
+        }
         let columns = columns.of(seen.decoded.request, rows);
-        self.follow_ups
-            .remember(self.key, seen.actor, &read, columns, window);
+        self.follow_ups.remember(self.key, &read, columns, window);
     }
 
     /// Adds the values that a request binds to those that are asked.

@@ -13,6 +13,8 @@ pub(super) struct Buckets<'a> {
     /// The column of the bucket.
     pub(super) column: &'a str,
     pub(super) reads: &'a BucketReads,
+    /// The part of the executions that its operations are, where it is known.
+    share: Option<f64>,
     /// Its place in the partition key.
     position: usize,
 }
@@ -51,6 +53,7 @@ pub(super) fn all<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Bucket
                     name: name.clone(),
                     column,
                     reads,
+                    share: context.window.sequences.share_of_requests(*id, several),
                     position,
                 });
             }
@@ -124,7 +127,8 @@ impl Buckets<'_> {
             Sent::InOneRequest => several + self.reads.single,
             _ => self.reads.partitions.total() + self.reads.single,
         };
-        rounded(self.pattern.count as f64 * share(several, requests))
+        let share = self.share.unwrap_or_else(|| share(several, requests));
+        rounded(self.pattern.count as f64 * share)
     }
 
     pub(super) fn sequence(&self, kind: &'static str) -> Sequence {

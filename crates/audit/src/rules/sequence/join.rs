@@ -24,6 +24,8 @@ pub(super) struct Step<'a> {
     pub(super) from_table: TableName,
     pub(super) to_table: TableName,
     reads: &'a FollowedReads,
+    /// The part of the executions that are reads with rows, the first page of them; where it is known.
+    share: Option<f64>,
     pub(super) link: &'a Link,
 }
 
@@ -107,6 +109,9 @@ fn steps<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Step<'a>> {
                 from_table,
                 to_table,
                 reads,
+                share: window
+                    .sequences
+                    .share_of_requests(*from, reads.reads + reads.passed_over),
                 link,
             };
             if second.head.kind == StatementKind::Select && step.is_believed(found) {
@@ -170,7 +175,7 @@ impl<'a> Step<'a> {
     /// Times that the first read was followed, of all its executions.
     pub(super) fn times(&self) -> u64 {
         let executions = self.from.1.count as f64;
-        rounded(executions * share(self.followed(), self.reads.reads))
+        rounded(executions * self.share.unwrap_or(1.0) * share(self.followed(), self.reads.reads))
     }
 
     /// How its requests are sent.
