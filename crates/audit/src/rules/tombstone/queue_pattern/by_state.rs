@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use cqlens_cql::{
     plan::Flag,
-    schema::{IndexClass, Table, TableName},
+    schema::{ColumnName, IndexClass, Table, TableName},
     syntax::ast::{AssignmentOperation, Modification, RelationOperator, Select},
 };
 
@@ -44,6 +44,9 @@ pub(super) fn findings(
         let mut columns: Vec<_> = polls.iter().filter(|poll| poll.table == name).collect();
         columns.sort_by(|one, other| one.column.cmp(&other.column));
         for polls in columns.chunk_by(|one, other| one.column == other.column) {
+            if asks_for_many_states(&name, polls, context) {
+                continue;
+            }
             let queue = Queue::of(&name, table, polls, &writes);
             findings.extend(queue.and_then(|queue| queue.finding(found, context)));
         }
@@ -73,6 +76,22 @@ impl<'a> Poll<'a> {
         })
     }
 }
+
+/// Workers ask for what is to be done, and perhaps for what failed. Whoever asks for every state shows lists of rows, and
+/// takes none of them away. Only of indexed columns is that known.
+fn asks_for_many_states(name: &TableName, polls: &[&Poll<'_>], context: &Context<'_>) -> bool {
+    polls.first().is_some_and(|poll| {
+        let column = ColumnName {
+            table: name.clone(),
+            column: poll.column.clone(),
+        };
+        let indexed = context.window.indexed.get(&column);
+        indexed.is_some_and(|indexed| indexed.asked.estimate() > MOST_STATES)
+    })
+}
+
+/// Two: what is new, and what has failed before.
+const MOST_STATES: u64 = 2;
 
 /// The first column beside the key that has to have a value.
 fn state(select: &Select<'_>, table: &Table) -> Option<String> {
@@ -128,7 +147,10 @@ impl<'q, 'a> Queue<'q, 'a> {
 
     fn finding(self, found: &Findings<'_>, context: &Context<'_>) -> Option<Finding> {
         let each = [self.appends, self.reads(), self.changes];
-        if each.iter().any(|&times| !is_steady(found, times, context.window)) {
+        if each
+            .iter()
+            .any(|&times| !is_steady(found, times, context.watch_table(self.name)))
+        {
             return None;
         }
         let each = self.of_class(by_share(found, share(self.changes, self.appends))?);
@@ -143,7 +165,7 @@ impl<'q, 'a> Queue<'q, 'a> {
             number::plural(self.appends, "row", "rows"),
             self.column,
             number::plural(self.changes, "time", "times"),
-            often(self.changes, context.window),
+            often(self.changes, context.watch_table(self.name)),
             self.passed(),
         );
         let finding = Finding::on_all(&ABOUT, context.severity(found, &impact), patterns, context)
@@ -204,17 +226,37 @@ mod tests {
     const POLL: &str = "SELECT id FROM work.tasks WHERE state = ? LIMIT 10";
 
     fn found(index: &str, poll: Pattern, changes: &str, times: u64) -> Vec<(Severity, String)> {
+        found_of(1, index, poll, changes, times)
+    }
+
+    /// Where reads ask for so many distinct states.
+    fn found_of(
+        states: u64,
+        index: &str,
+        poll: Pattern,
+        changes: &str,
+        times: u64,
+    ) -> Vec<(Severity, String)> {
         let schema = format!(
             "CREATE KEYSPACE work WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}};
              CREATE TABLE work.tasks (id uuid PRIMARY KEY, state text, owner text);
              {index}"
         );
         let insert = "INSERT INTO work.tasks (id, state) VALUES (?, ?)";
-        let window = amid([
+        let mut window = amid([
             poll,
             write(insert, StatementKind::Insert, &[], 600),
             write(changes, StatementKind::Update, &[], times),
         ]);
+        let column = ColumnName {
+            table: TableName {
+                keyspace: "work".to_owned(),
+                table: "tasks".to_owned(),
+            },
+            column: "state".to_owned(),
+        };
+        let asked = &mut window.indexed.entry(column).or_default().asked;
+        (1..=states).for_each(|state| asked.insert(state.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         let judgement = run_with(&QueuePattern, &window, &Schema::from_cql(&schema).unwrap());
         let findings = judgement.findings.into_iter();
         findings
@@ -261,6 +303,13 @@ mod tests {
             title.ends_with("each read by it passes the rows that are done"),
             "{title}"
         );
+    }
+
+    #[test]
+    fn rows_that_are_listed_by_any_state_are_no_queue() {
+        let flags = [Flag::Index, Flag::Limit];
+        assert_eq!(found_of(2, LEGACY, poll(&flags), DONE, 600).len(), 1);
+        assert_eq!(found_of(3, LEGACY, poll(&flags), DONE, 600), []);
     }
 
     #[test]
