@@ -28,7 +28,8 @@ use cqlens_cql::schema::Schema;
 
 const SCHEMA: &str =
     "CREATE KEYSPACE s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
-    CREATE TABLE s.t (k int PRIMARY KEY, v int, w int);";
+    CREATE TABLE s.t (k int PRIMARY KEY, v int, w int);
+    CREATE TABLE s.tagged (k int PRIMARY KEY, tags set<int>);";
 
 /// A connection that is audited.
 struct Observed {
@@ -298,6 +299,53 @@ fn nulls_are_counted_in_texts_by_name_and_in_batches() {
         other_flags: 0,
     }));
     assert_eq!(nulls(batch.pattern()), (1, [("w".to_owned(), 2)].into()));
+}
+
+#[test]
+fn elements_of_collections_that_are_bound_as_a_whole_are_counted_also_in_batches() {
+    let collection = |items: i32| {
+        let items = (0..items).flat_map(|item| [4_i32, item]);
+        let numbers = [items.clone().count() as i32 / 2].into_iter().chain(items);
+        numbers.flat_map(i32::to_be_bytes).collect::<Vec<_>>()
+    };
+    let key = 1_i32.to_be_bytes();
+    let statement = |cql, items| {
+        let collection = collection(items);
+        let values = ValuesBuf::positional([Value::Bytes(&collection), Value::Bytes(&key)]).unwrap();
+        let mut observed = Observed::new();
+        observed.pass(&Request::Batch(Batch {
+            kind: BatchKind::Logged,
+            statements: vec![BatchStatement {
+                query: BatchQuery::Text(cql),
+                values: values.values(),
+            }],
+            consistency: Consistency::One,
+            serial_consistency: None,
+            timestamp: None,
+            keyspace: None,
+            now_in_seconds: None,
+            other_flags: 0,
+        }));
+        observed.pass(&Request::Query(Query {
+            query: cql,
+            parameters: QueryParameters {
+                values: values.values(),
+                ..QueryParameters::new(Consistency::One)
+            },
+        }));
+        let window = observed.stop();
+        let patterns = window.patterns.values();
+        patterns
+            .map(|pattern| pattern.collection_items.at_least(40))
+            .collect::<Vec<_>>()
+    };
+    let replace = "UPDATE s.tagged SET tags = ? WHERE k = ?";
+    assert_eq!(statement(replace, 40), [1, 1]);
+    assert_eq!(statement(replace, 31), [0, 0]);
+    assert_eq!(
+        statement("UPDATE s.tagged SET tags = tags + ? WHERE k = ?", 40),
+        [0, 0]
+    );
 }
 
 #[test]

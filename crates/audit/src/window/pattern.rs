@@ -114,6 +114,10 @@ pub struct Pattern {
     /// [`Pattern::LARGE_VALUE`] bytes or more.
     #[serde(default)]
     pub large_values: Distribution,
+    /// Elements of the largest collection that each INSERT or UPDATE binds as a whole, of those that bind one of
+    /// [`Pattern::MANY_ITEMS`] or more.
+    #[serde(default)]
+    pub collection_items: Distribution,
     /// What the server said of tombstones.
     pub tombstones: Tombstones,
     /// Answers that were a page of a longer read.
@@ -311,6 +315,9 @@ impl Pattern {
     /// Values from this size on are counted by their size: what is smaller is no burden to anybody.
     pub const LARGE_VALUE: usize = 64 << 10;
 
+    /// Collections with this many elements or more are counted by them: a few dozen are what they are made for.
+    pub const MANY_ITEMS: u64 = 32;
+
     /// Stands among the error codes for that of ScyllaDB's SCYLLA_RATE_LIMIT_ERROR, which each server announces.
     pub const RATE_LIMIT: u32 = 0xF000;
 
@@ -338,6 +345,7 @@ impl Pattern {
             response_bytes: Distribution::default(),
             request_bytes: Distribution::default(),
             large_values: Distribution::default(),
+            collection_items: Distribution::default(),
             tombstones: Tombstones::default(),
             pages: 0,
             logical_reads: 0,
@@ -382,6 +390,7 @@ impl Pattern {
             &self.response_bytes,
             &self.request_bytes,
             &self.large_values,
+            &self.collection_items,
             &self.tombstones.scanned,
             &self.tombstones.live_rows,
             &self.unpaged_rows,
@@ -497,6 +506,7 @@ impl Pattern {
         self.response_bytes.merge(&other.response_bytes);
         self.request_bytes.merge(&other.request_bytes);
         self.large_values.merge(&other.large_values);
+        self.collection_items.merge(&other.collection_items);
         self.tombstones.merge(&other.tombstones);
         self.pages += other.pages;
         self.logical_reads += other.logical_reads;

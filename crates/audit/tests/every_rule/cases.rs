@@ -316,6 +316,9 @@ fn writes() -> Vec<Case> {
                 wire.times(60, &ask("UPDATE shop.users SET emails = emails + ? WHERE id = ?", &[Bytes(&[0, 0, 0, 0]), Int(1)]), &Void);
                 wire.send(&ask("DELETE emails FROM shop.users WHERE id = ?", &[Int(1)]), &Void);
             }),
+        case("growing-collection",
+            |wire| wire.times(60, &ask("UPDATE shop.users SET tags = ? WHERE id = ?", &[Bytes(&list(200)), Int(1)]), &Void),
+            |wire| wire.times(60, &ask("UPDATE shop.users SET tags = ? WHERE id = ?", &[Bytes(&list(99)), Int(1)]), &Void)),
         case("overwriting-insert",
             |wire| {
                 for turn in 0..3 {

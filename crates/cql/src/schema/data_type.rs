@@ -71,7 +71,7 @@ impl DataType {
     }
 
     /// Whether it is a list, set or map, frozen or not.
-    pub(crate) fn is_collection(&self) -> bool {
+    pub fn is_collection(&self) -> bool {
         matches!(self.thawed(), Self::List(_) | Self::Set(_) | Self::Map(..))
     }
 

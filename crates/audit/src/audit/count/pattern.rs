@@ -48,6 +48,9 @@ pub(crate) fn record_pattern(
         if let Some(bytes) = rare.large_value {
             pattern.large_values.record(bytes);
         }
+        if let Some(items) = rare.collection_items {
+            pattern.collection_items.record(items);
+        }
     }
     pattern.traced += u64::from(exchange.traced);
     pattern.not_applied += u64::from(exchange.not_applied);

@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 use cqlens_cql::syntax::cut_name;
 use cqlens_proto::{
     envelope::Flags,
-    message::{Batch, BatchQuery, QueryParameters, QueryResult, Request, Response, Value, Values},
+    message::{Batch, BatchQuery, QueryParameters, QueryResult, Request, Response, Values},
 };
 
 use crate::audit::{
@@ -23,6 +23,7 @@ use crate::audit::{
         outcome::{Outcome, says_not_how_far},
         replicas::ReplicaLookup,
         scanned_keys::{ScannedKeys, ScannedRows},
+        written::Written,
     },
     sequence::result_columns::ResultColumns,
     statement::{
@@ -31,18 +32,12 @@ use crate::audit::{
         cache::StatementCache,
     },
 };
-use crate::{
-    catalog::Live,
-    window::{Pattern, PatternId},
-};
+use crate::{catalog::Live, window::PatternId};
+use cqlens_cql::footprint::{PartitionClass, Reason};
 use cqlens_cql::{
     cells::Cells,
     footprint::{Count, Footprint},
     plan::BatchSum,
-};
-use cqlens_cql::{
-    footprint::{PartitionClass, Reason},
-    plan::StatementKind,
 };
 
 /// What it takes to make an exchange of a request and its answer.
@@ -219,7 +214,7 @@ impl ExchangeBuilder {
         let mut refused = None;
         let mut prepared = false;
         let mut batched_nulls = Vec::new();
-        let mut largest_value = 0;
+        let mut largest = Written::default();
         for statement in &batch.statements {
             let analysis = match statement.query {
                 BatchQuery::Text(text) => self.statements.of_text(text, keyspace),
@@ -232,8 +227,11 @@ impl ExchangeBuilder {
                 Some(plan) => {
                     refused = refused.or(sum.add(plan, Some(&statement.values), &mut self.keys.keys).err());
                     analysis.note_cells(&statement.values, &mut self.cells);
-                    largest_value =
-                        largest_value.max(note_nulls(&analysis, &statement.values, &mut batched_nulls));
+                    let written = Written::of(&analysis, &statement.values);
+                    largest = largest.and(written);
+                    if written.nulls != 0 {
+                        batched_nulls.push((Arc::clone(&analysis), written.nulls));
+                    }
                 }
                 None => sum.add_unknown(analysis.unknown.unwrap_or(Reason::StatementUnknown)),
             }
@@ -250,7 +248,7 @@ impl ExchangeBuilder {
             consistency: Some(batch.consistency),
             serial_consistency: batch.serial_consistency,
             first_page: true,
-            rare: RareFacts::of_batch(batched_nulls, largest_value),
+            rare: RareFacts::of_batch(batched_nulls, largest),
             timestamp: batch.timestamp,
             page_size: None,
             batched,
@@ -414,95 +412,35 @@ fn rare_facts(analysis: &Analysis, values: &Values<'_>) -> Option<Box<RareFacts>
             ..RareFacts::default()
         }));
     }
-    let Written { nulls, largest } = Written::of(analysis, values);
+    let written = Written::of(analysis, values);
     let json_nulls = plan.map(|plan| plan.json_nulls(values)).unwrap_or_default();
-    if nulls == 0 && largest < Pattern::LARGE_VALUE && json_nulls.is_empty() {
+    if written.nulls == 0 && !written.is_large() && json_nulls.is_empty() {
         return None;
     }
     Some(Box::new(RareFacts {
-        nulls,
+        nulls: written.nulls,
         json_nulls: json_nulls
             .into_iter()
             .map(|column| cut_name(column).into())
             .collect(),
-        large_value: large(largest),
+        large_value: written.large_value(),
+        collection_items: written.many_items(),
         ..RareFacts::default()
     }))
 }
 
 impl RareFacts {
     /// Of a batch.
-    fn of_batch(batched_nulls: Vec<StatementNulls>, largest: usize) -> Option<Box<Self>> {
-        let large_value = large(largest);
-        let has_any = !batched_nulls.is_empty() || large_value.is_some();
+    fn of_batch(batched_nulls: Vec<StatementNulls>, largest: Written) -> Option<Box<Self>> {
+        let has_any = !batched_nulls.is_empty() || largest.is_large();
         has_any.then(|| {
             Box::new(Self {
                 batched_nulls,
-                large_value,
+                large_value: largest.large_value(),
+                collection_items: largest.many_items(),
                 ..Self::default()
             })
         })
-    }
-}
-
-/// The size of a value that is counted by its size.
-fn large(bytes: usize) -> Option<u64> {
-    (bytes >= Pattern::LARGE_VALUE).then_some(bytes as u64)
-}
-
-/// Notes the nulls of a statement in a batch; the size of its largest value.
-fn note_nulls(analysis: &Arc<Analysis>, values: &Values<'_>, nulls: &mut Vec<StatementNulls>) -> usize {
-    let written = Written::of(analysis, values);
-    if written.nulls != 0 {
-        nulls.push((Arc::clone(analysis), written.nulls));
-    }
-    written.largest
-}
-
-/// What the values of an INSERT or UPDATE are, its first 64 if there are more.
-#[derive(Clone, Copy, Default)]
-struct Written {
-    /// Which of them are null, a bit for each. A value with a name stands for the column of that name; the last bit
-    /// where there is none.
-    nulls: u64,
-    /// Bytes of the largest one.
-    largest: usize,
-}
-
-impl Written {
-    #[inline]
-    fn of(analysis: &Analysis, values: &Values<'_>) -> Self {
-        if !matches!(analysis.head.kind, StatementKind::Insert | StatementKind::Update) {
-            return Self::default();
-        }
-        if values.is_named() {
-            return Self::of_named(analysis, values);
-        }
-        let mut written = Self::default();
-        for (at, (_, value)) in values.iter().take(64).enumerate() {
-            written.add(at, value);
-        }
-        written
-    }
-
-    #[cold]
-    fn of_named(analysis: &Analysis, values: &Values<'_>) -> Self {
-        let mut written = Self::default();
-        for (name, value) in values.iter() {
-            let columns = &analysis.marker_columns;
-            let at = name.and_then(|name| columns.iter().position(|column| **column == *name));
-            written.add(at.unwrap_or(63).min(63), value);
-        }
-        written
-    }
-
-    #[inline]
-    fn add(&mut self, at: usize, value: Value<'_>) {
-        match value {
-            Value::Null => self.nulls |= 1 << at,
-            Value::Bytes(bytes) => self.largest = self.largest.max(bytes.len()),
-            Value::NotSet => {}
-        }
     }
 }
 

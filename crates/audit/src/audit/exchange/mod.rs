@@ -10,6 +10,7 @@ pub(crate) mod replicas;
 pub(crate) mod request_key;
 pub(crate) mod scanned_keys;
 pub(crate) mod warning;
+mod written;
 
 use std::{sync::Arc, time::Duration};
 
@@ -155,6 +156,8 @@ pub(crate) struct RareFacts {
     pub(crate) json_nulls: Vec<Box<str>>,
     /// Bytes of the largest value that an INSERT or UPDATE binds, where that is large.
     pub(crate) large_value: Option<u64>,
+    /// Elements of the largest collection that an INSERT or UPDATE binds as a whole, where those are many.
+    pub(crate) collection_items: Option<u64>,
     /// Values of clustering columns that a read lists; 0 without a list.
     pub(crate) listed_rows: u64,
 }

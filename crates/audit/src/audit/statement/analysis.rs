@@ -17,7 +17,7 @@ use cqlens_cql::{cells::Cells, plan::Plan};
 use cqlens_cql::{
     footprint::Reason,
     plan::{Flag, Markers, StatementKind},
-    schema::{TableName, is_system},
+    schema::{Schema, TableName, is_system},
 };
 
 /// A statement under one version of the schema.
@@ -40,6 +40,9 @@ pub(crate) struct Analysis {
     /// For each bind marker of an INSERT or UPDATE the column that it is the value of, as far as markers stand for
     /// values of their own; empty for those of `USING`.
     pub(crate) marker_columns: Vec<Box<str>>,
+    /// Which of the first 64 bind markers of an INSERT or UPDATE stand for a whole list, set or map: a bit for each,
+    /// the lowest for the first.
+    pub(crate) whole_collections: u64,
     /// Columns of an INSERT or UPDATE that its text sets to null.
     pub(crate) null_columns: Vec<Box<str>>,
     /// What `USING TIMESTAMP` says.
@@ -125,8 +128,10 @@ impl Analysis {
             None if live.is_known() => {}
             None => plan = Plan::without_schema(statement, keyspace, &Markers::default()),
         }
+        let marker_columns = marker_columns(statement);
         Self {
-            marker_columns: marker_columns(statement),
+            whole_collections: whole_collections(&marker_columns, &plan, &live.schema()),
+            marker_columns,
             null_columns: null_columns(statement),
             timestamp: StatedTimestamp::of_statement(statement),
             disagrees,
@@ -166,6 +171,7 @@ impl Analysis {
             plan: Some(plan),
             unknown: None,
             marker_columns: Vec::new(),
+            whole_collections: 0,
             null_columns: Vec::new(),
             timestamp: None,
             unparsed: false,
@@ -217,6 +223,7 @@ impl Analysis {
             unknown: Some(unknown),
             tables: Vec::new(),
             marker_columns: Vec::new(),
+            whole_collections: 0,
             null_columns: Vec::new(),
             timestamp: None,
             is_known: false,
@@ -292,6 +299,23 @@ fn marker_columns(statement: &ast::Statement<'_>) -> Vec<Box<str>> {
         columns.push(cut_name(column.as_str()).into());
     }
     columns
+}
+
+/// Which of the markers, with the columns that they are the value of, stand for a whole collection.
+fn whole_collections(marker_columns: &[Box<str>], plan: &Plan, schema: &Schema) -> u64 {
+    let Some((name, _)) = plan.tables().first() else {
+        return 0;
+    };
+    let Some(table) = schema.table(&name.keyspace, &name.table) else {
+        return 0;
+    };
+    let is_collection = |column: &str| {
+        let column = table.column(column);
+        column.is_some_and(|column| column.data_type.is_collection())
+    };
+    let markers = marker_columns.iter().take(64).enumerate();
+    let of_collections = markers.filter(|(_, column)| is_collection(column));
+    of_collections.fold(0, |bits, (at, _)| bits | 1 << at)
 }
 
 /// The columns that a text sets to null: a literal, as what binds values in the text of a statement sends it.

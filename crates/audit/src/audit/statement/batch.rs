@@ -171,6 +171,7 @@ pub(crate) fn batch_analysis(kind: ast::BatchKind, children: &Children, ids: &mu
         unknown: None,
         tables,
         marker_columns: Vec::new(),
+        whole_collections: 0,
         null_columns: Vec::new(),
         timestamp: None,
         is_known: !children.distinct.is_empty() && children.analyses().all(|child| child.is_known),

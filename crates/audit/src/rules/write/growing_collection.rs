@@ -1,8 +1,8 @@
-//! Collections that are added to and that nothing takes anything out of.
+//! Collections that are added to and that nothing takes anything out of, or that are written with many elements.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{About, Findings, Severity, Threshold};
+use super::{About, Findings, Severity, Threshold, table, user_writes};
 use crate::{
     number,
     rules::{
@@ -11,6 +11,7 @@ use crate::{
         severity::Impact,
         statement::{TableWrite, patterns, writes_by_table},
     },
+    window::{Pattern, PatternId},
 };
 use cqlens_cql::{
     schema::{DataType, Table, TableName},
@@ -36,7 +37,51 @@ impl Rule for GrowingCollection {
                 }
             }
         }
+        for (id, pattern) in user_writes(context) {
+            if let Some(finding) = with_many_items(found, (id, pattern), context) {
+                found.push(finding);
+            }
+        }
     }
+}
+
+/// A statement that writes whole collections of so many elements: each is read as a whole, too.
+fn with_many_items(
+    found: &Findings<'_>,
+    (id, pattern): (PatternId, &Pattern),
+    context: &Context<'_>,
+) -> Option<Finding> {
+    let [some, many] = [&MANY_ITEMS, &TOO_MANY_ITEMS].map(|threshold| {
+        let items = found.threshold(&ABOUT, threshold);
+        number::rounded(items)
+    });
+    let items = &pattern.collection_items;
+    let times = items.at_least(some);
+    if times == 0 {
+        return None;
+    }
+    let each = match items.max() >= many {
+        true => Severity::Low,
+        false => Severity::Info,
+    };
+    let impact = Impact::each(each)
+        .of(pattern)
+        .times(times)
+        .at_most(Severity::Medium);
+    let title = format!(
+        "{} of {} to {} replace a collection by one of {some} elements or more, up to {}",
+        number::count(times),
+        number::plural(pattern.count, "write", "writes"),
+        table(pattern),
+        number::count(items.max())
+    );
+    let severity = context.severity(found, &impact);
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
+    Some(
+        finding
+            .first("elements_max", items.max())
+            .first("writes_with_many_elements", times),
+    )
 }
 
 /// The collections of the table that writes add to and none shrinks or replaces, with those that add.
@@ -147,10 +192,24 @@ const TIMES: Threshold = Threshold {
     origin: "cqlens default: a collection that each row gets once does not grow",
 };
 
+const MANY_ITEMS: Threshold = Threshold {
+    name: "many_elements",
+    unit: "elements",
+    default: 100.0,
+    origin: "Cassandra documentation: collections are for small amounts of data; `items_per_collection` has no default",
+};
+
+const TOO_MANY_ITEMS: Threshold = Threshold {
+    name: "too_many_elements",
+    unit: "elements",
+    default: 1_000.0,
+    origin: "cqlens default: as many as a large page of rows, without pages",
+};
+
 const ABOUT: About = About {
     id: "growing-collection",
     group: "writes",
-    summary: "Statements add to a collection, and none removes from it.",
+    summary: "Statements add to a collection, and none removes from it, or they write one with many elements.",
     why: "\
         A collection is read as a whole, whatever a query needs of it, and has no pages: it is meant for a few dozen elements. One that \
         grows with time makes each read of its row slower, until one does not fit into an answer.",
@@ -161,16 +220,19 @@ const ABOUT: About = About {
     after: "INSERT INTO shop.visits_by_user (user, at, page) VALUES (?, ?, ?) USING TTL 7776000;",
     severity: "\
         From `additions` for each partition that statements named, where no statement removes elements, sets or deletes the column, deletes \
-        rows or gives a TTL: low, medium at most, for lists; info, low at most, for sets and maps, where the same element may come again.",
-    thresholds: &[TIMES],
-    needs: "The schema, and all writes to the table: what another program removes is not seen.",
+        rows or gives a TTL: low, medium at most, for lists; info, low at most, for sets and maps, where the same element may come again. Info for \
+        statements that write collections of `many_elements` or more, low from `too_many_elements`, medium at most.",
+    thresholds: &[TIMES, MANY_ITEMS, TOO_MANY_ITEMS],
+    needs: "\
+        The schema, and all writes to the table: what another program removes is not seen. Elements are counted of collections that are bound \
+        as a whole, from 32 on.",
     source: "Cassandra documentation on collections; guardrails `items_per_collection` and `collection_size` (4.1)",
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{amid, run_with, write};
+    use crate::rules::testing::{amid, run, run_with, write};
     use cqlens_cql::{plan::StatementKind, schema::Schema};
 
     const SCHEMA: &str = "
@@ -210,6 +272,27 @@ mod tests {
                     .to_owned()
             )]
         );
+    }
+
+    #[test]
+    fn whole_collections_of_many_elements_are_found() {
+        let of = |items| {
+            let cql = "UPDATE shop.users SET roles = ? WHERE id = ?";
+            let mut pattern = write(cql, StatementKind::Update, &[], 600);
+            pattern.collection_items.record_n(items, 300);
+            let findings = run(&GrowingCollection, &amid([pattern])).findings.into_iter();
+            let told = findings.map(|finding| (finding.severity, finding.title));
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(
+            of(1_000),
+            [(
+                Severity::Low,
+                "300 of 600 writes to `shop.users` replace a collection by one of 100 elements or more, up to 1,000".to_owned()
+            )]
+        );
+        assert_eq!(of(999)[0].0, Severity::Info);
+        assert_eq!(of(99), []);
     }
 
     #[test]
