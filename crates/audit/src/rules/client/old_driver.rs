@@ -55,8 +55,11 @@ fn successor(driver: &str) -> Option<&'static str> {
         .and_then(|(_, version)| version.trim_start_matches('v').split('.').next()?.parse().ok());
     let is_below = |least: u32| series.is_some_and(|series| series < least);
     match name.as_str() {
+        // Forks have series of their own.
+        name if name.contains("scylla") => None,
         name if name.contains("enterprise") => Some("the driver for Apache Cassandra of the same language"),
         name if name.contains("java driver") && is_below(4) => Some("Java driver 4"),
+        name if name.contains("node.js driver") && is_below(4) => Some("Node.js driver 4"),
         name if name.contains("gocql") && is_below(2) => Some("apache/cassandra-gocql-driver 2"),
         name if name.contains("ruby driver") || name.contains("php driver") => {
             Some("none: these drivers are no longer maintained")
@@ -78,7 +81,9 @@ const ABOUT: About = About {
     after: "-- Java driver 4\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "Info.",
     thresholds: &[],
-    needs: "STARTUP with DRIVER_NAME and DRIVER_VERSION, as it passes.",
+    needs: "\
+        STARTUP with DRIVER_NAME and DRIVER_VERSION, as it passes. The Python, C# and C++ drivers have had one series for years; nothing is said of \
+        ScyllaDB's forks.",
     source: "Driver compatibility pages of DataStax: end-of-life drivers, and the advice to leave the 3.x series of the Java driver",
 };
 
@@ -103,6 +108,7 @@ mod tests {
         for old in [
             "(github.com/gocql/gocql v1.6.0)",
             "a (DataStax Enterprise Python Driver 2.11.2) 10.0.0.1",
+            "(DataStax Node.js Driver for Apache Cassandra 3.6.0) 10.0.0.1",
         ] {
             assert_eq!(found(old).len(), 1, "{old}");
         }
@@ -111,6 +117,10 @@ mod tests {
             "orders (DataStax Python Driver 3.29.2) 10.0.0.1",
             "(github.com/apache/cassandra-gocql-driver v2.0.0)",
             "orders (gocql) 10.0.0.1",
+            "(DataStax Node.js Driver for Apache Cassandra 4.8.0) 10.0.0.1",
+            "(DataStax C# Driver for Apache Cassandra 3.22.0) 10.0.0.1",
+            "(ScyllaDB GoCQL Driver v1.15.3) 10.0.0.1",
+            "(Scylla Java Driver 3.11.5) 10.0.0.1",
             "10.0.0.1",
         ] {
             assert_eq!(found(current), Vec::<String>::new(), "{current}");
