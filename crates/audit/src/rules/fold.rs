@@ -1,43 +1,90 @@
 //! Statements that differ in what they select, or in their order, and not in what they ask by, are one finding of
-//! a rule on a table.
+//! a rule on a table; so are the single writes of an application to a table, whatever columns each of them names.
 
 use std::collections::BTreeMap;
 
-use super::{Context, Cost, Finding, statement::restricted};
-use crate::{number, window::PatternId};
+use super::{Context, Cost, Finding, application, statement::restricted};
+use crate::{
+    number,
+    window::{Pattern, PatternId},
+};
 use cqlens_cql::syntax::ast::Body;
 
-/// What is said once.
-type Key = (&'static str, Option<String>, Option<String>, Vec<String>);
+/// What is said once: a rule on a table, of statements that have this in common.
+type Key = (&'static str, Option<String>, Option<String>, Common);
 
-/// Puts findings on single reads together that restrict the same columns: behind the first, which is the
+/// What statements of one finding have in common.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum Common {
+    /// Reads that restrict these columns.
+    Columns(String),
+    /// Writes of this application, or of these; nothing where nobody is known.
+    Application(String),
+}
+
+impl Common {
+    fn of(id: PatternId, context: &Context<'_>) -> Option<Self> {
+        let statement = context.statement(id)?;
+        match &statement.body {
+            Body::Select(select) => {
+                let columns = restricted(select).join(", ");
+                (!columns.is_empty()).then_some(Self::Columns(columns))
+            }
+            Body::Insert(_) | Body::Update(_) | Body::Delete(_) => {
+                let pattern: &Pattern = context.window.patterns.get(&id)?;
+                let names: Vec<_> = application::of(pattern).into_iter().collect();
+                Some(Self::Application(names.join(", ")))
+            }
+            _ => None,
+        }
+    }
+
+    /// What tells the finding from others of its rule on its table.
+    fn subject(&self) -> &str {
+        match self {
+            Self::Columns(columns) => columns,
+            Self::Application(names) => names,
+        }
+    }
+
+    /// How a title speaks of further statements.
+    fn more(&self, statements: u64) -> String {
+        let statements = number::plural(statements, "more statement", "more statements");
+        match self {
+            Self::Columns(_) => format!("; and {statements} by the same columns"),
+            Self::Application(names) if names.is_empty() => format!("; and {statements}"),
+            Self::Application(_) => format!("; and {statements} of the same application"),
+        }
+    }
+}
+
+/// Puts findings on single statements together that have something in common: behind the first, which is the
 /// severest and costliest.
 pub(super) fn together(findings: Vec<Finding>, context: &Context<'_>) -> Vec<Finding> {
     let mut folded: Vec<Finding> = Vec::with_capacity(findings.len());
     let mut places: BTreeMap<Key, usize> = BTreeMap::new();
-    let mut more: BTreeMap<usize, Vec<Finding>> = BTreeMap::new();
+    let mut more: BTreeMap<usize, (Key, Vec<Finding>)> = BTreeMap::new();
     for finding in findings {
         match key(&finding, context) {
             None => folded.push(finding),
             Some(key) => match places.get(&key) {
-                Some(place) => more.entry(*place).or_default().push(finding),
+                Some(place) => more.entry(*place).or_insert((key, Vec::new())).1.push(finding),
                 None => {
-                    let columns = key.3.join(", ");
-                    places.insert(key, folded.len());
-                    folded.push(finding.about(columns));
+                    folded.push(finding.about(key.3.subject()));
+                    places.insert(key, folded.len() - 1);
                 }
             },
         }
     }
-    for (place, others) in more {
+    for (place, ((.., common), others)) in more {
         if let Some(finding) = folded.get_mut(place) {
-            add(finding, others, context);
+            add(finding, &common, others, context);
         }
     }
     folded
 }
 
-/// Nothing for a finding that is not on one read, or on one that asks by nothing.
+/// Nothing for a finding that is not on one statement, for a batch, and for a read that asks by nothing.
 fn key(finding: &Finding, context: &Context<'_>) -> Option<Key> {
     let [id] = finding.patterns.as_slice() else {
         return None;
@@ -45,22 +92,18 @@ fn key(finding: &Finding, context: &Context<'_>) -> Option<Key> {
     if finding.subject.as_deref() != Some(id.to_string().as_str()) {
         return None;
     }
-    let statement = context.statement(*id)?;
-    let Body::Select(select) = &statement.body else {
-        return None;
-    };
-    let columns = restricted(select);
-    let place = (finding.keyspace.clone(), finding.table.clone());
-    (!columns.is_empty()).then_some((finding.rule, place.0, place.1, columns))
+    let common = Common::of(*id, context)?;
+    Some((
+        finding.rule,
+        finding.keyspace.clone(),
+        finding.table.clone(),
+        common,
+    ))
 }
 
 /// Adds what others say of statements like those of the finding.
-fn add(finding: &mut Finding, others: Vec<Finding>, context: &Context<'_>) {
-    let count = others.len() as u64;
-    finding.title += &format!(
-        "; and {} by the same columns",
-        number::plural(count, "more statement", "more statements")
-    );
+fn add(finding: &mut Finding, common: &Common, others: Vec<Finding>, context: &Context<'_>) {
+    finding.title += &common.more(others.len() as u64);
     let mut patterns: Vec<PatternId> = Vec::new();
     for other in others {
         patterns.extend(other.patterns);
@@ -84,7 +127,7 @@ fn add(finding: &mut Finding, others: Vec<Finding>, context: &Context<'_>) {
     // The other numbers are those of the first.
     let first = std::mem::take(&mut finding.evidence);
     finding.evidence = vec![
-        ("statements", (count + 1).into()),
+        ("statements", finding.patterns.len().into()),
         ("executions_of_all", executions.into()),
     ];
     finding.evidence.extend(first);
@@ -92,8 +135,11 @@ fn add(finding: &mut Finding, others: Vec<Finding>, context: &Context<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::rules::testing::{amid, judge, read};
-    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+    use crate::rules::testing::{amid, judge, read, write};
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
+    };
 
     fn filtering(what: &str, by: &str) -> crate::window::Pattern {
         let cql = format!("SELECT {what} FROM shop.orders WHERE {by} = ? ALLOW FILTERING");
@@ -128,5 +174,36 @@ mod tests {
             "{titles:?}"
         );
         assert!(titles.contains(&(title, 1, Some("customer"))), "{titles:?}");
+    }
+
+    #[test]
+    fn the_writes_of_an_application_to_a_table_are_one_finding_whatever_they_name() {
+        let inserts = (0..200).map(|at| {
+            let client = if at < 150 {
+                "orders 1.0 (driver) 10.0.0.1"
+            } else {
+                "stock (driver)"
+            };
+            let cql = format!("INSERT INTO shop.orders (id, c{at}) VALUES (?, ?)");
+            let mut insert = write(&cql, StatementKind::Insert, &[], 100);
+            insert.nulls.executions = 100;
+            insert.nulls.count(Some("c"), 100);
+            insert.count_client(client, 100);
+            insert
+        });
+        let findings = judge(&amid(inserts)).findings;
+        let of_nulls = findings.iter().filter(|finding| finding.rule == "null-insert");
+        let said: Vec<_> = of_nulls
+            .map(|finding| (finding.subject.as_deref(), finding.patterns.len(), &finding.title))
+            .collect();
+        let [(orders, of_orders, title), (stock, of_stock, _)] = said[..] else {
+            panic!("{said:?}");
+        };
+        assert_eq!((orders, of_orders), (Some("orders"), 150));
+        assert_eq!((stock, of_stock), (Some("stock"), 50));
+        assert!(
+            title.ends_with("; and 149 more statements of the same application"),
+            "{title}"
+        );
     }
 }
