@@ -11,6 +11,7 @@ use siphasher::sip::SipHasher13;
 
 use super::{Context, Cost, Finding, Severity};
 use crate::window::PatternId;
+use cqlens_cql::schema::Schema;
 
 /// What a finding or a problem is called in every report that has it: 16 hex digits. It depends on the rule (or
 /// the cause), the table and what else tells it from others of its rule, and on no number.
@@ -79,33 +80,89 @@ pub struct Problem {
 /// Puts findings together that have one cause on one table, or of one application where they are on none: in
 /// the order of their severest findings, which is that of `findings`.
 pub fn problems(findings: &[Finding], context: &Context<'_>) -> Vec<Problem> {
-    let mut problems: Vec<Problem> = Vec::new();
+    let mut groups: Vec<Group<'_>> = Vec::new();
     let mut places: BTreeMap<Key<'_>, usize> = BTreeMap::new();
     for (at, finding) in findings.iter().enumerate() {
-        let key = Key::of(finding);
-        let place = *places.entry(key).or_insert(problems.len());
-        match problems.get_mut(place) {
-            Some(problem) => problem.findings.push(at),
-            None => problems.push(Problem {
-                id: key.id(),
-                severity: finding.severity,
+        let key = Key::of(finding, context.schema);
+        let place = *places.entry(key).or_insert(groups.len());
+        match groups.get_mut(place) {
+            Some(group) => group.findings.push(at),
+            None => groups.push(Group {
+                key,
                 findings: vec![at],
-                cost: Cost::default(),
             }),
         }
     }
-    let cost = |problem: &Problem| {
-        let of_problem = problem.findings.iter().filter_map(|&at| findings.get(at));
-        let ids: BTreeSet<PatternId> = of_problem
-            .flat_map(|finding| finding.patterns.iter().copied())
-            .collect();
-        let patterns = ids.iter().filter_map(|id| context.window.patterns.get(id));
-        patterns.map(Cost::of).sum()
-    };
-    for problem in &mut problems {
-        problem.cost = cost(problem);
-    }
+    let problems = together(groups, findings).into_iter();
     problems
+        .map(|group| Problem {
+            id: group.key.id(),
+            severity: group.severity(findings),
+            cost: group.patterns(findings).iter().map(|id| cost(*id, context)).sum(),
+            findings: group.findings,
+        })
+        .collect()
+}
+
+fn cost(id: PatternId, context: &Context<'_>) -> Cost {
+    let pattern = context.window.patterns.get(&id);
+    pattern.map_or_else(Cost::default, Cost::of)
+}
+
+/// The findings of a problem, by their place among all.
+struct Group<'f> {
+    key: Key<'f>,
+    findings: Vec<usize>,
+}
+
+impl Group<'_> {
+    fn all<'a>(&'a self, findings: &'a [Finding]) -> impl Iterator<Item = &'a Finding> {
+        self.findings.iter().filter_map(|&at| findings.get(at))
+    }
+
+    fn severity(&self, findings: &[Finding]) -> Severity {
+        let severities = self.all(findings).map(|finding| finding.severity);
+        severities.max().unwrap_or(Severity::Info)
+    }
+
+    fn patterns(&self, findings: &[Finding]) -> BTreeSet<PatternId> {
+        self.all(findings)
+            .flat_map(|finding| finding.patterns.iter().copied())
+            .collect()
+    }
+}
+
+/// Joins groups of one cause that speak of the same statements, where what one of them is on differs: an application
+/// as a whole and one of its tables, or two tables that are read for the key of the same third one.
+fn together<'f>(groups: Vec<Group<'f>>, findings: &[Finding]) -> Vec<Group<'f>> {
+    let mut joined: Vec<(Group<'_>, BTreeSet<PatternId>)> = Vec::with_capacity(groups.len());
+    for mut group in groups {
+        let mut patterns = group.patterns(findings);
+        let mut place = joined.len();
+        if is_of_statements(group.key.cause) {
+            // All that it has something in common with become one: the first of them, which is the severest.
+            let mut at = 0;
+            while let Some((other, of_other)) = joined.get(at) {
+                if other.key.cause != group.key.cause || of_other.is_disjoint(&patterns) {
+                    at += 1;
+                    continue;
+                }
+                let (other, of_other) = joined.remove(at);
+                place = place.min(at);
+                group.key = group.key.min(other.key);
+                group.findings.extend(other.findings);
+                patterns.extend(of_other);
+            }
+            group.findings.sort_unstable();
+        }
+        joined.insert(place.min(joined.len()), (group, patterns));
+    }
+    joined.into_iter().map(|(group, _)| group).collect()
+}
+
+/// Whether findings with this cause are one problem as soon as they speak of one statement.
+fn is_of_statements(cause: &str) -> bool {
+    matches!(cause, CONDITIONS | FAILURES | TWO_STEPS)
 }
 
 /// What tells problems apart.
@@ -118,13 +175,21 @@ struct Key<'f> {
 }
 
 impl<'f> Key<'f> {
-    fn of(finding: &'f Finding) -> Self {
+    fn of(finding: &'f Finding, schema: &'f Schema) -> Self {
         let cause = cause(finding.rule);
         let is_shared = cause != finding.rule;
+        let (keyspace, mut table) = (finding.keyspace.as_deref(), finding.table.as_deref());
+        if cause == VIEWS {
+            // A view is paid for by its base table.
+            let definition = keyspace
+                .zip(table)
+                .and_then(|(keyspace, table)| schema.table(keyspace, table)?.base());
+            table = definition.or(table);
+        }
         Self {
             cause,
-            keyspace: finding.keyspace.as_deref(),
-            table: finding.table.as_deref(),
+            keyspace,
+            table,
             // Of several queries or columns with one cause on a table one problem is made; without a table it is
             // the application that has it.
             subject: finding
@@ -155,22 +220,39 @@ fn cause(rule: &'static str) -> &'static str {
         }
         "unbounded-read" | "unpaged-read" | "large-result" | "large-pages" => "large reads",
         "queue-pattern" | "delete-heavy" | "tombstone-heavy-read" => "deletes",
+        "ttl-without-windows" | "time-window-misuse" => "expiry",
+        "growing-collection" | "collection-overwrite" | "list-modification" => "collections",
         "logged-batch-multi-partition" | "unlogged-batch-multi-partition" | "batch-too-large" => "batches",
+        "lwt-heavy" | "mixed-conditional-writes" => CONDITIONS,
         "consistency-all" | "cross-dc-consistency" | "weak-consistency" => "consistency levels",
-        "timeouts" | "server-error" | "retries" => "failures",
-        "hot-partition" | "large-partition" => "uneven partitions",
+        "timeouts" | "server-error" | "retries" | "retried-increment" => FAILURES,
+        "hot-partition" | "large-partition" | "uneven-token-load" => "uneven partitions",
+        "materialized-view-read" | "materialized-view-write" => VIEWS,
+        "index-table-lookup" => TWO_STEPS,
         alone => alone,
     }
 }
+
+const CONDITIONS: &str = "conditional writes";
+
+const FAILURES: &str = "failures";
+
+const TWO_STEPS: &str = "reads in two steps";
+
+const VIEWS: &str = "materialized views";
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        rules::testing::{judge, read, window},
+        rules::testing::{judge, pattern, read, window},
         window::{Cluster, Window},
     };
-    use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+    use cqlens_cql::{
+        footprint::PartitionClass,
+        plan::{Flag, StatementKind},
+        schema::Schema,
+    };
 
     fn filtering(table: &str, column: &str, times: u64) -> crate::window::Pattern {
         let cql = format!("SELECT * FROM shop.{table} WHERE {column} = ? ALLOW FILTERING");
@@ -217,5 +299,98 @@ mod tests {
         assert_eq!(ids(100), ids(70_000));
         let distinct: BTreeSet<_> = ids(100).into_iter().collect();
         assert_eq!(distinct.len(), ids(100).len());
+    }
+
+    /// A finding of a rule on a table (or none) of some patterns.
+    fn on(rule: &'static str, table: Option<&str>, patterns: &[u64]) -> Finding {
+        let window = window([]);
+        let (schema, cluster) = (Schema::default(), Cluster::default());
+        let context = Context::new(&window, &schema, &cluster);
+        let about = crate::rules::find(rule).expect("a rule").about();
+        let mut finding = Finding::on_all(about, Severity::Medium, Vec::new(), &context).about("app");
+        finding.keyspace = table.map(|_| "shop".to_owned());
+        finding.table = table.map(str::to_owned);
+        finding.patterns = patterns.iter().map(|&id| PatternId(id)).collect();
+        finding
+    }
+
+    /// The rules of each problem.
+    fn together(findings: &[Finding]) -> Vec<Vec<&'static str>> {
+        let schema =
+            "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+             CREATE TABLE shop.users (id int PRIMARY KEY, phone text);
+             CREATE MATERIALIZED VIEW shop.users_by_phone AS SELECT * FROM shop.users
+                 WHERE phone IS NOT NULL AND id IS NOT NULL PRIMARY KEY (phone, id);";
+        let (schema, cluster) = (Schema::from_cql(schema).unwrap_or_default(), Cluster::default());
+        let select = || pattern("SELECT * FROM shop.t", StatementKind::Select, 10);
+        let window = window((0..10).map(|_| select()));
+        let problems = problems(findings, &Context::new(&window, &schema, &cluster));
+        let of = |problem: &Problem| problem.findings.iter().map(|&at| findings[at].rule).collect();
+        problems.iter().map(of).collect()
+    }
+
+    #[test]
+    fn what_a_consultant_says_in_one_breath_is_one_problem() {
+        for rules in [
+            &["queue-pattern", "delete-heavy", "tombstone-heavy-read"][..],
+            &["hot-partition", "large-partition", "uneven-token-load"],
+            &["ttl-without-windows", "time-window-misuse"],
+            &["lwt-heavy", "mixed-conditional-writes"],
+            &["growing-collection", "collection-overwrite", "list-modification"],
+            &["retried-increment", "retries"],
+            &[
+                "secondary-index-read",
+                "index-low-cardinality",
+                "index-on-updated-column",
+            ],
+        ] {
+            let on_one: Vec<_> = rules.iter().map(|rule| on(rule, Some("t"), &[1])).collect();
+            assert_eq!(together(&on_one), [rules]);
+            let tables = ["a", "b", "c"].into_iter().enumerate().zip(rules);
+            let on_several: Vec<_> = tables
+                .map(|((at, table), rule)| on(rule, Some(table), &[at as u64]))
+                .collect();
+            assert_eq!(together(&on_several).len(), rules.len(), "{rules:?}");
+        }
+    }
+
+    #[test]
+    fn a_view_and_what_it_costs_its_base_are_one_problem() {
+        let read = on("materialized-view-read", Some("users_by_phone"), &[1]);
+        let write = on("materialized-view-write", Some("users"), &[2]);
+        assert_eq!(
+            together(&[read, write]),
+            [["materialized-view-read", "materialized-view-write"]]
+        );
+    }
+
+    #[test]
+    fn what_an_application_does_is_one_problem_with_the_tables_that_it_does_it_to() {
+        let everywhere = on("lwt-heavy", None, &[1, 2, 3]);
+        let here = on("mixed-conditional-writes", Some("a"), &[1]);
+        let there = on("mixed-conditional-writes", Some("b"), &[2]);
+        let elsewhere = on("mixed-conditional-writes", Some("c"), &[9]);
+        let rules = "mixed-conditional-writes";
+        let all = [here, everywhere, elsewhere, there];
+        assert_eq!(together(&all), [vec![rules, "lwt-heavy", rules], vec![rules]]);
+        let context_free_id = |findings: &[Finding]| {
+            let window = window([]);
+            let (schema, cluster) = (Schema::default(), Cluster::default());
+            let problems = problems(findings, &Context::new(&window, &schema, &cluster));
+            problems.first().map(|problem| problem.id)
+        };
+        let [here, everywhere, _, there] = all;
+        let ids = [
+            context_free_id(&[here.clone(), everywhere.clone(), there.clone()]),
+            context_free_id(&[there, here, everywhere]),
+        ];
+        assert_eq!(ids[0], ids[1], "whatever the order");
+    }
+
+    #[test]
+    fn tables_that_are_read_for_a_key_of_the_same_one_are_one_problem() {
+        let by_email = on("index-table-lookup", Some("users_by_email"), &[1, 3]);
+        let by_name = on("index-table-lookup", Some("users_by_name"), &[2, 3]);
+        assert_eq!(together(&[by_email, by_name]).len(), 1);
     }
 }
