@@ -1,14 +1,15 @@
 //! Statements that differ in what they select, or in their order, and not in what they ask by, are one finding of
-//! a rule on a table; so are the single writes of an application to a table, whatever columns each of them names.
+//! a rule on a table; so are the single writes of an application to a table, whatever columns each of them names, and
+//! its batches over several tables of which there is nothing to be done.
 
 use std::collections::BTreeMap;
 
-use super::{Context, Cost, Finding, application, statement::restricted};
+use super::{Context, Cost, Finding, Severity, application, statement::restricted};
 use crate::{
     number,
     window::{Pattern, PatternId},
 };
-use cqlens_cql::syntax::ast::Body;
+use cqlens_cql::{plan::Flag, syntax::ast::Body};
 
 /// What is said once: a rule on a table, of statements that have this in common.
 type Key = (&'static str, Option<String>, Option<String>, Common);
@@ -23,20 +24,9 @@ enum Common {
 }
 
 impl Common {
-    fn of(id: PatternId, context: &Context<'_>) -> Option<Self> {
-        let statement = context.statement(id)?;
-        match &statement.body {
-            Body::Select(select) => {
-                let columns = restricted(select).join(", ");
-                (!columns.is_empty()).then_some(Self::Columns(columns))
-            }
-            Body::Insert(_) | Body::Update(_) | Body::Delete(_) => {
-                let pattern: &Pattern = context.window.patterns.get(&id)?;
-                let names: Vec<_> = application::of(pattern).into_iter().collect();
-                Some(Self::Application(names.join(", ")))
-            }
-            _ => None,
-        }
+    fn of_writes(pattern: &Pattern) -> Self {
+        let names: Vec<_> = application::of(pattern).into_iter().collect();
+        Self::Application(names.join(", "))
     }
 
     /// What tells the finding from others of its rule on its table.
@@ -70,7 +60,12 @@ pub(super) fn together(findings: Vec<Finding>, context: &Context<'_>) -> Vec<Fin
             Some(key) => match places.get(&key) {
                 Some(place) => more.entry(*place).or_insert((key, Vec::new())).1.push(finding),
                 None => {
-                    folded.push(finding.about(key.3.subject()));
+                    let (_, keyspace, table, common) = &key;
+                    folded.push(Finding {
+                        keyspace: keyspace.clone(),
+                        table: table.clone(),
+                        ..finding.about(common.subject())
+                    });
                     places.insert(key, folded.len() - 1);
                 }
             },
@@ -84,7 +79,8 @@ pub(super) fn together(findings: Vec<Finding>, context: &Context<'_>) -> Vec<Fin
     folded
 }
 
-/// Nothing for a finding that is not on one statement, for a batch, and for a read that asks by nothing.
+/// Nothing for a finding that is not on one statement, and for a read that asks by nothing. Of a batch over several
+/// tables that is only worth knowing, no table is more worth knowing than the others.
 fn key(finding: &Finding, context: &Context<'_>) -> Option<Key> {
     let [id] = finding.patterns.as_slice() else {
         return None;
@@ -92,13 +88,22 @@ fn key(finding: &Finding, context: &Context<'_>) -> Option<Key> {
     if finding.subject.as_deref() != Some(id.to_string().as_str()) {
         return None;
     }
-    let common = Common::of(*id, context)?;
-    Some((
-        finding.rule,
-        finding.keyspace.clone(),
-        finding.table.clone(),
-        common,
-    ))
+    let statement = context.statement(*id)?;
+    let pattern = context.window.patterns.get(id)?;
+    let (keyspace, table) = (finding.keyspace.clone(), finding.table.clone());
+    match &statement.body {
+        Body::Select(select) => {
+            let columns = restricted(select).join(", ");
+            (!columns.is_empty()).then_some((finding.rule, keyspace, table, Common::Columns(columns)))
+        }
+        Body::Insert(_) | Body::Update(_) | Body::Delete(_) => {
+            Some((finding.rule, keyspace, table, Common::of_writes(pattern)))
+        }
+        Body::Batch(_) if finding.severity == Severity::Info && pattern.is(Flag::SeveralTables) => {
+            Some((finding.rule, None, None, Common::of_writes(pattern)))
+        }
+        _ => None,
+    }
 }
 
 /// Adds what others say of statements like those of the finding.
@@ -135,7 +140,7 @@ fn add(finding: &mut Finding, common: &Common, others: Vec<Finding>, context: &C
 
 #[cfg(test)]
 mod tests {
-    use crate::rules::testing::{amid, judge, read, write};
+    use crate::rules::testing::{amid, batch, judge, read, write};
     use cqlens_cql::{
         footprint::PartitionClass,
         plan::{Flag, StatementKind},
@@ -204,6 +209,35 @@ mod tests {
         assert!(
             title.ends_with("; and 149 more statements of the same application"),
             "{title}"
+        );
+    }
+
+    #[test]
+    fn batches_over_tables_that_are_only_worth_knowing_are_said_once() {
+        let batch_of = |tables: [&str; 2], partitions| {
+            let inserts = tables.map(|table| format!("INSERT INTO shop.{table} (id) VALUES (?);"));
+            let mut batch = batch(&[Flag::LoggedBatch, Flag::SeveralTables], partitions, 100);
+            batch.head.cql = format!("BEGIN BATCH {} APPLY BATCH", inserts.join(" "));
+            batch.head.table = Some(tables[0].to_owned());
+            batch
+        };
+        let few = [["users", "users_by_email"], ["orders", "orders_by_user"]];
+        let findings = judge(&amid(few.map(|tables| batch_of(tables, 2)))).findings;
+        let [finding] = &findings[..] else {
+            panic!("{findings:?}");
+        };
+        assert_eq!((finding.patterns.len(), &finding.table), (2, &None));
+        assert!(
+            finding.title.ends_with("; and 1 more statement"),
+            "{}",
+            finding.title
+        );
+        let many = judge(&amid(few.map(|tables| batch_of(tables, 20)))).findings;
+        let of_tables = many.iter().filter(|finding| finding.table.is_some());
+        assert_eq!(
+            of_tables.count(),
+            2,
+            "what is to be done is said of each: {many:?}"
         );
     }
 }
