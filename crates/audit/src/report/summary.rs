@@ -27,6 +27,9 @@ pub(super) struct Facts<'a> {
 /// Below this share of time and of work, patterns with findings cost nothing that anybody would see.
 const WORTH_A_COST: f64 = 0.01;
 
+/// What takes so many times its share of the statements is worth more than another look at the others.
+const CONCENTRATED: f64 = 2.0;
+
 /// From this share of time or work on, the costliest pattern is named though no rule warns of it.
 const WORTH_NAMING: f64 = 0.05;
 
@@ -89,8 +92,8 @@ fn headline(facts: &Facts<'_>) -> String {
     format!("{}.{}", costs(facts, &those), others.unwrap_or_default())
 }
 
-/// What patterns with findings cost: whether they take much of the time with few statements, take their part,
-/// or are a risk that costs nothing today.
+/// What patterns with findings cost: whether a few statements take much (concentrated), whether they take about what
+/// as many others would (spread), or are a risk that costs nothing today.
 fn costs(facts: &Facts<'_>, patterns: &[&PatternReport]) -> String {
     let all: u64 = facts.patterns.iter().map(|pattern| pattern.count).sum();
     let count: u64 = patterns.iter().map(|pattern| pattern.count).sum();
@@ -108,9 +111,19 @@ fn costs(facts: &Facts<'_>, patterns: &[&PatternReport]) -> String {
         let are = if patterns.len() == 1 { "is" } else { "are" };
         return format!("{these} with findings {are} a risk rather than a cost: {shares} today");
     }
+    let (of_statements, most) = (number::share(count, all), time.unwrap_or_default().max(work));
+    let times_their_share = most * all as f64 / count.max(1) as f64;
+    if times_their_share >= CONCENTRATED {
+        return format!("{these} {take} {shares} with {of_statements} of the statements");
+    }
+    let they_are = if patterns.len() == 1 { "it is" } else { "they are" };
+    let costly = if times_their_share >= 1.0 / CONCENTRATED {
+        "about as costly as the average"
+    } else {
+        "cheaper than the average"
+    };
     format!(
-        "{these} {take} {shares} with {} of the statements",
-        number::share(count, all)
+        "{these} with findings {take} {shares}; {they_are} {of_statements} of the statements, each {costly}"
     )
 }
 
@@ -337,133 +350,4 @@ fn lower_first(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use crate::{
-        report::{Format, testing::report},
-        rules::testing::{pattern, read, window},
-    };
-    use cqlens_cql::{
-        footprint::PartitionClass,
-        plan::{Flag, StatementKind},
-    };
-
-    fn lookup(times: u64) -> crate::window::Pattern {
-        let cql = "SELECT * FROM shop.items WHERE id = ?";
-        read(cql, &[Flag::FullPartitionKey], PartitionClass::Single, times)
-    }
-
-    #[test]
-    fn nothing_seen_is_not_called_healthy() {
-        let summary = report(&window([])).summary;
-        assert_eq!(summary.headline, "No requests were seen.");
-        assert!(summary.detail.contains("Nothing can be said"));
-    }
-
-    #[test]
-    fn only_drivers_statements_say_nothing_of_the_model() {
-        let mut own = lookup(12);
-        own.head.system = true;
-        let mut window = window([own]);
-        window.coverage.requests = 12;
-        let summary = report(&window).summary;
-        assert_eq!(summary.headline, "No statements of an application were seen.");
-    }
-
-    #[test]
-    fn without_findings_it_says_what_was_looked_at() {
-        let mut window = window([lookup(100)]);
-        window.coverage.requests = 100;
-        let summary = report(&window).summary;
-        assert_eq!(summary.headline, "No findings.");
-        assert_eq!(
-            summary.detail,
-            format!(
-                "{} rules looked at 1 query pattern on 0 tables. 100 % of the reads touch one partition.",
-                crate::rules::RULES.len()
-            )
-        );
-        assert_eq!(summary.caution, None);
-    }
-
-    #[test]
-    fn what_overflowed_is_said_first_and_nothing_is_called_clean() {
-        let mut window = window([lookup(100)]);
-        window.coverage.requests = 12_445;
-        window.coverage.patterns_overflowed = 12_345;
-        let quiet = report(&window);
-        assert_eq!(
-            quiet.summary.headline,
-            "No findings among the 1 pattern kept; 12,345 executions of other statements were not judged."
-        );
-        assert!(
-            quiet
-                .notices
-                .first()
-                .is_some_and(|notice| notice.contains("12,345 executions"))
-        );
-        for format in [Format::Html, Format::Md, Format::Json] {
-            let mut text = Vec::new();
-            quiet.render(format, &mut text).unwrap();
-            let text = String::from_utf8(text).unwrap();
-            assert!(!text.contains("No findings."), "{format:?}");
-            assert!(
-                text.contains("12,345 executions of other statements"),
-                "{format:?}"
-            );
-        }
-        window.coverage.patterns_overflowed = 0;
-        window.coverage.tables_overflowed = 1;
-        assert_eq!(
-            report(&window).summary.headline,
-            "No findings among the 1 pattern kept; 1 read or write of another table was not judged."
-        );
-    }
-
-    #[test]
-    fn the_headline_sets_cost_against_number() {
-        let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
-        let cql = "SELECT * FROM shop.items WHERE title = ? ALLOW FILTERING";
-        let mut scan = read(cql, &flags, PartitionClass::Scan, 100);
-        scan.rows.record_n(1_000, 100);
-        let mut window = window([lookup(900), scan]);
-        window.coverage.requests = 1_000;
-        let summary = report(&window).summary;
-        assert_eq!(
-            summary.headline,
-            "One query pattern takes 10 % of the measured time and 98.2 % of the work with 10 % of the statements."
-        );
-        assert_eq!(
-            summary.detail,
-            "Problems: 1 high. The worst: reads of `shop.items` filter the whole table row by row, 1.7 a minute. \
-             The costliest pattern has no finding: `SELECT * FROM shop.items WHERE id = ?` takes 90.0 % of the \
-             measured time and 1.8 % of the work."
-        );
-    }
-
-    #[test]
-    fn what_was_missed_is_a_caution_on_the_first_screen() {
-        let mut window = window([lookup(80)]);
-        window.coverage.requests = 100;
-        window.coverage.dropped = 20;
-        window.coverage.partitions_unknown = 30;
-        window.coverage.partitions_exact = 50;
-        assert_eq!(
-            report(&window).summary.caution.as_deref(),
-            Some(
-                "20 % of the requests were not audited. Of 38 % of the executions the partitions are not known."
-            )
-        );
-    }
-
-    #[test]
-    fn writes_alone_have_no_share_of_single_partition_reads() {
-        let mut window = window([pattern("INSERT INTO shop.items", StatementKind::Insert, 5)]);
-        window.coverage.requests = 5;
-        let detail = report(&window).summary.detail;
-        assert!(
-            detail.ends_with("Of no read is it known how many partitions it touches."),
-            "{detail}"
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,186 @@
+//! Summaries of small reports, word by word.
+
+#![allow(clippy::unwrap_used)]
+use crate::{
+    report::{Format, testing::report},
+    rules::testing::{pattern, read, window},
+};
+use cqlens_cql::{
+    footprint::PartitionClass,
+    plan::{Flag, StatementKind},
+};
+
+fn lookup(times: u64) -> crate::window::Pattern {
+    let cql = "SELECT * FROM shop.items WHERE id = ?";
+    read(cql, &[Flag::FullPartitionKey], PartitionClass::Single, times)
+}
+
+#[test]
+fn nothing_seen_is_not_called_healthy() {
+    let summary = report(&window([])).summary;
+    assert_eq!(summary.headline, "No requests were seen.");
+    assert!(summary.detail.contains("Nothing can be said"));
+}
+
+#[test]
+fn only_drivers_statements_say_nothing_of_the_model() {
+    let mut own = lookup(12);
+    own.head.system = true;
+    let mut window = window([own]);
+    window.coverage.requests = 12;
+    let summary = report(&window).summary;
+    assert_eq!(summary.headline, "No statements of an application were seen.");
+}
+
+#[test]
+fn without_findings_it_says_what_was_looked_at() {
+    let mut window = window([lookup(100)]);
+    window.coverage.requests = 100;
+    let summary = report(&window).summary;
+    assert_eq!(summary.headline, "No findings.");
+    assert_eq!(
+        summary.detail,
+        format!(
+            "{} rules looked at 1 query pattern on 0 tables. 100 % of the reads touch one partition.",
+            crate::rules::RULES.len()
+        )
+    );
+    assert_eq!(summary.caution, None);
+}
+
+#[test]
+fn what_overflowed_is_said_first_and_nothing_is_called_clean() {
+    let mut window = window([lookup(100)]);
+    window.coverage.requests = 12_445;
+    window.coverage.patterns_overflowed = 12_345;
+    let quiet = report(&window);
+    assert_eq!(
+        quiet.summary.headline,
+        "No findings among the 1 pattern kept; 12,345 executions of other statements were not judged."
+    );
+    assert!(
+        quiet
+            .notices
+            .first()
+            .is_some_and(|notice| notice.contains("12,345 executions"))
+    );
+    for format in [Format::Html, Format::Md, Format::Json] {
+        let mut text = Vec::new();
+        quiet.render(format, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(!text.contains("No findings."), "{format:?}");
+        assert!(
+            text.contains("12,345 executions of other statements"),
+            "{format:?}"
+        );
+    }
+    window.coverage.patterns_overflowed = 0;
+    window.coverage.tables_overflowed = 1;
+    assert_eq!(
+        report(&window).summary.headline,
+        "No findings among the 1 pattern kept; 1 read or write of another table was not judged."
+    );
+}
+
+#[test]
+fn the_headline_sets_cost_against_number() {
+    let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+    let cql = "SELECT * FROM shop.items WHERE title = ? ALLOW FILTERING";
+    let mut scan = read(cql, &flags, PartitionClass::Scan, 100);
+    scan.rows.record_n(1_000, 100);
+    let mut window = window([lookup(900), scan]);
+    window.coverage.requests = 1_000;
+    let summary = report(&window).summary;
+    assert_eq!(
+        summary.headline,
+        "One query pattern takes 10 % of the measured time and 98.2 % of the work with 10 % of the statements."
+    );
+    assert_eq!(
+        summary.detail,
+        "Problems: 1 high. The worst: reads of `shop.items` filter the whole table row by row, 1.7 a minute. \
+         The costliest pattern has no finding: `SELECT * FROM shop.items WHERE id = ?` takes 90.0 % of the \
+         measured time and 1.8 % of the work."
+    );
+}
+
+/// The headline of scans among lookups, so many of each, with so many rows a scan and such latencies.
+fn headline(lookups: (u64, u64), scans: (u64, u64), rows: u64) -> String {
+    let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+    let timed = |mut pattern: crate::window::Pattern, latency_us| {
+        pattern.latency_us = crate::window::Distribution::default();
+        pattern.latency_us.record_n(latency_us, pattern.count);
+        pattern
+    };
+    let filtering = |column: &str| {
+        let cql = format!("SELECT * FROM shop.items WHERE {column} = ? ALLOW FILTERING");
+        let mut scan = read(&cql, &flags, PartitionClass::Scan, scans.0 / 2);
+        scan.rows = crate::window::Distribution::default();
+        scan.rows.record_n(rows, scans.0 / 2);
+        timed(scan, scans.1)
+    };
+    let mut many_rows = lookup(lookups.0);
+    many_rows.rows.record_n(8, lookups.0);
+    let mut window = window([
+        timed(many_rows, lookups.1),
+        filtering("title"),
+        filtering("colour"),
+    ]);
+    window.coverage.requests = lookups.0 + scans.0;
+    report(&window).summary.headline
+}
+
+#[test]
+fn the_headline_says_that_few_statements_take_much() {
+    assert_eq!(
+        headline((8_000, 1_000), (2_000, 16_000), 1),
+        "Two query patterns take 80 % of the measured time and 2.4 % of the work with 20 % of the statements."
+    );
+}
+
+#[test]
+fn the_headline_says_that_the_cost_is_spread() {
+    assert_eq!(
+        headline((5_000, 1_000), (5_000, 1_500), 2),
+        "Two query patterns with findings take 60 % of the measured time and 17 % of the work; they are 50 % of the \
+         statements, each about as costly as the average."
+    );
+    assert_eq!(
+        headline((50_000, 4_000), (50_000, 1_000), 2),
+        "Two query patterns with findings take 20 % of the measured time and 17 % of the work; they are 50 % of the \
+         statements, each cheaper than the average."
+    );
+}
+
+#[test]
+fn the_headline_says_that_a_risk_costs_nothing_today() {
+    assert_eq!(
+        headline((10_000_000, 10_000), (200, 600_000), 1),
+        "Two query patterns with findings are a risk rather than a cost: 0.1 % of the measured time and <0.1 % of the work today."
+    );
+}
+
+#[test]
+fn what_was_missed_is_a_caution_on_the_first_screen() {
+    let mut window = window([lookup(80)]);
+    window.coverage.requests = 100;
+    window.coverage.dropped = 20;
+    window.coverage.partitions_unknown = 30;
+    window.coverage.partitions_exact = 50;
+    assert_eq!(
+        report(&window).summary.caution.as_deref(),
+        Some(
+            "20 % of the requests were not audited. Of 38 % of the executions the partitions are not known."
+        )
+    );
+}
+
+#[test]
+fn writes_alone_have_no_share_of_single_partition_reads() {
+    let mut window = window([pattern("INSERT INTO shop.items", StatementKind::Insert, 5)]);
+    window.coverage.requests = 5;
+    let detail = report(&window).summary.detail;
+    assert!(
+        detail.ends_with("Of no read is it known how many partitions it touches."),
+        "{detail}"
+    );
+}
