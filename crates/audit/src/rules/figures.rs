@@ -53,6 +53,16 @@ pub(super) fn often(times: u64, watch: impl Into<Watch>) -> String {
     format!(", {}", number::frequency(times, seconds))
 }
 
+/// The same where the title has said the count: `, 3 a minute`, or ` in 20 s`.
+pub(super) fn at_rate(times: u64, watch: impl Into<Watch>) -> String {
+    let seconds = watch.into().seconds();
+    match number::per_second(times, seconds) {
+        Some(rate) => format!(", {}", number::rate(rate)),
+        None if seconds > 0.0 => format!(" in {}", number::seconds(seconds)),
+        None => String::new(),
+    }
+}
+
 /// A part of a whole as JSON and titles have it, 0.0..=1.0; 0 of nothing.
 pub(super) fn share(part: u64, whole: u64) -> f64 {
     part as f64 / whole.max(1) as f64
@@ -92,6 +102,17 @@ mod tests {
         // Nobody knows what comes before and after a second.
         assert_eq!(of(60, 1.0), (3_600.0, ", 60 times in 1 s".to_owned()));
         assert_eq!(of(60, 0.0), (0.0, String::new()));
+    }
+
+    #[test]
+    fn a_count_is_not_said_twice() {
+        let mut window = testing::window([]);
+        assert_eq!(at_rate(60, &window), ", 1 a minute");
+        assert_eq!(at_rate(9, &window), " in 1 h");
+        window.observed_seconds = 20.0;
+        assert_eq!(at_rate(60, &window), " in 20 s");
+        window.observed_seconds = 0.0;
+        assert_eq!(at_rate(60, &window), "");
     }
 
     #[test]

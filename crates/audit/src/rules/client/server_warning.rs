@@ -7,7 +7,7 @@ use crate::{
     number,
     rules::{
         Context, Finding, Rule,
-        figures::{bytes, often, share},
+        figures::{at_rate, bytes, share},
     },
     window::{Pattern, Warned},
 };
@@ -53,7 +53,7 @@ fn finding(warnings: u64, (application, patterns): (&str, Patterns<'_>), context
     let title = format!(
         "The server warns {whom} of {of}{others}: {}{}",
         number::plural(warnings, "warning", "warnings"),
-        often(warnings, application::watch(&patterns, context))
+        at_rate(warnings, application::watch(&patterns, context))
     );
     let executions = application::sum(&patterns, |pattern| pattern.count);
     let all: Vec<_> = told

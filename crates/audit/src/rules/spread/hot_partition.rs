@@ -2,7 +2,7 @@
 
 use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold,
-    figures::{is_steady, often, share, user_patterns},
+    figures::{at_rate, is_steady, share, user_patterns},
 };
 use crate::{
     number,
@@ -80,7 +80,7 @@ fn judge(name: &TableName, hot: &Hot, context: &Context<'_>, found: &mut Finding
         number::plural(hot.partitions, "partition", "partitions"),
         number::percent(hot.part),
         number::plural(times, hot.what().trim_end_matches('s'), hot.what()),
-        often(times, context.watch_table(name))
+        at_rate(times, context.watch_table(name))
     );
     let finding = Finding::on_all(&ABOUT, severity, patterns, context)
         .of_table(name)

@@ -159,7 +159,7 @@ impl Subject<'_> {
             "One partition of `{}` got {} new rows{}{what}",
             self.name,
             growth.rows_in_words(),
-            figures::often(rounded(growth.rows), context.window)
+            figures::at_rate(rounded(growth.rows), context.watch_table(self.name))
         );
         let width = self.width(is_lasting.then_some(&growth), 0.0, found);
         let finding = Finding::on_all(&ABOUT, severity, self.patterns(context), context)

@@ -4,7 +4,7 @@ use crate::{
     number,
     rules::{
         About, Context, Finding, Findings, Rule, Severity, Threshold,
-        figures::{often, share, table, user_writes},
+        figures::{at_rate, share, table, user_writes},
         severity::Impact,
     },
     window::{Pattern, PatternId},
@@ -65,7 +65,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         number::percent(share),
         table(pattern),
         number::plural(nulls, "tombstone", "tombstones"),
-        often(nulls, context.watch(pattern))
+        at_rate(nulls, context.watch(pattern))
     );
     Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)

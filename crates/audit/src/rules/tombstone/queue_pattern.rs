@@ -12,7 +12,7 @@ use crate::{
     rules::{
         About, Context, Finding, Findings, Rule, Severity, Threshold,
         definition::{TIME_WINDOW, compaction},
-        figures::{is_steady, often, share},
+        figures::{at_rate, is_steady, share},
         read::user_reads,
         severity::Impact,
         statement::{TableWrite, executions, patterns, selected, table_of, writes_by_table},
@@ -218,7 +218,7 @@ fn finding(severity: Severity, name: &TableName, queue: Queue<'_>, context: &Con
         "`{name}` is used as a queue: {} appended, {} {gone}{}, and each read from its head passes what is gone",
         number::plural(appends, "row", "rows"),
         number::count(queue.gone()),
-        often(queue.gone(), context.watch_table(name))
+        at_rate(queue.gone(), context.watch_table(name))
     );
     let mut patterns = queue.head_reads;
     patterns.extend(queue.deleting);
