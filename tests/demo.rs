@@ -83,6 +83,42 @@ fn another_run_finds_the_same_in_the_same_order() {
     }
 }
 
+/// What a consultant would put on the agenda, and with what is only worth knowing.
+const PROBLEMS: (std::ops::RangeInclusive<usize>, usize) = (10..=15, 42);
+
+#[test]
+fn three_dozen_scenarios_have_about_a_dozen_problems() {
+    let problems = DEMO.report["problems"].as_array().unwrap();
+    let titles = |severities: &[&str]| -> Vec<&serde_json::Value> {
+        let of = problems.iter().filter(|problem| {
+            let severity = problem["severity"].as_str().unwrap();
+            severities.contains(&severity)
+        });
+        of.map(|problem| &problem["title"]).collect()
+    };
+    let grave = titles(&["high", "medium"]);
+    let (some, all) = PROBLEMS;
+    assert!(
+        some.contains(&grave.len()),
+        "{} problems: {grave:#?}",
+        grave.len()
+    );
+    assert!(problems.len() <= all, "{} problems", problems.len());
+}
+
+#[test]
+fn a_queue_is_one_problem_however_many_rules_see_it() {
+    let problems = DEMO.report["problems"].as_array().unwrap();
+    let mut of_queue = problems.iter().filter(|problem| problem["keyspace"] == "queue");
+    let rules = serde_json::json!(["queue-pattern", "tombstone-heavy-read", "delete-heavy"]);
+    let mut found: Vec<_> = of_queue.next().unwrap()["rules"].as_array().unwrap().clone();
+    let mut expected = rules.as_array().unwrap().clone();
+    let text = |rule: &serde_json::Value| rule.to_string();
+    found.sort_by_key(text);
+    expected.sort_by_key(text);
+    assert_eq!((found, of_queue.next()), (expected, None));
+}
+
 #[test]
 fn what_is_grave_comes_with_cql() {
     let findings = DEMO.report["findings"].as_array().unwrap();
