@@ -35,7 +35,7 @@ pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
     PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, SequenceReport, Span,
-    Summary, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
+    StepReport, Summary, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
 };
 
 /// The format's name and version, the first field of the JSON form.

@@ -46,7 +46,7 @@ pub use cost::Cost;
 pub(crate) use cost::share_step;
 pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement};
 pub use problem::{Problem, StableId, problems};
-pub use sequence::{Sent, Sequence};
+pub use sequence::{Sent, Sequence, SequenceStep};
 pub use severity::{Severity, THRESHOLDS as SEVERITY_THRESHOLDS};
 
 /// One thing that can be wrong with a data model or its use.

@@ -38,6 +38,10 @@ pub struct FollowedReads {
     /// Reads whose rows were not remembered, of those that were looked at.
     #[serde(default)]
     pub passed_over: u64,
+    /// From the time that a read was asked to the answer of the last request that followed it, itself or another one that did,
+    /// in microseconds; of those that were followed.
+    #[serde(default, skip_serializing_if = "Distribution::is_empty")]
+    pub operation_us: Distribution,
     /// What was sent by values of their rows, by pattern.
     pub links: BTreeMap<PatternId, Link>,
 }
@@ -324,6 +328,7 @@ impl FollowedReads {
         self.reads += other.reads;
         self.rows += other.rows;
         self.passed_over += other.passed_over;
+        self.operation_us.merge(&other.operation_us);
         for (id, link) in &other.links {
             self.links.entry(*id).or_default().merge(link);
         }

@@ -74,6 +74,12 @@ struct Read {
     active_until: Nanoseconds,
     /// When the last of its followers was answered.
     followed_until: Nanoseconds,
+    /// When it was asked.
+    asked_at: Nanoseconds,
+    /// The number of the read that the operation began with, if it did not begin with this one.
+    begins_with: Option<u32>,
+    /// When the last of what follows it was answered, followers of followers among them.
+    operates_until: Nanoseconds,
     /// Values of its rows that were asked for before its answer: by which pattern, and how long before.
     before: Vec<(Asker, Nanoseconds)>,
     links: Vec<Follower>,
@@ -101,7 +107,10 @@ struct Follower {
 pub(super) struct ReadRows<'r> {
     pub(super) pattern: PatternId,
     pub(super) actor: u64,
+    pub(super) asked_at: Nanoseconds,
     pub(super) answered_at: Nanoseconds,
+    /// The number of the read that it follows itself.
+    pub(super) follows: Option<u32>,
     /// The page that it is, of one actor; none for the first one.
     pub(super) page: Option<u64>,
     /// The page that it offers.
@@ -175,6 +184,7 @@ impl FollowUps {
             };
             return;
         };
+        let begins_with = read.follows.map(|number| self.beginning_of(number));
         self.reads.push_back(Read {
             pattern: read.pattern,
             columns,
@@ -183,6 +193,9 @@ impl FollowUps {
             answered_at: read.answered_at,
             active_until: read.answered_at,
             followed_until: read.answered_at,
+            asked_at: read.asked_at,
+            begins_with,
+            operates_until: read.answered_at,
             before: Vec::new(),
             links: Vec::new(),
         });
@@ -232,8 +245,12 @@ impl FollowUps {
         }
     }
 
-    /// Takes a request to the reads that its keys are from.
-    pub(super) fn follow<'c>(&mut self, request: KeyedRequest, keys: impl Iterator<Item = KeyValue<'c>>) {
+    /// Takes a request to the read that its keys are from, and gives the number of that.
+    pub(super) fn follow<'c>(
+        &mut self,
+        request: KeyedRequest,
+        keys: impl Iterator<Item = KeyValue<'c>>,
+    ) -> Option<u32> {
         let mut counted = Counted::default();
         for value in keys {
             self.lately.note(value.hash, request);
@@ -242,9 +259,21 @@ impl FollowUps {
                 self.follow_by(request, &value, &mut counted);
             }
         }
-        if let Some(read) = counted.read.and_then(|number| self.read_mut(number)) {
-            read.count_request(request, counted.keys);
+        let number = counted.read?;
+        self.read_mut(number)?.count_request(request, counted.keys);
+        for number in [number, self.beginning_of(number)] {
+            if let Some(read) = self.read_mut(number) {
+                read.operates_until = read.operates_until.max(request.answered_at);
+            }
         }
+        Some(number)
+    }
+
+    /// The read that the operation of this one began with.
+    fn beginning_of(&self, number: u32) -> u32 {
+        let at = number.checked_sub(self.oldest).map(|at| at as usize);
+        let read = at.and_then(|at| self.reads.get(at));
+        read.and_then(|read| read.begins_with).unwrap_or(number)
     }
 
     fn follow_by(&mut self, request: KeyedRequest, value: &KeyValue<'_>, counted: &mut Counted) {
@@ -393,6 +422,11 @@ impl Read {
         reads.reads += 1;
         reads.rows += self.rows;
         let followed_for = self.followed_until.saturating_sub(self.answered_at);
+        if !self.links.is_empty() {
+            let operation = self.operates_until.saturating_sub(self.asked_at);
+            let micros = u64::try_from(operation / 1_000).unwrap_or(0);
+            reads.operation_us.record(micros);
+        }
         for follower in self.links {
             if is_full && !reads.links.contains_key(&follower.pattern) {
                 continue;
@@ -437,5 +471,94 @@ impl Follower {
             compared: 0,
             in_order: 0,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use cqlens_proto::message::{ResultMetadata, RowsContent};
+    use jiff::Timestamp;
+
+    const ACTOR: u64 = 7;
+
+    /// Reads and their followers, of one actor.
+    struct Observed {
+        key: HashKey,
+        follow_ups: FollowUps,
+        window: Window,
+    }
+
+    impl Observed {
+        fn new() -> Self {
+            Self {
+                key: HashKey::random(),
+                follow_ups: FollowUps::new(4_096),
+                window: Window::new(Timestamp::UNIX_EPOCH, "test"),
+            }
+        }
+
+        /// A read by a key, asked and answered at these milliseconds, of rows of one value each.
+        fn read(&mut self, pattern: u64, key: u32, (asked, answered): (i64, i64), rows: &[u32]) {
+            let request = KeyedRequest {
+                pattern: PatternId(pattern),
+                at: asked * MILLISECOND,
+                answered_at: answered * MILLISECOND,
+            };
+            let hash = values::hash(self.key, ACTOR, &key.to_be_bytes()).unwrap();
+            let value = KeyValue {
+                key: 0,
+                hash,
+                column: "id",
+            };
+            let follows = self.follow_ups.follow(request, [value].into_iter());
+            let mut content = RowsContent::new(1);
+            rows.iter()
+                .for_each(|row| content.push([Some(&row.to_be_bytes()[..])]).unwrap());
+            let metadata = ResultMetadata {
+                column_count: 1,
+                ..ResultMetadata::none()
+            };
+            let rows = Rows::new(metadata, &content).unwrap();
+            let read = ReadRows {
+                pattern: request.pattern,
+                actor: ACTOR,
+                asked_at: request.at,
+                answered_at: request.answered_at,
+                follows,
+                page: None,
+                next_page: None,
+                rows: &rows,
+                asked: &[hash],
+            };
+            let columns = Columns::from([Box::from("id")]);
+            self.follow_ups
+                .remember(self.key, &read, columns, &mut self.window);
+        }
+
+        fn end(mut self) -> Sequences {
+            self.follow_ups.end(&mut self.window);
+            self.window.sequences
+        }
+    }
+
+    #[test]
+    fn an_operation_lasts_from_its_first_request_to_the_last_answer_of_all_its_steps() {
+        let mut observed = Observed::new();
+        observed.read(1, 100, (1_000, 1_005), &[200]);
+        observed.read(2, 200, (1_006, 1_010), &[300, 301]);
+        observed.read(3, 300, (1_011, 1_013), &[1]);
+        observed.read(3, 301, (1_014, 1_020), &[1]);
+        let sequences = observed.end();
+        let operation = |pattern| {
+            let times = &sequences.followed[&PatternId(pattern)].operation_us;
+            (times.count(), times.max())
+        };
+        assert_eq!(operation(1), (1, 20_000));
+        assert_eq!(operation(2), (1, 14_000));
+        assert_eq!(operation(3), (0, 0), "nothing follows");
+        let link = &sequences.followed[&PatternId(1)].links[&PatternId(2)];
+        assert_eq!(link.elapsed_us.max(), 5_000, "of the step alone");
     }
 }

@@ -201,9 +201,10 @@ impl SequenceRecorder {
         if seen.exchange.refused {
             return;
         }
-        if seen.execution.first_page && !self.follow_ups.is_empty() {
-            self.follow(seen);
-        }
+        let follows = match seen.execution.first_page && !self.follow_ups.is_empty() {
+            true => self.follow(seen),
+            false => None,
+        };
         if !kind.is_read() {
             return;
         }
@@ -217,9 +218,9 @@ impl SequenceRecorder {
             && is_followed(seen.execution, rows)
         {
             match seen.execution.first_page {
-                true if self.samples(seen, rows) => self.remember(window, seen, rows, columns),
+                true if self.samples(seen, rows) => self.remember(window, seen, (rows, follows), columns),
                 true => Self::pass_over(window, seen),
-                false => self.remember(window, seen, rows, columns),
+                false => self.remember(window, seen, (rows, None), columns),
             }
         }
     }
@@ -251,9 +252,10 @@ impl SequenceRecorder {
         self.copies.end_at(end, window);
     }
 
-    /// Takes the keys of a request to the reads whose rows they are from.
-    fn follow(&mut self, seen: &Seen<'_>) {
+    /// Takes the keys of a request to the read whose rows they are from, and gives the number of that.
+    fn follow(&mut self, seen: &Seen<'_>) -> Option<u32> {
         let (hash_key, actor) = (self.key, seen.actor);
+        let mut follows = None;
         for table in &seen.execution.analysis.tables {
             let columns = self.key_columns.of(table.id, &table.name, &self.live);
             let keys = seen.keys.iter().filter(|(id, _)| *id == table.id).enumerate();
@@ -267,8 +269,9 @@ impl SequenceRecorder {
                     })
                 })
             });
-            self.follow_ups.follow(seen.request, key_values);
+            follows = self.follow_ups.follow(seen.request, key_values).or(follows);
         }
+        follows
     }
 
     /// Takes a write to those of the same values.
@@ -317,7 +320,14 @@ impl SequenceRecorder {
         self.walks.note((self.key, seen.actor), &read, keys, window);
     }
 
-    fn remember(&mut self, window: &mut Window, seen: &Seen<'_>, rows: &Rows<'_>, columns: &ResultColumns) {
+    /// Remembers the rows of a read, which follows the read with that number.
+    fn remember(
+        &mut self,
+        window: &mut Window,
+        seen: &Seen<'_>,
+        (rows, follows): (&Rows<'_>, Option<u32>),
+        columns: &ResultColumns,
+    ) {
         self.asked.clear();
         // A key that the text names is no bound value.
         for (_, key) in seen.keys.iter().take(Self::MOST_ASKED) {
@@ -333,7 +343,9 @@ impl SequenceRecorder {
         let read = ReadRows {
             pattern: seen.request.pattern,
             actor: seen.actor,
+            asked_at: seen.request.at,
             answered_at: seen.request.answered_at,
+            follows,
             page: page.map(of_actor).filter(|_| !seen.execution.first_page),
             next_page: seen.exchange.next_page.map(of_actor),
             rows,

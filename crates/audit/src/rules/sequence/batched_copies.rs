@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Context, Finding, Findings, Pattern, PatternId, Sent, Sequence, TableName,
-    dual_write_without_batch::{ABOUT, HABIT, OPERATIONS, names, on_tables, severity},
-    number, often, rounded, share,
+    Context, Finding, Findings, Pattern, PatternId, Sent, Sequence, TableName, applications,
+    dual_write_without_batch::{ABOUT, HABIT, OPERATIONS, names, on_tables, severity, steps},
+    estimate, number, often, rounded, share,
 };
 use crate::{
     rules::statement::{modifications, written},
@@ -109,11 +109,19 @@ impl Batches<'_> {
             tables: self.tables.iter().cloned().collect(),
             patterns: vec![self.id],
             count: self.times(),
+            count_range: estimate::range(
+                self.times(),
+                (self.seen.copies, self.seen.batches),
+                self.pattern.count,
+            ),
+            steps: steps(&self.tables, Sent::InOneRequest, self.seen.copies),
+            applications: applications(&[(self.id, self.pattern)]),
             sampled: self.seen.copies,
             fan_out: writes,
             partitions: self.tables.len() as f64,
             elapsed_us: self.pattern.latency_us.clone(),
             sent: Sent::InOneRequest,
+            serial_share: 0.0,
         }
     }
 }

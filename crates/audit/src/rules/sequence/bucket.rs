@@ -1,7 +1,8 @@
 //! Reads of several partitions that differ in one column of the key: what both rules on them go by.
 
 use super::{
-    Context, Findings, Pattern, PatternId, Sent, Sequence, TableName, join, rounded, share, table_of,
+    Context, Findings, Pattern, PatternId, Sent, Sequence, SequenceStep, TableName, applications, estimate,
+    join, rounded, share, table_of,
 };
 use crate::window::{BucketReads, BucketUnit};
 
@@ -138,11 +139,38 @@ impl Buckets<'_> {
             tables: vec![self.name.clone()],
             patterns: vec![self.id],
             count: self.times(),
+            count_range: self.times_range(),
+            steps: vec![SequenceStep {
+                from: self.name.clone(),
+                to: self.name.clone(),
+                fan_out: self.reads.partitions.clone(),
+                sent: self.sent(),
+            }],
+            applications: applications(&[(self.id, self.pattern)]),
             sampled: self.reads.partitions.count(),
             fan_out: self.reads.partitions.clone(),
             partitions: join::round(self.partitions()),
             elapsed_us: self.reads.elapsed_us.clone(),
             sent: self.sent(),
+            serial_share: 1.0
+                - share(
+                    self.reads.concurrent + self.reads.lists,
+                    self.reads.partitions.count(),
+                ),
         }
+    }
+
+    /// Between how many and how many operations there were.
+    fn times_range(&self) -> (u64, u64) {
+        let several = self.reads.partitions.count();
+        let looked_at = several + self.reads.single;
+        // As many were looked at as requests, where all of them were.
+        let all = match self.sent() {
+            Sent::InOneRequest => looked_at,
+            _ => self.reads.partitions.total() + self.reads.single,
+        };
+        let is_all = all >= self.pattern.count;
+        let executions = if is_all { looked_at } else { self.pattern.count };
+        estimate::range(self.times(), (several, looked_at), executions)
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    About, Context, Finding, Findings, GROUP, Pattern, PatternId, Rule, Sent, Sequence, Severity, TableName,
-    Threshold, batched_copies, number, often, rounded, share, table_of,
+    About, Context, Finding, Findings, GROUP, Pattern, PatternId, Rule, Sent, Sequence, SequenceStep,
+    Severity, TableName, Threshold, applications, batched_copies, estimate, number, often, rounded, share,
+    table_of,
 };
 use crate::window::{Distribution, WritePairs};
 
@@ -132,15 +133,15 @@ impl<'a> Copies<'a> {
         self.tables.iter().map(missing).collect()
     }
 
+    /// Executions of the pattern that has the fewest.
+    fn fewest(&self) -> u64 {
+        let counts = self.patterns.values().map(|pattern| pattern.count);
+        counts.min().unwrap_or(0)
+    }
+
     /// Operations, of all executions.
     fn times(&self) -> u64 {
-        let fewest = self
-            .patterns
-            .values()
-            .map(|pattern| pattern.count)
-            .min()
-            .unwrap_or(0);
-        rounded(fewest as f64 * share(self.pairs, self.writes).min(1.0))
+        rounded(self.fewest() as f64 * share(self.pairs, self.writes).min(1.0))
     }
 
     pub(super) fn sequence(&self) -> Sequence {
@@ -153,6 +154,15 @@ impl<'a> Copies<'a> {
             tables: self.tables.keys().cloned().collect(),
             patterns: self.patterns.keys().copied().collect(),
             count: self.times(),
+            count_range: estimate::range(self.times(), (self.pairs, self.writes), self.fewest()),
+            steps: steps(self.tables.keys(), self.sent(), self.pairs),
+            applications: applications(
+                &self
+                    .patterns
+                    .iter()
+                    .map(|(id, pattern)| (*id, *pattern))
+                    .collect::<Vec<_>>(),
+            ),
             sampled: self.pairs,
             fan_out: {
                 let mut writes = Distribution::default();
@@ -161,12 +171,38 @@ impl<'a> Copies<'a> {
             },
             partitions: self.tables.len() as f64,
             elapsed_us: self.apart_us.clone(),
-            sent: match self.concurrent * 2 > self.pairs {
-                true => Sent::AtTheSameTime,
-                false => Sent::OneAfterTheOther,
-            },
+            sent: self.sent(),
+            serial_share: 1.0 - share(self.concurrent, self.pairs),
         }
     }
+
+    fn sent(&self) -> Sent {
+        match self.concurrent * 2 > self.pairs {
+            true => Sent::AtTheSameTime,
+            false => Sent::OneAfterTheOther,
+        }
+    }
+}
+
+/// From the first of these tables to each other one, so often.
+pub(super) fn steps<'n>(
+    tables: impl IntoIterator<Item = &'n TableName>,
+    sent: Sent,
+    times: u64,
+) -> Vec<SequenceStep> {
+    let mut tables = tables.into_iter();
+    let Some(first) = tables.next() else {
+        return Vec::new();
+    };
+    let mut fan_out = Distribution::default();
+    fan_out.record_n(1, times);
+    let to_each = tables.map(|table| SequenceStep {
+        from: first.clone(),
+        to: table.clone(),
+        fan_out: fan_out.clone(),
+        sent,
+    });
+    to_each.collect()
 }
 
 /// `` `a`, `b` and `c` ``.

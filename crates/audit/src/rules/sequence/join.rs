@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::{
-    Context, Finding, Findings, Pattern, PatternId, Sent, Sequence, TableName, Threshold, client_join,
-    rounded, share, table_of,
+    Context, Finding, Findings, Pattern, PatternId, Sent, Sequence, SequenceStep, TableName, Threshold,
+    applications, client_join, estimate, rounded, share, table_of,
 };
 use crate::{
     number,
     rules::statement::{select, updates},
-    window::{FollowedReads, Link},
+    window::{Distribution, FollowedReads, Link},
 };
 use cqlens_cql::{
     plan::StatementKind,
@@ -178,6 +178,30 @@ impl<'a> Step<'a> {
         rounded(executions * self.share.unwrap_or(1.0) * share(self.followed(), self.reads.reads))
     }
 
+    /// Between how many and how many times that was.
+    fn times_range(&self) -> (u64, u64) {
+        let looked_at = (self.followed(), self.reads.reads);
+        estimate::range(self.times(), looked_at, self.from.1.count)
+    }
+
+    fn sequence_step(&self) -> SequenceStep {
+        SequenceStep {
+            from: self.from_table.clone(),
+            to: self.to_table.clone(),
+            fan_out: self.link.keys.clone(),
+            sent: self.sent(),
+        }
+    }
+
+    /// The part of its requests that wait for the answer to the one before. The first one always waits for the read, and says
+    /// nothing where there are others.
+    fn serial_share(&self) -> f64 {
+        let link = self.link;
+        let later = link.requests.saturating_sub(self.followed());
+        let overlapping = share(link.overlapping, later).min(1.0);
+        (1.0 - overlapping) * (1.0 - share(link.lists, link.requests).min(1.0))
+    }
+
     /// How its requests are sent.
     pub(super) fn sent(&self) -> Sent {
         let requests = self.link.requests;
@@ -293,20 +317,32 @@ impl<'a> Chain<'a> {
             }
         }
         let (first, widest) = (self.first(), self.widest());
+        let patterns = self.patterns();
         Sequence {
             kind,
             path: self.path(),
             tables,
-            patterns: self.patterns().iter().map(|(id, _)| *id).collect(),
+            applications: applications(&patterns),
+            patterns: patterns.iter().map(|(id, _)| *id).collect(),
             count: first.map_or(0, Step::times),
+            count_range: first.map_or((0, 0), Step::times_range),
+            steps: self.steps.iter().map(Step::sequence_step).collect(),
             sampled: first.map_or(0, Step::followed),
             fan_out: widest.map(|step| step.link.keys.clone()).unwrap_or_default(),
             partitions: round(self.partitions()),
-            elapsed_us: widest
-                .map(|step| step.link.elapsed_us.clone())
-                .unwrap_or_default(),
+            elapsed_us: self.elapsed_us(),
             sent: widest.map_or(Sent::OneAfterTheOther, Step::sent),
+            serial_share: widest.map_or(1.0, Step::serial_share),
         }
+    }
+
+    /// From the time that the first read was asked to the last answer of all steps; snapshots of older versions have only
+    /// those of the widest step.
+    fn elapsed_us(&self) -> Distribution {
+        let of_operation = self.first().map(|step| &step.reads.operation_us);
+        let of_step = self.widest().map(|step| &step.link.elapsed_us);
+        let known = of_operation.filter(|times| !times.is_empty()).or(of_step);
+        known.cloned().unwrap_or_default()
     }
 
     /// With the evidence that both rules have.
@@ -323,13 +359,14 @@ impl<'a> Chain<'a> {
             ))
         });
         let linked = linked.collect::<Vec<_>>().join(", ");
+        let elapsed_us = self.elapsed_us();
         finding
             .first("joined_by", linked)
             .first("operations_looked_at", widest.followed())
             .first("operations", self.first().map_or(0, Step::times))
             .first("one_after_the_other", serial)
-            .first("operation_p99_us", widest.link.elapsed_us.quantile(0.99))
-            .first("operation_p50_us", widest.link.elapsed_us.quantile(0.5))
+            .first("operation_p99_us", elapsed_us.quantile(0.99))
+            .first("operation_p50_us", elapsed_us.quantile(0.5))
             .first("partitions_per_operation", round(self.partitions()))
             .first("fan_out_max", widest.link.keys.max())
             .first("fan_out_p99", widest.link.keys.quantile(0.99))

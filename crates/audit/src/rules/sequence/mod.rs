@@ -7,14 +7,19 @@ mod bucket_fan_out;
 mod bucket_size;
 mod client_join;
 mod dual_write_without_batch;
+mod estimate;
 mod index_table_lookup;
 mod join;
+#[cfg(test)]
+pub(crate) mod testing;
 mod time_bucket_walk;
+
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use serde::Serialize;
 
 use super::{
-    About, Context, Finding, Findings, Rule, Severity, Threshold,
+    About, Context, Finding, Findings, Rule, Severity, Threshold, application,
     figures::{often, share},
     severity::Impact,
     statement::table_of,
@@ -47,16 +52,61 @@ pub struct Sequence {
     pub patterns: Vec<PatternId>,
     /// Operations, estimated where only a sample was looked at.
     pub count: u64,
+    /// Between how many and how many there were, at 95 %.
+    pub count_range: (u64, u64),
     /// Operations that were looked at.
     pub sampled: u64,
+    /// From table to table.
+    pub steps: Vec<SequenceStep>,
+    /// The applications that send the statements, those that send most of them first: at most
+    /// [`Sequence::MOST_APPLICATIONS`].
+    pub applications: Vec<String>,
     /// What the last step asks for, for each time that the step before it is taken.
     pub fan_out: Distribution,
     /// Partitions of one operation, the mean.
     pub partitions: f64,
-    /// From the answer of the first request to that of the last one of the last step.
+    /// From the first request to the last answer; of copies to the last request.
     pub elapsed_us: Distribution,
     /// How the requests of the last step are sent.
     pub sent: Sent,
+    /// The part of these requests that wait for the answer to the one before, 0.0..=1.0.
+    pub serial_share: f64,
+}
+
+/// A step from one table to another one, or to more partitions of the same.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SequenceStep {
+    /// Where it begins.
+    pub from: TableName,
+    /// Where it leads.
+    pub to: TableName,
+    /// Partitions of the latter, for each time that the step is taken.
+    pub fan_out: Distribution,
+    /// How its requests are sent.
+    pub sent: Sent,
+}
+
+impl Sequence {
+    /// More applications are not named.
+    pub const MOST_APPLICATIONS: usize = 5;
+}
+
+/// The applications that send statements of all these patterns.
+fn applications(patterns: &[(PatternId, &Pattern)]) -> Vec<String> {
+    let mut executions: BTreeMap<&str, u64> = BTreeMap::new();
+    for (_, pattern) in patterns {
+        for (client, count) in &pattern.clients {
+            *executions.entry(application::name(client)).or_default() += count;
+        }
+    }
+    let of_all = |name: &str| {
+        let mut names = patterns.iter().map(|(_, pattern)| application::of(pattern));
+        names.all(|names| names.contains(name))
+    };
+    let mut names: Vec<(&str, u64)> = executions.into_iter().filter(|(name, _)| of_all(name)).collect();
+    names.sort_by_key(|&(name, count)| (Reverse(count), name));
+    let names = names.into_iter().map(|(name, _)| name.to_owned());
+    names.take(Sequence::MOST_APPLICATIONS).collect()
 }
 
 /// How the requests of one step are sent.

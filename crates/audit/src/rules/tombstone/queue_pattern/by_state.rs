@@ -14,7 +14,7 @@ use crate::{
     rules::{
         Context, Finding, Findings, Severity,
         application::Patterns,
-        figures::{is_steady, often, share},
+        figures::{at_rate, is_steady, share},
         read::user_reads,
         severity::Impact,
         statement::{TableWrite, executions, patterns, selected, table_of, writes_by_table},
@@ -165,7 +165,7 @@ impl<'q, 'a> Queue<'q, 'a> {
             number::plural(self.appends, "row", "rows"),
             self.column,
             number::plural(self.changes, "time", "times"),
-            often(self.changes, context.watch_table(self.name)),
+            at_rate(self.changes, context.watch_table(self.name)),
             self.passed(),
         );
         let finding = Finding::on_all(&ABOUT, context.severity(found, &impact), patterns, context)
