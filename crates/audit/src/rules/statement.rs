@@ -129,13 +129,16 @@ pub(super) fn writes_by_table<'a>(context: &Context<'a>) -> BTreeMap<TableName, 
     tables
 }
 
-/// UPDATEs of a table that the application sent; counters do not count, which are added to.
+/// Changes of rows of a table that the application sent: UPDATEs, and INSERTs of rows that were there. Counters do not
+/// count, which are added to.
 pub(super) fn updates(context: &Context<'_>, table: &TableName) -> u64 {
+    let traffic = context.window.tables.get(table);
+    let overwrites = traffic.map_or(0, |traffic| traffic.inserted.overwrites());
     let writes = writes_by_table(context).remove(table).unwrap_or_default();
     let updates = writes
         .iter()
         .filter(|write| write.is_update() && !write.pattern.is(Flag::Counter));
-    executions(updates)
+    executions(updates) + overwrites
 }
 
 /// The patterns of these writes, each once.

@@ -35,8 +35,7 @@ fn judge(chain: &Chain<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
         Severity::Low
     };
     let updates = chain.updates_per_join(context);
-    // The exception that the literature itself makes.
-    let is_right = updates >= found.threshold(&ABOUT, &UPDATES_PER_JOIN);
+    let is_right = is_right(updates, found);
     let at_most = if is_right { Severity::Info } else { Severity::High };
     let impact = chain
         .steps
@@ -67,6 +66,12 @@ fn judge(chain: &Chain<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
     });
 }
 
+/// Whether rows that are looked up change so often for each time that copies would cost more: the exception that the
+/// literature itself makes.
+pub(super) fn is_right(updates_per_join: f64, found: &Findings<'_>) -> bool {
+    updates_per_join >= found.threshold(&ABOUT, &UPDATES_PER_JOIN)
+}
+
 pub(super) const FAN_OUT: Threshold = Threshold {
     name: "fan_out",
     unit: "partitions for each read, the mean",
@@ -90,7 +95,7 @@ const LARGE_FAN_OUT: Threshold = Threshold {
 
 const UPDATES_PER_JOIN: Threshold = Threshold {
     name: "updates_per_join",
-    unit: "UPDATEs of the joined tables for each join",
+    unit: "UPDATEs and overwriting INSERTs of the joined tables for each join",
     default: 10.0,
     origin: "cqlens default, as that of `read-update-ratio`",
 };
@@ -128,3 +133,208 @@ pub(super) const ABOUT: About = About {
         computes or converts, elements of collections, and answers that cannot be read.",
     source: "Basic Rules of Cassandra Data Modeling, example 2: user groups without duplication; rule 2: minimise the number of partitions read",
 };
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{
+        super::{PatternId, TableName},
+        *,
+    };
+    use crate::{
+        rules::{
+            Sent, Sequence, Settings,
+            sequence::{
+                self, IndexTableLookup,
+                testing::{Taken, follow, taken},
+            },
+            testing::{amid, read, run_with, write},
+        },
+        window::{Cluster, Pattern, Window},
+    };
+    use cqlens_cql::{footprint::PartitionClass, plan::StatementKind, schema::Schema};
+
+    const SCHEMA: &str = "
+        CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
+        CREATE TABLE shop.groups (groupname text, user_id int, PRIMARY KEY (groupname, user_id));
+        CREATE TABLE shop.users (id int PRIMARY KEY, name text);
+        CREATE TABLE shop.letters (writer int, at int, text text, PRIMARY KEY (writer, at));";
+
+    const GROUP_READ: &str = "SELECT user_id FROM shop.groups WHERE groupname = ?";
+    const USER_READ: &str = "SELECT name FROM shop.users WHERE id = ?";
+
+    /// Reads of groups, each followed by such reads of users, and other statements.
+    fn window(step: Taken, others: Vec<Pattern>) -> Window {
+        let mut groups = read(GROUP_READ, &[], PartitionClass::Single, 100);
+        groups.clients = [("web 1.4 10.0.0.1".to_owned(), 60), ("jobs 2".to_owned(), 40)].into();
+        let mut users = read(USER_READ, &[], PartitionClass::Single, 100 * step.fan_out);
+        users.clients = [("web 1.4 10.0.0.1".to_owned(), 60), ("admin".to_owned(), 1)].into();
+        let patterns = [groups, users].into_iter().chain(others);
+        let mut window = amid(patterns);
+        follow(&mut window, (1, 2), ("user_id", "id"), step);
+        window
+    }
+
+    fn schema() -> Schema {
+        Schema::from_cql(SCHEMA).unwrap()
+    }
+
+    fn found(window: &Window) -> Option<Finding> {
+        run_with(&ClientJoin, window, &schema()).findings.pop()
+    }
+
+    fn sequences(window: &Window) -> Vec<Sequence> {
+        let (schema, cluster, settings) = (schema(), Cluster::default(), Settings::default());
+        sequence::all(
+            &Context::new(window, &schema, &cluster),
+            &Findings::new(&settings),
+        )
+    }
+
+    fn evidence(finding: &Finding, name: &str) -> serde_json::Value {
+        finding
+            .evidence
+            .iter()
+            .find(|(key, _)| *key == name)
+            .unwrap()
+            .1
+            .clone()
+    }
+
+    fn insert(overwrites: u64) -> Pattern {
+        let cql = "INSERT INTO shop.users (id, name) VALUES (?, ?)";
+        write(cql, StatementKind::Insert, &[], overwrites)
+    }
+
+    fn update(times: u64) -> Pattern {
+        let cql = "UPDATE shop.users SET name = ? WHERE id = ?";
+        write(cql, StatementKind::Update, &[], times)
+    }
+
+    #[test]
+    fn severity_goes_by_the_fan_out() {
+        let severity = |fan_out| found(&window(taken(fan_out), Vec::new())).map(|finding| finding.severity);
+        assert_eq!(severity(4), None);
+        assert_eq!(severity(5), Some(Severity::Low));
+        assert_eq!(severity(10), Some(Severity::Medium));
+        assert_eq!(severity(100), Some(Severity::High));
+    }
+
+    #[test]
+    fn joins_of_rows_that_change_all_the_time_are_right() {
+        let severity = |others| found(&window(taken(20), others)).unwrap().severity;
+        assert_eq!(severity(vec![update(990)]), Severity::Medium);
+        assert_eq!(severity(vec![update(1_000)]), Severity::Info);
+        let finding = found(&window(taken(20), vec![update(1_500)])).unwrap();
+        let expected = "; their rows change 15 times for each such read, so that copies would cost more";
+        assert!(finding.title.ends_with(expected), "{}", finding.title);
+        assert!(finding.suggested_cql.is_empty());
+    }
+
+    #[test]
+    fn inserts_that_overwrite_are_changes_as_well() {
+        let with_rows = |different: u64| {
+            let mut window = window(taken(20), vec![insert(2_000)]);
+            let name = TableName {
+                keyspace: "shop".to_owned(),
+                table: "users".to_owned(),
+            };
+            let inserted = &mut window.tables.entry(name).or_default().inserted;
+            inserted.inserts = 2_000;
+            (1..=different).for_each(|row| inserted.rows.insert(row.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+            found(&window).unwrap().severity
+        };
+        assert_eq!(with_rows(100), Severity::Info);
+        assert_eq!(with_rows(2_000), Severity::Medium);
+    }
+
+    #[test]
+    fn an_operation_is_as_long_as_all_its_steps() {
+        let letters = read(
+            "SELECT text FROM shop.letters WHERE writer = ?",
+            &[],
+            PartitionClass::Single,
+            800,
+        );
+        let step = Taken {
+            operation_us: 90_000,
+            ..taken(8)
+        };
+        let mut window = window(step, vec![letters]);
+        follow(&mut window, (2, 3), ("id", "writer"), taken(1));
+        let finding = found(&window).unwrap();
+        let p50 = evidence(&finding, "operation_p50_us").as_u64().unwrap();
+        assert!((88_000..=92_000).contains(&p50), "{p50}");
+        assert_eq!(evidence(&finding, "partitions_per_operation"), 17.0);
+        let [sequence] = &sequences(&window)[..] else {
+            unreachable!("one chain")
+        };
+        assert!((88_000..=92_000).contains(&sequence.elapsed_us.quantile(0.5)));
+        let steps = sequence.steps.iter();
+        let steps: Vec<_> = steps
+            .map(|step| (&*step.from.table, &*step.to.table, step.fan_out.mean(), step.sent))
+            .collect();
+        let serial = Sent::OneAfterTheOther;
+        assert_eq!(
+            steps,
+            [
+                ("groups", "users", 8.0, serial),
+                ("users", "letters", 1.0, serial)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_sequence_says_who_how_often_and_how_it_is_sent() {
+        let mut window = window(taken(20), Vec::new());
+        let sequence = sequences(&window).pop().unwrap();
+        assert_eq!(sequence.applications, ["web"]);
+        assert_eq!((sequence.count, sequence.count_range), (100, (100, 100)));
+        assert_eq!(sequence.serial_share, 1.0);
+        // Ten times as many were executed as were looked at.
+        window.patterns.get_mut(&PatternId(1)).unwrap().count = 1_000;
+        let sequence = sequences(&window).pop().unwrap();
+        assert_eq!(sequence.count, 1_000);
+        assert!(
+            (950..980).contains(&sequence.count_range.0),
+            "{:?}",
+            sequence.count_range
+        );
+        let overlapping = Taken {
+            overlapping: 1_425,
+            ..taken(20)
+        };
+        follow(&mut window, (1, 2), ("user_id", "id"), overlapping);
+        let sequence = sequences(&window).pop().unwrap();
+        assert_eq!(
+            (sequence.serial_share, sequence.sent),
+            (0.25, Sent::AtTheSameTime)
+        );
+        let lists = Taken {
+            lists: 100,
+            ..taken(20)
+        };
+        follow(&mut window, (1, 2), ("user_id", "id"), lists);
+        let sequence = sequences(&window).pop().unwrap();
+        assert_eq!((sequence.serial_share, sequence.sent), (0.0, Sent::InOneRequest));
+    }
+
+    #[test]
+    fn lookups_of_rows_that_change_all_the_time_are_right_too() {
+        let found = |others| {
+            let window = window(taken(1), others);
+            run_with(&IndexTableLookup, &window, &schema())
+                .findings
+                .pop()
+                .unwrap()
+        };
+        let plain = found(Vec::new());
+        assert_eq!(plain.severity, Severity::Low);
+        assert!(!plain.suggested_cql.is_empty());
+        let tilted = found(vec![update(1_200)]);
+        assert_eq!(tilted.severity, Severity::Info);
+        let expected = "; its row changes 12 times for each such read, so that a copy would cost more";
+        assert!(tilted.title.ends_with(expected), "{}", tilted.title);
+        assert!(tilted.suggested_cql.is_empty());
+    }
+}

@@ -1,7 +1,7 @@
 //! Tables that only lead to the key of another one.
 
 use super::{
-    About, Context, Finding, Findings, GROUP, Impact, Rule, Severity,
+    About, Context, Finding, Findings, GROUP, Impact, Rule, Severity, client_join,
     join::{self, Chain},
     number, often, rounded,
 };
@@ -28,9 +28,19 @@ fn judge(chain: &Chain<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
         .steps
         .iter()
         .fold(Impact::each(Severity::Low), |impact, step| impact.of(step.to.1));
-    let severity = context.severity(found, &impact.at_most(Severity::Low));
+    let updates = chain.updates_per_join(context);
+    let is_right = client_join::is_right(updates, found);
+    let at_most = if is_right { Severity::Info } else { Severity::Low };
+    let severity = context.severity(found, &impact.at_most(at_most));
+    let because = match is_right {
+        true => format!(
+            "; its row changes {} times for each such read, so that a copy would cost more",
+            number::decimal(join::round(updates))
+        ),
+        false => String::new(),
+    };
     let title = format!(
-        "A row of `{}` is read for the key of one in {}: {} for each{}",
+        "A row of `{}` is read for the key of one in {}: {} for each{}{because}",
         first.from_table,
         tables(chain),
         number::plural(rounded(chain.partitions()), "partition", "partitions"),
@@ -41,7 +51,7 @@ fn judge(chain: &Chain<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
         .about(first.from.0.to_string())
         .title(title);
     let finding = chain.put_evidence(finding);
-    found.push(match chain.copied_columns(context) {
+    found.push(match chain.copied_columns(context).filter(|_| !is_right) {
         Some(cql) => finding.suggest([cql]),
         None => finding,
     });
@@ -66,7 +76,7 @@ pub(super) const ABOUT: About = About {
     after: "ALTER TABLE shop.users_by_email ADD (username text);\nSELECT id, username FROM shop.users_by_email WHERE email = ?;",
     severity: "\
         Low at most, by the share of time and work that the second reads take. Where one row was read and nearly always followed, in `operations` or more \
-        that were looked at, by `values` different values: both are settings of `client-join`.",
+        that were looked at, by `values` different values. Info where the row behind the key changes `updates_per_join` times or more for each lookup. All are settings of `client-join`.",
     thresholds: &[],
     needs: "What `client-join` needs.",
     source: "Basic Rules of Cassandra Data Modeling, example 1: user lookup, non-goals: minimise data duplication",
