@@ -13,7 +13,8 @@ pub struct Options {
     pub tombstone_warn_threshold: u64,
     /// A read that passes more tombstones fails; Cassandra's default is 100,000.
     pub tombstone_failure_threshold: u64,
-    /// Answers like a ScyllaDB of this version, as far as drivers and tools ask who it is.
+    /// Answers like a ScyllaDB of this version, as far as drivers and tools ask who it is, and with its limits for
+    /// batches.
     pub scylladb: Option<String>,
 }
 

@@ -13,6 +13,7 @@ use crate::database::Database;
 use crate::execution::Execution;
 use crate::failure::Failure;
 use crate::layout::Layout;
+use crate::options::Options;
 
 /// A statement of a batch, with the values of its own markers.
 pub(crate) struct Entry<'a> {
@@ -42,7 +43,7 @@ pub(crate) fn run(
         }
         mutations.extend(its);
     }
-    let warnings = check_size(kind, &mutations)?;
+    let warnings = check_size(kind, &mutations, SizeLimits::of(&database.options))?;
     let Some((_, first, _)) = conditions.first() else {
         let now = entries.first().map_or(0, |entry| entry.execution.now);
         database.write(mutations, now)?;
@@ -105,15 +106,39 @@ fn partitions(mutations: &[Mutation]) -> Result<usize, Failure> {
     Ok(partitions.len())
 }
 
-/// `batch_size_warn_threshold` of cassandra.yaml, in bytes.
-const WARN_BYTES: usize = 5 * 1024;
-/// `batch_size_fail_threshold` of cassandra.yaml, in bytes.
-const FAIL_BYTES: usize = 50 * 1024;
+/// From how many bytes on a server warns of a batch, and refuses it.
+struct SizeLimits {
+    warn: usize,
+    fail: usize,
+}
+
+impl SizeLimits {
+    /// `batch_size_warn_threshold` and `batch_size_fail_threshold` of cassandra.yaml.
+    const CASSANDRA: Self = Self {
+        warn: 5 * 1024,
+        fail: 50 * 1024,
+    };
+
+    /// `batch_size_warn_threshold_in_kb` and `batch_size_fail_threshold_in_kb` of scylla.yaml.
+    const SCYLLADB: Self = Self {
+        warn: 128 * 1024,
+        fail: 1024 * 1024,
+    };
+
+    fn of(options: &Options) -> Self {
+        match options.scylladb {
+            Some(_) => Self::SCYLLADB,
+            None => Self::CASSANDRA,
+        }
+    }
+}
+
 /// `unlogged_batch_across_partitions_warn_threshold` of cassandra.yaml.
 const WARN_PARTITIONS: usize = 10;
 
 /// Cassandra's warnings about large batches; the size is this node's own estimate.
-fn check_size(kind: BatchKind, mutations: &[Mutation]) -> Result<Vec<String>, Failure> {
+fn check_size(kind: BatchKind, mutations: &[Mutation], limits: SizeLimits) -> Result<Vec<String>, Failure> {
+    let SizeLimits { warn, fail } = limits;
     let size: usize = mutations.iter().map(Mutation::size).sum();
     let partitions = partitions(mutations)?;
     let tables: BTreeSet<String> = mutations
@@ -122,14 +147,14 @@ fn check_size(kind: BatchKind, mutations: &[Mutation]) -> Result<Vec<String>, Fa
         .collect();
     let plural = if tables.len() == 1 { "" } else { "s" };
     let tables = tables.into_iter().collect::<Vec<_>>().join(", ");
-    if size > FAIL_BYTES && partitions > 1 {
+    if size > fail && partitions > 1 {
         return Err(Failure::invalid("Batch too large"));
     }
     let mut warnings = Vec::new();
-    if size > WARN_BYTES && mutations.len() > 1 {
-        let over = size - WARN_BYTES;
+    if size > warn && mutations.len() > 1 {
+        let over = size - warn;
         warnings.push(format!(
-            "Batch for [{tables}] is of size {size}, exceeding specified threshold of {WARN_BYTES} by {over}."
+            "Batch for [{tables}] is of size {size}, exceeding specified threshold of {warn} by {over}."
         ));
     }
     if kind == BatchKind::Unlogged && partitions > WARN_PARTITIONS {

@@ -76,8 +76,18 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         table(pattern),
         how_often(pattern, context)
     );
-    Finding::on(&ABOUT, severity, (id, pattern), context).title(title)
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
+    if context.is_scylladb() {
+        finding.advice(GLOBAL)
+    } else {
+        finding
+    }
 }
+
+const GLOBAL: &str = "\
+    ScyllaDB keeps the index as a table of its own whose partition key is the indexed column: a read asks one partition of it for keys, and \
+    then one partition of the table for each of them. That is fine for a few rows. For many, keep a table that has the rows themselves under \
+    that key; where the partition key is known, a local index (`CREATE INDEX ON t ((pk), c)`) stays on its replicas.";
 
 /// The finding with the table's indexes and their kinds, where the schema is known.
 fn with_indexes(finding: Finding, pattern: &Pattern, schema: &Schema) -> Finding {
@@ -111,7 +121,8 @@ const ABOUT: About = About {
         A secondary index, storage-attached ones included, knows the rows of its own node only. Without the \
         partition key the coordinator therefore asks the replicas of range after range, first a few and then \
         more at a time, until it has rows enough or has been everywhere. The work of one read grows with the \
-        number of nodes, so adding nodes makes it dearer, and one slow node makes all of these reads slow.",
+        number of nodes, so adding nodes makes it dearer, and one slow node makes all of these reads slow. \
+        ScyllaDB's indexes are global: there a read asks one partition of the index, then one of the table for each row.",
     fix: "\
         Give the partition key as well: then the index is asked on the partition's replicas alone. Or keep a \
         table whose partition key is the indexed column.",
