@@ -84,7 +84,8 @@ fn of_number(number: i64) -> Bucket {
         Date::new(year, part(number / 100)?, part(number)?).ok()
     };
     let day = of_day(number).filter(|date| (1970..2100).contains(&date.year()));
-    let month = of_day(number.saturating_mul(100) + 1).filter(|date| (1970..2100).contains(&date.year()));
+    let month = of_day(number.saturating_mul(100).saturating_add(1))
+        .filter(|date| (1970..2100).contains(&date.year()));
     match (day, month) {
         (Some(date), _) => Bucket {
             unit: BucketUnit::Days,
@@ -157,6 +158,9 @@ mod tests {
         assert_eq!(of(NativeType::Int, &7_i32.to_be_bytes()), number(7));
         assert_eq!(of(NativeType::Text, b"7"), number(7));
         assert_eq!(of(NativeType::Tinyint, &[0xff]), number(-1));
+        for most in [i64::MAX, i64::MIN] {
+            assert_eq!(of(NativeType::Bigint, &most.to_be_bytes()), number(most));
+        }
         assert_eq!(
             of(NativeType::Text, b"eu").map(|bucket| bucket.unit),
             Some(BucketUnit::Values)
