@@ -132,6 +132,8 @@ pub const RULES: &[&dyn Rule] = &[
     &sequence::BucketFanOut,
     &sequence::TimeBucketWalk,
     &sequence::DualWriteWithoutBatch,
+    &sequence::ReadBeforeWrite,
+    &sequence::RedundantReads,
     &spread::HotPartition,
     &spread::LargePartition,
     &spread::UnevenTokenLoad,

@@ -22,7 +22,13 @@ pub struct Sequences {
     /// Writes of the same values into several tables by one batch.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub batched: BTreeMap<PatternId, BatchedCopies>,
-    /// Reads that may have begun an operation, by pattern: all requests of those times in which all were looked at, those
+    /// Writes of partitions that were read just before, by the pattern of the write and then by that of the read.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rewrites: BTreeMap<PatternId, BTreeMap<PatternId, Rewrites>>,
+    /// Reads that were sent again and again with the same values, by pattern.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub repeats: BTreeMap<PatternId, RepeatedReads>,
+    /// Requests that may have begun an operation, by pattern: all of those times in which all were looked at, those
     /// for further pages, without rows and with errors among them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub requests: BTreeMap<PatternId, u64>,
@@ -207,6 +213,33 @@ pub struct BatchedCopies {
     pub failed: u64,
 }
 
+/// Writes of partitions that their client has read just before.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Rewrites {
+    /// How many.
+    pub writes: u64,
+    /// Those that came later than a program goes on, in as much time again: what chance brings.
+    pub late: u64,
+    /// From the answer of the read to the write, in microseconds.
+    pub elapsed_us: Distribution,
+}
+
+/// The same reads with the same values, one after the other: [`RepeatedReads::FEWEST`] or more within a second.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct RepeatedReads {
+    /// How often that was.
+    pub runs: u64,
+    /// Reads of all of them.
+    pub reads: u64,
+    /// What was read, each counted once for each client.
+    pub keys: Distinct,
+}
+
+impl RepeatedReads {
+    /// Fewer within a second are no habit: a page has a header and a footer.
+    pub const FEWEST: u64 = 5;
+}
+
 /// What an entry takes up beside what it holds.
 const EACH: usize = 128;
 
@@ -269,6 +302,11 @@ impl Sequences {
         self.copies.remove(&id);
         self.batched.remove(&id);
         self.requests.remove(&id);
+        self.rewrites.remove(&id);
+        self.repeats.remove(&id);
+        for reads in self.rewrites.values_mut() {
+            reads.remove(&id);
+        }
         for reads in self.followed.values_mut() {
             reads.links.remove(&id);
         }
@@ -297,7 +335,18 @@ impl Sequences {
         let patterns = self.followed.len() + self.buckets.len() + self.copies.len();
         let patterns = patterns + self.batched.len() + self.requests.len();
         let patterns = patterns * EACH;
-        patterns + links.sum::<usize>() + buckets.sum::<usize>() + pairs.sum::<usize>()
+        let rewrites = self.rewrites.values().flat_map(BTreeMap::values);
+        let rewrites = rewrites.map(|writes| size_of::<Rewrites>() + EACH + writes.elapsed_us.bytes());
+        let repeats = self.repeats.values();
+        let repeats = repeats.map(|reads| size_of::<RepeatedReads>() + EACH + reads.keys.bytes());
+        let sums = [
+            links.sum(),
+            buckets.sum(),
+            pairs.sum(),
+            rewrites.sum(),
+            repeats.sum::<usize>(),
+        ];
+        patterns + sums.iter().sum::<usize>()
     }
 
     /// Adds what `other` has.
@@ -316,6 +365,18 @@ impl Sequences {
         }
         for (id, batches) in &other.batched {
             self.batched.entry(*id).or_default().merge(*batches);
+        }
+        for (id, reads) in &other.rewrites {
+            let mine = self.rewrites.entry(*id).or_default();
+            for (read, writes) in reads {
+                mine.entry(*read).or_default().merge(writes);
+            }
+        }
+        for (id, reads) in &other.repeats {
+            let mine = self.repeats.entry(*id).or_default();
+            mine.runs += reads.runs;
+            mine.reads += reads.reads;
+            mine.keys.merge(&reads.keys);
         }
         for (id, requests) in &other.requests {
             self.count_requests(*id, *requests);
@@ -361,6 +422,14 @@ impl BatchedCopies {
         self.batches += other.batches;
         self.copies += other.copies;
         self.failed += other.failed;
+    }
+}
+
+impl Rewrites {
+    fn merge(&mut self, other: &Self) {
+        self.writes += other.writes;
+        self.late += other.late;
+        self.elapsed_us.merge(&other.elapsed_us);
     }
 }
 

@@ -763,6 +763,13 @@ fn sequences() -> Vec<Case> {
         case("dual-write-without-batch",
             |wire| batched_copies(wire, BatchKind::Unlogged),
             |wire| batched_copies(wire, BatchKind::Logged)),
+        // The user who is read is written, or another one.
+        case("read-before-write",
+            |wire| read_and_write(wire, |id| id),
+            |wire| read_and_write(wire, |id| id + 1_000)),
+        case("redundant-reads",
+            |wire| again_and_again(wire, 6),
+            |wire| again_and_again(wire, 4)),
     ]
 }
 
@@ -805,6 +812,25 @@ fn batched_copies(wire: &mut Wire, kind: BatchKind) {
             ),
         ];
         wire.batch(kind, &copies);
+    }
+}
+
+/// Reads sixty users, and after each of them writes one.
+fn read_and_write(wire: &mut Wire, written: impl Fn(i32) -> i32) {
+    for id in 0..60 {
+        wire.send(&ask(BY_KEY, &[Int(id)]), &ROW);
+        let values = [Text("anna"), Int(written(id))];
+        wire.send(
+            &ask("UPDATE shop.users SET name = ? WHERE id = ?", &values),
+            &Void,
+        );
+    }
+}
+
+/// Reads sixty users, each so many times.
+fn again_and_again(wire: &mut Wire, times: u32) {
+    for id in 0..60 {
+        (0..times).for_each(|_| wire.send(&ask(BY_KEY, &[Int(id)]), &ROW));
     }
 }
 

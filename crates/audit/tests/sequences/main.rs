@@ -18,16 +18,21 @@ mod scoring;
 mod simulation;
 mod wire;
 
-use scoring::{JOINS, Mix, Mixed, Score, TOO_MUCH, sequences};
+use scoring::{JOINS, Mix, Mixed, Score, TOO_MUCH, judge};
 
 fn score(join: usize, load: usize, mix: Mix, score: &mut Score) {
     let mixed = Mixed::new(join, load, mix);
     let window = mixed.window();
     let coverage = &window.coverage;
-    assert_eq!((coverage.undecoded, coverage.dropped), (0, 0), "{}", mixed.name);
+    assert_eq!(
+        (coverage.undecoded, coverage.auditor_failures),
+        (0, 0),
+        "{}",
+        mixed.name
+    );
     assert_eq!(coverage.not_related > 0, load == TOO_MUCH, "{}", mixed.name);
     assert!(load != TOO_MUCH || coverage.reads_not_followed > 0);
-    score.add(&mixed, &sequences(&window));
+    score.add(&mixed, &judge(&window));
 }
 
 /// Further from the truth than this part of it.

@@ -23,6 +23,10 @@ pub(crate) const SCHEMA: &str = "
     CREATE TABLE s.articles (id bigint PRIMARY KEY, title text);
     CREATE TABLE s.by_state (state text, item bigint, PRIMARY KEY (state, item));
     CREATE TABLE s.sensors (sensor int, day date, at bigint, PRIMARY KEY ((sensor, day), at));
+    CREATE TABLE s.balances (account bigint PRIMARY KEY, cents bigint);
+    CREATE TABLE s.profiles (who bigint PRIMARY KEY, motto text);
+    CREATE TABLE s.jobs (id bigint PRIMARY KEY, state text);
+    CREATE TABLE s.settings (name text PRIMARY KEY, value text);
     CREATE TABLE s.products (id bigint PRIMARY KEY, category int, added date);
     CREATE TABLE s.by_category (category int, id bigint, PRIMARY KEY (category, id));
     CREATE TABLE s.by_date (added date, id bigint, PRIMARY KEY (added, id));
@@ -347,6 +351,77 @@ pub(crate) fn news(random: &mut Random) -> Vec<Stage> {
         ),
     };
     vec![stage(vec![request])]
+}
+
+/// An account, whose balance is read and then written.
+pub(crate) fn change_a_balance(random: &mut Random) -> Vec<Stage> {
+    let account = random.popular(20_000);
+    vec![
+        stage(vec![read(
+            "SELECT cents FROM s.balances WHERE account = ?",
+            vec![number(account)],
+            vec![vec![number(random.below(100_000))]],
+        )]),
+        stage(vec![write(
+            "UPDATE s.balances SET cents = ? WHERE account = ?",
+            vec![number(random.below(100_000)), number(account)],
+        )]),
+    ]
+}
+
+/// A profile that is shown, or changed by somebody: popular ones are both at the same time.
+pub(crate) fn profiles(random: &mut Random) -> Vec<Stage> {
+    let who = random.popular(200);
+    vec![stage(vec![match random.below(5) {
+        0 => write(
+            "UPDATE s.profiles SET motto = ? WHERE who = ?",
+            vec![text(format!("motto {}", random.below(1_000))), number(who)],
+        ),
+        _ => read(
+            "SELECT motto FROM s.profiles WHERE who = ?",
+            vec![number(who)],
+            vec![vec![text("motto")]],
+        ),
+    }])]
+}
+
+/// A job that is asked for until it is done, three times a second, and written by whoever does it.
+pub(crate) fn jobs(random: &mut Random) -> Vec<Stage> {
+    let id = random.next() >> 1;
+    let state = || {
+        read(
+            "SELECT state FROM s.jobs WHERE id = ?",
+            vec![number(id)],
+            vec![vec![text("running")]],
+        )
+    };
+    let later = |requests| Stage {
+        after: 300 * MILLISECOND,
+        requests,
+    };
+    let done = write(
+        "UPDATE s.jobs SET state = ? WHERE id = ?",
+        vec![text("done"), number(id)],
+    );
+    vec![
+        later(vec![state()]),
+        later(vec![state()]),
+        later(vec![done]),
+        later(vec![state()]),
+    ]
+}
+
+/// A setting for each of eight lines of an order.
+pub(crate) fn settings(random: &mut Random) -> Vec<Stage> {
+    let name = format!("setting-{}", random.below(40));
+    let setting = || {
+        read(
+            "SELECT value FROM s.settings WHERE name = ?",
+            vec![text(name.clone())],
+            vec![vec![text("euro")]],
+        )
+    };
+    (0..8).map(|_| stage(vec![setting()])).collect()
 }
 
 /// Products, or those of a category, or those of a day: of numbers and dates that come back by chance.

@@ -217,7 +217,7 @@ impl Traffic {
             wire.open(connection, application, &mut self.events);
         }
         let mut truth = vec![Truth::default(); application.operations.len()];
-        for _ in 0..application.users {
+        for user in 0..application.users {
             let mut at = START + random.pause(application.pause);
             while at < self.end {
                 let operation = random.below(application.operations.len() as u64) as usize;
@@ -229,7 +229,12 @@ impl Traffic {
                         let connection = first + random.below(application.connections) as usize;
                         // When the answer comes.
                         let answered = at + MILLISECOND / 3 + random.pause(MILLISECOND / 2);
-                        wire.send(statement, (connection, first), (at, answered), &mut self.events);
+                        wire.send(
+                            statement,
+                            (user, connection, first),
+                            (at, answered),
+                            &mut self.events,
+                        );
                         answered
                     });
                     at = answered.max().unwrap_or(at);

@@ -45,6 +45,9 @@ impl Wire {
     }
 }
 
+/// Streams of a user; of 64 users they end before those of PREPARE.
+const OF_A_USER: u64 = 450;
+
 /// Encodes what one application sends.
 pub(crate) struct Encoder<'s> {
     wire: Wire,
@@ -89,7 +92,7 @@ impl Encoder<'_> {
     pub(crate) fn send(
         &mut self,
         statement: &Statement,
-        (connection, first): (usize, usize),
+        (user, connection, first): (u64, usize, usize),
         (at, answered): (Time, Time),
         events: &mut Vec<Event>,
     ) {
@@ -98,9 +101,10 @@ impl Encoder<'_> {
                 self.prepare(cql, first, events);
             }
         }
-        // Another request of the same stream is answered by then.
+        // Each user has streams of its own: another request of the same one is answered by then.
         self.requests += 1;
-        let stream = StreamId(i16::try_from(1 + self.requests % 30_000).unwrap());
+        let stream = 1 + user * OF_A_USER + self.requests % OF_A_USER;
+        let stream = StreamId(i16::try_from(stream).unwrap());
         let request = self.request(statement, stream);
         let response = self.response(statement, stream);
         for (at, direction, envelope) in [

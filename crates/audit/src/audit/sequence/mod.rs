@@ -14,7 +14,10 @@ mod follow_ups;
 mod lately_asked;
 mod pages;
 mod places;
+mod recent;
+mod repeats;
 pub(crate) mod result_columns;
+mod rewrites;
 mod sampling;
 mod values;
 mod walks;
@@ -34,7 +37,7 @@ use crate::{
     catalog::Live,
     window::{PatternId, Sequences, Window},
 };
-use cqlens_cql::footprint::PartitionClass;
+use cqlens_cql::{footprint::PartitionClass, plan::StatementKind};
 
 use attention::{Attention, Look};
 
@@ -43,7 +46,9 @@ pub use attention::Relating;
 use budget::{Level, Spending};
 use copies::{Copies, NewWrite};
 use follow_ups::{FollowUps, KeyValue, KeyedRequest, ReadRows};
+use repeats::Repeats;
 use result_columns::ResultColumns;
+use rewrites::Rewrites;
 use values::KeyColumns;
 use walks::{NewRead, Walks};
 
@@ -67,7 +72,9 @@ pub(crate) struct SequenceRecorder {
     follow_ups: FollowUps,
     walks: Walks,
     copies: Copies,
-    /// Reads that may have begun something, since windows were told last.
+    rewrites: Rewrites,
+    repeats: Repeats,
+    /// Requests that may have begun something, since windows were told last.
     requests: FxHashMap<PatternId, u64>,
     /// What a read was asked by, or what a write writes.
     asked: Vec<u64>,
@@ -93,6 +100,8 @@ impl SequenceRecorder {
             follow_ups,
             walks: Walks::new(),
             copies: Copies::new(),
+            rewrites: Rewrites::new(),
+            repeats: Repeats::new(),
             requests: FxHashMap::default(),
             asked: Vec::new(),
         }
@@ -102,6 +111,7 @@ impl SequenceRecorder {
     #[cold]
     pub(crate) fn forget_ids(&mut self) {
         self.key_columns.forget_ids();
+        self.rewrites.forget();
     }
 
     /// Counts what is left of what was found so far, before the window is taken.
@@ -188,7 +198,7 @@ impl SequenceRecorder {
     /// Takes an exchange to what came before it.
     fn relate(&mut self, window: &mut Window, seen: &Seen<'_>, columns: &ResultColumns) {
         let kind = seen.execution.analysis.head.kind;
-        if kind.is_read() && seen.is_first {
+        if seen.is_first {
             *self.requests.entry(seen.request.pattern).or_default() += 1;
         }
         // A copy that was refused is missing.
@@ -201,6 +211,7 @@ impl SequenceRecorder {
         if seen.exchange.refused {
             return;
         }
+        self.rewrite(window, seen);
         let follows = match seen.execution.first_page && !self.follow_ups.is_empty() {
             true => self.follow(seen),
             false => None,
@@ -213,6 +224,7 @@ impl SequenceRecorder {
             && let [table] = &seen.execution.analysis.tables[..]
         {
             self.walk(window, seen, table, count);
+            self.repeat(window, seen);
         }
         if let Some(rows) = seen.decoded.answer.rows
             && is_followed(seen.execution, rows)
@@ -306,6 +318,35 @@ impl SequenceRecorder {
         }
     }
 
+    /// Takes a read or write of one partition to what the other one is of it.
+    fn rewrite(&mut self, window: &mut Window, seen: &Seen<'_>) {
+        let ([table], 1, true) = (
+            &seen.execution.analysis.tables[..],
+            seen.keys.len(),
+            seen.execution.first_page,
+        ) else {
+            return;
+        };
+        let Some((_, key)) = seen.keys.iter().next() else {
+            return;
+        };
+        let key = values::key_hash(self.key, (seen.actor, table.id.index()), key.bytes);
+        let was_read = seen.is_first && matches!(seen.exchange.outcome, Outcome::Rows { .. });
+        match seen.execution.analysis.head.kind {
+            StatementKind::Select if was_read => self.rewrites.read(key, seen.request),
+            StatementKind::Insert | StatementKind::Update => self.rewrites.write(key, seen.request, window),
+            _ => {}
+        }
+    }
+
+    /// Takes a read to those of the same.
+    fn repeat(&mut self, window: &mut Window, seen: &Seen<'_>) {
+        if let Some(request_key) = seen.exchange.request_key.filter(|_| seen.is_first) {
+            let key = of_actor(request_key.page(), seen.actor);
+            self.repeats.note(key, seen.request, window);
+        }
+    }
+
     /// Takes a read of partitions of `table` to those of the same key in other partitions.
     fn walk(&mut self, window: &mut Window, seen: &Seen<'_>, table: &NamedTable, rows: u64) {
         let columns = self.key_columns.of(table.id, &table.name, &self.live);
@@ -338,7 +379,7 @@ impl SequenceRecorder {
         if let Some(parameters) = seen.decoded.request.parameters() {
             self.ask(parameters, seen.actor);
         }
-        let of_actor = |page: u64| (page ^ seen.actor.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let of_actor = |page: u64| of_actor(page, seen.actor);
         let page = seen.exchange.request_key.map(RequestKey::page);
         let read = ReadRows {
             pattern: seen.request.pattern,
@@ -400,6 +441,12 @@ fn limit(seen: &Seen<'_>) -> Option<u64> {
         .parameters()
         .map(|parameters| &parameters.values);
     u64::try_from(plan.limits(values).ok()?.limit?).ok()
+}
+
+/// What is asked for, by one actor. Both are hashes: one multiplication spreads what one of them lacks.
+#[inline]
+fn of_actor(page: u64, actor: u64) -> u64 {
+    (page ^ actor.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn cells(rows: &Rows<'_>) -> usize {

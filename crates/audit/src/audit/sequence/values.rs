@@ -27,6 +27,14 @@ pub(super) fn hash(key: HashKey, actor: u64, value: &[u8]) -> Option<u64> {
     Some(mixer.finish())
 }
 
+/// The hash of a partition of a table, for an actor.
+#[inline]
+pub(super) fn key_hash(key: HashKey, (actor, table): (u64, usize), routing_key: &[u8]) -> u64 {
+    let mut mixer = Mixer::new(key, actor ^ (table as u64).rotate_left(32));
+    mixer.write(routing_key);
+    mixer.finish()
+}
+
 /// The values of the columns of a partition key, in their order.
 #[inline]
 pub(super) fn components(routing_key: &[u8], columns: usize) -> impl Iterator<Item = &[u8]> {

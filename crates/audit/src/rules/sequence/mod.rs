@@ -10,6 +10,8 @@ mod dual_write_without_batch;
 mod estimate;
 mod index_table_lookup;
 mod join;
+mod read_before_write;
+mod redundant_reads;
 #[cfg(test)]
 pub(crate) mod testing;
 mod time_bucket_walk;
@@ -34,6 +36,8 @@ pub(super) use bucket_fan_out::BucketFanOut;
 pub(super) use client_join::ClientJoin;
 pub(super) use dual_write_without_batch::DualWriteWithoutBatch;
 pub(super) use index_table_lookup::IndexTableLookup;
+pub(super) use read_before_write::ReadBeforeWrite;
+pub(super) use redundant_reads::RedundantReads;
 pub(super) use time_bucket_walk::TimeBucketWalk;
 
 /// The group of these rules.

@@ -1,0 +1,139 @@
+//! Reads that are sent again and again with the same values.
+
+use super::{
+    About, Context, Finding, Findings, GROUP, Impact, Pattern, PatternId, Rule, Severity, Threshold, number,
+    often, rounded, share, table_of,
+};
+use crate::window::RepeatedReads;
+use cqlens_cql::plan::StatementKind;
+
+pub(in crate::rules) struct RedundantReads;
+
+impl Rule for RedundantReads {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let window = context.window;
+        for (id, repeated) in &window.sequences.repeats {
+            let Some(pattern) = window.patterns.get(id) else {
+                continue;
+            };
+            let requests = window.sequences.requests.get(id).copied().unwrap_or(0);
+            let of = |threshold: &Threshold| found.threshold(&ABOUT, threshold);
+            let is_habit = repeated.runs as f64 >= of(&RUNS) && share(repeated.reads, requests) >= of(&SHARE);
+            if is_habit && pattern.head.kind == StatementKind::Select {
+                judge((*id, pattern), repeated, requests, context, found);
+            }
+        }
+    }
+}
+
+fn judge(
+    (id, pattern): (PatternId, &Pattern),
+    repeated: &RepeatedReads,
+    requests: u64,
+    context: &Context<'_>,
+    found: &mut Findings<'_>,
+) {
+    let Some(table) = table_of(pattern) else { return };
+    let spared = share(repeated.reads.saturating_sub(repeated.runs), requests).min(1.0);
+    let times = rounded(pattern.count as f64 * spared);
+    let impact = Impact::each(Severity::Low).of(pattern).times(times);
+    let severity = context.severity(found, &impact.at_most(Severity::Medium));
+    let each = share(repeated.reads, repeated.runs);
+    let title = format!(
+        "The application reads the same from `{table}` {} times within a second; {} of these reads could be spared{}",
+        number::decimal(super::join::round(each)),
+        number::percent(spared),
+        often(times, context.window)
+    );
+    found.push(
+        Finding::on(&ABOUT, severity, (id, pattern), context)
+            .title(title)
+            .first("different_reads", repeated.keys.estimate())
+            .first("reads_within_a_second", each)
+            .first("spared_share", spared),
+    );
+}
+
+const RUNS: Threshold = Threshold {
+    name: "runs",
+    unit: "times that the same read came five times or more within a second",
+    default: 20.0,
+    origin: "cqlens default: what happens less often in the time of a report is no habit",
+};
+
+const SHARE: Threshold = Threshold {
+    name: "share",
+    unit: "of the reads that come five times or more within a second",
+    default: 0.5,
+    origin: "cqlens default: below that most reads ask for something else, and a few keys are popular",
+};
+
+const ABOUT: About = About {
+    id: "redundant-reads",
+    group: GROUP,
+    summary: "The application sends the same read with the same values again and again.",
+    why: "\
+        Each time the coordinator asks replicas, which read the same rows from memory or disk, and the client waits for a round trip, to learn what it knew. Where all of it \
+        goes to one partition, its replicas have the load of all clients together.",
+    fix: "\
+        Read once for each request of a user and hand the result on. What changes seldom (settings, rates, names) belongs in a cache of the application, for as long as an old value \
+        does no harm. A loop that waits for a change can ask less often.",
+    before: "SELECT value FROM shop.settings WHERE name = 'currency';  -- for each line of an order",
+    after: "SELECT value FROM shop.settings WHERE name = 'currency';  -- once a minute, and kept",
+    severity: "\
+        From `runs` and a `share` of the reads: low, by the share of time and work of those that could be spared; medium at most.",
+    thresholds: &[RUNS, SHARE],
+    needs: "\
+        Reads of the same statement with the same values by the same session, or application and address: five or more within a second, each sent after the one before it was answered. \
+        Of drivers that name no session, several users are one application. Left out: retries, speculative executions, further pages.",
+    source: "Datadog and Sentry, detection of repeated queries; DataStax documentation, best practices for drivers",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::testing::{amid, read, run};
+    use cqlens_cql::footprint::PartitionClass;
+
+    /// A thousand reads in a minute that were looked at, of which so many came in so many runs.
+    fn found(runs: u64, reads: u64) -> Vec<String> {
+        let cql = "SELECT value FROM shop.settings WHERE name = ?";
+        let mut window = amid([read(cql, &[], PartitionClass::Single, 1_000)]);
+        let mut patterns = window.patterns.iter();
+        let id = patterns
+            .find(|(_, pattern)| pattern.head.cql == cql)
+            .map(|(id, _)| *id);
+        if let Some(id) = id {
+            let repeated = RepeatedReads {
+                runs,
+                reads,
+                ..RepeatedReads::default()
+            };
+            window.sequences.repeats.insert(id, repeated);
+            window.sequences.requests.insert(id, 1_000);
+        }
+        let findings = run(&RedundantReads, &window).findings.into_iter();
+        findings.map(|finding| finding.title).collect()
+    }
+
+    #[test]
+    fn reads_that_come_again_are_found() {
+        assert_eq!(
+            found(100, 900),
+            [
+                "The application reads the same from `shop.settings` 9 times within a second; 80 % of these reads could be spared, 13 a second"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_few_popular_keys_are_none() {
+        assert_eq!(found(20, 500).len(), 1);
+        assert_eq!(found(20, 499), Vec::<String>::new());
+        assert_eq!(found(19, 900), Vec::<String>::new());
+    }
+}
