@@ -142,7 +142,7 @@ const ABOUT: About = About {
         be lost, a counter for numbers that are added up, an element added to a set or map for values that are collected. A condition costs about four times a plain write: \
         use it for the writes that need it only.",
     before: "SELECT pieces FROM shop.stock WHERE item = ?;\nUPDATE shop.stock SET pieces = ? WHERE item = ?;",
-    after: "UPDATE shop.stock SET pieces = ? WHERE item = ? IF pieces = ?;  -- returns pieces where it does not apply",
+    after: "UPDATE shop.stock SET pieces = ? WHERE item = ? IF pieces = ?;  -- returns pieces if it differs",
     severity: "\
         From `operations` and a `share` of the writes: info, low where the reads take a large share of time or work. Before conditional writes, where the read is for \
         nothing: low, by the share of time and work that the reads take.",
