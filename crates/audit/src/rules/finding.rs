@@ -9,7 +9,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    About, Applied, Context, Cost, RuleSeverity, Sequence, Settings, Severity, Threshold, severity,
+    About, Applied, Context, Cost, RuleSeverity, Sequence, Settings, Severity, Threshold,
+    severity::{self, Impact},
     watch::Watch,
 };
 use crate::{
@@ -59,6 +60,8 @@ pub struct Finding {
     pub reference: &'static str,
     /// By whom it is accepted, or was.
     pub acceptance: Option<Applied>,
+    /// What its severity was decided by, where it may be put together with others.
+    pub(super) impact: Option<Impact<'static>>,
 }
 
 impl Finding {
@@ -86,6 +89,7 @@ impl Finding {
             work_share: cost.work_share(context),
             reference: about.source,
             acceptance: None,
+            impact: None,
         }
     }
 
@@ -132,6 +136,7 @@ impl Finding {
             work_share: cost.work_share(context),
             reference: about.source,
             acceptance: None,
+            impact: None,
         }
     }
 
@@ -176,6 +181,13 @@ impl Finding {
     /// The same with this advice.
     pub fn advice(mut self, advice: impl Into<String>) -> Self {
         self.advice = advice.into();
+        self
+    }
+
+    /// The same, which may be one of many on statements of one application, each of them with this impact: together they
+    /// matter more than the worst.
+    pub(super) fn weighing(mut self, impact: Impact<'_>) -> Self {
+        self.impact = Some(impact.kept());
         self
     }
 

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Context, Cost, Finding, Severity, application, statement::restricted};
+use super::{
+    Context, Cost, Finding, Findings, RuleSeverity, Settings, Severity, application, severity::Impact,
+    statement::restricted,
+};
 use crate::{
     number,
     window::{Pattern, PatternId},
@@ -50,7 +53,7 @@ impl Common {
 
 /// Puts findings on single statements together that have something in common: behind the first, which is the
 /// severest and costliest.
-pub(super) fn together(findings: Vec<Finding>, context: &Context<'_>) -> Vec<Finding> {
+pub(super) fn together(findings: Vec<Finding>, context: &Context<'_>, settings: &Settings) -> Vec<Finding> {
     let mut folded: Vec<Finding> = Vec::with_capacity(findings.len());
     let mut places: BTreeMap<Key, usize> = BTreeMap::new();
     let mut more: BTreeMap<usize, (Key, Vec<Finding>)> = BTreeMap::new();
@@ -73,7 +76,9 @@ pub(super) fn together(findings: Vec<Finding>, context: &Context<'_>) -> Vec<Fin
     }
     for (place, ((.., common), others)) in more {
         if let Some(finding) = folded.get_mut(place) {
+            let severity = severity_of_all(finding, &others, context, settings);
             add(finding, &common, others, context);
+            finding.severity = severity;
         }
     }
     folded
@@ -104,6 +109,29 @@ fn key(finding: &Finding, context: &Context<'_>) -> Option<Key> {
         }
         _ => None,
     }
+}
+
+/// A hundredth of the load each is next to nothing, and two hundred of them are all of it.
+fn severity_of_all(
+    finding: &Finding,
+    others: &[Finding],
+    context: &Context<'_>,
+    settings: &Settings,
+) -> Severity {
+    let all = || std::iter::once(finding).chain(others);
+    let ids = all().flat_map(|finding| &finding.patterns);
+    let patterns = ids.filter_map(|id| context.window.patterns.get(id));
+    let kept = all().filter_map(|finding| finding.impact.as_ref());
+    let together = Impact::together(kept, patterns.collect())
+        .filter(|_| finding.impact.is_some())
+        .map_or(finding.severity, |impact| {
+            context.severity(&Findings::new(settings), &impact)
+        });
+    let most = match settings.severities.get(finding.rule) {
+        Some(RuleSeverity::AtMost(most)) => *most,
+        _ => Severity::High,
+    };
+    finding.severity.max(together.min(most))
 }
 
 /// Adds what others say of statements like those of the finding.
@@ -140,6 +168,7 @@ fn add(finding: &mut Finding, common: &Common, others: Vec<Finding>, context: &C
 
 #[cfg(test)]
 mod tests {
+    use super::Severity;
     use crate::rules::testing::{amid, batch, judge, read, write};
     use cqlens_cql::{
         footprint::PartitionClass,
@@ -199,17 +228,34 @@ mod tests {
         let findings = judge(&amid(inserts)).findings;
         let of_nulls = findings.iter().filter(|finding| finding.rule == "null-insert");
         let said: Vec<_> = of_nulls
-            .map(|finding| (finding.subject.as_deref(), finding.patterns.len(), &finding.title))
+            .map(|finding| (finding.subject.as_deref(), finding.patterns.len()))
             .collect();
-        let [(orders, of_orders, title), (stock, of_stock, _)] = said[..] else {
-            panic!("{said:?}");
+        assert_eq!(said, [(Some("orders"), 150), (Some("stock"), 50)]);
+        let titles = findings.iter().map(|finding| &finding.title);
+        let of_orders = "; and 149 more statements of the same application";
+        assert_eq!(titles.filter(|title| title.ends_with(of_orders)).count(), 1);
+    }
+
+    #[test]
+    fn many_statements_that_cost_little_each_are_as_bad_as_one_that_costs_as_much() {
+        let severity = |statements: u64, times: u64| {
+            let inserts = (0..statements).map(|at| {
+                let cql = format!("INSERT INTO shop.orders (id, c{at}) VALUES (?, ?)");
+                let mut insert = write(&cql, StatementKind::Insert, &[], times);
+                insert.nulls.executions = times;
+                insert.nulls.count(Some("c"), times);
+                insert
+            });
+            let findings = judge(&amid(inserts)).findings;
+            let of_nulls: Vec<_> = findings
+                .iter()
+                .filter(|finding| finding.rule == "null-insert")
+                .map(|finding| finding.severity)
+                .collect();
+            of_nulls
         };
-        assert_eq!((orders, of_orders), (Some("orders"), 150));
-        assert_eq!((stock, of_stock), (Some("stock"), 50));
-        assert!(
-            title.ends_with("; and 149 more statements of the same application"),
-            "{title}"
-        );
+        assert_eq!(severity(1, 20_000), [Severity::Low]);
+        assert_eq!(severity(200, 100), [Severity::Low], "each of them info");
     }
 
     #[test]
@@ -223,9 +269,8 @@ mod tests {
         };
         let few = [["users", "users_by_email"], ["orders", "orders_by_user"]];
         let findings = judge(&amid(few.map(|tables| batch_of(tables, 2)))).findings;
-        let [finding] = &findings[..] else {
-            panic!("{findings:?}");
-        };
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        let finding = &findings[0];
         assert_eq!((finding.patterns.len(), &finding.table), (2, &None));
         assert!(
             finding.title.ends_with("; and 1 more statement"),

@@ -257,7 +257,7 @@ pub fn check(context: &Context<'_>, settings: &Settings) -> Judgement {
     run.clone().for_each(|rule| rule.check(context, &mut found));
     let sequences = sequence::all(context, &found);
     let mut judgement = found.ranked(context);
-    judgement.findings = fold::together(judgement.findings, context);
+    judgement.findings = fold::together(judgement.findings, context, settings);
     finding::rank(&mut judgement.findings, context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
     judgement.sequences = sequences;

@@ -56,7 +56,7 @@ impl std::fmt::Display for Severity {
 }
 
 /// What is known of the statements of a finding when its severity is decided.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Impact<'p> {
     each: Severity,
     patterns: Vec<&'p Pattern>,
@@ -141,6 +141,58 @@ impl<'p> Impact<'p> {
     pub(super) fn at_most(mut self, severity: Severity) -> Self {
         self.at_most = severity;
         self
+    }
+}
+
+impl Impact<'_> {
+    /// The same without its patterns, which a finding names.
+    pub(super) fn kept(self) -> Impact<'static> {
+        let Self {
+            each,
+            cost,
+            times,
+            p99_us,
+            grows,
+            failures,
+            at_most,
+            is_beside_cost,
+            patterns: _,
+        } = self;
+        Impact {
+            each,
+            patterns: Vec::new(),
+            cost,
+            times,
+            p99_us,
+            grows,
+            failures,
+            at_most,
+            is_beside_cost,
+        }
+    }
+}
+
+impl<'p> Impact<'p> {
+    /// What was kept of several findings on statements that are as bad as the first, put together.
+    pub(super) fn together<'k>(
+        kept: impl IntoIterator<Item = &'k Impact<'static>>,
+        patterns: Vec<&'p Pattern>,
+    ) -> Option<Self> {
+        let mut kept = kept.into_iter();
+        let first = kept.next()?;
+        let like_first = |other: &&Impact<'static>| {
+            (other.each, other.at_most, other.is_beside_cost)
+                == (first.each, first.at_most, first.is_beside_cost)
+        };
+        let all = kept.filter(like_first).fold(first.clone(), |mut all, other| {
+            all.cost = all.cost + other.cost;
+            all.times += other.times;
+            all.p99_us = all.p99_us.max(other.p99_us);
+            all.grows |= other.grows;
+            all.failures.extend(&other.failures);
+            all
+        });
+        Some(Self { patterns, ..all })
     }
 }
 

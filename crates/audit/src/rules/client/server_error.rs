@@ -39,7 +39,7 @@ impl Rule for ServerError {
 /// nothing refused it is the least.
 fn refusals(found: &Findings<'_>, patterns: &Patterns<'_>, context: &Context<'_>) -> Severity {
     let refused = application::sum(patterns, of_client);
-    let per_second = per_hour(refused, application::watch(&patterns, context)) / 3_600.0;
+    let per_second = per_hour(refused, application::watch(patterns, context)) / 3_600.0;
     let each = if per_second >= found.threshold(&ABOUT, &REFUSED_PER_SECOND) {
         Severity::Medium
     } else {

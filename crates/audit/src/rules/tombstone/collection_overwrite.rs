@@ -34,8 +34,9 @@ impl Rule for CollectionOverwrite {
                     } else {
                         Impact::each(Severity::Low).at_most(Severity::Medium)
                     };
-                    let severity = context.severity(found, &impact.of(pattern));
-                    found.push(finding(severity, (id, pattern), &columns, context));
+                    let impact = impact.of(pattern);
+                    let severity = context.severity(found, &impact);
+                    found.push(finding(severity, (id, pattern), &columns, context).weighing(impact));
                 }
             }
         }

@@ -29,8 +29,9 @@ impl Rule for NullInsert {
             }
             // Each null is a tombstone of its own.
             let impact = Impact::each(Severity::Low).of(pattern).times(executions);
-            let severity = context.severity(found, &impact.at_most(Severity::Medium));
-            found.push(finding(severity, id, pattern, context));
+            let impact = impact.at_most(Severity::Medium);
+            let severity = context.severity(found, &impact);
+            found.push(finding(severity, id, pattern, context).weighing(impact));
         }
     }
 }

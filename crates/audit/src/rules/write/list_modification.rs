@@ -32,8 +32,9 @@ impl Rule for ListModification {
                 Change::ReadsFirst => Impact::each(Severity::Medium),
                 Change::Adds => Impact::each(Severity::Info).at_most(Severity::Low),
             };
-            let severity = context.severity(found, &impact.of(pattern));
-            found.push(finding(severity, change, &column, (id, pattern), context));
+            let impact = impact.of(pattern);
+            let severity = context.severity(found, &impact);
+            found.push(finding(severity, change, &column, (id, pattern), context).weighing(impact));
         }
         if unknown > 0 {
             let text = format!("{unknown} writes change elements of columns whose tables are not known");

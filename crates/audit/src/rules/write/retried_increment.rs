@@ -37,7 +37,7 @@ impl Rule for RetriedIncrement {
                 .of(pattern)
                 .failed(again, pattern.count);
             let severity = context.severity(found, &impact);
-            found.push(finding(severity, (what, again), (id, pattern), context));
+            found.push(finding(severity, (what, again), (id, pattern), context).weighing(impact));
         }
     }
 }
