@@ -18,7 +18,11 @@ mod scoring;
 mod simulation;
 mod wire;
 
+use cqlens_audit::{audit::Relating, rules::Judgement};
+use operations::SCHEMA;
 use scoring::{JOINS, Mix, Mixed, Score, TOO_MUCH, judge};
+use simulation::{Application, MILLISECOND, Operation, Traffic};
+use wire::Wire;
 
 fn score(join: usize, load: usize, mix: Mix, score: &mut Score) {
     let mixed = Mixed::new(join, load, mix);
@@ -69,4 +73,64 @@ fn a_sample_has_what_all_requests_have() {
     let (fan_outs, counts) = (far_off(&all.fan_outs, 0.1), far_off(&all.counts, 0.1));
     assert!(fan_outs.is_empty(), "{fan_outs:#?}");
     assert!(counts.is_empty(), "{counts:#?}");
+}
+
+/// What is found of applications that do one operation each, and do not say who they are.
+fn of_unnamed(operations: &[Operation]) -> Judgement {
+    let applications = operations.iter().map(|operation| Application {
+        name: "",
+        session: None,
+        wire: Wire::Texts,
+        users: 4,
+        connections: 2,
+        pause: 100 * MILLISECOND,
+        operations: vec![*operation],
+    });
+    let applications: Vec<Application> = applications.collect();
+    let traffic = Traffic::of(SCHEMA, &applications, 10_000 * MILLISECOND, 1);
+    judge(&traffic.observe(SCHEMA, Relating::default()))
+}
+
+#[test]
+fn of_a_set_of_keys_no_copy_into_the_row_is_advised() {
+    let found = of_unnamed(&[operations::join_of_a_set]);
+    let join = found
+        .findings
+        .iter()
+        .find(|finding| finding.rule == "client-join")
+        .unwrap();
+    assert!(
+        join.title.starts_with("The client joins `s.teams`"),
+        "{}",
+        join.title
+    );
+    let advised = join.suggested_cql.join("\n");
+    assert!(!advised.contains("ALTER TABLE s.teams"), "{advised}");
+    let found = of_unnamed(&[operations::join_one_by_one]);
+    let join = found
+        .findings
+        .iter()
+        .find(|finding| finding.rule == "client-join")
+        .unwrap();
+    assert!(join.suggested_cql.join("\n").contains("ALTER TABLE s.groups ADD"));
+}
+
+/// They are one actor. What they do is found as if one of them did it, and what neither does by itself is not made up: values come
+/// from the one to the other by chance only. Only how often the same is read within a second is that of both.
+#[test]
+fn two_unnamed_applications_behind_one_address_are_one() {
+    let found = of_unnamed(&[operations::join_one_by_one, operations::lookup]);
+    let kinds: Vec<_> = found.sequences.iter().map(|sequence| sequence.kind).collect();
+    assert_eq!(
+        kinds,
+        ["index-table-lookup", "client-join"],
+        "{:#?}",
+        found.sequences
+    );
+    let found = of_unnamed(&[operations::news, operations::click]);
+    assert_eq!(kinds_of(&found), Vec::<&str>::new());
+}
+
+fn kinds_of(found: &Judgement) -> Vec<&'static str> {
+    found.sequences.iter().map(|sequence| sequence.kind).collect()
 }

@@ -6,6 +6,7 @@ pub(crate) const SCHEMA: &str = "
     CREATE KEYSPACE s WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
     CREATE TABLE s.groups (groupname text, user_id bigint, PRIMARY KEY (groupname, user_id));
     CREATE TABLE s.users (id bigint PRIMARY KEY, name text);
+    CREATE TABLE s.teams (name text PRIMARY KEY, members set<bigint>);
     CREATE TABLE s.memberships (groupname text, user_id bigint, role text, PRIMARY KEY ((groupname, user_id)));
     CREATE TABLE s.emails (email text PRIMARY KEY, id bigint);
     CREATE TABLE s.accounts (id bigint PRIMARY KEY, name text);
@@ -161,6 +162,19 @@ pub(crate) fn join_of_pages(random: &mut Random) -> Vec<Stage> {
         [stage(vec![page]), stage(ids.iter().map(|id| user(*id)).collect())]
     });
     pages.collect()
+}
+
+/// A team, which is one row with a set of members, and the members one after the other.
+pub(crate) fn join_of_a_set(random: &mut Random) -> Vec<Stage> {
+    let group = random.popular(400);
+    let ids = members(group);
+    let team = read(
+        "SELECT members FROM s.teams WHERE name = ?",
+        vec![text(format!("team-{group}"))],
+        vec![vec![list(ids.iter().map(|id| number(*id)))]],
+    );
+    let users = ids.into_iter().map(|id| stage(vec![user(id)]));
+    [stage(vec![team])].into_iter().chain(users).collect()
 }
 
 /// A group, and what its members are in it: their key is the key of the group and a value of a row.

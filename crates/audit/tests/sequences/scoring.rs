@@ -66,7 +66,7 @@ const fn innocent(name: &'static str, operation: Operation) -> Known {
 }
 
 /// One of them in each mix: they are joins of the same tables.
-pub(crate) const JOINS: [Known; 7] = [
+pub(crate) const JOINS: [Known; 8] = [
     join("joins", operations::join_one_by_one, Sent::OneAfterTheOther),
     join(
         "joins in no order",
@@ -81,6 +81,13 @@ pub(crate) const JOINS: [Known; 7] = [
     ),
     join("joins by IN", operations::join_by_in, Sent::InOneRequest),
     join("joins of pages", operations::join_of_pages, Sent::AtTheSameTime),
+    guilty(
+        "joins of a set",
+        operations::join_of_a_set,
+        "client-join",
+        &["s.teams", "s.users"],
+        Sent::OneAfterTheOther,
+    ),
     guilty(
         "joins with the key",
         operations::join_with_the_key,

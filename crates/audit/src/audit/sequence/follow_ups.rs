@@ -15,6 +15,7 @@ use cqlens_proto::message::Rows;
 
 use super::{
     SOON,
+    inside::More,
     lately_asked::{Asker, LatelyAsked},
     pages::Pages,
     places::{Place, Places, Put},
@@ -69,6 +70,8 @@ struct Read {
     rows: u64,
     /// Cells of its rows that are remembered.
     cells: usize,
+    /// Rows, and elements in them, in their order.
+    positions: usize,
     answered_at: Nanoseconds,
     /// When the last of its pages or of its followers was answered.
     active_until: Nanoseconds,
@@ -190,6 +193,7 @@ impl FollowUps {
             columns,
             rows: 0,
             cells: 0,
+            positions: 0,
             answered_at: read.answered_at,
             active_until: read.answered_at,
             followed_until: read.answered_at,
@@ -217,27 +221,27 @@ impl FollowUps {
         let Some(remembered) = index.and_then(|at| self.reads.get_mut(at)) else {
             return;
         };
-        let width = read.rows.metadata.column_count.max(1);
-        let first = usize::try_from(remembered.rows).unwrap_or(usize::MAX);
-        let room = (MOST_CELLS - remembered.cells.min(MOST_CELLS)) / width;
-        let rows = read.rows.iter().map_while(Result::ok).take(room);
-        for (at, row) in rows.enumerate() {
-            let at = u16::try_from(first.saturating_add(at)).unwrap_or(u16::MAX);
-            remembered.cells += width;
-            for (column, cell) in row.iter().enumerate().take(usize::from(u8::MAX)) {
-                let hash = cell.and_then(|cell| values::hash(key, read.actor, cell));
-                let Some(hash) = hash.filter(|hash| !read.asked.contains(hash)) else {
-                    continue;
-                };
-                let column = u8::try_from(column).unwrap_or(u8::MAX);
-                let put = self.places.put(hash, number, (at, column), oldest);
-                window.coverage.row_values_forgotten += u64::from(put == Put::InsteadOfAnother);
-                if put != Put::Known {
-                    let before = self.lately.before(hash, remembered.answered_at);
-                    remembered.before.extend(before);
-                }
-            }
-        }
+        let mut putting = Putting {
+            places: &mut self.places,
+            lately: &self.lately,
+            key,
+            read,
+            place: (number, oldest),
+            answered_at: remembered.answered_at,
+            position: remembered.positions,
+            room: MOST_CELLS - remembered.cells.min(MOST_CELLS),
+            before: Vec::new(),
+            forgotten: 0,
+        };
+        putting.put_rows(&remembered.columns);
+        let room = putting.room;
+        let put = MOST_CELLS - remembered.cells.min(MOST_CELLS) - room;
+        let of_rows = read.rows.len() * read.rows.metadata.column_count;
+        self.sampling.add(put.saturating_sub(of_rows));
+        window.coverage.row_values_forgotten += putting.forgotten;
+        remembered.positions = putting.position;
+        remembered.before.append(&mut putting.before);
+        remembered.cells += put;
         remembered.rows += read.rows.len() as u64;
         remembered.active_until = remembered.active_until.max(read.answered_at);
         if let Some(page) = next_page {
@@ -346,6 +350,70 @@ impl FollowUps {
     }
 }
 
+/// The rows of a read on their way into places.
+struct Putting<'r> {
+    places: &'r mut Places,
+    lately: &'r LatelyAsked,
+    key: HashKey,
+    read: &'r ReadRows<'r>,
+    /// The number of the read, and that of the oldest one.
+    place: (u32, u32),
+    answered_at: Nanoseconds,
+    position: usize,
+    /// Cells that may be put in.
+    room: usize,
+    /// What was asked for before.
+    before: Vec<(Asker, Nanoseconds)>,
+    forgotten: u64,
+}
+
+impl Putting<'_> {
+    /// Puts cells in, and what is inside them, as long as there is room.
+    fn put_rows(&mut self, columns: &Columns) {
+        for row in self.read.rows.iter().map_while(Result::ok) {
+            for (at, cell) in row.iter().enumerate().take(usize::from(u8::MAX)) {
+                if self.room == 0 {
+                    return;
+                }
+                self.room -= 1;
+                let Some(cell) = cell else { continue };
+                let column = u8::try_from(at).unwrap_or(u8::MAX);
+                self.put(cell, column);
+                if let Some(of) = columns.get(at) {
+                    let _ = of
+                        .inside
+                        .visit(cell, &mut |element| self.put_element(element, column));
+                }
+            }
+            self.position += 1;
+        }
+    }
+
+    fn put_element(&mut self, element: &[u8], column: u8) -> More {
+        if self.room == 0 {
+            return More::Break(());
+        }
+        self.room -= 1;
+        self.position += 1;
+        self.put(element, column);
+        More::Continue(())
+    }
+
+    fn put(&mut self, value: &[u8], column: u8) {
+        let hash = values::hash(self.key, self.read.actor, value);
+        let Some(hash) = hash.filter(|hash| !self.read.asked.contains(hash)) else {
+            return;
+        };
+        let (number, oldest) = self.place;
+        let position = u16::try_from(self.position).unwrap_or(u16::MAX);
+        let put = self.places.put(hash, number, (position, column), oldest);
+        self.forgotten += u64::from(put == Put::InsteadOfAnother);
+        if put != Put::Known {
+            self.before.extend(self.lately.before(hash, self.answered_at));
+        }
+    }
+}
+
 /// What of a request was counted.
 #[derive(Debug, Default)]
 struct Counted {
@@ -449,7 +517,10 @@ impl Read {
                 .iter()
                 .for_each(|&value| link.values.insert(value));
             for (from, to, keys) in follower.columns {
-                let from = self.columns.get(usize::from(from)).map_or("", |name| name);
+                let from = self
+                    .columns
+                    .get(usize::from(from))
+                    .map_or("", |column| &column.name);
                 let keys_of = link.columns.entry(from.to_owned()).or_default();
                 *keys_of.entry(to.into()).or_default() += keys;
             }

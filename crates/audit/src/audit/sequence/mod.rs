@@ -11,6 +11,7 @@ mod buckets;
 mod budget;
 mod copies;
 mod follow_ups;
+mod inside;
 mod lately_asked;
 mod pages;
 mod places;

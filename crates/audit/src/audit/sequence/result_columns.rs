@@ -4,8 +4,17 @@ use std::{collections::HashMap, sync::Arc};
 
 use cqlens_proto::message::{ColumnSpecs, Prepared, PreparedId, Request, Rows};
 
-/// The names of columns, in order.
-pub(crate) type Columns = Arc<[Box<str>]>;
+use super::inside::Inside;
+
+/// Columns in order.
+pub(crate) type Columns = Arc<[ResultColumn]>;
+
+/// A column of rows.
+#[derive(Debug, Clone)]
+pub(crate) struct ResultColumn {
+    pub(super) name: Box<str>,
+    pub(super) inside: Inside,
+}
 
 /// What PREPARED results said of the columns of rows. Bounded: all are dropped when there are too many.
 #[derive(Debug, Default)]
@@ -31,7 +40,7 @@ impl ResultColumns {
             if self.0.len() >= Self::MOST {
                 self.0.clear();
             }
-            self.0.insert(id.into(), names(columns));
+            self.0.insert(id.into(), columns_of(columns));
         }
     }
 
@@ -39,14 +48,18 @@ impl ResultColumns {
     pub(crate) fn of(&self, request: &Request<'_>, rows: &Rows<'_>) -> Columns {
         let prepared = |PreparedId(id): PreparedId<'_>| self.0.get(id).cloned();
         match (&rows.metadata.columns, request) {
-            (Some(columns), _) => names(columns),
+            (Some(columns), _) => columns_of(columns),
             (None, Request::Execute(execute)) => prepared(execute.id).unwrap_or_default(),
             (None, _) => Columns::default(),
         }
     }
 }
 
-fn names(columns: &ColumnSpecs<'_>) -> Columns {
+fn columns_of(columns: &ColumnSpecs<'_>) -> Columns {
     let columns = columns.iter().take(ResultColumns::MOST_COLUMNS);
-    columns.map(|column| column.name.into()).collect()
+    let columns = columns.map(|column| ResultColumn {
+        name: column.name.into(),
+        inside: Inside::of(&column.column_type),
+    });
+    columns.collect()
 }

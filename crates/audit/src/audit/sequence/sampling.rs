@@ -62,6 +62,11 @@ impl Sampling {
         *used += cells;
         true
     }
+
+    /// A read that was taken had more cells than its rows have columns.
+    pub(super) fn add(&mut self, cells: usize) {
+        self.used += cells;
+    }
 }
 
 /// What each of them has used of its part in a second.
@@ -129,6 +134,19 @@ mod tests {
         let [one, other] = remembered([(1, 1), (2, 2)], 10_000);
         assert_eq!(one, other);
         assert!((3_500..=4_100).contains(&(one + other)), "{one} and {other}");
+    }
+
+    #[test]
+    fn elements_of_collections_count() {
+        let mut sampling = Sampling::new(4_000);
+        let mut taken = 0;
+        for _ in 0..10_000 {
+            if sampling.takes((PatternId(1), 1), SECOND, 10) {
+                sampling.add(90);
+                taken += 1;
+            }
+        }
+        assert!((200..=260).contains(&taken), "{taken}, not a tenth of it");
     }
 
     #[test]

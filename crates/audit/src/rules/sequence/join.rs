@@ -388,6 +388,11 @@ impl<'a> Chain<'a> {
         let [from, to] =
             [&step.from_table, &step.to_table].map(|name| context.schema.table(&name.keyspace, &name.table));
         let (from, to) = (from?, to?);
+        // A row that lists several has no place for what each of them has.
+        let listing = step.columns().and_then(|(column, _)| from.column(column));
+        if listing.is_some_and(|column| column.data_type.is_collection()) {
+            return None;
+        }
         let wanted = wanted_columns(step.to.1, to)?;
         let is_new = |column: &&Column| from.column(&column.name).is_none() && !column.is_primary_key();
         let new: Vec<&Column> = wanted.into_iter().filter(is_new).collect();
