@@ -285,6 +285,29 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_one_read_is_one_operation() {
+        let letters = read(
+            "SELECT text FROM shop.letters WHERE writer = ?",
+            &[],
+            PartitionClass::Single,
+            800,
+        );
+        let mut window = window(taken(20), vec![letters]);
+        follow(&mut window, (1, 3), ("user_id", "writer"), taken(8));
+        let [sequence] = &sequences(&window)[..] else {
+            unreachable!("one operation")
+        };
+        assert_eq!(
+            sequence.path,
+            "`shop.groups` → 20 × `shop.users` and 8 × `shop.letters`"
+        );
+        assert_eq!(sequence.partitions, 29.0);
+        let title = found(&window).unwrap().title;
+        let expected = "one read, then 20 partitions of `users`, one after the other, and 8 partitions of `letters`, one after the other";
+        assert!(title.contains(expected), "{title}");
+    }
+
+    #[test]
     fn a_sequence_says_who_how_often_and_how_it_is_sent() {
         let mut window = window(taken(20), Vec::new());
         let sequence = sequences(&window).pop().unwrap();

@@ -29,7 +29,7 @@ pub(super) struct Step<'a> {
     pub(super) link: &'a Link,
 }
 
-/// Steps that begin with one read: each but the first begins where another one ends.
+/// Steps that begin with one read: each begins with that, or where another one ends.
 pub(super) struct Chain<'a> {
     pub(super) steps: Vec<Step<'a>>,
 }
@@ -77,8 +77,10 @@ pub(super) fn chains<'a>(context: &Context<'a>, found: &Findings<'_>) -> Vec<Cha
     let mut chains = Vec::new();
     // First those that begin a chain; of a circle any.
     steps.sort_by_key(|step| ends.contains(&step.from.0));
-    while !steps.is_empty() {
-        let mut chain = vec![steps.remove(0)];
+    while let Some(first) = steps.first().map(|step| step.from.0) {
+        let (mut chain, rest): (Vec<Step<'a>>, Vec<_>) =
+            steps.into_iter().partition(|step| step.from.0 == first);
+        steps = rest;
         let mut at = 0;
         while let Some(end) = chain.get(at).map(|step| step.to.0) {
             let (next, rest) = steps.into_iter().partition(|step| step.from.0 == end);
@@ -265,6 +267,7 @@ impl<'a> Chain<'a> {
                 Some((_, partitions)) => *partitions,
                 None => {
                     all += 1.0;
+                    reached.push((step.from.0, 1.0));
                     1.0
                 }
             };
@@ -277,7 +280,9 @@ impl<'a> Chain<'a> {
 
     /// As a title tells it: `` `groups`, then 20 reads of `users` for each, one after the other ``.
     pub(super) fn words(&self) -> String {
-        let steps = self.steps.iter().map(|step| {
+        let mut words = String::new();
+        let mut end = None;
+        for step in &self.steps {
             let times = step.fan_out();
             let reads = match times < 1.5 {
                 true => "1 read".to_owned(),
@@ -287,9 +292,15 @@ impl<'a> Chain<'a> {
                 true => String::new(),
                 false => format!(", {}", step.sent().words()),
             };
-            format!("{reads} of `{}`{sent}", step.to_table.table)
-        });
-        steps.collect::<Vec<_>>().join(", then for each of them ")
+            words += match end {
+                None => "",
+                Some(end) if end == step.from.0 => ", then for each of them ",
+                Some(_) => ", and ",
+            };
+            words += &format!("{reads} of `{}`{sent}", step.to_table.table);
+            end = Some(step.to.0);
+        }
+        words
     }
 
     /// From table to table.
