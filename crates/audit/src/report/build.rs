@@ -13,15 +13,16 @@ use jiff::Timestamp;
 
 use super::{
     Chart, FORMAT, FindingReport, LoadReport, PatternReport, ProblemReport, Report, SequenceReport, Span,
-    StepReport, Tool, Totals, Unit, summary,
+    Tool, Totals, Unit, summary,
 };
 use crate::{
     number,
-    rules::{self, Context, Cost, Finding, Judgement, Problem, Sequence, SequenceStep},
+    rules::{self, Context, Cost, Finding, Judgement, Problem},
     window::{Cluster, Distribution, Interval, Pattern, PatternId, Window},
 };
 use cqlens_cql::{plan::StatementKind, schema::Schema};
-use numbers::{latency, quantiles};
+use numbers::latency;
+pub(super) use numbers::quantiles;
 use pattern::pattern_report;
 use table::tables;
 
@@ -46,7 +47,7 @@ impl Report {
                 .map(|finding| finding_report(finding, window))
                 .collect()
         };
-        let sequences = judgement.sequences.iter().map(sequence).collect();
+        let sequences = judgement.sequences.iter().map(SequenceReport::of).collect();
         let findings = judgement.findings;
         let problems = problems(&findings, &context);
         let findings = reports(findings);
@@ -101,43 +102,6 @@ impl Report {
     /// Seconds in which somebody watched, for rates.
     pub fn seconds(&self) -> f64 {
         self.window.seconds
-    }
-}
-
-fn sequence(sequence: &Sequence) -> SequenceReport {
-    let tables: Vec<String> = sequence.tables.iter().map(ToString::to_string).collect();
-    SequenceReport {
-        // The contract of the JSON form has this name.
-        kind: match sequence.kind {
-            "dual-write-without-batch" => "dual-write",
-            rule => rule,
-        },
-        rule: sequence.kind,
-        from: tables.first().cloned().unwrap_or_default(),
-        to: tables.last().cloned().unwrap_or_default(),
-        tables,
-        path: sequence.path.clone(),
-        patterns: sequence.patterns.iter().map(ToString::to_string).collect(),
-        count: sequence.count,
-        count_at_least: sequence.count_range.0,
-        count_at_most: sequence.count_range.1,
-        sampled: sequence.sampled,
-        fan_out: quantiles(&sequence.fan_out),
-        partitions: sequence.partitions,
-        elapsed_us: quantiles(&sequence.elapsed_us),
-        sent: sequence.sent,
-        serial_share: sequence.serial_share,
-        applications: sequence.applications.clone(),
-        steps: sequence.steps.iter().map(step).collect(),
-    }
-}
-
-fn step(step: &SequenceStep) -> StepReport {
-    StepReport {
-        from: step.from.to_string(),
-        to: step.to.to_string(),
-        fan_out: quantiles(&step.fan_out),
-        sent: step.sent,
     }
 }
 

@@ -6,6 +6,7 @@
 //! and outside resources even so, since CQL holds whatever a client sends.
 
 mod chart;
+mod diagram;
 mod facts;
 mod figures;
 
@@ -392,7 +393,7 @@ mod tests {
 
     #[test]
     fn every_element_is_closed_in_order() {
-        const VOID: [&str; 5] = ["meta", "br", "rect", "line", "!doctype"];
+        const VOID: [&str; 6] = ["meta", "br", "rect", "path", "line", "!doctype"];
         for report in [busy_report(), report(&window([]))] {
             let page = html(&report);
             let body = page.split_once("</style>").unwrap().1;

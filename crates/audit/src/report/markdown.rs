@@ -7,7 +7,8 @@
 use std::io::{self, Write};
 
 use super::{
-    FindingReport, PatternReport, ProblemReport, Report, TableReport, coverage_notes, evidence, load,
+    FindingReport, PatternReport, ProblemReport, Report, SequenceReport, TableReport, coverage_notes,
+    evidence, load,
 };
 use crate::{number, text::Lines};
 
@@ -182,16 +183,26 @@ fn operations(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         writeln!(
             to,
             "| {} | {} | {} | {} | {} | {} | {} |",
-            prose_cell(&operation.path),
-            operation.kind,
+            arrows(operation),
+            operation.rule,
             number::count(operation.count),
             number::decimal(operation.partitions),
             operation.time(operation.elapsed_us.p50),
             operation.time(operation.elapsed_us.p99),
-            prose_cell(operation.sent.words()),
+            prose_cell(operation.words(operation.sent)),
         )?;
     }
     more(report.sequences.len(), MOST_OPERATIONS, "operations", to)
+}
+
+/// The lines of an operation in one cell; their arrows stay as they are.
+fn arrows(operation: &SequenceReport) -> String {
+    let lines = operation.lines();
+    let lines: Vec<String> = lines
+        .iter()
+        .map(|line| prose_cell(line).replace("-&gt;", "->"))
+        .collect();
+    lines.join("<br>")
 }
 
 fn tables(report: &Report, to: &mut dyn Write) -> io::Result<()> {

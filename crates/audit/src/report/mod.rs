@@ -13,6 +13,7 @@ mod json;
 mod load;
 mod markdown;
 mod parts;
+mod sequence;
 mod summary;
 #[cfg(test)]
 mod testing;
@@ -34,9 +35,10 @@ pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceRevie
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
-    PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, SequenceReport, Span,
-    StepReport, Summary, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
+    PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, Span, Summary,
+    TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
 };
+pub use sequence::{SequenceReport, StepReport};
 
 /// The format's name and version, the first field of the JSON form.
 pub const FORMAT: &str = "cqlens.report.v1";

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::{RoutingReport, SinceReview};
 use crate::{
     number,
-    rules::{Applied, Sent, Severity, StableId},
+    rules::{Applied, Severity, StableId},
     window::{Interval, NodeReads, PatternId, RetryCause},
 };
 use cqlens_cql::{
@@ -406,70 +406,6 @@ impl PartitionsReport {
             PartitionClass::TokenRange => "ring range".to_owned(),
             PartitionClass::Index => "by index".to_owned(),
             PartitionClass::Single | PartitionClass::Multi | PartitionClass::Unknown => "unknown".to_owned(),
-        }
-    }
-}
-
-/// Statements that belong together, found by the values that they share.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SequenceReport {
-    /// `client-join`, `index-table-lookup`, `bucket-fan-out`, `time-bucket-walk` or `dual-write`.
-    pub kind: &'static str,
-    /// The rule that speaks of such.
-    pub rule: &'static str,
-    /// The table that comes first.
-    pub from: String,
-    /// The table that comes last; the same where one table is read several times.
-    pub to: String,
-    /// All tables, in the order in which they are come to.
-    pub tables: Vec<String>,
-    /// From table to table, as people read it.
-    pub path: String,
-    /// The ids of the patterns, in the same order.
-    pub patterns: Vec<String>,
-    /// How often; estimated from those that were looked at.
-    pub count: u64,
-    /// No fewer than this, in nineteen of twenty estimates.
-    pub count_at_least: u64,
-    /// No more than this, in nineteen of twenty estimates.
-    pub count_at_most: u64,
-    /// How many operations were looked at.
-    pub sampled: u64,
-    /// What the widest step asks for, for each time that the step before it was taken.
-    pub fan_out: Quantiles,
-    /// Partitions of one operation, the mean.
-    pub partitions: f64,
-    /// From the first request to the last answer of all steps; of copies to the last request.
-    pub elapsed_us: Quantiles,
-    /// How the requests of the widest step are sent.
-    pub sent: Sent,
-    /// The part of these requests that wait for the answer to the one before, 0 to 1.
-    pub serial_share: f64,
-    /// The applications that send the statements, those that send most of them first: at most five.
-    pub applications: Vec<String>,
-    /// From table to table.
-    pub steps: Vec<StepReport>,
-}
-
-/// A step from one table to another one, or to more partitions of the same.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StepReport {
-    /// Where it begins.
-    pub from: String,
-    /// Where it leads.
-    pub to: String,
-    /// Partitions of the latter, for each time that the step is taken.
-    pub fan_out: Quantiles,
-    /// How its requests are sent.
-    pub sent: Sent,
-}
-
-impl SequenceReport {
-    /// Microseconds for people; a dash where no time was measured.
-    pub(super) fn time(&self, micros: u64) -> String {
-        match self.elapsed_us.steps.is_empty() {
-            true => "–".to_owned(),
-            false => number::micros(micros),
         }
     }
 }

@@ -7,10 +7,12 @@ use super::{Baseline, Format, Report};
 use crate::{
     rules::{
         Acceptance, Context, Judging,
+        operations::{Taken, follow, taken},
         testing::{pattern, read, window, with_partitions},
     },
     window::{
-        Cluster, Distribution, Load, NodeLoad, Pattern, RetryCause, RingLoad, TableTraffic, Unplaced, Window,
+        Cluster, Distribution, Load, NodeLoad, Pattern, PatternId, RetryCause, RingLoad, TableTraffic,
+        Unplaced, Window,
     },
 };
 use cqlens_cql::{
@@ -73,11 +75,12 @@ pub(crate) fn small_report() -> Report {
     insert.consistency.insert("LOCAL_QUORUM".to_owned(), 50);
     insert.clients.insert("shop-web 1.4".to_owned(), 50);
     let mut window = window([lookup, listed, insert, sweep()]);
-    window.coverage.requests = 154;
-    window.coverage.audited = 154;
-    window.coverage.partitions_exact = 150;
+    window.coverage.requests = 334;
+    window.coverage.audited = 334;
+    window.coverage.partitions_exact = 330;
     window.coverage.partitions_scan = 4;
-    window.clients.insert("shop-web 1.4".to_owned(), 154);
+    window.clients.insert("shop-web 1.4".to_owned(), 334);
+    join(&mut window);
     let traffic = table(&mut window, "shop", "items", 104, 50);
     traffic.partitions_per_read.record_n(1, 90);
     traffic.partitions_per_read.record_n(12, 10);
@@ -86,6 +89,29 @@ pub(crate) fn small_report() -> Report {
     window.load = small_load();
     report(&window)
 }
+
+/// Thirty lists of five items each, one after the other.
+fn join(window: &mut Window) {
+    let lists = "SELECT item FROM shop.lists WHERE name = ?";
+    let prices = "SELECT price FROM shop.prices WHERE item = ?";
+    for (id, cql, times) in [(FIRST, lists, 30), (FIRST + 1, prices, 150)] {
+        let mut pattern = read(cql, &[Flag::FullPartitionKey], PartitionClass::Single, times);
+        pattern.clients.insert("shop-web 1.4".to_owned(), times);
+        window.patterns.insert(PatternId(id), pattern);
+    }
+    follow(
+        window,
+        (FIRST, FIRST + 1),
+        ("item", "item"),
+        Taken {
+            times: 30,
+            ..taken(5)
+        },
+    );
+}
+
+/// The id of the read that operations begin with.
+const FIRST: u64 = 101;
 
 /// Three nodes, two replicas: 90 lookups of one partition, ten reads of twelve, fifty inserts, four reads of
 /// a range.
@@ -221,8 +247,37 @@ pub(crate) fn busy_window() -> Window {
         window.clients.insert(client.to_owned(), count);
     }
     busy_tables(&mut window);
+    busy_operations(&mut window);
     window.load = busy_load();
     window
+}
+
+/// A chain with a fork, of which one step is sent at the same time, by names that are markup.
+fn busy_operations(window: &mut Window) {
+    let tables = ["orders_by_lab", "\"<b>samples\"", "results", "people"];
+    for (id, table) in (FIRST..).zip(tables) {
+        let cql = format!("SELECT * FROM lab.{table} WHERE id = ?");
+        let mut pattern = read(&cql, &[Flag::FullPartitionKey], PartitionClass::Single, 40_000);
+        pattern.head.keyspace = Some("lab".to_owned());
+        pattern.head.table = Some(table.trim_matches('"').to_owned());
+        window.patterns.insert(PatternId(id), pattern);
+    }
+    let at_once = Taken {
+        overlapping: 1_900,
+        operation_us: 480_000,
+        ..taken(20)
+    };
+    follow(window, (FIRST, FIRST + 1), ("sample", "id"), at_once);
+    follow(window, (FIRST + 1, FIRST + 2), ("result", "id"), taken(1));
+    follow(
+        window,
+        (FIRST, FIRST + 3),
+        ("person", "id"),
+        Taken {
+            operation_us: 480_000,
+            ..taken(20)
+        },
+    );
 }
 
 /// Six nodes of which one has more than the others, a part of the ring that is hot, and keyspaces that cannot

@@ -46,6 +46,8 @@ pub use cost::Cost;
 pub(crate) use cost::share_step;
 pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement};
 pub use problem::{Problem, StableId, problems};
+#[cfg(test)]
+pub(crate) use sequence::testing as operations;
 pub use sequence::{Sent, Sequence, SequenceStep};
 pub use severity::{Severity, THRESHOLDS as SEVERITY_THRESHOLDS};
 

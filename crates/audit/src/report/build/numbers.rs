@@ -5,7 +5,7 @@ use crate::{
     window::{Distribution, Tombstones},
 };
 
-pub(super) fn quantiles(distribution: &Distribution) -> Quantiles {
+pub(in crate::report) fn quantiles(distribution: &Distribution) -> Quantiles {
     Quantiles {
         p50: distribution.quantile(0.5),
         p99: distribution.quantile(0.99),

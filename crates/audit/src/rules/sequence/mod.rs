@@ -114,10 +114,11 @@ fn applications(patterns: &[(PatternId, &Pattern)]) -> Vec<String> {
 }
 
 /// How the requests of one step are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sent {
     /// Each once the one before it is answered.
+    #[default]
     OneAfterTheOther,
     /// Before the others are answered.
     AtTheSameTime,
