@@ -164,6 +164,7 @@ impl BucketReads {
         for (size, times) in &other.step_sizes {
             *self.step_sizes.entry(*size).or_default() += times;
         }
+        keep_lowest(&mut self.step_sizes, Self::MOST_STEPS);
         self.unit = self.unit.map_or(other.unit, |unit| Some(unit.and(other.unit)));
         self.rows.merge(&other.rows);
         self.limit.merge(&other.limit);
@@ -284,6 +285,9 @@ impl Sequences {
         self.copies.values().map(|writes| writes.pairs.len()).sum()
     }
 
+    /// More columns of one statement are not told apart.
+    const MOST_COLUMNS: usize = 64;
+
     /// Counts a batch of several tables.
     pub(crate) fn note_batch(&mut self, id: PatternId, are_copies: bool, succeeded: bool) {
         if self.batched.len() >= Self::MOST && !self.batched.contains_key(&id) {
@@ -349,8 +353,28 @@ impl Sequences {
         patterns + sums.iter().sum::<usize>()
     }
 
-    /// Adds what `other` has.
+    /// Adds what `other` has. Where there is too much, what has the lowest ids stays, which are hashes: that is the same in any
+    /// order and grouping, and what stays is counted in full.
     pub(super) fn merge(&mut self, other: &Self) {
+        self.add(other);
+        keep_lowest(&mut self.followed, Self::MOST);
+        keep_lowest(&mut self.buckets, Self::MOST_LINKS);
+        keep_lowest(&mut self.copies, Self::MOST);
+        keep_lowest(&mut self.batched, Self::MOST);
+        let mut room = Self::MOST_LINKS;
+        for reads in self.followed.values_mut() {
+            room -= keep_lowest(&mut reads.links, room);
+        }
+        let mut room = Self::MOST_LINKS;
+        for writes in self.copies.values_mut() {
+            room -= keep_lowest(&mut writes.pairs, room);
+        }
+        for columns in self.buckets.values_mut() {
+            keep_lowest(columns, Self::MOST_COLUMNS);
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
         for (id, reads) in &other.followed {
             self.followed.entry(*id).or_default().merge(reads);
         }
@@ -384,6 +408,14 @@ impl Sequences {
     }
 }
 
+/// Keeps the entries with the lowest keys, at most so many; how many there are then.
+fn keep_lowest<K: Ord, V>(entries: &mut BTreeMap<K, V>, most: usize) -> usize {
+    while entries.len() > most {
+        entries.pop_last();
+    }
+    entries.len()
+}
+
 impl FollowedReads {
     fn merge(&mut self, other: &Self) {
         self.reads += other.reads;
@@ -413,7 +445,9 @@ impl Link {
             for (to, count) in keys {
                 *mine.entry(to.clone()).or_default() += count;
             }
+            keep_lowest(mine, Sequences::MOST_COLUMNS);
         }
+        keep_lowest(&mut self.columns, Sequences::MOST_COLUMNS);
     }
 }
 
@@ -450,6 +484,7 @@ impl CopiedWrites {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::{collection::vec, prelude::*};
 
     #[test]
     fn values_are_dates_only_if_all_of_them_are() {
@@ -467,5 +502,123 @@ mod tests {
         assert_eq!(none.unit, Some(BucketUnit::Days));
         none.merge(&reads(None));
         assert_eq!(none.unit, Some(BucketUnit::Days));
+    }
+
+    /// Something of everything for two patterns; the fewer patterns there are, the more often they meet.
+    fn note(sequences: &mut Sequences, (from, to, value): (u64, u64, u64)) {
+        let (from, to) = (PatternId(from), PatternId(to));
+        let mut some = Distribution::default();
+        some.record(value);
+        let column = format!("c{}", value % 90);
+        let link = Link {
+            keys: some.clone(),
+            rows: value,
+            requests: 1,
+            columns: [(column.clone(), [("k".to_owned(), 1)].into())].into(),
+            ..Link::default()
+        };
+        let followed = FollowedReads {
+            reads: 1,
+            operation_us: some.clone(),
+            links: [(to, link)].into(),
+            ..FollowedReads::default()
+        };
+        let buckets = BucketReads {
+            partitions: some.clone(),
+            limit: some.clone(),
+            step_sizes: [(value, 1)].into(),
+            unit: Some(BucketUnit::Days),
+            values: [value.cast_signed()].into(),
+            ..BucketReads::default()
+        };
+        let pairs = WritePairs {
+            pairs: value,
+            apart_us: some,
+            ..WritePairs::default()
+        };
+        let copies = CopiedWrites {
+            writes: 1,
+            pairs: [(to, pairs)].into(),
+        };
+        sequences.add(&Sequences {
+            followed: [(from, followed)].into(),
+            buckets: [(from, [(column, buckets)].into())].into(),
+            copies: [(from, copies)].into(),
+            ..Sequences::default()
+        });
+        sequences.note_batch(to, value % 2 == 0, true);
+    }
+
+    /// What a window has, which keeps to the limits by itself.
+    fn window(notes: &[(u64, u64, u64)]) -> Sequences {
+        let mut all = Sequences::default();
+        notes.iter().for_each(|one| note(&mut all, *one));
+        let mut kept = Sequences::default();
+        kept.merge(&all);
+        kept
+    }
+
+    fn assert_is_bounded(sequences: &Sequences) {
+        assert!(
+            sequences.links() <= Sequences::MOST_LINKS,
+            "{}",
+            sequences.links()
+        );
+        assert!(
+            sequences.pairs() <= Sequences::MOST_LINKS,
+            "{}",
+            sequences.pairs()
+        );
+        assert!(sequences.buckets.len() <= Sequences::MOST_LINKS);
+        assert!(sequences.batched.len() <= Sequences::MOST);
+        for reads in sequences.buckets.values().flat_map(BTreeMap::values) {
+            assert!(reads.step_sizes.len() <= BucketReads::MOST_STEPS);
+            assert!(reads.values.len() <= BucketReads::MOST_VALUES);
+        }
+        let links = sequences.followed.values().flat_map(|reads| reads.links.values());
+        links.for_each(|link| assert!(link.columns.len() <= Sequences::MOST_COLUMNS));
+    }
+
+    #[test]
+    fn what_is_merged_for_weeks_is_bounded_and_what_stays_is_complete() {
+        let mut all = Sequences::default();
+        for day in 0..40_u64 {
+            let notes: Vec<_> = (0..300)
+                .map(|at| (at, 10_000 + day % 8, 7))
+                .chain((0..90).map(|value| (3, 10_000, value)))
+                .collect();
+            all.merge(&window(&notes));
+            assert_is_bounded(&all);
+        }
+        assert_eq!(all.links(), Sequences::MOST_LINKS);
+        assert_eq!(all.followed[&PatternId(0)].reads, 40);
+        assert_eq!(all.followed[&PatternId(0)].links[&PatternId(10_000)].requests, 5);
+        assert_eq!(all.followed[&PatternId(299)].links.len(), 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn merging_does_not_depend_on_order_or_grouping(
+            a in vec((0..40_u64, 0..60_u64, 0..400_u64), 0..900),
+            b in vec((0..40_u64, 0..60_u64, 0..400_u64), 0..900),
+            c in vec((0..3_u64, 0..3_u64, 0..400_u64), 0..300),
+        ) {
+            let (a, b, c) = (window(&a), window(&b), window(&c));
+            let mut left = a.clone();
+            left.merge(&b);
+            left.merge(&c);
+            let mut of_others = b.clone();
+            of_others.merge(&c);
+            let mut right = a.clone();
+            right.merge(&of_others);
+            prop_assert_eq!(&left, &right, "another grouping");
+            let mut backwards = c;
+            backwards.merge(&b);
+            backwards.merge(&a);
+            prop_assert_eq!(&left, &backwards, "another order");
+            assert_is_bounded(&left);
+        }
     }
 }
