@@ -11,10 +11,17 @@
 //! table = "groups"
 //! at-least = "low"
 //! at-most = "low"              # may be left out
+//! says = "with 2 buckets"      # in title, advice or evidence; may be left out
 //!
 //! [[absent]]                   # no finding at all, not even info
 //! rule = "large-partition"
-//! table = "orders_by_month"
+//! table = "orders_by_month"    # any table of the scenario if not said
+//!
+//! [[sequence]]                 # an operation of several statements
+//! kind = "client-join"
+//! tables = ["groups", "users"]
+//! fan-out = 20.0               # the mean, give or take a twentieth
+//! sent = "one-after-the-other"
 //!
 //! [[partitions]]
 //! cql = "SELECT …"             # any spelling of the statement's template
@@ -52,6 +59,8 @@ pub struct Verdict {
     absent: Vec<Absent>,
     #[serde(default)]
     partitions: Vec<Partitions>,
+    #[serde(default, rename = "sequence")]
+    sequences: Vec<Operation>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -72,13 +81,26 @@ struct Expected {
     at_most: Option<Severity>,
     /// On the embedded node, whose latencies count for nothing, it is exactly this.
     demo: Option<Severity>,
+    /// Words of its title, its advice or its evidence.
+    says: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Absent {
     rule: String,
-    table: String,
+    table: Option<String>,
+}
+
+/// An operation of several statements.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Operation {
+    kind: String,
+    /// In the order in which they are come to.
+    tables: Vec<String>,
+    fan_out: f64,
+    sent: String,
 }
 
 #[derive(Debug, Deserialize)]
@@ -141,7 +163,11 @@ impl Verdict {
             }
         }
         for Absent { rule, table } in &self.absent {
-            let is_about = |finding: &&Found| finding.rule == *rule && finding.tables.contains(table);
+            let is_there = |finding: &&Found| match table {
+                Some(table) => finding.tables.contains(table),
+                None => true,
+            };
+            let is_about = |finding: &&Found| finding.rule == *rule && is_there(finding);
             complaints.extend(
                 found
                     .iter()
@@ -149,6 +175,12 @@ impl Verdict {
                     .map(|finding| format!("unexpected: {finding:?}")),
             );
         }
+        let own = operations(report, keyspaces);
+        complaints.extend(
+            self.sequences
+                .iter()
+                .filter_map(|operation| operation.complaint(&own)),
+        );
         if self.most_findings.is_some_and(|most| found.len() > most) {
             complaints.push(format!("{} findings: {found:?}", found.len()));
         }
@@ -170,6 +202,8 @@ struct Found {
     /// The scenario's tables that it is about; none of a finding on other keyspaces.
     tables: BTreeSet<String>,
     severity: Severity,
+    /// All that it says.
+    text: String,
 }
 
 impl Found {
@@ -193,6 +227,10 @@ impl Found {
             rule: finding["rule"].as_str().unwrap().to_owned(),
             tables: tables.collect(),
             severity: Severity::deserialize(&finding["severity"]).unwrap(),
+            text: format!(
+                "{} {} {}",
+                finding["title"], finding["advice"], finding["evidence"]
+            ),
         }
     }
 }
@@ -203,11 +241,18 @@ impl Expected {
     }
 
     fn complaint(&self, found: &[Found], is_demo: bool) -> Option<String> {
-        let most = found
-            .iter()
-            .filter(|finding| self.is_about(finding))
-            .map(|finding| finding.severity)
-            .max();
+        let own = || found.iter().filter(|finding| self.is_about(finding));
+        if let Some(says) = &self.says
+            && own().next().is_some()
+            && !own().any(|finding| finding.text.contains(says))
+        {
+            return Some(format!(
+                "{} does not say {says}: {:?}",
+                self.rule,
+                own().collect::<Vec<_>>()
+            ));
+        }
+        let most = own().map(|finding| finding.severity).max();
         match most {
             None => Some(format!("no {} on {}", self.rule, self.table)),
             Some(most) if is_demo && self.demo.is_some_and(|exactly| most != exactly) => {
@@ -219,6 +264,42 @@ impl Expected {
             }
             Some(_) => None,
         }
+    }
+}
+
+/// The operations of a scenario, as the report has them.
+fn operations<'r>(report: &'r Value, keyspaces: &[String]) -> Vec<&'r Value> {
+    let all = report["sequences"].as_array().into_iter().flatten();
+    let is_own = |operation: &&Value| {
+        let first = operation["from"].as_str().unwrap_or_default();
+        let keyspace = first.split('.').next().unwrap_or_default();
+        keyspaces.iter().any(|own| own == keyspace)
+    };
+    all.filter(is_own).collect()
+}
+
+impl Operation {
+    fn complaint(&self, all: &[&Value]) -> Option<String> {
+        let tables = |operation: &Value| -> Vec<String> {
+            let names = operation["tables"].as_array().into_iter().flatten();
+            let names = names.filter_map(|name| name.as_str()?.split('.').nth(1));
+            names.map(str::to_owned).collect()
+        };
+        let mean = |operation: &Value| operation["fan_out"]["mean"].as_f64().unwrap_or(0.0);
+        let is_it = |operation: &&&Value| {
+            operation["kind"] == self.kind.as_str()
+                && operation["sent"] == self.sent.as_str()
+                && tables(operation) == self.tables
+                && (mean(operation) - self.fan_out).abs() <= self.fan_out / 20.0
+        };
+        let seen = || {
+            all.iter()
+                .map(|one| (&one["kind"], &one["path"], &one["sent"], mean(one)))
+        };
+        all.iter()
+            .find(is_it)
+            .is_none()
+            .then(|| format!("no {self:?} among {:?}", seen().collect::<Vec<_>>()))
     }
 }
 
@@ -272,4 +353,33 @@ fn a_verdict_complains_about_another_number_of_partitions() {
             .len()
     };
     assert_eq!((complaints(2), complaints(3)), (0, 1));
+}
+
+#[test]
+fn a_verdict_complains_about_other_words_other_operations_and_what_should_be_absent() {
+    let verdict: Verdict = toml::from_str(
+        "none-above = 'info'\n[[finding]]\nrule = 'a'\ntable = 't'\nat-least = 'low'\nsays = 'two reads'\n\
+         [[absent]]\nrule = 'b'\n\
+         [[sequence]]\nkind = 'client-join'\ntables = ['t', 'u']\nfan-out = 20\nsent = 'one-after-the-other'\n",
+    )
+    .unwrap();
+    let complaints = |rule: &str, advice: &str, mean: f64| {
+        let finding = |rule: &str| serde_json::json!({"rule": rule, "severity": "low", "keyspace": "k", "table": "t", "advice": advice});
+        let mut findings = vec![finding("a")];
+        findings.extend((rule == "b").then(|| {
+            serde_json::json!({
+                "rule": "b", "severity": "info", "keyspace": "k", "table": "any"
+            })
+        }));
+        let operation = serde_json::json!({
+            "kind": "client-join", "from": "k.t", "tables": ["k.t", "k.u"], "fan_out": {"mean": mean},
+            "sent": "one-after-the-other"
+        });
+        let report = serde_json::json!({"findings": findings, "patterns": [], "sequences": [operation]});
+        verdict.complaints("k", &report).len()
+    };
+    assert_eq!(complaints("a", "make two reads one", 20.9), 0);
+    assert_eq!(complaints("a", "make three reads one", 20.9), 1);
+    assert_eq!(complaints("a", "make two reads one", 21.1), 1);
+    assert_eq!(complaints("b", "make two reads one", 20.0), 1);
 }
