@@ -28,6 +28,7 @@ const SOURCES: &[ScenarioSource] = sources![
     "groups-giant",
     "groups-hash-prefix",
     "groups-normalised",
+    "groups-normalised-updated",
     "newest-ascending",
     "newest-descending",
     "newest-by-day",

@@ -25,9 +25,10 @@ impl BucketSize {
         let name = &buckets.name;
         let table = context.schema.table(&name.keyspace, &name.table)?;
         let traffic = context.window.tables.get(name).cloned().unwrap_or_default();
-        let partitions = traffic.distinct_partitions.estimate().max(1);
+        let partitions = traffic.distinct_partitions.at_most().max(1);
         let read = buckets.rows_of_each();
-        let written = traffic.inserted.rows.estimate() as f64 / partitions as f64;
+        // What sketches are sure of: else all that was read and written would be a little more than it is.
+        let written = traffic.inserted.rows.at_least() as f64 / partitions as f64;
         Some(Self {
             rows: read.max(written),
             is_at_least: written > read || reads_a_part(buckets, table),
