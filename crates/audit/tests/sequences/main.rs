@@ -67,9 +67,10 @@ fn a_sample_has_what_all_requests_have() {
     let mut all = Score::default();
     score(0, TOO_MUCH, Mix::Apart, &mut all);
     assert!(all.wrong.is_empty(), "{:#?}", all.wrong);
-    // Users of one application who walk over the days of one name at the same time are taken for one.
-    let is_walk = |missed: &String| missed.starts_with("days");
-    assert!(all.missed.iter().all(is_walk), "{:#?}", all.missed);
+    // Users of one application who walk over the days of one name at the same time are taken for one, and what one of them
+    // reads again and again is not in a row among the reads of all.
+    let is_of_one = |missed: &String| missed.starts_with("days") || missed.starts_with("settings");
+    assert!(all.missed.iter().all(is_of_one), "{:#?}", all.missed);
     let (fan_outs, counts) = (far_off(&all.fan_outs, 0.1), far_off(&all.counts, 0.1));
     assert!(fan_outs.is_empty(), "{fan_outs:#?}");
     assert!(counts.is_empty(), "{counts:#?}");
@@ -123,7 +124,7 @@ fn two_unnamed_applications_behind_one_address_are_one() {
     let kinds: Vec<_> = found.sequences.iter().map(|sequence| sequence.kind).collect();
     assert_eq!(
         kinds,
-        ["index-table-lookup", "client-join"],
+        ["client-join", "index-table-lookup"],
         "{:#?}",
         found.sequences
     );

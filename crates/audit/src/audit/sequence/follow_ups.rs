@@ -549,6 +549,7 @@ impl Follower {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::audit::sequence::{inside::Inside, result_columns::ResultColumn};
     use cqlens_proto::message::{ResultMetadata, RowsContent};
     use jiff::Timestamp;
 
@@ -603,7 +604,10 @@ mod tests {
                 rows: &rows,
                 asked: &[hash],
             };
-            let columns = Columns::from([Box::from("id")]);
+            let columns = Columns::from([ResultColumn {
+                name: "id".into(),
+                inside: Inside::Nothing,
+            }]);
             self.follow_ups
                 .remember(self.key, &read, columns, &mut self.window);
         }

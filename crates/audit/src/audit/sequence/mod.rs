@@ -344,7 +344,8 @@ impl SequenceRecorder {
     fn repeat(&mut self, window: &mut Window, seen: &Seen<'_>) {
         if let Some(request_key) = seen.exchange.request_key.filter(|_| seen.is_first) {
             let key = of_actor(request_key.page(), seen.actor);
-            self.repeats.note(key, seen.request, window);
+            let pattern = of_actor(seen.request.pattern.0, seen.actor);
+            self.repeats.note((key, pattern), seen.request, window);
         }
     }
 

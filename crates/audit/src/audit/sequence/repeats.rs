@@ -5,7 +5,11 @@ use crate::window::{RepeatedReads, Sequences, Window};
 
 /// Finds repeated reads.
 #[derive(Debug)]
-pub(super) struct Repeats(Recent<Run>);
+pub(super) struct Repeats {
+    runs: Recent<Run>,
+    /// Reads of one actor by one pattern so far.
+    reads: Recent<u64>,
+}
 
 /// The same read, several times in a second.
 #[derive(Debug, Clone, Copy)]
@@ -14,6 +18,9 @@ struct Run {
     /// When the last one was answered.
     answered_at: i64,
     reads: u64,
+    /// Of all reads of its actor by its pattern the number of the first one.
+    first: u64,
+    is_counted: bool,
 }
 
 /// How long a run is, in nanoseconds.
@@ -21,19 +28,26 @@ const SECOND: i64 = 1_000_000_000;
 
 impl Repeats {
     pub(super) fn new() -> Self {
-        Self(Recent::new())
+        Self {
+            runs: Recent::new(),
+            reads: Recent::new(),
+        }
     }
 
-    /// Takes a read that was answered to those before it; `key` stands for actor, statement and values.
-    pub(super) fn note(&mut self, key: u64, request: KeyedRequest, window: &mut Window) {
-        let run = self.0.get_mut(key);
+    /// Takes a read that was answered to those before it; `key` stands for actor, statement and values, `pattern` for
+    /// actor and statement alone.
+    pub(super) fn note(&mut self, (key, pattern): (u64, u64), request: KeyedRequest, window: &mut Window) {
+        let number = self.number(pattern);
+        let run = self.runs.get_mut(key);
         let Some(run) = run.filter(|run| request.at.saturating_sub(run.began_at) < SECOND) else {
-            self.0.put(
+            self.runs.put(
                 key,
                 Run {
                     began_at: request.at,
                     answered_at: request.answered_at,
                     reads: 1,
+                    first: number,
+                    is_counted: false,
                 },
             );
             return;
@@ -45,19 +59,34 @@ impl Repeats {
             return;
         }
         run.reads += 1;
-        let reads = run.reads;
-        if reads < RepeatedReads::FEWEST {
+        // Where others come in between, users read what is popular, and no program repeats itself.
+        let is_in_a_row = number.saturating_sub(run.first) < run.reads * 2;
+        if run.reads < RepeatedReads::FEWEST || !is_in_a_row {
             return;
         }
         let Some(counted) = counted(&mut window.sequences, request) else {
             return;
         };
-        if reads == RepeatedReads::FEWEST {
-            counted.runs += 1;
-            counted.reads += reads;
-            counted.keys.insert(key);
-        } else {
+        if std::mem::replace(&mut run.is_counted, true) {
             counted.reads += 1;
+        } else {
+            counted.runs += 1;
+            counted.reads += run.reads;
+            counted.keys.insert(key);
+        }
+    }
+
+    /// Of all reads of a pattern the number of the next one.
+    fn number(&mut self, pattern: u64) -> u64 {
+        match self.reads.get_mut(pattern) {
+            Some(number) => {
+                *number += 1;
+                *number
+            }
+            None => {
+                self.reads.put(pattern, 0);
+                0
+            }
         }
     }
 }
@@ -86,7 +115,7 @@ mod tests {
                 at,
                 answered_at: at + 10_000_000,
             };
-            repeats.note(7, request, &mut window);
+            repeats.note((7, 1), request, &mut window);
         }
         let counted = window.sequences.repeats.get(&PatternId(1));
         counted.map_or((0, 0), |counted| (counted.runs, counted.reads))
@@ -98,6 +127,35 @@ mod tests {
         assert_eq!(of(&[5_000, 5_020, 5_040, 5_060, 5_080]), (1, 5));
         assert_eq!(of(&[5_000, 5_020, 5_040, 5_060, 5_080, 5_200, 5_300]), (1, 7));
         assert_eq!(of(&[5_000, 5_300, 5_600, 5_900, 6_000, 6_100]), (0, 0));
+    }
+
+    #[test]
+    fn what_is_popular_among_many_is_no_run() {
+        let in_runs = |others: i64| {
+            let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
+            let mut repeats = Repeats::new();
+            for at in 0..10 * (1 + others) {
+                let request = KeyedRequest {
+                    pattern: PatternId(1),
+                    at: 1_000_000_000 + at * 10_000_000,
+                    answered_at: 1_000_000_000 + at * 10_000_000 + 1_000_000,
+                };
+                let key = match at % (1 + others) {
+                    0 => 7,
+                    _ => 1_000 + u64::try_from(at).unwrap_or(0),
+                };
+                repeats.note((key.wrapping_mul(0x9E37_79B9_7F4A_7C15), 1), request, &mut window);
+            }
+            window
+                .sequences
+                .repeats
+                .values()
+                .map(|reads| reads.runs)
+                .sum::<u64>()
+        };
+        assert_eq!(in_runs(0), 1);
+        assert_eq!(in_runs(1), 1);
+        assert_eq!(in_runs(2), 0);
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn judge(
         "The application reads the same from `{table}` {} times within a second; {} of these reads could be spared{}",
         number::decimal(super::join::round(each)),
         number::percent(spared),
-        often(times, context.window)
+        often(times, context.watch(pattern))
     );
     found.push(
         Finding::on(&ABOUT, severity, (id, pattern), context)
@@ -88,7 +88,7 @@ const ABOUT: About = About {
         From `runs` and a `share` of the reads: low, by the share of time and work of those that could be spared; medium at most.",
     thresholds: &[RUNS, SHARE],
     needs: "\
-        Reads of the same statement with the same values by the same session, or application and address: five or more within a second, each sent after the one before it was answered. \
+        Reads of the same statement with the same values by the same session, or application and address: five or more within a second, each sent after the one before it was answered, with no more other reads by the statement in between. \
         Of drivers that name no session, several users are one application. Left out: retries, speculative executions, further pages.",
     source: "Datadog and Sentry, detection of repeated queries; DataStax documentation, best practices for drivers",
 };
