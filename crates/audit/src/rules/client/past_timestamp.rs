@@ -66,7 +66,7 @@ fn finding(
         "{} of the writes to `{name}` carry timestamps up to {} in the past{against}{}",
         number::percent(share(behind, all)),
         number::seconds((most / 1_000_000) as f64),
-        often(behind, context.window)
+        often(behind, context.watch_table(name))
     );
     let finding = Finding::on_all(&ABOUT, severity, late, context)
         .of_table(name)

@@ -50,14 +50,14 @@ fn by_statements(
 ) -> Option<Finding> {
     let expiring = || writes.iter().filter(|write| write.ttl().is_some());
     let (times, all) = (executions(expiring()), executions(writes));
-    let is_steady = is_steady(found, times, context.window);
+    let is_steady = is_steady(found, times, context.watch_table(name));
     if !is_steady || share(times, all) < found.threshold(&ABOUT, &EXPIRING_SHARE) {
         return None;
     }
     let class = compaction(table);
     let title = format!(
         "The rows of `{name}` are in the order of time and written with a TTL, but {class} mixes old with new{}",
-        often(times, context.window)
+        often(times, context.watch_table(name))
     );
     let impact = impact(Severity::Low, &patterns(expiring())).at_most(Severity::Low);
     let severity = context.severity(found, &impact);

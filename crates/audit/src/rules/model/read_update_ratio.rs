@@ -29,7 +29,7 @@ impl Rule for ReadUpdateRatio {
                 .tables
                 .get(&name)
                 .map_or(0, |traffic| traffic.reads);
-            let is_steady = is_steady(found, updates.count, context.window);
+            let is_steady = is_steady(found, updates.count, context.watch_table(&name));
             // What is never read has no ratio: see `unused-table`.
             if reads > 0 && is_steady && share(updates.count, reads) >= many {
                 found.push(finding(&name, updates, reads, context));

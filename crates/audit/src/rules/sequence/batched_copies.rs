@@ -79,7 +79,7 @@ impl Batches<'_> {
         let title = format!(
             "The client writes the same values to {} in an unlogged batch{}{because}",
             names(&self.tables),
-            often(self.times(), context.window)
+            often(self.times(), context.watch(self.pattern))
         );
         let tables: Vec<&TableName> = self.tables.iter().collect();
         let finding = Finding::on(&ABOUT, severity, (self.id, self.pattern), context);

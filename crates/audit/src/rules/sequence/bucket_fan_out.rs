@@ -43,7 +43,7 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
         buckets.name,
         buckets.column,
         buckets.sent().words(),
-        often(buckets.times(), context.window)
+        often(buckets.times(), context.watch(buckets.pattern))
     );
     let others = BucketSize::of(buckets, context).map(|size| size.others(width.round().max(2.0)));
     found.push(

@@ -53,7 +53,7 @@ fn judge(chain: &Chain<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
         "The client joins `{}`: one read, then {}{}{because}",
         first.from_table,
         chain.words(),
-        often(first.times(), context.window)
+        often(first.times(), context.watch(first.from.1))
     );
     let finding = Finding::on_all(&ABOUT, severity, chain.patterns(), context)
         .of_table(&first.from_table)

@@ -238,7 +238,10 @@ fn judge(copies: &Copies<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
     let title = format!(
         "The client writes the same values to {} without a logged batch{}{because}",
         names(copies.tables.keys()),
-        often(copies.times(), context.window)
+        often(
+            copies.times(),
+            context.watch_all(copies.patterns.values().copied())
+        )
     );
     let patterns: Vec<_> = copies
         .patterns

@@ -44,7 +44,7 @@ fn judge(chain: &Chain<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
         first.from_table,
         tables(chain),
         number::plural(rounded(chain.partitions()), "partition", "partitions"),
-        often(first.times(), context.window)
+        often(first.times(), context.watch(first.from.1))
     );
     let finding = Finding::on_all(&ABOUT, severity, chain.patterns(), context)
         .of_table(&first.from_table)

@@ -96,7 +96,7 @@ fn judge(pair: &Pair<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
         "The client reads a partition of `{}` just before it writes it, in {} of these {because}{}",
         pair.table,
         number::percent(pair.share()),
-        often(times, context.window)
+        often(times, context.watch(pair.write.1))
     );
     let finding = Finding::on_all(&ABOUT, severity, vec![pair.write, pair.read], context)
         .of_table(&pair.table)

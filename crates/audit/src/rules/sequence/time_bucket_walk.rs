@@ -45,7 +45,7 @@ fn judge(buckets: &Buckets<'_>, context: &Context<'_>, found: &mut Findings<'_>)
         buckets.name,
         buckets.column,
         number::decimal(round(buckets.partitions())),
-        often(buckets.times(), context.window)
+        often(buckets.times(), context.watch(buckets.pattern))
     );
     let mut finding = Finding::on(&ABOUT, severity, (buckets.id, buckets.pattern), context);
     match limit {

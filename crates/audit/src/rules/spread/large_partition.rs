@@ -123,7 +123,7 @@ impl Subject<'_> {
     fn growing(&self, context: &Context<'_>, found: &Findings<'_>) -> Option<Finding> {
         let growth = self.growth(found)?;
         let limits = Limits::of(growth.size, found);
-        let observed = context.window.seconds();
+        let observed = context.watch_table(self.name).seconds();
         // From a burst nobody can tell what goes on.
         let is_lasting =
             observed >= found.threshold(&ABOUT, &OBSERVED) * 3_600.0 && growth.seconds >= observed * LASTING;

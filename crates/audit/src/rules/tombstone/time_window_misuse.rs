@@ -75,14 +75,14 @@ fn updates(
     let updates = patterns(writes.iter().filter(|write| write.is_update()));
     let times = sum(&updates, |pattern| pattern.count);
     let has_inserts = writes.iter().any(TableWrite::is_insert);
-    if !has_inserts || !is_steady(found, times, context.window) {
+    if !has_inserts || !is_steady(found, times, context.watch_table(name)) {
         return None;
     }
     // How long after the row is not known: a minute later it is the same window.
     let impact = impact(Severity::Info, &updates).at_most(Severity::Low);
     let title = format!(
         "Rows of `{name}` are updated after they were inserted, though it compacts by time window{}",
-        often(times, context.window)
+        often(times, context.watch_table(name))
     );
     let severity = context.severity(found, &impact);
     let finding = Finding::on_all(&ABOUT, severity, updates, context)
@@ -161,7 +161,7 @@ fn late(
         "Writes to `{name}` carry timestamps up to {} in the past, while a time window has {}{}",
         number::seconds((most / 1_000_000) as f64),
         number::seconds((window / 1_000_000) as f64),
-        often(times, context.window)
+        often(times, context.watch_table(name))
     );
     let severity = context.severity(found, &impact);
     let finding = Finding::on_all(&ABOUT, severity, late, context)
