@@ -17,7 +17,7 @@ use super::{
 #[derive(Debug, Parser)]
 #[command(name = "cqlens", version, about, arg_required_else_help = true)]
 pub(super) struct Cli {
-    /// What is logged: error, warn, info, debug, trace, or a filter such as `crate::proxy=debug`.
+    /// What is logged: error, warn, info, debug, trace, or a filter such as `cqlens_proxy=debug`.
     #[arg(
         long,
         global = true,

@@ -320,18 +320,71 @@ fn stripped(value: &Value) -> Value {
 
 /// A title without how often and how long.
 fn untimed(title: &str) -> String {
-    let is_timed = |part: &&str| {
-        ["second", "minute", "hour", "day"]
-            .iter()
-            .any(|unit| part.trim_end().ends_with(&format!(" a {unit}")) || part.ends_with(" an hour"))
+    let title = without_separators(title);
+    let is_rate = |part: &str| {
+        let mut units = ["second", "minute", "hour", "day"].iter();
+        units.any(|unit| part.trim_end().ends_with(&format!(" a {unit}")) || part.ends_with(" an hour"))
             || part.contains("times as long")
-            || part.trim_start().starts_with("once in ")
-            || part
-                .split_once(" times in ")
-                .is_some_and(|(times, _)| times.trim().parse::<u64>().is_ok())
     };
-    let parts = title.split([',', ';']).filter(|part| !is_timed(part));
-    parts.collect::<Vec<_>>().join(",")
+    let untimed = title.split([',', ';']).filter_map(|part| {
+        let counted = match part.rsplit_once(" in ") {
+            Some((counted, time)) if is_time(time) => counted,
+            _ => part,
+        };
+        let words: Vec<_> = counted.split_whitespace().collect();
+        let says_nothing_else = match words[..] {
+            ["once"] => true,
+            [times, "times"] => times.parse::<u64>().is_ok(),
+            _ => is_rate(part),
+        };
+        (!says_nothing_else).then_some(counted)
+    });
+    untimed.collect::<Vec<_>>().join(",")
+}
+
+/// `1,300 times` is one part of a title.
+fn without_separators(title: &str) -> String {
+    let bytes = title.as_bytes();
+    let is_digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+    let kept = title
+        .char_indices()
+        .filter(|&(at, letter)| letter != ',' || !is_digit(at.checked_sub(1)) || !is_digit(Some(at + 1)));
+    kept.map(|(_, letter)| letter).collect()
+}
+
+/// `21 s` or `1 min 7 s`.
+fn is_time(text: &str) -> bool {
+    let words: Vec<_> = text.split_whitespace().collect();
+    let is_pair = |pair: &[&str]| match pair {
+        [number, unit] => number.parse::<f64>().is_ok() && ["s", "min", "h", "day", "days"].contains(unit),
+        _ => false,
+    };
+    !words.is_empty() && words.chunks(2).all(is_pair)
+}
+
+#[test]
+fn titles_are_compared_without_their_times() {
+    for (title, untimed) in [
+        (
+            "Full scan of `a.b`, 60 times in 21 s, 600 rows",
+            "Full scan of `a.b`, 600 rows",
+        ),
+        (
+            "Full scan of `a.b`, 1,300 times in 1 min 7 s",
+            "Full scan of `a.b`",
+        ),
+        (
+            "Full scan of `a.b`, 3.2 a minute; more",
+            "Full scan of `a.b`, more",
+        ),
+        ("Reads in 3 partitions, once in 7.2 s", "Reads in 3 partitions"),
+        (
+            "A queue: 1,400 appended in 21 s, and each",
+            "A queue: 1400 appended, and each",
+        ),
+    ] {
+        assert_eq!(self::untimed(title), untimed);
+    }
 }
 
 /// What speaks against the claim that a capture of what clients send to a proxy says what the proxy says, a
