@@ -20,8 +20,13 @@ const OF_THE_OBSERVER: &[&str] = &[
     "problems",
 ];
 
-/// Rules that go by how many nodes or tables there are, which a capture tells nobody.
-const OF_THE_CLUSTER: &[&str] = &["simple-strategy", "replication-factor", "many-tables"];
+/// Rules that go by how many nodes or tables there are, or which tokens are whose, which a capture tells nobody.
+const OF_THE_CLUSTER: &[&str] = &[
+    "simple-strategy",
+    "replication-factor",
+    "many-tables",
+    "uneven-token-load",
+];
 
 /// Rules on what belongs together, which is told by when it came: two places see the same of it and not the same
 /// number of times.
@@ -31,6 +36,8 @@ const BY_TIME: &[&str] = &[
     "bucket-fan-out",
     "time-bucket-walk",
     "dual-write-without-batch",
+    "read-before-write",
+    "redundant-reads",
 ];
 
 /// Rules that show one of several statements as an example: the costliest, which is told by time.
