@@ -83,7 +83,8 @@ pub(super) struct ObserverArgs {
     memory: Size,
     /// How much of one processor, in per cent, the search for statements that belong together may take: joins in the
     /// client, walks over buckets, copies of rows. Where there is more traffic, a sample is looked at, and the
-    /// report says so. 0 looks for none. `sniff` looks at the same sample of a capture on every machine.
+    /// report says so. 0 looks for none, 100 at all that there is memory for. `sniff` looks at the same sample of a
+    /// capture on every machine.
     #[arg(long, env = "CQLENS_SEQUENCE_BUDGET", value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     sequence_budget: f64,
 }
@@ -92,7 +93,7 @@ impl ObserverArgs {
     /// What the auditor of live traffic does otherwise than by default.
     pub(super) fn audit_options(&self) -> audit::Options {
         let mut options = self.replay_options();
-        if options.relating != Relating::NONE {
+        if options.relating == Relating::default() {
             options.relating.budget = Some(self.sequence_budget / 100.0);
         }
         options
@@ -104,9 +105,10 @@ impl ObserverArgs {
             watch: show::watch(self.show_values),
             client_addresses: self.client_addresses,
             limits: self.limits(),
-            relating: match self.sequence_budget > 0.0 {
-                true => Relating::default(),
-                false => Relating::NONE,
+            relating: match self.sequence_budget {
+                none if none <= 0.0 => Relating::NONE,
+                all if all >= 100.0 => Relating::ALL,
+                _ => Relating::default(),
             },
         }
     }
@@ -180,5 +182,6 @@ mod tests {
         let half = ["--sequence-budget", "0.5"];
         assert_eq!(relating(&half), [within(0.005), Relating::default()]);
         assert_eq!(relating(&["--sequence-budget", "0"]), [Relating::NONE; 2]);
+        assert_eq!(relating(&["--sequence-budget", "100"]), [Relating::ALL; 2]);
     }
 }

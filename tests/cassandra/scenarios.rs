@@ -76,7 +76,9 @@ fn complaints(id: &str, report: &Report) -> Vec<String> {
 fn report(id: &str, node: SocketAddr, runtime: &Runtime) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.json");
-    let options = ["--window", "3600s", "--report", file.to_str().unwrap()];
+    // A build for tests is slow, and would look at a sample of what belongs together.
+    let options = ["--window", "3600s", "--sequence-budget", "100"];
+    let options = [&options[..], &["--report", file.to_str().unwrap()]].concat();
     let proxy = Proxy::start(env!("CARGO_BIN_EXE_cqlens"), node, &options);
     let scenario = Scenario::parse(
         id,

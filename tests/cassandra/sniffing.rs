@@ -67,6 +67,9 @@ fn both_see_the_same(driver: &Driver, node: SocketAddr, session: &Session, kind:
     let arguments = [
         "--window",
         "3600s",
+        // Both look at all: a sample is another one at each place.
+        "--sequence-budget",
+        "100",
         "--report",
         report.to_str().unwrap(),
         "--hash-key-file",
@@ -100,6 +103,7 @@ fn sniff(capture: &Path, port: &str, (key, settings): (&Path, &Path), report: &P
         .arg(key)
         .arg("--config")
         .arg(settings)
+        .args(["--sequence-budget", "100"])
         .arg("--report")
         .arg(report)
         .stdin(Stdio::null())
