@@ -200,7 +200,7 @@ impl SequenceRecorder {
     fn relate(&mut self, window: &mut Window, seen: &Seen<'_>, columns: &ResultColumns) {
         let kind = seen.execution.analysis.head.kind;
         if seen.is_first {
-            *self.requests.entry(seen.request.pattern).or_default() += 1;
+            self.count_request(seen.request.pattern);
         }
         // A copy that was refused is missing.
         if kind.is_write() {
@@ -235,6 +235,17 @@ impl SequenceRecorder {
                 true => Self::pass_over(window, seen),
                 false => self.remember(window, seen, (rows, None), columns),
             }
+        }
+    }
+
+    /// Statements beyond those that a window tells apart are not counted: ever new texts take no memory.
+    #[inline]
+    fn count_request(&mut self, pattern: PatternId) {
+        let has_room = self.requests.len() < Sequences::MOST;
+        if let Some(requests) = self.requests.get_mut(&pattern) {
+            *requests += 1;
+        } else if has_room {
+            self.requests.insert(pattern, 1);
         }
     }
 
@@ -453,4 +464,24 @@ fn of_actor(page: u64, actor: u64) -> u64 {
 
 fn cells(rows: &Rows<'_>) -> usize {
     rows.len().saturating_mul(rows.metadata.column_count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::Timestamp;
+
+    #[test]
+    fn ever_new_statements_take_no_memory() {
+        let mut recorder =
+            SequenceRecorder::new(&Arc::new(Live::default()), HashKey::random(), Relating::default());
+        let most = Sequences::MOST as u64;
+        (0..2 * most).for_each(|id| recorder.count_request(PatternId(id)));
+        recorder.count_request(PatternId(0));
+        assert_eq!(recorder.requests.len(), Sequences::MOST);
+        let mut window = Window::new(Timestamp::UNIX_EPOCH, "test");
+        recorder.settle(&mut window);
+        assert_eq!(window.sequences.requests[&PatternId(0)], 2);
+        assert!(recorder.requests.is_empty());
+    }
 }
