@@ -327,7 +327,7 @@ fn wire_type(data_type: &DataType) -> CqlType {
         DataType::Map(key, value) => CqlType::Map(Box::new((wire_type(key), wire_type(value)))),
         DataType::Tuple(parts) => CqlType::Tuple(parts.iter().map(wire_type).collect()),
         DataType::Frozen(inner) => wire_type(inner),
-        other => unimplemented!("{other:?}"),
+        other => panic!("no operation of the simulation has a column of type {other:?}"),
     }
 }
 

@@ -10,8 +10,8 @@ const MOST_TABLES: usize = 8;
 /// Values of a statement that are compared.
 const MOST_VALUES: usize = 256;
 
-/// Whether a batch writes the same values into all its tables, which are so many; none where it cannot be told which
-/// statement writes which table. Of statements that come several times, with other rows, the first is looked at.
+/// Whether a batch of `tables` tables writes the same values into each of them; none where it is not known which statement
+/// writes which table. A statement that comes several times, with other rows, is compared by its first row.
 pub(super) fn are_copies(
     batch: &Batch<'_>,
     tables: usize,

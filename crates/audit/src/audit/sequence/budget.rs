@@ -2,7 +2,7 @@
 //!
 //! Of the calls a sample is timed, by its caller's clock. Once a second the share of the time is compared with the
 //! budget: above it the limits fall to what fits, at once; below it they rise in small steps, where they have left
-//! something out. Limits that nobody times stay as they are: what a capture shows does not depend on the machine.
+//! something out. Without a budget the limits are fixed: the report of a capture does not depend on the machine.
 
 use super::attention::Relating;
 

@@ -77,7 +77,7 @@ struct Read {
     active_until: Nanoseconds,
     /// When the last of its followers was answered.
     followed_until: Nanoseconds,
-    /// When it was asked.
+    /// When its request came.
     asked_at: Nanoseconds,
     /// The number of the read that the operation began with, if it did not begin with this one.
     begins_with: Option<u32>,
@@ -362,7 +362,7 @@ struct Putting<'r> {
     position: usize,
     /// Cells that may be put in.
     room: usize,
-    /// What was asked for before.
+    /// Requests for the same values before the read was answered.
     before: Vec<(Asker, Nanoseconds)>,
     forgotten: u64,
 }

@@ -75,7 +75,7 @@ pub(crate) struct SequenceRecorder {
     copies: Copies,
     rewrites: Rewrites,
     repeats: Repeats,
-    /// Requests that may have begun something, since windows were told last.
+    /// Requests that may have begun an operation, not yet counted in the window.
     requests: FxHashMap<PatternId, u64>,
     /// What a read was asked by, or what a write writes.
     asked: Vec<u64>,
@@ -456,7 +456,7 @@ fn limit(seen: &Seen<'_>) -> Option<u64> {
     u64::try_from(plan.limits(values).ok()?.limit?).ok()
 }
 
-/// What is asked for, by one actor. Both are hashes: one multiplication spreads what one of them lacks.
+/// The hash of a page or pattern for one actor. Both are hashes already: one multiplication spreads them.
 #[inline]
 fn of_actor(page: u64, actor: u64) -> u64 {
     (page ^ actor.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -1,4 +1,4 @@
-//! What was seen lately, by keyed hashes, in a table of a fixed size.
+//! The latest entries by keyed hash, in a table of a fixed size.
 
 /// The latest of 16,384 places; what falls on the place of another one takes it. Two are taken for the same one if 32 bits
 /// of their hashes are, and those of the place.
@@ -45,7 +45,7 @@ fn place(hash: u64) -> usize {
     usize::try_from(hash >> (u64::BITS - BITS)).unwrap_or(0)
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "half of it is asked for")]
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is the tag")]
 const fn tag(hash: u64) -> u32 {
     hash as u32
 }

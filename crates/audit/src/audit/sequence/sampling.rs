@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use crate::window::PatternId;
 
-/// Which reads are remembered: in each second half of the cells go to whoever comes first, a quarter in equal parts to
+/// Which reads are remembered: of the cells of a second half go to the reads that come first, a quarter in equal parts to
 /// all patterns, and a quarter in equal parts to all actors. So neither a statement nor an application that has
 /// most of the rows keeps the others out.
 #[derive(Debug)]
