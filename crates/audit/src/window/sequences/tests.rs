@@ -1,0 +1,140 @@
+//! What is merged, and its limits.
+
+use super::*;
+use proptest::{collection::vec, prelude::*};
+
+#[test]
+fn values_are_dates_only_if_all_of_them_are() {
+    assert_eq!(BucketUnit::Days.and(None), BucketUnit::Days);
+    assert_eq!(
+        BucketUnit::Days.and(Some(BucketUnit::Numbers)),
+        BucketUnit::Numbers
+    );
+    let reads = |unit| BucketReads {
+        unit,
+        ..BucketReads::default()
+    };
+    let mut none = reads(None);
+    none.merge(&reads(Some(BucketUnit::Days)));
+    assert_eq!(none.unit, Some(BucketUnit::Days));
+    none.merge(&reads(None));
+    assert_eq!(none.unit, Some(BucketUnit::Days));
+}
+
+/// Something of everything for two patterns; the fewer patterns there are, the more often they meet.
+fn note(sequences: &mut Sequences, (from, to, value): (u64, u64, u64)) {
+    let (from, to) = (PatternId(from), PatternId(to));
+    let mut some = Distribution::default();
+    some.record(value);
+    let column = format!("c{}", value % 90);
+    let link = Link {
+        keys: some.clone(),
+        rows: value,
+        requests: 1,
+        columns: [(column.clone(), [("k".to_owned(), 1)].into())].into(),
+        ..Link::default()
+    };
+    let followed = FollowedReads {
+        reads: 1,
+        operation_us: some.clone(),
+        links: [(to, link)].into(),
+        ..FollowedReads::default()
+    };
+    let buckets = BucketReads {
+        partitions: some.clone(),
+        limit: some.clone(),
+        step_sizes: [(value, 1)].into(),
+        unit: Some(BucketUnit::Days),
+        values: [value.cast_signed()].into(),
+        ..BucketReads::default()
+    };
+    let pairs = WritePairs {
+        pairs: value,
+        apart_us: some,
+        ..WritePairs::default()
+    };
+    let copies = CopiedWrites {
+        writes: 1,
+        pairs: [(to, pairs)].into(),
+    };
+    sequences.add(&Sequences {
+        followed: [(from, followed)].into(),
+        buckets: [(from, [(column, buckets)].into())].into(),
+        copies: [(from, copies)].into(),
+        ..Sequences::default()
+    });
+    sequences.note_batch(to, value % 2 == 0, true);
+}
+
+/// What a window has, which keeps to the limits by itself.
+fn window(notes: &[(u64, u64, u64)]) -> Sequences {
+    let mut all = Sequences::default();
+    notes.iter().for_each(|one| note(&mut all, *one));
+    let mut kept = Sequences::default();
+    kept.merge(&all);
+    kept
+}
+
+fn assert_is_bounded(sequences: &Sequences) {
+    assert!(
+        sequences.links() <= Sequences::MOST_LINKS,
+        "{}",
+        sequences.links()
+    );
+    assert!(
+        sequences.pairs() <= Sequences::MOST_LINKS,
+        "{}",
+        sequences.pairs()
+    );
+    assert!(sequences.buckets.len() <= Sequences::MOST_LINKS);
+    assert!(sequences.batched.len() <= Sequences::MOST);
+    for reads in sequences.buckets.values().flat_map(BTreeMap::values) {
+        assert!(reads.step_sizes.len() <= BucketReads::MOST_STEPS);
+        assert!(reads.values.len() <= BucketReads::MOST_VALUES);
+    }
+    let links = sequences.followed.values().flat_map(|reads| reads.links.values());
+    links.for_each(|link| assert!(link.columns.len() <= Sequences::MOST_COLUMNS));
+}
+
+#[test]
+fn what_is_merged_for_weeks_is_bounded_and_what_stays_is_complete() {
+    let mut all = Sequences::default();
+    for day in 0..40_u64 {
+        let notes: Vec<_> = (0..300)
+            .map(|at| (at, 10_000 + day % 8, 7))
+            .chain((0..90).map(|value| (3, 10_000, value)))
+            .collect();
+        all.merge(&window(&notes));
+        assert_is_bounded(&all);
+    }
+    assert_eq!(all.links(), Sequences::MOST_LINKS);
+    assert_eq!(all.followed[&PatternId(0)].reads, 40);
+    assert_eq!(all.followed[&PatternId(0)].links[&PatternId(10_000)].requests, 5);
+    assert_eq!(all.followed[&PatternId(299)].links.len(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn merging_does_not_depend_on_order_or_grouping(
+        a in vec((0..40_u64, 0..60_u64, 0..400_u64), 0..900),
+        b in vec((0..40_u64, 0..60_u64, 0..400_u64), 0..900),
+        c in vec((0..3_u64, 0..3_u64, 0..400_u64), 0..300),
+    ) {
+        let (a, b, c) = (window(&a), window(&b), window(&c));
+        let mut left = a.clone();
+        left.merge(&b);
+        left.merge(&c);
+        let mut of_others = b.clone();
+        of_others.merge(&c);
+        let mut right = a.clone();
+        right.merge(&of_others);
+        prop_assert_eq!(&left, &right, "another grouping");
+        let mut backwards = c;
+        backwards.merge(&b);
+        backwards.merge(&a);
+        prop_assert_eq!(&left, &backwards, "another order");
+        assert_is_bounded(&left);
+    }
+}
