@@ -5,7 +5,7 @@ mod merged;
 
 use std::{
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -13,12 +13,12 @@ use anyhow::Context;
 use jiff::Timestamp;
 
 pub(super) use args::Args;
-use merged::Merged;
+use merged::{Merged, Span};
 
 use super::output::today;
 use crate::sink;
 use cqlens_audit::{
-    report::{Baseline, Format, Report},
+    report::{Baseline, Format, ReadReport, Report},
     rules::{self, Judging},
 };
 use cqlens_proxy::files::{self, Limit};
@@ -30,22 +30,60 @@ use cqlens_proxy::files::{self, Limit};
 /// time, an output that cannot be written.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
-    let merged = Merged::read(args)?;
-    let schema = merged.schema()?;
-    let now = Timestamp::now();
-    let context = rules::Context::new(&merged.window, &schema, &merged.cluster);
-    let judgement = judging.judge(&context, today(now));
-    let mut report = Report::new(&merged.window, &merged.cluster, &schema, judgement, now);
+    let span = Span {
+        since: args.since,
+        until: args.until,
+    };
+    let mut report = judged(&args.snapshots, span, judging)?;
     if let (Some(baseline), Some(path)) = (&baseline, &args.baseline) {
         report = report
             .since(baseline)
             .with_context(|| format!("cannot compare with {}", path.display()))?;
     }
     write(&report, args)?;
-    let fails = |severity| report.findings.iter().any(|finding| finding.severity >= severity);
-    Ok(match args.fail_on {
-        Some(severity) if fails(severity) => ExitCode::from(1),
-        _ => ExitCode::SUCCESS,
+    let fails = args.fail_on.is_some_and(|severity| report.has_open(severity))
+        || args.fail_on_new.is_some_and(|severity| report.has_new(severity));
+    Ok(if fails {
+        ExitCode::from(1)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// The report of snapshots, files or folders of them.
+fn judged(snapshots: &[PathBuf], span: Span, judging: &Judging) -> anyhow::Result<Report> {
+    let merged = Merged::read(snapshots, span)?;
+    let schema = merged.schema()?;
+    let now = Timestamp::now();
+    let context = rules::Context::new(&merged.window, &schema, &merged.cluster);
+    let judgement = judging.judge(&context, today(now));
+    Ok(Report::new(
+        &merged.window,
+        &merged.cluster,
+        &schema,
+        judgement,
+        now,
+    ))
+}
+
+/// The report of a file: a report in its JSON form, or a snapshot or a folder of them, which are judged.
+///
+/// # Errors
+/// What is none of these.
+pub(super) fn read_report(path: &Path, judging: &Judging) -> anyhow::Result<ReadReport> {
+    let name = path.to_string_lossy();
+    if path.is_dir() || sink::SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+        let report = judged(&[path.to_owned()], Span::default(), judging)?;
+        let report = serde_json::to_value(&report).context("cannot write the report")?;
+        return Ok(ReadReport::of(&report)?);
+    }
+    let text = files::read(path, BASELINE_LIMIT)
+        .with_context(|| format!("cannot read the report {}", path.display()))?;
+    ReadReport::read(&text[..]).with_context(|| {
+        format!(
+            "{} is no report in its JSON form, and no snapshot",
+            path.display()
+        )
     })
 }
 
@@ -61,13 +99,24 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
 fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
     let by_name = args.output.as_deref().and_then(Format::of_path);
     let format = args.format.or(by_name).unwrap_or(Format::Md);
-    if let Some(path) = &args.output {
+    write_to(args.output.as_deref(), |to| report.render(format, to))
+}
+
+/// Writes a whole file, or to standard output.
+///
+/// # Errors
+/// An output that cannot be written.
+pub(super) fn write_to(
+    output: Option<&Path>,
+    render: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    if let Some(path) = output {
         sink::remove_leftovers(&sink::directory(path));
-        return sink::replace(path, |to| report.render(format, to))
+        return sink::replace(path, render)
             .with_context(|| format!("cannot write the report to {}", path.display()));
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
-    match report.render(format, &mut out).and_then(|()| out.flush()) {
+    match render(&mut out).and_then(|()| out.flush()) {
         // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write the report to standard output"),
@@ -75,7 +124,7 @@ fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cli) mod tests {
     #![allow(clippy::unwrap_used)]
     use std::fs::{self, File};
 
@@ -106,11 +155,11 @@ mod tests {
     }
 
     /// An hour of a filtering read.
-    fn snapshot(cluster: &str, start: &str) -> Snapshot {
+    pub(in crate::cli) fn snapshot(cluster: &str, start: &str) -> Snapshot {
         lasting(cluster, start, 1)
     }
 
-    fn lasting(cluster: &str, start: &str, hours: i64) -> Snapshot {
+    pub(in crate::cli) fn lasting(cluster: &str, start: &str, hours: i64) -> Snapshot {
         let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
         let scan = read(
             "SELECT * FROM shop.items WHERE a = ? ALLOW FILTERING",
@@ -131,7 +180,7 @@ mod tests {
     }
 
     /// Writes the snapshots into a folder as `1.cqlens.json`, `2.cqlens.json`, …
-    fn folder(snapshots: &[Snapshot]) -> tempfile::TempDir {
+    pub(in crate::cli) fn folder(snapshots: &[Snapshot]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (at, snapshot) in (1..).zip(snapshots) {
             let mut file = File::create(folder.path().join(format!("{at}.cqlens.json"))).unwrap();
@@ -140,7 +189,7 @@ mod tests {
         folder
     }
 
-    fn path(folder: &tempfile::TempDir, name: &str) -> String {
+    pub(in crate::cli) fn path(folder: &tempfile::TempDir, name: &str) -> String {
         folder.path().join(name).to_str().unwrap().to_owned()
     }
 
@@ -212,6 +261,36 @@ mod tests {
         let file = File::create(path(&folder, "1.cqlens.json"));
         rare.write(&mut file.unwrap()).unwrap();
         assert_eq!(code("high"), ExitCode::SUCCESS);
+    }
+
+    #[test]
+    fn what_was_in_the_baseline_is_no_failure_of_a_new_finding() {
+        let folder = folder(&[lasting("a", "2026-11-01T08:00:00Z", 480)]);
+        let (from, to) = (path(&folder, "1.cqlens.json"), path(&folder, "report.json"));
+        let baseline = path(&folder, "baseline.json");
+        json(&folder, &[]);
+        fs::copy(&to, &baseline).unwrap();
+        let code = |snapshot: &str, limit| {
+            let options = [
+                snapshot,
+                "-o",
+                &to,
+                "--baseline",
+                &baseline,
+                "--fail-on-new",
+                limit,
+            ];
+            run_typed(&typed(&options)).unwrap()
+        };
+        assert_eq!(code(&from, "info"), ExitCode::SUCCESS);
+        // As often in one hour as in twenty days: the same finding, and more severe.
+        let frequent = path(&folder, "2.cqlens.json");
+        let file = File::create(&frequent).unwrap();
+        snapshot("a", "2026-11-21T08:00:00Z")
+            .write(&mut { file })
+            .unwrap();
+        assert_eq!(code(&frequent, "high"), ExitCode::from(1));
+        assert!(Command::try_parse_from(["report", "x", "--fail-on-new", "high"]).is_err());
     }
 
     fn accepting_filters(until: &str) -> Judging {

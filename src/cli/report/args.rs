@@ -29,7 +29,11 @@ pub(in crate::cli) struct Args {
     /// The JSON report of the last review: what is new since then is marked, what is gone is listed.
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
-    /// Exit with code 1 if a finding that nobody has accepted is of this severity or above.
+    /// Exit with code 1 if a finding that is not accepted is of this severity or above.
     #[arg(long, value_name = "SEVERITY")]
     pub(super) fail_on: Option<Severity>,
+    /// Exit with code 1 if a finding that is not accepted is of this severity or above, and is new or less severe
+    /// in the baseline.
+    #[arg(long, value_name = "SEVERITY", requires = "baseline")]
+    pub(super) fail_on_new: Option<Severity>,
 }

@@ -8,11 +8,25 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 
-use super::args::Args;
 use crate::sink::SNAPSHOT_ENDINGS;
 use cqlens_audit::window::{Cluster, Limits, Snapshot, Window};
 use cqlens_cql::schema::Schema;
 use cqlens_proxy::files;
+
+/// The time in which a window has to begin.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Span {
+    /// Then or later.
+    pub(super) since: Option<Timestamp>,
+    /// Before.
+    pub(super) until: Option<Timestamp>,
+}
+
+impl Span {
+    fn has(self, start: Timestamp) -> bool {
+        self.since.is_none_or(|since| start >= since) && self.until.is_none_or(|until| start < until)
+    }
+}
 
 /// Several snapshots as one.
 pub(super) struct Merged {
@@ -25,19 +39,17 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    /// Reads the snapshots that `args` name, without those outside of the span of time.
+    /// Reads the snapshots, without those outside of the span of time.
     ///
     /// # Errors
     /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no
     /// window in the span of time.
-    pub(super) fn read(args: &Args) -> anyhow::Result<Self> {
-        let files = files(&args.snapshots)?;
+    pub(super) fn read(snapshots: &[PathBuf], span: Span) -> anyhow::Result<Self> {
+        let files = files(snapshots)?;
         let mut merged: Option<Self> = None;
         for path in &files {
             let snapshot = read_snapshot(path)?;
-            let start = snapshot.window.start;
-            if args.since.is_some_and(|since| start < since) || args.until.is_some_and(|until| start >= until)
-            {
+            if !span.has(snapshot.window.start) {
                 continue;
             }
             match &mut merged {

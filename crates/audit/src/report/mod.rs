@@ -7,6 +7,7 @@ mod acceptance;
 mod baseline;
 mod build;
 mod coverage_notes;
+mod diff;
 mod evidence;
 mod html;
 mod json;
@@ -32,6 +33,10 @@ use crate::{
 };
 
 pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
+pub use diff::{
+    ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
+    PatternChanges, ReadReport, ReportDiff, SchemaChange, Side,
+};
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
