@@ -9,7 +9,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use jiff::Timestamp;
 
 pub(super) use args::Args;
@@ -29,25 +29,39 @@ use cqlens_proxy::files::{self, Limit};
 /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of
 /// time, an output that cannot be written.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
+    for rule in &args.selection.rule {
+        ensure!(
+            rules::find(rule).is_some(),
+            "there is no rule {rule:?}: `cqlens rules` lists them"
+        );
+    }
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
     let span = Span {
         since: args.since,
         until: args.until,
     };
-    let mut report = judged(&args.snapshots, span, judging)?;
-    if let (Some(baseline), Some(path)) = (&baseline, &args.baseline) {
+    let mut report = judged(&args.snapshots, span, judging)?.select(&args.selection);
+    if let (Some(baseline), Some(path)) = (baseline, &args.baseline) {
+        let baseline = baseline.select(&args.selection, &report);
         report = report
-            .since(baseline)
+            .since(&baseline)
             .with_context(|| format!("cannot compare with {}", path.display()))?;
     }
+    let has_failed = has_failed(&report, args);
+    if let Some(top) = args.selection.top {
+        report = report.keep_top(top);
+    }
     write(&report, args)?;
-    let fails = args.fail_on.is_some_and(|severity| report.has_open(severity))
-        || args.fail_on_new.is_some_and(|severity| report.has_new(severity));
-    Ok(if fails {
-        ExitCode::from(1)
-    } else {
-        ExitCode::SUCCESS
+    Ok(match has_failed {
+        true => ExitCode::from(1),
+        false => ExitCode::SUCCESS,
     })
+}
+
+/// Whether a finding is as severe as must not be.
+fn has_failed(report: &Report, args: &Args) -> bool {
+    let is_severe = args.fail_on.is_some_and(|severity| report.has_open(severity));
+    is_severe || args.fail_on_new.is_some_and(|severity| report.has_new(severity))
 }
 
 /// The report of snapshots, files or folders of them.
@@ -291,6 +305,37 @@ pub(in crate::cli) mod tests {
             .unwrap();
         assert_eq!(code(&frequent, "high"), ExitCode::from(1));
         assert!(Command::try_parse_from(["report", "x", "--fail-on-new", "high"]).is_err());
+    }
+
+    #[test]
+    fn a_part_of_a_report_is_written_in_every_form() {
+        let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
+        let from = path(&folder, "");
+        for ending in ["html", "md", "json", "csv", "tsv"] {
+            let to = path(&folder, &format!("part.{ending}"));
+            let written = |table| {
+                let options = [
+                    &from,
+                    "-o",
+                    &to,
+                    "--table",
+                    table,
+                    "--top",
+                    "3",
+                    "--rule",
+                    "allow-filtering",
+                ];
+                run_typed(&typed(&options)).unwrap();
+                fs::read_to_string(&to).unwrap()
+            };
+            assert!(written("shop.items").contains("ALLOW FILTERING"), "{ending}");
+            assert!(!written("orders").contains("ALLOW FILTERING"), "{ending}");
+        }
+        let error = run_typed(&typed(&[&from, "--rule", "no-such-rule"])).unwrap_err();
+        assert!(
+            error.to_string().contains("there is no rule \"no-such-rule\""),
+            "{error}"
+        );
     }
 
     fn accepting_filters(until: &str) -> Judging {

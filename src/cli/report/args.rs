@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use crate::cli::config::time;
-use cqlens_audit::{report::Format, rules::Severity};
+use cqlens_audit::{
+    report::{Format, Selection},
+    rules::Severity,
+};
 
 /// Merges snapshots of any time and any number of proxies into one report.
 #[derive(Debug, clap::Args)]
@@ -26,6 +29,8 @@ pub(in crate::cli) struct Args {
     /// Where to; standard output without it.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) selection: Selection,
     /// The JSON report of the last review: what is new since then is marked, what is gone is listed.
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,

@@ -196,6 +196,7 @@ const MOST_FIGURES: usize = 3;
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::super::testing::{between, scan};
     use super::*;
 

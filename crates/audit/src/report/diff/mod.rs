@@ -248,6 +248,7 @@ fn notices(base: &ReadReport, new: &ReadReport) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::{testing::*, *};
 
     #[test]

@@ -107,7 +107,7 @@ mod tests {
         let mut state = 12_345_u64;
         let mut coin = |one_in: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (state >> 33) % one_in == 0
+            (state >> 33).is_multiple_of(one_in)
         };
         let mut differing = 0;
         for _ in 0..2_000 {

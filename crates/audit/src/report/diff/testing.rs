@@ -1,4 +1,5 @@
 //! Reports to compare.
+#![allow(clippy::unwrap_used)]
 
 use serde_json::Value;
 
