@@ -56,6 +56,7 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use std::fs;
 
     use clap::Parser;

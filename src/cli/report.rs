@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 use jiff::Timestamp;
 
 pub(super) use args::Args;
-use merged::{Merged, Span};
+use merged::{Choice, Merged};
 
 use super::output::today;
 use crate::sink;
@@ -36,11 +36,12 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
         );
     }
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
-    let span = Span {
+    let choice = Choice {
         since: args.since,
         until: args.until,
+        strict: args.strict,
     };
-    let mut report = judged(&args.snapshots, span, judging)?.select(&args.selection);
+    let mut report = judged(&args.snapshots, choice, judging)?.select(&args.selection);
     if let (Some(baseline), Some(path)) = (baseline, &args.baseline) {
         let baseline = baseline.select(&args.selection, &report);
         report = report
@@ -65,8 +66,8 @@ fn has_failed(report: &Report, args: &Args) -> bool {
 }
 
 /// The report of snapshots, files or folders of them.
-fn judged(snapshots: &[PathBuf], span: Span, judging: &Judging) -> anyhow::Result<Report> {
-    let merged = Merged::read(snapshots, span)?;
+fn judged(snapshots: &[PathBuf], choice: Choice, judging: &Judging) -> anyhow::Result<Report> {
+    let merged = Merged::read(snapshots, choice)?;
     let schema = merged.schema()?;
     let now = Timestamp::now();
     let context = rules::Context::new(&merged.window, &schema, &merged.cluster);
@@ -87,7 +88,7 @@ fn judged(snapshots: &[PathBuf], span: Span, judging: &Judging) -> anyhow::Resul
 pub(super) fn read_report(path: &Path, judging: &Judging) -> anyhow::Result<ReadReport> {
     let name = path.to_string_lossy();
     if path.is_dir() || sink::SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
-        let report = judged(&[path.to_owned()], Span::default(), judging)?;
+        let report = judged(&[path.to_owned()], Choice::default(), judging)?;
         let report = serde_json::to_value(&report).context("cannot write the report")?;
         return Ok(ReadReport::of(&report)?);
     }
@@ -394,7 +395,7 @@ pub(in crate::cli) mod tests {
     }
 
     #[test]
-    fn a_damaged_snapshot_is_refused_by_name() {
+    fn a_damaged_snapshot_is_left_out_and_named_or_refused() {
         let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
         let damaged = path(&folder, "2.cqlens.json");
         let whole = fs::read(path(&folder, "1.cqlens.json")).unwrap();
@@ -406,8 +407,21 @@ pub(in crate::cli) mod tests {
             b"{\"format\":\"cqlens.snapshot.v9\"}",
         ] {
             fs::write(&damaged, bytes).unwrap();
-            let error = run_typed(&typed(&[&path(&folder, "")])).unwrap_err();
-            assert_eq!(error.to_string(), format!("cannot read the snapshot {damaged}"));
+            let report = json(&folder, &[]);
+            assert_eq!(report["coverage"]["requests"], 100);
+            let notices = report["notices"].to_string();
+            assert!(
+                notices.contains("1 snapshot is damaged and left out: 2.cqlens.json"),
+                "{notices}"
+            );
+            for refused in [
+                vec![path(&folder, ""), "--strict".to_owned()],
+                vec![damaged.clone()],
+            ] {
+                let refused: Vec<_> = refused.iter().map(String::as_str).collect();
+                let error = run_typed(&typed(&refused)).unwrap_err();
+                assert_eq!(error.to_string(), format!("cannot read the snapshot {damaged}"));
+            }
         }
         let missing = path(&folder, "no.cqlens.json");
         let error = run_typed(&typed(&[&missing])).unwrap_err().to_string();

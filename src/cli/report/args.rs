@@ -26,6 +26,9 @@ pub(in crate::cli) struct Args {
     /// Only windows that begin before this time.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) until: Option<Timestamp>,
+    /// Refuse to report where a snapshot is damaged. Without it, the damaged one is left out and named.
+    #[arg(long)]
+    pub(super) strict: bool,
     /// Where to; standard output without it.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
