@@ -55,7 +55,7 @@ impl OutputPaths {
         let report = report.map(|path| match Format::of_path(path) {
             Some(format) => Ok((path.to_owned(), format)),
             None => bail!(
-                "the report {} must end in .html, .md, .json, .csv or .tsv",
+                "the report {} must end in .html, .md, .json, .csv, .tsv or .svg",
                 path.display()
             ),
         });

@@ -22,8 +22,8 @@ use facts::facts;
 use figures::Figure;
 
 use super::{
-    Chart, ColumnReport, ColumnRole, FindingReport, PatternReport, ProblemReport, Quantiles, Report,
-    TableReport, Unit, coverage_notes, evidence, html, load,
+    Chart, FindingReport, PatternReport, ProblemReport, Quantiles, Report, TableReport, Unit, chebotko,
+    coverage_notes, evidence, html, load,
 };
 use crate::{number, rules::Severity, text::Lines};
 
@@ -33,8 +33,8 @@ const MOST_TABLES: usize = 200;
 const MOST_OPERATIONS: usize = 50;
 const MOST_CLIENTS: usize = 50;
 const MOST_NODES: usize = 60;
-/// A diagram shows what a table is for, not every variant.
-const MOST_QUERIES: usize = 8;
+/// So many keyspaces are drawn for all to see, the others where a reader asks for them.
+const OPEN_DIAGRAMS: usize = 2;
 const MOST_SYSTEM_PATTERNS: usize = 50;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
@@ -158,24 +158,12 @@ impl Page<'_> {
         self.report.tables.iter().any(|table| !table.columns.is_empty())
     }
 
-    /// The queries of a table, the costliest first.
-    fn patterns_on<'p>(&'p self, table: &'p TableReport) -> impl Iterator<Item = &'p PatternReport> {
-        let patterns = self.report.patterns.iter();
-        patterns.filter(|pattern| table.patterns.contains(&pattern.id))
+    fn keyspaces(&self) -> Vec<&str> {
+        chebotko::keyspaces(self.report)
     }
 
-    /// The greatest severity of what was found on a pattern; `fine` where nothing was.
-    fn verdict(&self, pattern: &PatternReport) -> String {
-        let worst = self
-            .rules_on(pattern)
-            .into_iter()
-            .map(|(severity, _)| severity)
-            .max();
-        worst.map_or_else(|| "fine".to_owned(), |severity| severity.to_string())
-    }
-
-    fn rate(&self, pattern: &PatternReport) -> String {
-        number::frequency(pattern.count, pattern.observed_seconds)
+    fn diagram(&self, keyspace: &str) -> Safe<String> {
+        Safe(chebotko::svg(self.report, keyspace, MOST_PATTERNS))
     }
 
     /// What was found on a pattern.
@@ -258,24 +246,11 @@ pub(super) fn prose(text: &str) -> Safe<String> {
     Safe(html)
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     match escape(text, Html) {
         Ok(escaped) => escaped.0.to_string(),
         Err(never) => match never {},
     }
-}
-
-/// A column's marks in Chebotko's notation.
-fn marks(column: &ColumnReport) -> String {
-    let role = match column.kind {
-        ColumnRole::PartitionKey => "K",
-        ColumnRole::ClusteringAscending => "C↑",
-        ColumnRole::ClusteringDescending => "C↓",
-        ColumnRole::Static => "S",
-        ColumnRole::Regular => "",
-    };
-    let index = if column.indexed { " IDX" } else { "" };
-    format!("{role}{index}").trim().to_owned()
 }
 
 fn moment(time: Timestamp) -> String {

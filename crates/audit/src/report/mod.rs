@@ -6,6 +6,7 @@
 mod acceptance;
 mod baseline;
 mod build;
+mod chebotko;
 mod coverage_notes;
 mod csv;
 mod diff;
@@ -66,10 +67,13 @@ pub enum Format {
     Csv,
     /// The same with tabs between the fields.
     Tsv,
+    /// The tables and the queries of each keyspace as Chebotko diagrams.
+    Svg,
 }
 
 impl Format {
-    /// The format that a file name asks for by its ending (`.html`, `.md`, `.json`, `.csv`, `.tsv`).
+    /// The format that a file name asks for by its ending (`.html`, `.md`, `.json`, `.csv`, `.tsv`,
+    /// `.svg`).
     pub fn of_path(path: &std::path::Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "html" | "htm" => Some(Self::Html),
@@ -77,6 +81,7 @@ impl Format {
             "json" => Some(Self::Json),
             "csv" => Some(Self::Csv),
             "tsv" => Some(Self::Tsv),
+            "svg" => Some(Self::Svg),
             _ => None,
         }
     }
@@ -147,6 +152,7 @@ impl Report {
             Format::Json => json::render(self, to),
             Format::Csv => csv::render(self, b',', to),
             Format::Tsv => csv::render(self, b'\t', to),
+            Format::Svg => chebotko::render(self, to),
         }
     }
 }
