@@ -285,15 +285,14 @@ fn put_examples(findings: &mut [Finding]) {
     }
 }
 
-/// Judges definitions alone, those of all keyspaces: what the rules of the group `definitions` find in them.
+/// Judges definitions alone, those of all keyspaces: every rule is run on traffic of which there is none, so that
+/// those speak which need a schema only.
 pub fn lint(schema: &Schema, settings: &Settings) -> Judgement {
     let window = Window::new(Timestamp::UNIX_EPOCH, "");
     let cluster = Cluster::default();
     let context = Context::new(&window, schema, &cluster).of_whole_schema();
     let mut found = Findings::new(settings);
-    let run = RULES
-        .iter()
-        .filter(|rule| rule.about().group == definition::GROUP && settings.runs(rule.about().id));
+    let run = RULES.iter().filter(|rule| settings.runs(rule.about().id));
     run.clone().for_each(|rule| rule.check(&context, &mut found));
     let mut judgement = found.ranked(&context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
@@ -365,6 +364,19 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_file_is_judged_by_every_rule_that_needs_no_traffic() {
+        let cql = "
+            CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
+            CREATE TABLE shop.users (id uuid PRIMARY KEY, active boolean, at timestamp, tags set<text>);
+            CREATE INDEX by_active ON shop.users (active);
+            CREATE TABLE shop.flags (on_off boolean, id uuid, PRIMARY KEY (on_off, id));";
+        let schema = Schema::from_cql(cql).expect("a schema");
+        let judgement = lint(&schema, &Settings::default());
+        let rules: BTreeSet<_> = judgement.findings.iter().map(|finding| finding.rule).collect();
+        assert_eq!(rules, ["few-partitions", "index-low-cardinality"].into());
     }
 
     #[test]
