@@ -29,9 +29,7 @@ impl Rule for IndexLowCardinality {
             if is_asked_in_partitions_only(&indexed) {
                 continue;
             }
-            let few = found.threshold(&ABOUT, &FEW_VALUES);
-            let crowded = found.threshold(&ABOUT, &ROWS_PER_VALUE);
-            if let Some(evidence) = Evidence::of(&indexed, context, few, crowded) {
+            if let Some(evidence) = Evidence::of(found, &indexed, context) {
                 found.push(evidence.finding(found, &indexed, context));
                 judged.insert(indexed.index.name.as_str());
             }
@@ -93,7 +91,9 @@ struct Evidence {
 impl Evidence {
     /// What is written says it best. Where little is written, reads that ask for few values and get many rows
     /// do.
-    fn of(indexed: &Indexed<'_>, context: &Context<'_>, few: f64, crowded: f64) -> Option<Self> {
+    fn of(found: &Findings<'_>, indexed: &Indexed<'_>, context: &Context<'_>) -> Option<Self> {
+        let [few, crowded, fewest] =
+            [&FEW_VALUES, &ROWS_PER_VALUE, &FEWEST_READS].map(|threshold| found.threshold(&ABOUT, threshold));
         let column = indexed.column;
         let written = Self {
             values: column.values.estimate(),
@@ -110,7 +110,7 @@ impl Evidence {
             level: "inferred from values that were asked for, and the rows of the answers",
         };
         // Other values that were written speak against it.
-        let is_known = rows.count() >= FEWEST_READS && column.values.estimate() as f64 <= few;
+        let is_known = rows.count() as f64 >= fewest && column.values.estimate() as f64 <= few;
         (is_known && read.is_low(few, crowded)).then_some(read)
     }
 
@@ -199,11 +199,11 @@ const ABOUT: About = About {
     after: "CREATE TABLE lab.orders_by_status (status text, day date, id uuid,\n  PRIMARY KEY ((status, day), id));\n\
             SELECT * FROM lab.orders_by_status WHERE status = 'open' AND day = ?;",
     severity: "\
-        Medium up to `few_values` distinct values with `rows_per_value` rows or more each; low for \
+        Medium up to `few_values` distinct values with `rows_per_value` rows or more each, of at least `fewest_reads` where reads show it; low for \
         storage-attached indexes, and nothing where they are asked within partitions only. Low for a legacy index on a boolean, which \
         needs no traffic to be seen. `DROP INDEX` stands \
         among the suggested steps after `drop_after_hours` in which all traffic was seen.",
-    thresholds: &[FEW_VALUES, ROWS_PER_VALUE, DROP_AFTER_HOURS],
+    thresholds: &[FEW_VALUES, ROWS_PER_VALUE, FEWEST_READS, DROP_AFTER_HOURS],
     needs: "\
         The schema, and writes that give the column a value or reads that ask for one; values of collections \
         are not told apart. Different values are counted by a sketch with an error of 2.3 %, exactly as long \
