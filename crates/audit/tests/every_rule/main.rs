@@ -17,7 +17,7 @@ use wire::{SCHEMA, Wire};
 struct Case {
     rule: &'static str,
     /// How long it is observed.
-    hours: i64,
+    seconds: i64,
     guilty: Side,
     innocent: Side,
 }
@@ -30,14 +30,14 @@ struct Side {
 }
 
 impl Side {
-    fn rules(&self, hours: i64) -> BTreeSet<&'static str> {
+    fn rules(&self, seconds: i64) -> BTreeSet<&'static str> {
         let schema = match self.schema.contains("KEYSPACE shop") {
             true => self.schema.clone(),
             false => format!("{SCHEMA}{}", self.schema),
         };
         let mut wire = Wire::new(&schema, self.version);
         (self.traffic)(&mut wire);
-        let findings = wire.findings(hours);
+        let findings = wire.findings(seconds);
         findings.iter().map(|finding| finding.rule).collect()
     }
 }
@@ -46,11 +46,11 @@ impl Side {
 fn every_rule_fires_and_leaves_an_innocent_twin_alone() {
     let mut complaints = Vec::new();
     for case in cases::all() {
-        let guilty = case.guilty.rules(case.hours);
+        let guilty = case.guilty.rules(case.seconds);
         if !guilty.contains(case.rule) {
             complaints.push(format!("{} does not fire: {guilty:?}", case.rule));
         }
-        let innocent = case.innocent.rules(case.hours);
+        let innocent = case.innocent.rules(case.seconds);
         if innocent.contains(case.rule) {
             complaints.push(format!("{} fires on its twin", case.rule));
         }

@@ -108,6 +108,7 @@ pub(crate) struct Wire {
     version: Version,
     prepared: Vec<String>,
     driver: &'static str,
+    is_compressed: bool,
     /// Connections beside the one at hand.
     kept: Vec<Arc<Connection>>,
 }
@@ -136,6 +137,7 @@ impl Wire {
             version,
             prepared: Vec::new(),
             driver: "test",
+            is_compressed: false,
             kept: Vec::new(),
         };
         wire.start();
@@ -149,7 +151,8 @@ impl Wire {
     }
 
     fn start(&mut self) {
-        let options = vec![("APPLICATION_NAME", "app"), ("DRIVER_NAME", self.driver)];
+        let mut options = vec![("APPLICATION_NAME", "app"), ("DRIVER_NAME", self.driver)];
+        options.extend(self.is_compressed.then_some(("COMPRESSION", "lz4")));
         self.request(&Request::Startup(Startup { options }), &Extras::default());
         self.response(Opcode::READY, Flags(0), &[]);
     }
@@ -163,6 +166,12 @@ impl Wire {
     /// The same with another driver.
     pub(crate) fn reconnect_with(&mut self, driver: &'static str) {
         self.driver = driver;
+        self.reconnect();
+    }
+
+    /// The same with a client that compresses what is worth it, which is nothing here.
+    pub(crate) fn reconnect_compressed(&mut self) {
+        self.is_compressed = true;
         self.reconnect();
     }
 
@@ -349,10 +358,10 @@ impl Wire {
         self.audit.stop(Timestamp::from_second(second).unwrap())
     }
 
-    /// What the rules find after so many hours, however little the load.
-    pub(crate) fn findings(self, hours: i64) -> Vec<Finding> {
+    /// What the rules find after so many seconds, however little the load.
+    pub(crate) fn findings(self, seconds: i64) -> Vec<Finding> {
         let live = Arc::clone(&self.live);
-        let window = self.end(hours * 3_600);
+        let window = self.end(seconds);
         let coverage = &window.coverage;
         assert_eq!((coverage.undecoded, coverage.dropped), (0, 0));
         let cluster = window::Cluster {
