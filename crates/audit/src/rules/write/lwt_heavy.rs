@@ -38,12 +38,15 @@ impl Rule for LwtHeavy {
             }
             all.conditional = patterns;
             let impact = all.conditional.iter();
-            let impact = impact.fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
-            let severity = if each == Severity::Info {
-                each
-            } else {
-                context.severity(found, &impact)
+            // Who writes on a condition has chosen to: what it costs is worth a plan, what fails is wrong.
+            let at_most = match each {
+                Severity::Info => Severity::Info,
+                _ => Severity::Medium,
             };
+            let impact = impact.fold(Impact::each(each).at_most(at_most), |impact, (_, pattern)| {
+                impact.of(pattern).failed(timed_out(pattern), pattern.count)
+            });
+            let severity = context.severity(found, &impact);
             found.push(finding(found, severity, (&application, all), context));
         }
     }
@@ -246,7 +249,8 @@ const ABOUT: About = About {
     before: "INSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, ?) IF NOT EXISTS;",
     after: "-- id is a UUID that the client has made\nINSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, ?);",
     severity: "\
-        By the share of a table's writes: info below `some_share`, low from there on, medium from `most_share`. \
+        By the share of a table's writes: info below `some_share`, low from there on, medium from `most_share`, and more by the \
+        share of the executions that time out only. \
         The tables of one application are one finding. The title names conditions that did not hold from `many_not_applied`, and timeouts \
         from `many_timeouts` on.",
     thresholds: &[SOME_SHARE, MOST_SHARE, MANY_NOT_APPLIED, MANY_TIMEOUTS],
@@ -291,6 +295,19 @@ mod tests {
         assert_eq!(severity([conditional(100), plain(100)]), Some(Severity::Medium));
         let idle = run(&LwtHeavy, &window([conditional(59)]));
         assert_eq!(idle.findings[0].severity, Severity::Info);
+    }
+
+    #[test]
+    fn a_table_of_locks_is_medium_however_much_it_is_used_and_high_where_rounds_time_out() {
+        let judged = |timeouts: u64| {
+            let mut lock = conditional(10_000);
+            (0..timeouts).for_each(|_| lock.count_error(error_code::WRITE_TIMEOUT));
+            // All that the cluster does.
+            run(&LwtHeavy, &window([lock])).findings[0].severity
+        };
+        assert_eq!(judged(0), Severity::Medium);
+        assert_eq!(judged(99), Severity::Medium);
+        assert_eq!(judged(100), Severity::High);
     }
 
     #[test]
