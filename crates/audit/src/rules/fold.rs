@@ -259,6 +259,39 @@ mod tests {
     }
 
     #[test]
+    fn reads_and_large_values_of_one_habit_are_weighed_together() {
+        let severity = |rule: &str, patterns: Vec<crate::window::Pattern>| {
+            let findings = judge(&amid(patterns)).findings.into_iter();
+            let of_rule = findings.filter(|finding| finding.rule == rule);
+            of_rule.map(|finding| finding.severity).collect::<Vec<_>>()
+        };
+        // Each of them idles.
+        let filtering = |count: u64, times: u64| {
+            let one = |at| {
+                let cql = format!("SELECT c{at} FROM shop.orders WHERE status = ? ALLOW FILTERING");
+                let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+                read(&cql, &flags, PartitionClass::Scan, times)
+            };
+            (0..count).map(one).collect::<Vec<_>>()
+        };
+        let one = severity("allow-filtering", filtering(1, 400));
+        assert_eq!(severity("allow-filtering", filtering(1, 4)), [Severity::Low]);
+        assert_eq!(severity("allow-filtering", filtering(100, 4)), one);
+        let large = |count: u64, times: u64| {
+            let one = |at| {
+                let cql = format!("INSERT INTO shop.documents (id, c{at}) VALUES (?, ?)");
+                let mut insert = write(&cql, StatementKind::Insert, &[], times);
+                insert.request_bytes.record_n(12 << 20, times);
+                insert
+            };
+            (0..count).map(one).collect::<Vec<_>>()
+        };
+        let one = severity("large-mutation", large(1, 400));
+        assert_eq!(severity("large-mutation", large(1, 4)), [Severity::Info]);
+        assert_eq!(severity("large-mutation", large(100, 4)), one);
+    }
+
+    #[test]
     fn batches_over_tables_that_are_only_worth_knowing_are_said_once() {
         let batch_of = |tables: [&str; 2], partitions| {
             let inserts = tables.map(|table| format!("INSERT INTO shop.{table} (id) VALUES (?);"));

@@ -15,14 +15,15 @@ impl Rule for LargeResult {
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         for (id, pattern) in user_reads(context) {
-            if let Some(severity) = severity(found, pattern, context) {
-                found.push(finding(severity, id, pattern, context));
+            if let Some(impact) = impact(found, pattern) {
+                let severity = context.severity(found, &impact);
+                found.push(finding(severity, id, pattern, context).weighing(impact));
             }
         }
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
+fn impact<'p>(found: &Findings<'_>, pattern: &'p Pattern) -> Option<Impact<'p>> {
     let p99 = pattern.response_bytes.quantile(0.99) as f64;
     let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_BYTES) {
@@ -40,7 +41,7 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> O
     } else {
         severity
     };
-    Some(context.severity(found, &Impact::each(each).of(pattern)))
+    Some(Impact::each(each).of(pattern))
 }
 
 fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
