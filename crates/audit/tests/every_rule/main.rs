@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod cases;
+mod promises;
 mod splits;
 mod wire;
 

@@ -75,6 +75,8 @@ pub(crate) enum Answer<'a> {
     Ints(&'a [i32]),
     /// The same as `Rows`, with more to come.
     Page(usize, usize),
+    /// One row, with more to come from this state on.
+    First(&'a [u8]),
     Error(i32),
     /// Rows with a warning.
     Warned(&'a str),
@@ -296,12 +298,13 @@ impl Wire {
     fn answer(&mut self, answer: &Answer<'_>) {
         match answer {
             Answer::Void => self.response(Opcode::RESULT, Flags(0), &[0, 0, 0, 1]),
-            Answer::Rows(count, bytes) => self.rows(&vec![vec![7; *bytes]; *count], false),
-            Answer::Page(count, bytes) => self.rows(&vec![vec![7; *bytes]; *count], true),
+            Answer::Rows(count, bytes) => self.rows(&vec![vec![7; *bytes]; *count], None),
+            Answer::Page(count, bytes) => self.rows(&vec![vec![7; *bytes]; *count], Some(b"more")),
             Answer::Ints(numbers) => {
                 let cells = numbers.iter().map(|number| number.to_be_bytes().to_vec());
-                self.rows(&cells.collect::<Vec<_>>(), false);
+                self.rows(&cells.collect::<Vec<_>>(), None);
             }
+            Answer::First(state) => self.rows(&[vec![7; 8]], Some(state)),
             Answer::Error(code) => {
                 let body = [&code.to_be_bytes()[..], &[0, 2], b"no"].concat();
                 self.response(Opcode::ERROR, Flags(0), &body);
@@ -314,15 +317,15 @@ impl Wire {
         }
     }
 
-    /// Rows of one cell each.
-    fn rows(&mut self, cells: &[Vec<u8>], more: bool) {
+    /// Rows of one cell each, and from where on there are more.
+    fn rows(&mut self, cells: &[Vec<u8>], more: Option<&[u8]>) {
         let mut content = RowsContent::new(1);
         cells
             .iter()
             .for_each(|cell| content.push([Some(&cell[..])]).unwrap());
         let metadata = ResultMetadata {
             column_count: 1,
-            paging_state: more.then_some(PagingState(b"more")),
+            paging_state: more.map(PagingState),
             ..ResultMetadata::none()
         };
         let rows = Response::Result(QueryResult::Rows(Rows::new(metadata, &content).unwrap()));
@@ -360,6 +363,11 @@ impl Wire {
 
     /// What the rules find after so many seconds, however little the load.
     pub(crate) fn findings(self, seconds: i64) -> Vec<Finding> {
+        self.findings_under(&Settings::whatever_the_load(), seconds)
+    }
+
+    /// The same under other settings.
+    pub(crate) fn findings_under(self, settings: &Settings, seconds: i64) -> Vec<Finding> {
         let live = Arc::clone(&self.live);
         let window = self.end(seconds);
         let coverage = &window.coverage;
@@ -373,7 +381,7 @@ impl Wire {
         };
         let schema = live.schema();
         let context = Context::new(&window, &schema, &cluster);
-        rules::check(&context, &Settings::whatever_the_load()).findings
+        rules::check(&context, settings).findings
     }
 }
 
