@@ -79,11 +79,18 @@ fn send(wire: &mut Wire, change: impl Fn(&mut Ask<'_>)) {
 }
 
 fn claim(wire: &mut Wire, serial: Consistency) {
+    claim_in(wire, "two.users", serial);
+}
+
+fn claim_at_both_levels(wire: &mut Wire, table: &str) {
+    claim_in(wire, table, Consistency::Serial);
+    claim_in(wire, table, Consistency::LocalSerial);
+}
+
+fn claim_in(wire: &mut Wire, table: &str, serial: Consistency) {
     let values = [Int(1), Text("anna")];
-    let mut claim = ask(
-        "INSERT INTO two.users (id, name) VALUES (?, ?) IF NOT EXISTS",
-        &values,
-    );
+    let cql = format!("INSERT INTO {table} (id, name) VALUES (?, ?) IF NOT EXISTS");
+    let mut claim = ask(&cql, &values);
     claim.serial = Some(serial);
     wire.times(20, &claim, &Void);
 }
@@ -301,7 +308,34 @@ fn tombstones() -> Vec<Case> {
         case("time-window-misuse",
             |wire| wire.times(100, &ask("DELETE FROM shop.events WHERE sensor = ? AND at = ?", &[Int(1), Bytes(&[0; 8])]), &Void),
             |wire| wire.times(100, &ask("INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?) USING TTL 60", &[Int(1), Bytes(&[0; 8]), Int(1)]), &Void)),
+        // A time window goes when all of it has expired.
+        case("time-window-misuse",
+            |wire| events(wire, "", " USING TTL 60"),
+            |wire| events(wire, " USING TTL 60", " USING TTL 60")),
+        case("time-window-misuse",
+            |wire| late_events(wire, 25),
+            |wire| late_events(wire, 23)),
     ]
+}
+
+/// Events, half of them with one and half with another end of the INSERT.
+fn events(wire: &mut Wire, one: &str, other: &str) {
+    let values = [Int(1), Bytes(&[0; 8]), Int(1)];
+    for end in [one, other] {
+        let insert = format!("INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?){end}");
+        wire.times(100, &ask(&insert, &values), &Void);
+    }
+}
+
+/// Events with a timestamp so many hours ago; a window has a day.
+fn late_events(wire: &mut Wire, hours_ago: i64) {
+    let values = [Int(1), Bytes(&[0; 8]), Int(1)];
+    let mut insert = ask(
+        "INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?) USING TTL 60",
+        &values,
+    );
+    insert.timestamp = Some(Timestamp::now().as_microsecond() - hours_ago * 3_600_000_000);
+    wire.times(100, &insert, &Void);
 }
 
 /// Users of whom so many have a telephone, and one has none.
@@ -383,6 +417,10 @@ fn writes() -> Vec<Case> {
         case("retried-increment",
             |wire| again(wire, "UPDATE shop.hits SET n = n + 1 WHERE page = ?"),
             |wire| again(wire, "DELETE FROM shop.users WHERE id = ?")),
+        // A list keeps what is added twice.
+        case("retried-increment",
+            |wire| again(wire, "UPDATE shop.users SET emails = emails + ['a'] WHERE id = ?"),
+            |wire| again(wire, "UPDATE shop.users SET tags = tags + {'a'} WHERE id = ?")),
         case("large-mutation",
             |wire| wire.times(5, &ask(INSERT, &[Int(1), Bytes(&vec![b'x'; 1 << 20])]), &Void),
             |wire| wire.times(5, &ask(INSERT, &[Int(1), Bytes(&vec![b'x'; (1 << 20) - 100])]), &Void)),
@@ -453,6 +491,10 @@ fn clients() -> Vec<Case> {
                 claim(wire, Consistency::LocalSerial);
             },
             |wire| claim(wire, Consistency::Serial)),
+        // One data centre has one quorum.
+        case("mixed-serial-consistency",
+            |wire| claim_at_both_levels(wire, "two.users"),
+            |wire| claim_at_both_levels(wire, "shop.users")),
         case("retries",
             |wire| fail_and_delete(wire, 10, |id| id),
             |wire| fail_and_delete(wire, 9, |id| id)),
@@ -535,20 +577,13 @@ fn connections() -> Vec<Case> {
             |wire| truncate(wire, 5),
             |wire| truncate(wire, 4)),
         case("future-timestamp",
-            |wire| {
-                let values = [Int(1), Text("anna")];
-                let mut write = ask(INSERT, &values);
-                // The year 2100.
-                write.timestamp = Some(4_102_444_800_000_000);
-                wire.times(20, &write, &Void);
-            },
-            |wire| {
-                let values = [Int(1), Text("anna")];
-                let mut write = ask(INSERT, &values);
-                // The year 2020.
-                write.timestamp = Some(1_577_836_800_000_000);
-                wire.times(20, &write, &Void);
-            }),
+            // The years 2100 and 2020.
+            |wire| timed(wire, 4_102_444_800_000_000),
+            |wire| timed(wire, 1_577_836_800_000_000)),
+        // Microseconds, and nanoseconds.
+        case("future-timestamp",
+            |wire| timed(wire, 1_577_836_800_000_000_000),
+            |wire| timed(wire, 1_577_836_800_000_000)),
         case("past-timestamp",
             |wire| {
                 inserts(wire);
@@ -616,6 +651,14 @@ fn connections() -> Vec<Case> {
     let old = cases.iter_mut().filter(|case| case.rule == "old-protocol");
     old.for_each(|case| case.guilty.version = Version::V3);
     cases
+}
+
+/// Writes with this timestamp.
+fn timed(wire: &mut Wire, timestamp: i64) {
+    let values = [Int(1), Text("anna")];
+    let mut write = ask(INSERT, &values);
+    write.timestamp = Some(timestamp);
+    wire.times(20, &write, &Void);
 }
 
 fn truncate(wire: &mut Wire, times: usize) {
@@ -811,6 +854,15 @@ fn definitions() -> Vec<Case> {
             table("k int, at timestamp, PRIMARY KEY (k, at)) WITH default_time_to_live = 60;"),
             table("k int, at timestamp, PRIMARY KEY (k, at));"),
         ),
+        definition(
+            "ttl-without-windows",
+            table(
+                "k int, at timestamp, PRIMARY KEY (k, at)) WITH default_time_to_live = 60 AND compaction = {'class': 'LeveledCompactionStrategy'};",
+            ),
+            table(
+                "k int, at timestamp, PRIMARY KEY (k, at)) WITH default_time_to_live = 60 AND compaction = {'class': 'TimeWindowCompactionStrategy'};",
+            ),
+        ),
         definition("materialized-view-write", String::new(), three.clone()),
         definition(
             "gc-grace-zero",
@@ -837,6 +889,12 @@ fn definitions() -> Vec<Case> {
         definition(
             "replication-factor",
             keyspace("{'class': 'NetworkTopologyStrategy', 'dc1': 1}"),
+            three.clone(),
+        ),
+        // Each data centre has three nodes.
+        definition(
+            "replication-factor",
+            keyspace("{'class': 'NetworkTopologyStrategy', 'dc1': 4}"),
             three,
         ),
         definition("many-tables", many(150), many(100)),
