@@ -368,21 +368,31 @@ impl Wire {
 
     /// The same under other settings.
     pub(crate) fn findings_under(self, settings: &Settings, seconds: i64) -> Vec<Finding> {
+        let (window, schema) = self.whole(seconds);
+        judge(&window, &schema, settings)
+    }
+
+    /// All that was seen in so many seconds, and the schema.
+    pub(crate) fn whole(self, seconds: i64) -> (Window, Schema) {
         let live = Arc::clone(&self.live);
         let window = self.end(seconds);
         let coverage = &window.coverage;
         assert_eq!((coverage.undecoded, coverage.dropped), (0, 0));
-        let cluster = window::Cluster {
-            product: Some(Product::Cassandra),
-            release_version: Some("5.0.6".to_owned()),
-            nodes: Some(6),
-            data_centers: [("dc1".to_owned(), 3), ("dc2".to_owned(), 3)].into(),
-            ..window::Cluster::default()
-        };
-        let schema = live.schema();
-        let context = Context::new(&window, &schema, &cluster);
-        rules::check(&context, settings).findings
+        (window, Schema::clone(&live.schema()))
     }
+}
+
+/// What the rules find in a window of that cluster.
+pub(crate) fn judge(window: &Window, schema: &Schema, settings: &Settings) -> Vec<Finding> {
+    let cluster = window::Cluster {
+        product: Some(Product::Cassandra),
+        release_version: Some("5.0.6".to_owned()),
+        nodes: Some(6),
+        data_centers: [("dc1".to_owned(), 3), ("dc2".to_owned(), 3)].into(),
+        ..window::Cluster::default()
+    };
+    let context = Context::new(window, schema, &cluster);
+    rules::check(&context, settings).findings
 }
 
 fn open(queue: &Arc<Queue>, number: u64) -> (Arc<Connection>, [Tap; 2]) {
