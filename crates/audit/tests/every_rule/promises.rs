@@ -1,7 +1,10 @@
 //! What was promised of single rules, from bytes: both sides of what decides.
 
 use cqlens_audit::rules::{Finding, Settings, Severity};
-use cqlens_proto::{envelope::Version, message::Consistency};
+use cqlens_proto::{
+    envelope::Version,
+    message::{BatchKind, Consistency},
+};
 
 use crate::wire::{
     Answer::{self, Error, First, Rows, Void, Warned},
@@ -20,9 +23,13 @@ const MORE: &str = "
 const HOUR: i64 = 3_600;
 
 fn judged(settings: &Settings, traffic: impl FnOnce(&mut Wire)) -> Vec<Finding> {
+    judged_in(HOUR, settings, traffic)
+}
+
+fn judged_in(seconds: i64, settings: &Settings, traffic: impl FnOnce(&mut Wire)) -> Vec<Finding> {
     let mut wire = Wire::new(&format!("{SCHEMA}{MORE}"), Version::V4);
     traffic(&mut wire);
-    wire.findings_under(settings, HOUR)
+    wire.findings_under(settings, seconds)
 }
 
 /// How severe the findings of a rule are, however little the load.
@@ -212,6 +219,37 @@ fn a_new_row_with_a_collection_is_worth_knowing_and_one_that_replaces_it_more() 
     };
     assert_eq!(users(400), [Severity::Info]);
     assert_eq!(users(100), [Severity::Low]);
+}
+
+#[test]
+fn nulls_are_seen_in_batches_and_in_what_a_json_document_leaves_out() {
+    let batches = |phone: Cell<'static>| {
+        found("null-insert", |wire| {
+            let insert = "INSERT INTO shop.users (id, name, phone) VALUES (?, ?, ?)";
+            let values: &[_] = &[Int(1), Text("anna"), phone];
+            (0..60).for_each(|_| wire.batch(BatchKind::Logged, &[(insert, values)]));
+        })
+    };
+    assert_eq!(batches(Cell::Null), [Severity::Low]);
+    assert_eq!(batches(Text("1")), []);
+    let document = |cql: &str| sent("null-insert", cql, &[Text(r#"{"id": 1, "name": "anna"}"#)], &Void);
+    assert_eq!(document("INSERT INTO shop.users JSON ?"), [Severity::Low]);
+    assert_eq!(document("INSERT INTO shop.users JSON ? DEFAULT UNSET"), []);
+}
+
+#[test]
+fn a_server_that_forgets_statements_is_a_storm_from_ten_a_second() {
+    let storm = |times: usize| {
+        let findings = judged_in(60, &Settings::whatever_the_load(), |wire| {
+            let read = "SELECT name FROM shop.users WHERE id = ?";
+            wire.times(times, &ask(read, &[Int(1)]), &Error(0x2500));
+            wire.send(&ask(read, &[Int(1)]), &ROW);
+        });
+        let mut of_rule = findings.iter().filter(|finding| finding.rule == "prepare-churn");
+        of_rule.next().map(|finding| finding.severity)
+    };
+    assert_eq!(storm(599), Some(Severity::Low));
+    assert_eq!(storm(600), Some(Severity::Medium));
 }
 
 #[test]

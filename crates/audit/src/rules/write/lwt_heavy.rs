@@ -249,8 +249,8 @@ const ABOUT: About = About {
     before: "INSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, ?) IF NOT EXISTS;",
     after: "-- id is a UUID that the client has made\nINSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, ?);",
     severity: "\
-        By the share of a table's writes: info below `some_share`, low from there on, medium from `most_share`, and more by the \
-        share of the executions that time out only. \
+        By the share of a table's writes: info below `some_share`, low from there on, medium from `most_share`; no more than that \
+        however much it costs, unless rounds time out, which count as failures. \
         The tables of one application are one finding. The title names conditions that did not hold from `many_not_applied`, and timeouts \
         from `many_timeouts` on.",
     thresholds: &[SOME_SHARE, MOST_SHARE, MANY_NOT_APPLIED, MANY_TIMEOUTS],
