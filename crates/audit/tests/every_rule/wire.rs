@@ -8,7 +8,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
     audit::{Audit, HashKey},
-    capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+    capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap},
     catalog::{self, Live, Node},
     rules::{self, Context, Finding, Settings},
     window::{self, Window},
@@ -100,12 +100,17 @@ pub(crate) fn ask<'a>(cql: &'a str, values: &'a [Cell<'a>]) -> Ask<'a> {
 /// One row of a few bytes.
 pub(crate) const ROW: Answer<'static> = Answer::Rows(1, 8);
 
+/// Between a request and its response, and from there to the next request.
+const STEP: Duration = Duration::from_micros(100);
+
 pub(crate) struct Wire {
     live: Arc<Live>,
     audit: Audit,
-    queue: Arc<Queue>,
+    queue: Arc<ReplayQueue>,
     connection: Arc<Connection>,
-    taps: [Tap; 2],
+    taps: [ReplayTap; 2],
+    /// Each message comes a while after the one before, however busy the machine is.
+    now: Moment,
     connections: u64,
     version: Version,
     prepared: Vec<String>,
@@ -126,7 +131,7 @@ impl Wire {
     pub(crate) fn of_source(source: &str, schema: &str, version: Version) -> Self {
         let live = Arc::new(Live::with_schema(Schema::from_cql(schema).unwrap()));
         live.replace_cluster(ring());
-        let queue = Arc::new(Queue::new(Limits { bytes: 1 << 30 }));
+        let queue = Arc::new(ReplayQueue::new(64 << 20));
         let audit = Audit::start(Arc::clone(&queue), &live, *KEY, source, Timestamp::UNIX_EPOCH).unwrap();
         let (connection, taps) = open(&queue, 0);
         let mut wire = Self {
@@ -135,6 +140,7 @@ impl Wire {
             queue,
             connection,
             taps,
+            now: Timestamp::now().into(),
             connections: 0,
             version,
             prepared: Vec::new(),
@@ -161,7 +167,7 @@ impl Wire {
 
     /// Closes the connection and opens another one.
     pub(crate) fn reconnect(&mut self) {
-        self.connection.close(Clock::start().now());
+        self.connection.close(self.now);
         self.open_another();
     }
 
@@ -203,9 +209,10 @@ impl Wire {
         let mut wire = BytesMut::new();
         envelope.encode(&mut wire).unwrap();
         let mut wire = wire.freeze();
+        self.now = self.now.after(STEP);
         while !wire.is_empty() {
             let chunk = wire.split_to(wire.len().min(64 << 10));
-            self.taps[tap].offer(&chunk);
+            self.taps[tap].offer(chunk, self.now).unwrap();
         }
     }
 
@@ -354,10 +361,8 @@ impl Wire {
 
     /// The last window, which ends at that second.
     pub(crate) fn end(self, second: i64) -> Window {
-        self.connection.close(Clock::start().now());
-        self.kept
-            .iter()
-            .for_each(|connection| connection.close(Clock::start().now()));
+        let connections = self.kept.iter().chain([&self.connection]);
+        connections.for_each(|connection| connection.close(self.now));
         self.audit.stop(Timestamp::from_second(second).unwrap())
     }
 
@@ -395,20 +400,14 @@ pub(crate) fn judge(window: &Window, schema: &Schema, settings: &Settings) -> Ve
     rules::check(&context, settings).findings
 }
 
-fn open(queue: &Arc<Queue>, number: u64) -> (Arc<Connection>, [Tap; 2]) {
+fn open(queue: &Arc<ReplayQueue>, number: u64) -> (Arc<Connection>, [ReplayTap; 2]) {
     let connection = Arc::new(Connection::new(
         ConnectionId(number),
         "10.0.0.1:5".parse().unwrap(),
     ));
     connection.reaches("10.9.0.1:9042".parse().unwrap());
-    let taps = [Direction::Request, Direction::Response].map(|direction| {
-        Tap::new(
-            Arc::clone(&connection),
-            direction,
-            Arc::clone(queue),
-            Clock::start(),
-        )
-    });
+    let taps = [Direction::Request, Direction::Response]
+        .map(|direction| ReplayTap::new(Arc::clone(&connection), direction, Arc::clone(queue)));
     (connection, taps)
 }
 
