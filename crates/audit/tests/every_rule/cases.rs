@@ -501,6 +501,9 @@ fn clients() -> Vec<Case> {
         case("retries",
             |wire| fail_and_delete(wire, 40, |id| id),
             |wire| fail_and_delete(wire, 40, |id| id + 1_000)),
+        case("retries",
+            |wire| speculate(wire, 10, 80),
+            |wire| speculate(wire, 10, 81)),
         // Nodes that are down are not late.
         case("timeouts",
             |wire| wire.times(20, &ask(BY_KEY, &[Int(1)]), &Error(0x1200)),
@@ -548,6 +551,16 @@ fn prepare_again(wire: &mut Wire, times: usize, executions: usize) {
 fn unprepared(wire: &mut Wire, times: usize) {
     by_key(wire);
     wire.times(times, &ask(BY_KEY, &[Int(1)]), &Error(0x2500));
+}
+
+/// So many reads that are sent twice at once, and so many that are sent once.
+fn speculate(wire: &mut Wire, twice: i32, once: i32) {
+    for id in 0..twice {
+        wire.send_twice(&ask(BY_KEY, &[Int(id)]), &ROW);
+    }
+    for id in 0..once {
+        wire.send(&ask(BY_KEY, &[Int(1_000 + id)]), &ROW);
+    }
 }
 
 /// So many of a hundred DELETEs time out, each of which is followed by one of this key.

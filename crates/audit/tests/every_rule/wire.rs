@@ -113,6 +113,7 @@ pub(crate) struct Wire {
     now: Moment,
     connections: u64,
     version: Version,
+    stream: StreamId,
     prepared: Vec<String>,
     driver: &'static str,
     is_compressed: bool,
@@ -143,6 +144,7 @@ impl Wire {
             now: Timestamp::now().into(),
             connections: 0,
             version,
+            stream: StreamId(1),
             prepared: Vec::new(),
             driver: "test",
             is_compressed: false,
@@ -193,13 +195,13 @@ impl Wire {
 
     fn request(&mut self, request: &Request<'_>, extras: &Extras<'_>) {
         let envelope = request
-            .to_envelope(Dialect::new(self.version), StreamId(1), extras)
+            .to_envelope(Dialect::new(self.version), self.stream, extras)
             .unwrap();
         self.pass(0, &envelope);
     }
 
     fn response(&mut self, opcode: Opcode, flags: Flags, body: &[u8]) {
-        let mut header = Header::response(self.version, StreamId(1), opcode);
+        let mut header = Header::response(self.version, self.stream, opcode);
         header.flags = flags;
         let body = Bytes::copy_from_slice(body);
         self.pass(1, &Envelope { header, body });
@@ -222,6 +224,21 @@ impl Wire {
     }
 
     pub(crate) fn send(&mut self, ask: &Ask<'_>, answer: &Answer<'_>) {
+        self.execute(ask);
+        self.answer(answer);
+    }
+
+    /// Sends the same twice before it is answered.
+    pub(crate) fn send_twice(&mut self, ask: &Ask<'_>, answer: &Answer<'_>) {
+        self.execute(ask);
+        self.stream = StreamId(2);
+        self.execute(ask);
+        self.answer(answer);
+        self.stream = StreamId(1);
+        self.answer(answer);
+    }
+
+    fn execute(&mut self, ask: &Ask<'_>) {
         let id = (!ask.as_text).then(|| self.prepare(ask.cql));
         let values = bound(ask.values);
         let parameters = QueryParameters {
@@ -248,7 +265,6 @@ impl Wire {
             }),
         };
         self.request(&request, &extras);
-        self.answer(answer);
     }
 
     /// Sends a BATCH of texts with their values.
