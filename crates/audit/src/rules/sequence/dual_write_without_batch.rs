@@ -1,16 +1,13 @@
 //! Copies of rows in several tables that are written one by one.
 
-use std::{cmp::Reverse, collections::BTreeMap};
+use std::collections::BTreeMap;
 
 use super::{
     About, Context, Finding, Findings, GROUP, Pattern, PatternId, Rule, Sent, Sequence, SequenceStep,
-    Severity, TableName, Threshold, applications, batched_copies, estimate, number, often, rounded, share,
-    table_of,
+    Severity, TableName, Threshold, applications, batched_copies, copies_in_short::Several, estimate, number,
+    often, rounded, share, table_of,
 };
-use crate::{
-    rules::application,
-    window::{Distribution, WritePairs},
-};
+use crate::window::{Distribution, WritePairs};
 
 pub(in crate::rules) struct DualWriteWithoutBatch;
 
@@ -30,12 +27,10 @@ impl Rule for DualWriteWithoutBatch {
         for (senders, copies) in harmless {
             found.push(match copies.as_slice() {
                 [one] => finding(Severity::Info, one, context),
-                several => finding_on_several(&senders, several, context),
+                several => several_by_themselves(several).finding(&senders, context),
             });
         }
-        for copies in batched_copies::unlogged(context, found) {
-            copies.judge(context, found);
-        }
+        batched_copies::judge(context, found);
     }
 }
 
@@ -252,39 +247,18 @@ pub(super) fn severity(failed: u64, copies: u64, found: &Findings<'_>) -> Severi
     }
 }
 
-/// What is only worth knowing is said once of an application, with its tables below.
-fn finding_on_several(senders: &str, copies: &[Copies<'_>], context: &Context<'_>) -> Finding {
-    let mut copies: Vec<&Copies<'_>> = copies.iter().collect();
-    copies.sort_by_key(|copies| (Reverse(copies.times()), copies.tables.keys().next()));
-    let patterns: Vec<_> = copies.iter().flat_map(|copies| copies.patterns()).collect();
-    let times: u64 = copies.iter().map(|copies| copies.times()).sum();
-    let title = format!(
-        "{} writes the same values to {} sets of tables without a logged batch{}",
-        application::subject(senders),
-        number::count(copies.len() as u64),
-        often(
-            times,
-            context.watch_all(patterns.iter().map(|(_, pattern)| *pattern))
-        )
-    );
-    let sets = copies.iter().take(MOST_SETS).map(|copies| {
-        let times = number::plural(copies.times(), "time", "times");
-        format!("{} {times}", names(copies.tables.keys()))
-    });
-    let mut sets = sets.collect::<Vec<_>>().join("; ");
-    if let Some(more @ 1..) = copies.len().checked_sub(MOST_SETS) {
-        sets += &format!("; and {more} more");
+fn several_by_themselves<'a>(copies: &[Copies<'a>]) -> Several<'a> {
+    let most = copies.iter().max_by_key(|copies| copies.times());
+    Several {
+        patterns: copies.iter().flat_map(Copies::patterns).collect(),
+        sets: copies
+            .iter()
+            .map(|copies| (names(copies.tables.keys()), copies.times()))
+            .collect(),
+        how: "without a logged batch",
+        batch: most.map(Copies::in_a_batch),
     }
-    let batch = copies.first().map(|copies| copies.in_a_batch());
-    Finding::on_all(&ABOUT, Severity::Info, patterns, context)
-        .about(senders)
-        .title(title)
-        .first("operations", times)
-        .first("written_together", sets)
-        .suggest(batch)
 }
-
-const MOST_SETS: usize = 10;
 
 fn finding(severity: Severity, copies: &Copies<'_>, context: &Context<'_>) -> Finding {
     let because = match copies.one_failed {

@@ -6,6 +6,7 @@ mod bucket;
 mod bucket_fan_out;
 mod bucket_size;
 mod client_join;
+mod copies_in_short;
 mod dual_write_without_batch;
 mod estimate;
 mod index_table_lookup;
