@@ -387,6 +387,44 @@ fn fail_on_decides_from_which_severity_on_the_exit_code_is_one() {
 }
 
 #[test]
+fn a_rule_is_switched_off_or_limited_by_a_setting() {
+    // One of a statement, one of a definition.
+    let definitions =
+        format!("{SCHEMA}CREATE TABLE shop.flags (on_off boolean, k int, PRIMARY KEY (on_off, k));");
+    let judged = |severity: &str| {
+        let settings = format!(
+            "[rules.allow-filtering]\nseverity = '{severity}'\n[rules.few-partitions]\nseverity = '{severity}'\n"
+        );
+        let folder = Folder::new()
+            .with("model.cql", &definitions)
+            .with("cqlens.toml", settings);
+        let arguments = [
+            "--schema",
+            "model.cql",
+            "--config",
+            "cqlens.toml",
+            "--fail-on",
+            "low",
+        ];
+        folder.explain(&arguments, b"SELECT k FROM kv WHERE v = ? ALLOW FILTERING")
+    };
+    for (severity, filtering, few, code) in [
+        ("medium", "medium[allow-filtering]", "medium[few-partitions]", 1),
+        ("info", "info[allow-filtering]", "info[few-partitions]", 0),
+    ] {
+        let ended = judged(severity);
+        assert!(ended.out.contains(filtering), "{}", ended.out);
+        assert!(ended.out.contains(few), "{}", ended.out);
+        assert_eq!(ended.code, Some(code), "{}", ended.out);
+    }
+    let off = judged("off");
+    assert!(!off.out.contains("[allow-filtering]"), "{}", off.out);
+    assert!(!off.out.contains("[few-partitions]"), "{}", off.out);
+    assert_eq!(off.code, Some(0));
+    assert_eq!(judged("sometimes").code, Some(2));
+}
+
+#[test]
 fn what_cassandra_would_refuse_is_exit_code_two_without_any_limit() {
     let folder = Folder::new();
     let ended = folder.explain(&["--schema", "schema.cql"], b"SELECT nothing FROM kv");

@@ -81,7 +81,29 @@ pub(super) fn together(findings: Vec<Finding>, context: &Context<'_>, settings: 
             finding.severity = severity;
         }
     }
+    tell_apart(&mut folded, &places);
     folded
+}
+
+/// Names the columns in the titles of a rule that has several findings on reads of one table.
+fn tell_apart(folded: &mut [Finding], places: &BTreeMap<Key, usize>) {
+    let reads: Vec<_> = places
+        .iter()
+        .filter_map(|(key, place)| {
+            let (rule, Some(keyspace), Some(table), Common::Columns(columns)) = key else {
+                return None;
+            };
+            Some(((rule, keyspace, table), columns, *place))
+        })
+        .collect();
+    let of_table = reads.chunk_by(|(one, ..), (other, ..)| one == other);
+    for ((_, keyspace, table), columns, place) in of_table.filter(|reads| reads.len() > 1).flatten() {
+        let name = format!("`{keyspace}.{table}`");
+        if let Some(finding) = folded.get_mut(*place) {
+            let with_columns = format!("{name} by `{columns}`");
+            finding.title = finding.title.replacen(&name, &with_columns, 1);
+        }
+    }
 }
 
 /// Nothing for a finding that is not on one statement, and for a read that asks by nothing. Of a batch over several
@@ -201,13 +223,19 @@ mod tests {
                 )
             })
             .collect();
-        let title = "Reads of `shop.orders` filter the whole table row by row, 1.7 a second";
-        let folded = format!("{title}; and 2 more statements by the same columns");
+        let title = |column: &str| {
+            format!("Reads of `shop.orders` by `{column}` filter the whole table row by row, 1.7 a second")
+        };
+        let folded = format!("{}; and 2 more statements by the same columns", title("status"));
         assert!(
             titles.contains(&(folded.as_str(), 3, Some("status"))),
             "{titles:?}"
         );
-        assert!(titles.contains(&(title, 1, Some("customer"))), "{titles:?}");
+        let single = title("customer");
+        assert!(
+            titles.contains(&(single.as_str(), 1, Some("customer"))),
+            "{titles:?}"
+        );
     }
 
     #[test]
@@ -256,6 +284,39 @@ mod tests {
         };
         assert_eq!(severity(1, 20_000), [Severity::Low]);
         assert_eq!(severity(200, 100), [Severity::Low], "each of them info");
+    }
+
+    #[test]
+    fn reads_and_large_values_of_one_habit_are_weighed_together() {
+        let severity = |rule: &str, patterns: Vec<crate::window::Pattern>| {
+            let findings = judge(&amid(patterns)).findings.into_iter();
+            let of_rule = findings.filter(|finding| finding.rule == rule);
+            of_rule.map(|finding| finding.severity).collect::<Vec<_>>()
+        };
+        // Each of them idles.
+        let filtering = |count: u64, times: u64| {
+            let one = |at| {
+                let cql = format!("SELECT c{at} FROM shop.orders WHERE status = ? ALLOW FILTERING");
+                let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+                read(&cql, &flags, PartitionClass::Scan, times)
+            };
+            (0..count).map(one).collect::<Vec<_>>()
+        };
+        let one = severity("allow-filtering", filtering(1, 400));
+        assert_eq!(severity("allow-filtering", filtering(1, 4)), [Severity::Low]);
+        assert_eq!(severity("allow-filtering", filtering(100, 4)), one);
+        let large = |count: u64, times: u64| {
+            let one = |at| {
+                let cql = format!("INSERT INTO shop.documents (id, c{at}) VALUES (?, ?)");
+                let mut insert = write(&cql, StatementKind::Insert, &[], times);
+                insert.request_bytes.record_n(12 << 20, times);
+                insert
+            };
+            (0..count).map(one).collect::<Vec<_>>()
+        };
+        let one = severity("large-mutation", large(1, 400));
+        assert_eq!(severity("large-mutation", large(1, 4)), [Severity::Info]);
+        assert_eq!(severity("large-mutation", large(100, 4)), one);
     }
 
     #[test]

@@ -285,15 +285,14 @@ fn put_examples(findings: &mut [Finding]) {
     }
 }
 
-/// Judges definitions alone, those of all keyspaces: what the rules of the group `definitions` find in them.
+/// Judges definitions alone, those of all keyspaces: every rule is run on traffic of which there is none, so that
+/// those speak which need a schema only.
 pub fn lint(schema: &Schema, settings: &Settings) -> Judgement {
     let window = Window::new(Timestamp::UNIX_EPOCH, "");
     let cluster = Cluster::default();
     let context = Context::new(&window, schema, &cluster).of_whole_schema();
     let mut found = Findings::new(settings);
-    let run = RULES
-        .iter()
-        .filter(|rule| rule.about().group == definition::GROUP && settings.runs(rule.about().id));
+    let run = RULES.iter().filter(|rule| settings.runs(rule.about().id));
     run.clone().for_each(|rule| rule.check(&context, &mut found));
     let mut judgement = found.ranked(&context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
@@ -365,6 +364,42 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_file_is_judged_by_every_rule_that_needs_no_traffic() {
+        let tables: String = (0..150)
+            .map(|number| format!("CREATE TABLE shop.t{number} (k int PRIMARY KEY);"))
+            .collect();
+        let cql = format!(
+            "CREATE KEYSPACE shop WITH replication = {{'class': 'NetworkTopologyStrategy', 'dc1': 1}};
+             CREATE KEYSPACE old WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 3}};
+             CREATE TABLE shop.users (id uuid PRIMARY KEY, active boolean, name text, city text);
+             CREATE INDEX by_active ON shop.users (active);
+             CREATE CUSTOM INDEX by_name ON shop.users (name) USING 'org.apache.cassandra.index.sasi.SASIIndex';
+             CREATE MATERIALIZED VIEW shop.users_by_city AS SELECT * FROM shop.users
+                 WHERE city IS NOT NULL AND id IS NOT NULL PRIMARY KEY (city, id);
+             CREATE TABLE shop.flags (on_off boolean, id uuid, PRIMARY KEY (on_off, id));
+             CREATE TABLE shop.events (sensor int, at timestamp, PRIMARY KEY (sensor, at)) WITH default_time_to_live = 60;
+             CREATE TABLE shop.zero (k int PRIMARY KEY) WITH gc_grace_seconds = 0;
+             CREATE TABLE shop.compact (k int PRIMARY KEY, v int) WITH COMPACT STORAGE;{tables}"
+        );
+        let schema = Schema::from_cql(&cql).expect("a schema");
+        let judgement = lint(&schema, &Settings::default());
+        let rules: BTreeSet<_> = judgement.findings.iter().map(|finding| finding.rule).collect();
+        let expected = [
+            "compact-storage",
+            "few-partitions",
+            "gc-grace-zero",
+            "index-low-cardinality",
+            "many-tables",
+            "materialized-view-write",
+            "replication-factor",
+            "sasi-index",
+            "simple-strategy",
+            "ttl-without-windows",
+        ];
+        assert_eq!(rules, expected.into());
     }
 
     #[test]

@@ -27,7 +27,7 @@ fn case(rule: &'static str, guilty: fn(&mut Wire), innocent: fn(&mut Wire)) -> C
     };
     Case {
         rule,
-        hours: 1,
+        seconds: HOUR,
         guilty: side(guilty),
         innocent: side(innocent),
     }
@@ -47,6 +47,9 @@ fn definition(rule: &'static str, guilty: impl Into<String>, innocent: impl Into
     case.innocent.schema = innocent.into();
     case
 }
+
+/// In seconds.
+const HOUR: i64 = 3_600;
 
 /// Reads of one user by the key.
 const BY_KEY: &str = "SELECT name FROM shop.users WHERE id = ?";
@@ -76,27 +79,38 @@ fn send(wire: &mut Wire, change: impl Fn(&mut Ask<'_>)) {
 }
 
 fn claim(wire: &mut Wire, serial: Consistency) {
+    claim_in(wire, "two.users", serial);
+}
+
+fn claim_at_both_levels(wire: &mut Wire, table: &str) {
+    claim_in(wire, table, Consistency::Serial);
+    claim_in(wire, table, Consistency::LocalSerial);
+}
+
+fn claim_in(wire: &mut Wire, table: &str, serial: Consistency) {
     let values = [Int(1), Text("anna")];
-    let mut claim = ask(
-        "INSERT INTO two.users (id, name) VALUES (?, ?) IF NOT EXISTS",
-        &values,
-    );
+    let cql = format!("INSERT INTO {table} (id, name) VALUES (?, ?) IF NOT EXISTS");
+    let mut claim = ask(&cql, &values);
     claim.serial = Some(serial);
     wire.times(20, &claim, &Void);
 }
 
 #[rustfmt::skip]
 fn reads() -> Vec<Case> {
-    vec![
+    let mut cases = vec![
         case("allow-filtering",
             |wire| wire.times(100, &ask("SELECT id FROM shop.users WHERE name = ? ALLOW FILTERING", &[Text("anna")]), &Rows(100, 8)),
-            by_key),
+            // All rows are wanted: a scan, of which nothing is thrown away.
+            |wire| wire.times(100, &ask("SELECT id FROM shop.users ALLOW FILTERING", &[]), &Rows(100, 8))),
         case("full-scan",
             |wire| wire.times(100, &ask("SELECT id, name FROM shop.users", &[]), &Rows(500, 8)),
-            by_key),
+            |wire| wire.times(100, &ask("SELECT id, name FROM shop.users WHERE id = ?", &[Int(1)]), &Rows(500, 8))),
+        case("full-scan",
+            |wire| wire.times(100, &ask("SELECT id, name FROM shop.users", &[]), &Rows(500, 8)),
+            |wire| wire.times(100, &ask("SELECT COUNT(*) FROM shop.users", &[]), &Rows(500, 8))),
         case("token-range-scan",
             |wire| wire.times(100, &ask("SELECT id FROM shop.users WHERE token(id) > ? AND token(id) <= ?", &[Bytes(&[0; 8]), Bytes(&[1; 8])]), &Rows(100, 8)),
-            by_key),
+            |wire| wire.times(100, &ask("SELECT id FROM shop.users WHERE token(id) > ? AND token(id) <= ? AND id = ?", &[Bytes(&[0; 8]), Bytes(&[1; 8]), Int(1)]), &Rows(100, 8))),
         case("in-partition-key",
             |wire| wire.times(100, &ask("SELECT name FROM shop.users WHERE id IN (?, ?, ?)", &[Int(1), Int(2), Int(3)]), &Rows(3, 8)),
             |wire| wire.times(100, &ask("SELECT name FROM shop.users WHERE id IN (?, ?, ?)", &[Int(1), Int(1), Int(1)]), &ROW)),
@@ -108,7 +122,7 @@ fn reads() -> Vec<Case> {
             |wire| wire.times(20, &ask("SELECT total FROM shop.orders WHERE customer = ? AND at IN ?", &[Int(1), Bytes(&list(3))]), &Rows(3, 8))),
         case("secondary-index-read",
             |wire| wire.times(100, &ask("SELECT id FROM shop.people WHERE email = ?", &[Text("a@example.org")]), &ROW),
-            |wire| wire.times(100, &ask("SELECT email FROM shop.people WHERE id = ?", &[Int(1)]), &ROW)),
+            |wire| wire.times(100, &ask("SELECT id FROM shop.people WHERE email = ? AND id = ?", &[Text("a@example.org"), Int(1)]), &ROW)),
         case("index-low-cardinality",
             |wire| people(wire, |id| (format!("{id}@example.org"), format!("state-{}", id % 3))),
             |wire| people(wire, |id| (format!("{id}@example.org"), format!("state-{id}")))),
@@ -119,8 +133,8 @@ fn reads() -> Vec<Case> {
             |wire| change_states(wire, 400),
             |wire| change_states(wire, 0)),
         case("materialized-view-read",
-            |wire| wire.times(100, &ask("SELECT name FROM shop.names_by_owner WHERE owner = ?", &[Text("anna")]), &ROW),
-            by_key),
+            by_owner,
+            by_owner),
         case("reversed-read",
             |wire| wire.times(100, &ask("SELECT total FROM shop.orders WHERE customer = ? ORDER BY at DESC LIMIT 5", &[Int(1)]), &Rows(5, 8)),
             |wire| wire.times(100, &ask("SELECT total FROM shop.orders WHERE customer = ? LIMIT 5", &[Int(1)]), &Rows(5, 8))),
@@ -136,8 +150,12 @@ fn reads() -> Vec<Case> {
                 }
             }),
         case("select-star",
-            |wire| wire.times(100, &ask("SELECT * FROM shop.users WHERE id = ?", &[Int(1)]), &ROW),
-            by_key),
+            |wire| wire.times(100, &ask("SELECT * FROM shop.grid WHERE a = ? AND b = ?", &[Int(1), Int(1)]), &ROW),
+            |wire| wire.times(100, &ask("SELECT a, b, v FROM shop.grid WHERE a = ? AND b = ?", &[Int(1), Int(1)]), &ROW)),
+        // Of a key and one value nothing can be left out.
+        case("select-star",
+            |wire| wire.times(100, &ask("SELECT * FROM shop.people WHERE id = ?", &[Int(1)]), &ROW),
+            |wire| wire.times(100, &ask("SELECT * FROM two.users WHERE id = ?", &[Int(1)]), &ROW)),
         case("large-result",
             |wire| wire.times(20, &ask("SELECT note FROM shop.orders WHERE customer = ? LIMIT 100", &[Int(1)]), &Rows(100, 40_000)),
             |wire| wire.times(20, &ask("SELECT note FROM shop.orders WHERE customer = ? LIMIT 100", &[Int(1)]), &Rows(100, 400))),
@@ -167,8 +185,27 @@ fn reads() -> Vec<Case> {
             }),
         case("writetime-read",
             |wire| wire.times(20, &ask("SELECT WRITETIME(name) FROM shop.users WHERE id = ?", &[Int(1)]), &ROW),
-            by_key),
-    ]
+            |wire| wire.times(20, &ask("SELECT TTL(name) FROM shop.users WHERE id = ?", &[Int(1)]), &ROW)),
+    ];
+    let view = cases.iter_mut().find(|case| case.rule == "materialized-view-read").unwrap();
+    view.innocent.schema = with_a_table_of_owners();
+    cases
+}
+
+fn by_owner(wire: &mut Wire) {
+    let read = ask(
+        "SELECT name FROM shop.names_by_owner WHERE owner = ?",
+        &[Text("anna")],
+    );
+    wire.times(100, &read, &ROW);
+}
+
+/// The common schema, with a table in the place of its view.
+fn with_a_table_of_owners() -> String {
+    let (tables, rest) = SCHEMA.split_once("CREATE MATERIALIZED VIEW").unwrap();
+    let (_, others) = rest.split_once(';').unwrap();
+    let owners = "CREATE TABLE shop.names_by_owner (owner text, name text, PRIMARY KEY (owner, name));";
+    format!("{tables}{owners}{others}")
 }
 
 /// A list of so many ints, as it is bound.
@@ -262,16 +299,52 @@ fn tombstones() -> Vec<Case> {
                 }
             }),
         case("null-insert",
-            |wire| {
-                for id in 0..100 {
-                    wire.send(&ask("INSERT INTO shop.users (id, name, phone) VALUES (?, ?, ?)", &[Int(id), Text("anna"), Null]), &Void);
-                }
-            },
-            inserts),
+            |wire| phones(wire, 99),
+            |wire| phones(wire, 100)),
+        // To set a column to null is how an UPDATE deletes.
+        case("null-insert",
+            |wire| wire.times(100, &ask("INSERT INTO shop.users (phone, id) VALUES (?, ?)", &[Null, Int(1)]), &Void),
+            |wire| wire.times(100, &ask("UPDATE shop.users SET phone = ? WHERE id = ?", &[Null, Int(1)]), &Void)),
         case("time-window-misuse",
             |wire| wire.times(100, &ask("DELETE FROM shop.events WHERE sensor = ? AND at = ?", &[Int(1), Bytes(&[0; 8])]), &Void),
             |wire| wire.times(100, &ask("INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?) USING TTL 60", &[Int(1), Bytes(&[0; 8]), Int(1)]), &Void)),
+        // A time window goes when all of it has expired.
+        case("time-window-misuse",
+            |wire| events(wire, "", " USING TTL 60"),
+            |wire| events(wire, " USING TTL 60", " USING TTL 60")),
+        case("time-window-misuse",
+            |wire| late_events(wire, 25),
+            |wire| late_events(wire, 23)),
     ]
+}
+
+/// Events, half of them with one and half with another end of the INSERT.
+fn events(wire: &mut Wire, one: &str, other: &str) {
+    let values = [Int(1), Bytes(&[0; 8]), Int(1)];
+    for end in [one, other] {
+        let insert = format!("INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?){end}");
+        wire.times(100, &ask(&insert, &values), &Void);
+    }
+}
+
+/// Events with a timestamp so many hours ago; a window has a day.
+fn late_events(wire: &mut Wire, hours_ago: i64) {
+    let values = [Int(1), Bytes(&[0; 8]), Int(1)];
+    let mut insert = ask(
+        "INSERT INTO shop.events (sensor, at, v) VALUES (?, ?, ?) USING TTL 60",
+        &values,
+    );
+    insert.timestamp = Some(Timestamp::now().as_microsecond() - hours_ago * 3_600_000_000);
+    wire.times(100, &insert, &Void);
+}
+
+/// Users of whom so many have a telephone, and one has none.
+fn phones(wire: &mut Wire, with: i32) {
+    for id in 0..=with {
+        let phone = if id == with { Null } else { Text("1") };
+        let insert = "INSERT INTO shop.users (id, name, phone) VALUES (?, ?, ?)";
+        wire.send(&ask(insert, &[Int(id), Text("anna"), phone]), &Void);
+    }
 }
 
 #[rustfmt::skip]
@@ -285,7 +358,7 @@ fn writes() -> Vec<Case> {
     vec![
         case("lwt-heavy",
             |wire| wire.times(100, &ask("INSERT INTO shop.names (name, owner) VALUES (?, ?) IF NOT EXISTS", &[Text("a"), Text("b")]), &Void),
-            inserts),
+            |wire| wire.times(100, &ask("INSERT INTO shop.names (name, owner) VALUES (?, ?)", &[Text("a"), Text("b")]), &Void)),
         case("logged-batch-multi-partition",
             |wire| orders(wire, BatchKind::Logged, 20),
             |wire| orders(wire, BatchKind::Logged, 1)),
@@ -344,12 +417,13 @@ fn writes() -> Vec<Case> {
         case("retried-increment",
             |wire| again(wire, "UPDATE shop.hits SET n = n + 1 WHERE page = ?"),
             |wire| again(wire, "DELETE FROM shop.users WHERE id = ?")),
+        // A list keeps what is added twice.
+        case("retried-increment",
+            |wire| again(wire, "UPDATE shop.users SET emails = emails + ['a'] WHERE id = ?"),
+            |wire| again(wire, "UPDATE shop.users SET tags = tags + {'a'} WHERE id = ?")),
         case("large-mutation",
-            |wire| {
-                let content = vec![b'x'; 2 << 20];
-                wire.times(5, &ask("INSERT INTO shop.users (id, name) VALUES (?, ?)", &[Int(1), Bytes(&content)]), &Void);
-            },
-            inserts),
+            |wire| wire.times(5, &ask(INSERT, &[Int(1), Bytes(&vec![b'x'; 1 << 20])]), &Void),
+            |wire| wire.times(5, &ask(INSERT, &[Int(1), Bytes(&vec![b'x'; (1 << 20) - 100])]), &Void)),
     ]
 }
 
@@ -365,15 +439,21 @@ fn again(wire: &mut Wire, cql: &str) {
 fn clients() -> Vec<Case> {
     let mut cases = vec![
         case("unprepared-statement", |wire| send(wire, |ask| ask.as_text = true), by_key),
+        // Each piece of a walk over the table is another statement.
+        case("unprepared-statement",
+            |wire| in_text(wire, "SELECT name FROM shop.users WHERE id = ?"),
+            |wire| in_text(wire, "SELECT name FROM shop.users WHERE token(id) > ?")),
         case("prepare-churn",
-            |wire| {
-                by_key(wire);
-                for id in 0..100 {
-                    wire.prepare_again(BY_KEY);
-                    wire.send(&ask(BY_KEY, &[Int(id)]), &ROW);
-                }
-            },
-            by_key),
+            |wire| prepare_again(wire, 60, 9),
+            |wire| prepare_again(wire, 60, 10)),
+        // Clients prepare when they start.
+        case("prepare-churn",
+            |wire| prepare_again(wire, 60, 1),
+            |wire| prepare_again(wire, 59, 1)),
+        // The server has forgotten what to execute.
+        case("prepare-churn",
+            |wire| unprepared(wire, 60),
+            |wire| unprepared(wire, 59)),
         case("not-token-aware",
             |wire| {
                 // Whatever the key, to one node of four.
@@ -382,7 +462,13 @@ fn clients() -> Vec<Case> {
                 }
             },
             |wire| wire.times(200, &ask("SELECT v FROM lone.t WHERE k = ?", &[Int(local_key())]), &ROW)),
-        case("consistency-all", |wire| send(wire, |ask| ask.consistency = Consistency::All), by_key),
+        case("consistency-all",
+            |wire| send(wire, |ask| ask.consistency = Consistency::All),
+            |wire| send(wire, |ask| ask.consistency = Consistency::Quorum)),
+        // All of one replica is one.
+        case("consistency-all",
+            |wire| send(wire, |ask| ask.consistency = Consistency::All),
+            |wire| send(wire, |ask| ask.consistency = Consistency::All)),
         case("cross-dc-consistency",
             |wire| {
                 let mut quorum = ask("SELECT name FROM two.users WHERE id = ?", &[Int(1)]);
@@ -405,25 +491,34 @@ fn clients() -> Vec<Case> {
                 claim(wire, Consistency::LocalSerial);
             },
             |wire| claim(wire, Consistency::Serial)),
+        // One data centre has one quorum.
+        case("mixed-serial-consistency",
+            |wire| claim_at_both_levels(wire, "two.users"),
+            |wire| claim_at_both_levels(wire, "shop.users")),
         case("retries",
-            |wire| again(wire, "DELETE FROM shop.users WHERE id = ?"),
-            by_key),
+            |wire| fail_and_delete(wire, 10, |id| id),
+            |wire| fail_and_delete(wire, 9, |id| id)),
+        case("retries",
+            |wire| fail_and_delete(wire, 40, |id| id),
+            |wire| fail_and_delete(wire, 40, |id| id + 1_000)),
+        case("retries",
+            |wire| speculate(wire, 10, 80),
+            |wire| speculate(wire, 10, 81)),
+        // Nodes that are down are not late.
         case("timeouts",
-            |wire| {
-                by_key(wire);
-                wire.times(20, &ask(BY_KEY, &[Int(1)]), &Error(0x1200));
-            },
-            by_key),
+            |wire| wire.times(20, &ask(BY_KEY, &[Int(1)]), &Error(0x1200)),
+            |wire| wire.times(20, &ask(BY_KEY, &[Int(1)]), &Error(0x1000))),
+        // Of tombstones another rule speaks.
         case("server-warning",
             |wire| wire.times(20, &ask(BY_KEY, &[Int(1)]), &Warned("Aggregation query used without partition key")),
-            |wire| wire.times(20, &ask(BY_KEY, &[Int(1)]), &ROW)),
+            |wire| wire.times(20, &ask(BY_KEY, &[Int(1)]),
+                &Warned("Read 1 live rows and 2500 tombstone cells for query SELECT (see tombstone_warn_threshold)"))),
         case("server-error",
-            |wire| {
-                by_key(wire);
-                wire.times(20, &ask(BY_KEY, &[Int(1)]), &Error(0x0000));
-            },
-            by_key),
+            |wire| wire.times(20, &ask(BY_KEY, &[Int(1)]), &Error(0x1000)),
+            |wire| wire.times(20, &ask(BY_KEY, &[Int(1)]), &Error(0x1200))),
     ];
+    let one_of_all = cases.iter_mut().rfind(|case| case.rule == "consistency-all").unwrap();
+    one_of_all.innocent.schema = SCHEMA.replacen("'dc1': 3", "'dc1': 1", 1);
     let one_replica = "CREATE KEYSPACE lone WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 1};
                        CREATE TABLE lone.t (k int PRIMARY KEY, v int);";
     for case in cases.iter_mut().filter(|case| case.rule == "not-token-aware") {
@@ -431,6 +526,52 @@ fn clients() -> Vec<Case> {
         case.innocent.schema = one_replica.to_owned();
     }
     cases
+}
+
+/// The same again and again, as text.
+fn in_text(wire: &mut Wire, cql: &str) {
+    let values = [Int(7)];
+    let mut text = ask(cql, &values);
+    text.as_text = true;
+    wire.times(100, &text, &ROW);
+}
+
+/// Prepares so often what was executed before, and executes it so often each time.
+fn prepare_again(wire: &mut Wire, times: usize, executions: usize) {
+    let values = [Int(1)];
+    let read = ask(BY_KEY, &values);
+    wire.send(&read, &ROW);
+    for _ in 0..times {
+        wire.prepare_again(BY_KEY);
+        wire.times(executions, &read, &ROW);
+    }
+}
+
+/// So many executions of what the server does not know; nobody prepares it again.
+fn unprepared(wire: &mut Wire, times: usize) {
+    by_key(wire);
+    wire.times(times, &ask(BY_KEY, &[Int(1)]), &Error(0x2500));
+}
+
+/// So many reads that are sent twice at once, and so many that are sent once.
+fn speculate(wire: &mut Wire, twice: i32, once: i32) {
+    for id in 0..twice {
+        wire.send_twice(&ask(BY_KEY, &[Int(id)]), &ROW);
+    }
+    for id in 0..once {
+        wire.send(&ask(BY_KEY, &[Int(1_000 + id)]), &ROW);
+    }
+}
+
+/// So many of a hundred DELETEs time out, each of which is followed by one of this key.
+fn fail_and_delete(wire: &mut Wire, failures: i32, next: impl Fn(i32) -> i32) {
+    const DELETE: &str = "DELETE FROM shop.users WHERE id = ?";
+    for id in 0..100 {
+        if id < failures {
+            wire.send(&ask(DELETE, &[Int(id)]), &Error(0x1100));
+        }
+        wire.send(&ask(DELETE, &[Int(next(id))]), &Void);
+    }
 }
 
 /// Writes with a timestamp so many hours ago.
@@ -446,27 +587,16 @@ fn stated(wire: &mut Wire, hours_ago: i64) {
 fn connections() -> Vec<Case> {
     let mut cases = vec![
         case("schema-change",
-            |wire| {
-                let mut truncate = ask("TRUNCATE shop.users", &[]);
-                truncate.as_text = true;
-                wire.times(20, &truncate, &Void);
-            },
-            by_key),
+            |wire| truncate(wire, 5),
+            |wire| truncate(wire, 4)),
         case("future-timestamp",
-            |wire| {
-                let values = [Int(1), Text("anna")];
-                let mut write = ask(INSERT, &values);
-                // The year 2100.
-                write.timestamp = Some(4_102_444_800_000_000);
-                wire.times(20, &write, &Void);
-            },
-            |wire| {
-                let values = [Int(1), Text("anna")];
-                let mut write = ask(INSERT, &values);
-                // The year 2020.
-                write.timestamp = Some(1_577_836_800_000_000);
-                wire.times(20, &write, &Void);
-            }),
+            // The years 2100 and 2020.
+            |wire| timed(wire, 4_102_444_800_000_000),
+            |wire| timed(wire, 1_577_836_800_000_000)),
+        // Microseconds, and nanoseconds.
+        case("future-timestamp",
+            |wire| timed(wire, 1_577_836_800_000_000_000),
+            |wire| timed(wire, 1_577_836_800_000_000)),
         case("past-timestamp",
             |wire| {
                 inserts(wire);
@@ -486,8 +616,8 @@ fn connections() -> Vec<Case> {
                 wire.disagree(5);
             }),
         case("traced-requests",
-            |wire| (0..2).for_each(|_| send(wire, |ask| ask.traced = true)),
-            by_key),
+            |wire| traced(wire, 100),
+            |wire| traced(wire, 99)),
         case("connection-churn",
             |wire| (0..400).for_each(|_| {
                 wire.reconnect();
@@ -511,15 +641,59 @@ fn connections() -> Vec<Case> {
                 wire.reconnect_with("DataStax Java Driver 3.11.2");
                 by_key(wire);
             },
-            by_key),
+            |wire| {
+                wire.reconnect_with("DataStax Java Driver 4.17.0");
+                by_key(wire);
+            }),
         case("old-protocol", by_key, by_key),
         case("no-compression",
-            |wire| wire.times(4_000, &ask("SELECT note FROM shop.orders WHERE customer = ? LIMIT 100", &[Int(1)]), &Rows(10, 100_000)),
-            by_key),
+            |wire| notes(wire, 64),
+            |wire| notes(wire, 62)),
+        case("no-compression",
+            |wire| {
+                wire.reconnect();
+                notes(wire, 64);
+            },
+            |wire| {
+                wire.reconnect_compressed();
+                notes(wire, 64);
+            }),
     ];
+    // 64 answers of a megabyte are a MiB a second.
+    cases.iter_mut().filter(|case| case.rule == "no-compression").for_each(|case| case.seconds = 60);
     let old = cases.iter_mut().filter(|case| case.rule == "old-protocol");
     old.for_each(|case| case.guilty.version = Version::V3);
     cases
+}
+
+/// Writes with this timestamp.
+fn timed(wire: &mut Wire, timestamp: i64) {
+    let values = [Int(1), Text("anna")];
+    let mut write = ask(INSERT, &values);
+    write.timestamp = Some(timestamp);
+    wire.times(20, &write, &Void);
+}
+
+fn truncate(wire: &mut Wire, times: usize) {
+    let mut truncate = ask("TRUNCATE shop.users", &[]);
+    truncate.as_text = true;
+    wire.times(times, &truncate, &Void);
+}
+
+fn traced(wire: &mut Wire, times: usize) {
+    let values = [Int(1)];
+    let mut read = ask(BY_KEY, &values);
+    read.traced = true;
+    wire.times(times, &read, &ROW);
+}
+
+/// So many answers of a megabyte.
+fn notes(wire: &mut Wire, times: usize) {
+    let read = ask(
+        "SELECT note FROM shop.orders WHERE customer = ? LIMIT 100",
+        &[Int(1)],
+    );
+    wire.times(times, &read, &Rows(10, 100_000));
 }
 
 /// A key whose partition is on the node that is asked.
@@ -532,14 +706,14 @@ fn local_key() -> i32 {
 #[rustfmt::skip]
 fn model() -> Vec<Case> {
     let mut cases = vec![
-        case("unused-table", by_key, use_everything),
-        case("unused-index", by_key, use_everything),
+        case("unused-table", |wire| use_all_but(wire, "shop.orders"), |wire| use_all_but(wire, "nothing")),
+        case("unused-index", |wire| use_all_but(wire, "WHERE state"), |wire| use_all_but(wire, "nothing")),
         case("query-without-table",
-            |wire| {
-                wire.times(100, &ask("SELECT id FROM shop.people WHERE email = ?", &[Text("a")]), &ROW);
-                wire.times(100, &ask("SELECT id FROM shop.people WHERE state = ?", &[Text("a")]), &Rows(50, 8));
-            },
-            |wire| wire.times(100, &ask("SELECT email FROM shop.people WHERE id = ?", &[Int(1)]), &ROW)),
+            |wire| by_email_state_and_id(wire, 100, 100, 22),
+            |wire| by_email_state_and_id(wire, 100, 100, 23)),
+        case("query-without-table",
+            |wire| by_email_state_and_id(wire, 100, 1, 0),
+            |wire| by_email_state_and_id(wire, 101, 0, 0)),
         case("large-partition-key",
             |wire| {
                 let name = "x".repeat(2_000);
@@ -578,7 +752,7 @@ fn model() -> Vec<Case> {
                 by_key(wire);
             }),
     ];
-    cases.iter_mut().filter(|case| case.rule.starts_with("unused")).for_each(|case| case.hours = 30);
+    cases.iter_mut().filter(|case| case.rule.starts_with("unused")).for_each(|case| case.seconds = 30 * HOUR);
     cases
 }
 
@@ -632,9 +806,9 @@ fn orders(wire: &mut Wire, note: impl Fn(i32, i32) -> String) {
     }
 }
 
-/// A read of each table and index of `shop`.
-fn use_everything(wire: &mut Wire) {
-    for cql in [
+/// A read of each table and index of `shop`, but for the one that has these words.
+fn use_all_but(wire: &mut Wire, unused: &str) {
+    let reads = [
         "SELECT name FROM shop.users WHERE id = 1",
         "SELECT total FROM shop.orders WHERE customer = 1",
         "SELECT v FROM shop.grid WHERE a = 1 AND b = 1",
@@ -644,9 +818,29 @@ fn use_everything(wire: &mut Wire) {
         "SELECT v FROM shop.events WHERE sensor = 1",
         "SELECT owner FROM shop.names WHERE name = 'a'",
         "SELECT name FROM shop.names_by_owner WHERE owner = 'a'",
-    ] {
+    ];
+    for cql in reads.iter().filter(|cql| !cql.contains(unused)) {
         wire.send(&ask(cql, &[]), &ROW);
     }
+}
+
+fn by_email_state_and_id(wire: &mut Wire, email: usize, state: usize, id: usize) {
+    let person = [Text("a")];
+    wire.times(
+        email,
+        &ask("SELECT id FROM shop.people WHERE email = ?", &person),
+        &ROW,
+    );
+    wire.times(
+        state,
+        &ask("SELECT id FROM shop.people WHERE state = ?", &person),
+        &ROW,
+    );
+    wire.times(
+        id,
+        &ask("SELECT email FROM shop.people WHERE id = ?", &[Int(1)]),
+        &ROW,
+    );
 }
 
 fn definitions() -> Vec<Case> {
@@ -672,6 +866,15 @@ fn definitions() -> Vec<Case> {
             "ttl-without-windows",
             table("k int, at timestamp, PRIMARY KEY (k, at)) WITH default_time_to_live = 60;"),
             table("k int, at timestamp, PRIMARY KEY (k, at));"),
+        ),
+        definition(
+            "ttl-without-windows",
+            table(
+                "k int, at timestamp, PRIMARY KEY (k, at)) WITH default_time_to_live = 60 AND compaction = {'class': 'LeveledCompactionStrategy'};",
+            ),
+            table(
+                "k int, at timestamp, PRIMARY KEY (k, at)) WITH default_time_to_live = 60 AND compaction = {'class': 'TimeWindowCompactionStrategy'};",
+            ),
         ),
         definition("materialized-view-write", String::new(), three.clone()),
         definition(
@@ -699,6 +902,12 @@ fn definitions() -> Vec<Case> {
         definition(
             "replication-factor",
             keyspace("{'class': 'NetworkTopologyStrategy', 'dc1': 1}"),
+            three.clone(),
+        ),
+        // Each data centre has three nodes.
+        definition(
+            "replication-factor",
+            keyspace("{'class': 'NetworkTopologyStrategy', 'dc1': 4}"),
             three,
         ),
         definition("many-tables", many(150), many(100)),

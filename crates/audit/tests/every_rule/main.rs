@@ -4,20 +4,25 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod cases;
+mod promises;
 mod splits;
 mod wire;
 
 use std::collections::BTreeSet;
 
-use cqlens_audit::rules::RULES;
+use cqlens_audit::{
+    rules::{RULES, Settings},
+    window::Window,
+};
 use cqlens_proto::envelope::Version;
-use wire::{SCHEMA, Wire};
+use jiff::Timestamp;
+use wire::{SCHEMA, Wire, judge};
 
 /// What a client does that a rule warns of, and its innocent twin.
 struct Case {
     rule: &'static str,
     /// How long it is observed.
-    hours: i64,
+    seconds: i64,
     guilty: Side,
     innocent: Side,
 }
@@ -30,15 +35,19 @@ struct Side {
 }
 
 impl Side {
-    fn rules(&self, hours: i64) -> BTreeSet<&'static str> {
+    fn rules(&self, seconds: i64) -> BTreeSet<&'static str> {
+        let findings = self.sent().findings(seconds);
+        findings.iter().map(|finding| finding.rule).collect()
+    }
+
+    fn sent(&self) -> Wire {
         let schema = match self.schema.contains("KEYSPACE shop") {
             true => self.schema.clone(),
             false => format!("{SCHEMA}{}", self.schema),
         };
         let mut wire = Wire::new(&schema, self.version);
         (self.traffic)(&mut wire);
-        let findings = wire.findings(hours);
-        findings.iter().map(|finding| finding.rule).collect()
+        wire
     }
 }
 
@@ -46,13 +55,47 @@ impl Side {
 fn every_rule_fires_and_leaves_an_innocent_twin_alone() {
     let mut complaints = Vec::new();
     for case in cases::all() {
-        let guilty = case.guilty.rules(case.hours);
+        let guilty = case.guilty.rules(case.seconds);
         if !guilty.contains(case.rule) {
             complaints.push(format!("{} does not fire: {guilty:?}", case.rule));
         }
-        let innocent = case.innocent.rules(case.hours);
+        let innocent = case.innocent.rules(case.seconds);
         if innocent.contains(case.rule) {
             complaints.push(format!("{} fires on its twin", case.rule));
+        }
+    }
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+/// Rules of the whole cluster, or of what nobody was seen to use: what any source saw counts.
+const OF_ALL_SOURCES: [&str; 4] = [
+    "not-token-aware",
+    "uneven-token-load",
+    "unused-table",
+    "unused-index",
+];
+
+#[test]
+fn a_source_that_watches_another_application_changes_no_title() {
+    let mut week = Window::new(Timestamp::UNIX_EPOCH, "stock");
+    week.count_client("stock 1.0 (driver) 10.0.0.2", 100);
+    week.close(Timestamp::from_second(7 * 24 * 3_600).unwrap());
+    let mut complaints = Vec::new();
+    for case in cases::all() {
+        if OF_ALL_SOURCES.contains(&case.rule) {
+            continue;
+        }
+        let (mut window, schema) = case.guilty.sent().whole(case.seconds);
+        let titles = |window: &Window| -> BTreeSet<String> {
+            let findings = judge(window, &schema, &Settings::whatever_the_load()).into_iter();
+            let of_rule = findings.filter(|finding| finding.rule == case.rule);
+            of_rule.map(|finding| finding.title).collect()
+        };
+        let alone = titles(&window);
+        window.merge(&week);
+        let beside = titles(&window);
+        if alone != beside {
+            complaints.push(format!("{}: {alone:?} becomes {beside:?}", case.rule));
         }
     }
     assert!(complaints.is_empty(), "{complaints:#?}");

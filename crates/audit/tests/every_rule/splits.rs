@@ -6,13 +6,13 @@ use cqlens_audit::{
     window::{Cluster, Distribution, Window},
 };
 use cqlens_cql::schema::Schema;
-use cqlens_proto::envelope::Version;
+use cqlens_proto::{envelope::Version, message::Consistency};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
 use crate::wire::{
-    Answer::{Rows, Void},
-    Cell::{Int, Null, Text},
+    Answer::{Error, Rows, Void, Warned},
+    Cell::{Bytes, Int, Null, Text},
     ROW, SCHEMA, Wire, ask,
 };
 
@@ -60,15 +60,47 @@ fn do_one(wire: &mut Wire, kind: usize, key: i32) {
             ),
             &Void,
         ),
-        _ => wire.send(
+        7 => wire.send(
             &ask(
                 "INSERT INTO shop.names (name, owner) VALUES (?, ?) IF NOT EXISTS",
                 &[Text("a"), Text("b")],
             ),
             &Void,
         ),
+        // The same columns as another statement asks by, and the same table as another one writes: one finding of two.
+        8 => wire.send(
+            &ask(
+                "SELECT phone FROM shop.users WHERE name = ? ALLOW FILTERING",
+                &[Text("anna")],
+            ),
+            &Rows(40, 8),
+        ),
+        9 => wire.send(
+            &ask(
+                "INSERT INTO shop.users (id, phone, tags) VALUES (?, ?, ?)",
+                &[key, Null, Bytes(&[0, 0, 0, 0])],
+            ),
+            &Void,
+        ),
+        10 => {
+            let values = [key];
+            let mut quorum = ask("SELECT name FROM two.users WHERE id = ?", &values);
+            quorum.consistency = Consistency::Quorum;
+            wire.send(&quorum, &ROW);
+        }
+        11 => wire.send(
+            &ask("SELECT owner FROM shop.names WHERE name = ?", &[Text("a")]),
+            &Warned("Aggregation query used without partition key"),
+        ),
+        _ => wire.send(
+            &ask("SELECT v FROM shop.grid WHERE a = ? AND b = ?", &[key, key]),
+            &Error(0x1000),
+        ),
     }
 }
+
+/// How many kinds there are.
+const KINDS: usize = 13;
 
 /// What is compared: totals, and the findings in their order with their rates.
 #[derive(Debug, PartialEq)]
@@ -162,7 +194,7 @@ struct Slot {
 
 fn slot() -> impl Strategy<Value = Slot> {
     let sources = proptest::sample::subsequence(vec!["pod-1", "pod-2", "pod-3"], 0..=3);
-    let steps = proptest::collection::vec((0..8_usize, 1..50_usize), 1..5);
+    let steps = proptest::collection::vec((0..KINDS, 1..50_usize), 1..5);
     (sources, steps).prop_map(|(sources, steps)| Slot { sources, steps })
 }
 
@@ -208,7 +240,7 @@ proptest! {
 
     #[test]
     fn however_it_is_split_the_same_is_said(
-        steps in proptest::collection::vec((0..8_usize, 1..50_usize), 4..16),
+        steps in proptest::collection::vec((0..KINDS, 1..50_usize), 4..16),
         cuts in proptest::collection::vec(0..16_usize, 0..5),
         of_second in proptest::collection::vec(any::<bool>(), 1..8),
     ) {

@@ -8,7 +8,7 @@ use std::{
 use bytes::{Bytes, BytesMut};
 use cqlens_audit::{
     audit::{Audit, HashKey},
-    capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
+    capture::{Connection, ConnectionId, Moment, ReplayQueue, ReplayTap},
     catalog::{self, Live, Node},
     rules::{self, Context, Finding, Settings},
     window::{self, Window},
@@ -75,6 +75,8 @@ pub(crate) enum Answer<'a> {
     Ints(&'a [i32]),
     /// The same as `Rows`, with more to come.
     Page(usize, usize),
+    /// One row, with more to come from this state on.
+    First(&'a [u8]),
     Error(i32),
     /// Rows with a warning.
     Warned(&'a str),
@@ -98,16 +100,23 @@ pub(crate) fn ask<'a>(cql: &'a str, values: &'a [Cell<'a>]) -> Ask<'a> {
 /// One row of a few bytes.
 pub(crate) const ROW: Answer<'static> = Answer::Rows(1, 8);
 
+/// Between a request and its response, and from there to the next request.
+const STEP: Duration = Duration::from_micros(100);
+
 pub(crate) struct Wire {
     live: Arc<Live>,
     audit: Audit,
-    queue: Arc<Queue>,
+    queue: Arc<ReplayQueue>,
     connection: Arc<Connection>,
-    taps: [Tap; 2],
+    taps: [ReplayTap; 2],
+    /// Each message comes a while after the one before, however busy the machine is.
+    now: Moment,
     connections: u64,
     version: Version,
+    stream: StreamId,
     prepared: Vec<String>,
     driver: &'static str,
+    is_compressed: bool,
     /// Connections beside the one at hand.
     kept: Vec<Arc<Connection>>,
 }
@@ -123,7 +132,7 @@ impl Wire {
     pub(crate) fn of_source(source: &str, schema: &str, version: Version) -> Self {
         let live = Arc::new(Live::with_schema(Schema::from_cql(schema).unwrap()));
         live.replace_cluster(ring());
-        let queue = Arc::new(Queue::new(Limits { bytes: 1 << 30 }));
+        let queue = Arc::new(ReplayQueue::new(64 << 20));
         let audit = Audit::start(Arc::clone(&queue), &live, *KEY, source, Timestamp::UNIX_EPOCH).unwrap();
         let (connection, taps) = open(&queue, 0);
         let mut wire = Self {
@@ -132,10 +141,13 @@ impl Wire {
             queue,
             connection,
             taps,
+            now: Timestamp::now().into(),
             connections: 0,
             version,
+            stream: StreamId(1),
             prepared: Vec::new(),
             driver: "test",
+            is_compressed: false,
             kept: Vec::new(),
         };
         wire.start();
@@ -149,20 +161,27 @@ impl Wire {
     }
 
     fn start(&mut self) {
-        let options = vec![("APPLICATION_NAME", "app"), ("DRIVER_NAME", self.driver)];
+        let mut options = vec![("APPLICATION_NAME", "app"), ("DRIVER_NAME", self.driver)];
+        options.extend(self.is_compressed.then_some(("COMPRESSION", "lz4")));
         self.request(&Request::Startup(Startup { options }), &Extras::default());
         self.response(Opcode::READY, Flags(0), &[]);
     }
 
     /// Closes the connection and opens another one.
     pub(crate) fn reconnect(&mut self) {
-        self.connection.close(Clock::start().now());
+        self.connection.close(self.now);
         self.open_another();
     }
 
     /// The same with another driver.
     pub(crate) fn reconnect_with(&mut self, driver: &'static str) {
         self.driver = driver;
+        self.reconnect();
+    }
+
+    /// The same with a client that compresses what is worth it, which is nothing here.
+    pub(crate) fn reconnect_compressed(&mut self) {
+        self.is_compressed = true;
         self.reconnect();
     }
 
@@ -176,13 +195,13 @@ impl Wire {
 
     fn request(&mut self, request: &Request<'_>, extras: &Extras<'_>) {
         let envelope = request
-            .to_envelope(Dialect::new(self.version), StreamId(1), extras)
+            .to_envelope(Dialect::new(self.version), self.stream, extras)
             .unwrap();
         self.pass(0, &envelope);
     }
 
     fn response(&mut self, opcode: Opcode, flags: Flags, body: &[u8]) {
-        let mut header = Header::response(self.version, StreamId(1), opcode);
+        let mut header = Header::response(self.version, self.stream, opcode);
         header.flags = flags;
         let body = Bytes::copy_from_slice(body);
         self.pass(1, &Envelope { header, body });
@@ -192,9 +211,10 @@ impl Wire {
         let mut wire = BytesMut::new();
         envelope.encode(&mut wire).unwrap();
         let mut wire = wire.freeze();
+        self.now = self.now.after(STEP);
         while !wire.is_empty() {
             let chunk = wire.split_to(wire.len().min(64 << 10));
-            self.taps[tap].offer(&chunk);
+            self.taps[tap].offer(chunk, self.now).unwrap();
         }
     }
 
@@ -204,6 +224,21 @@ impl Wire {
     }
 
     pub(crate) fn send(&mut self, ask: &Ask<'_>, answer: &Answer<'_>) {
+        self.execute(ask);
+        self.answer(answer);
+    }
+
+    /// Sends the same twice before it is answered.
+    pub(crate) fn send_twice(&mut self, ask: &Ask<'_>, answer: &Answer<'_>) {
+        self.execute(ask);
+        self.stream = StreamId(2);
+        self.execute(ask);
+        self.answer(answer);
+        self.stream = StreamId(1);
+        self.answer(answer);
+    }
+
+    fn execute(&mut self, ask: &Ask<'_>) {
         let id = (!ask.as_text).then(|| self.prepare(ask.cql));
         let values = bound(ask.values);
         let parameters = QueryParameters {
@@ -230,7 +265,6 @@ impl Wire {
             }),
         };
         self.request(&request, &extras);
-        self.answer(answer);
     }
 
     /// Sends a BATCH of texts with their values.
@@ -287,12 +321,13 @@ impl Wire {
     fn answer(&mut self, answer: &Answer<'_>) {
         match answer {
             Answer::Void => self.response(Opcode::RESULT, Flags(0), &[0, 0, 0, 1]),
-            Answer::Rows(count, bytes) => self.rows(&vec![vec![7; *bytes]; *count], false),
-            Answer::Page(count, bytes) => self.rows(&vec![vec![7; *bytes]; *count], true),
+            Answer::Rows(count, bytes) => self.rows(&vec![vec![7; *bytes]; *count], None),
+            Answer::Page(count, bytes) => self.rows(&vec![vec![7; *bytes]; *count], Some(b"more")),
             Answer::Ints(numbers) => {
                 let cells = numbers.iter().map(|number| number.to_be_bytes().to_vec());
-                self.rows(&cells.collect::<Vec<_>>(), false);
+                self.rows(&cells.collect::<Vec<_>>(), None);
             }
+            Answer::First(state) => self.rows(&[vec![7; 8]], Some(state)),
             Answer::Error(code) => {
                 let body = [&code.to_be_bytes()[..], &[0, 2], b"no"].concat();
                 self.response(Opcode::ERROR, Flags(0), &body);
@@ -305,15 +340,15 @@ impl Wire {
         }
     }
 
-    /// Rows of one cell each.
-    fn rows(&mut self, cells: &[Vec<u8>], more: bool) {
+    /// Rows of one cell each, and from where on there are more.
+    fn rows(&mut self, cells: &[Vec<u8>], more: Option<&[u8]>) {
         let mut content = RowsContent::new(1);
         cells
             .iter()
             .for_each(|cell| content.push([Some(&cell[..])]).unwrap());
         let metadata = ResultMetadata {
             column_count: 1,
-            paging_state: more.then_some(PagingState(b"more")),
+            paging_state: more.map(PagingState),
             ..ResultMetadata::none()
         };
         let rows = Response::Result(QueryResult::Rows(Rows::new(metadata, &content).unwrap()));
@@ -342,46 +377,53 @@ impl Wire {
 
     /// The last window, which ends at that second.
     pub(crate) fn end(self, second: i64) -> Window {
-        self.connection.close(Clock::start().now());
-        self.kept
-            .iter()
-            .for_each(|connection| connection.close(Clock::start().now()));
+        let connections = self.kept.iter().chain([&self.connection]);
+        connections.for_each(|connection| connection.close(self.now));
         self.audit.stop(Timestamp::from_second(second).unwrap())
     }
 
-    /// What the rules find after so many hours, however little the load.
-    pub(crate) fn findings(self, hours: i64) -> Vec<Finding> {
+    /// What the rules find after so many seconds, however little the load.
+    pub(crate) fn findings(self, seconds: i64) -> Vec<Finding> {
+        self.findings_under(&Settings::whatever_the_load(), seconds)
+    }
+
+    /// The same under other settings.
+    pub(crate) fn findings_under(self, settings: &Settings, seconds: i64) -> Vec<Finding> {
+        let (window, schema) = self.whole(seconds);
+        judge(&window, &schema, settings)
+    }
+
+    /// All that was seen in so many seconds, and the schema.
+    pub(crate) fn whole(self, seconds: i64) -> (Window, Schema) {
         let live = Arc::clone(&self.live);
-        let window = self.end(hours * 3_600);
+        let window = self.end(seconds);
         let coverage = &window.coverage;
         assert_eq!((coverage.undecoded, coverage.dropped), (0, 0));
-        let cluster = window::Cluster {
-            product: Some(Product::Cassandra),
-            release_version: Some("5.0.6".to_owned()),
-            nodes: Some(6),
-            data_centers: [("dc1".to_owned(), 3), ("dc2".to_owned(), 3)].into(),
-            ..window::Cluster::default()
-        };
-        let schema = live.schema();
-        let context = Context::new(&window, &schema, &cluster);
-        rules::check(&context, &Settings::whatever_the_load()).findings
+        (window, Schema::clone(&live.schema()))
     }
 }
 
-fn open(queue: &Arc<Queue>, number: u64) -> (Arc<Connection>, [Tap; 2]) {
+/// What the rules find in a window of that cluster.
+pub(crate) fn judge(window: &Window, schema: &Schema, settings: &Settings) -> Vec<Finding> {
+    let cluster = window::Cluster {
+        product: Some(Product::Cassandra),
+        release_version: Some("5.0.6".to_owned()),
+        nodes: Some(6),
+        data_centers: [("dc1".to_owned(), 3), ("dc2".to_owned(), 3)].into(),
+        ..window::Cluster::default()
+    };
+    let context = Context::new(window, schema, &cluster);
+    rules::check(&context, settings).findings
+}
+
+fn open(queue: &Arc<ReplayQueue>, number: u64) -> (Arc<Connection>, [ReplayTap; 2]) {
     let connection = Arc::new(Connection::new(
         ConnectionId(number),
         "10.0.0.1:5".parse().unwrap(),
     ));
     connection.reaches("10.9.0.1:9042".parse().unwrap());
-    let taps = [Direction::Request, Direction::Response].map(|direction| {
-        Tap::new(
-            Arc::clone(&connection),
-            direction,
-            Arc::clone(queue),
-            Clock::start(),
-        )
-    });
+    let taps = [Direction::Request, Direction::Response]
+        .map(|direction| ReplayTap::new(Arc::clone(&connection), direction, Arc::clone(queue)));
     (connection, taps)
 }
 

@@ -97,7 +97,11 @@ pub(crate) fn warning(text: &str) -> Option<Warning> {
             true => format!("guardrail {name}").into(),
             false => OTHER.into(),
         };
-        return Some(Warning { class, figure: 0 });
+        let figures = GUARDED.iter().filter_map(|before| figure(rest, before));
+        return Some(Warning {
+            class,
+            figure: figures.max().unwrap_or(0),
+        });
     }
     let known = CLASSES
         .iter()
@@ -125,6 +129,10 @@ fn figure(text: &str, before: &str) -> Option<u64> {
         .collect();
     number.parse().ok()
 }
+
+/// What the figures of guardrails come after that count something: keys, combinations of keys, rows of a page. Sizes are
+/// written in units that differ from version to version.
+const GUARDED: [&str; 3] = ["number of partition keys ", " produces ", "with page size "];
 
 /// A warning that nobody knows here.
 const OTHER: &str = "other";
@@ -306,6 +314,23 @@ mod tests {
             (
                 "Guardrail page_size violated: Query for table t with page size 9000 exceeds warning threshold of 5000.",
                 "guardrail page_size",
+                9_000,
+            ),
+            (
+                "Guardrail partition_keys_in_select violated: Query with partition keys in IN clause on table t, with number of \
+                 partition keys 25 exceeds warning threshold of 20.",
+                "guardrail partition_keys_in_select",
+                25,
+            ),
+            (
+                "Guardrail in_select_cartesian_product violated: The cartesian product of the IN restrictions on t produces 30 \
+                 values, this exceeds warning threshold of 25.",
+                "guardrail in_select_cartesian_product",
+                30,
+            ),
+            (
+                "Guardrail column_value_size violated: Value of column 'v' has size 1.5MiB, this exceeds the warning threshold of 1MiB.",
+                "guardrail column_value_size",
                 0,
             ),
             ("Guardrail 'x' violated", "other", 0),

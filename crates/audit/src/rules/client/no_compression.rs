@@ -27,7 +27,7 @@ impl Rule for NoCompression {
             let is_uncompressed = opened > 0 && uncompressed == opened;
             let total = application::sum(&patterns, |pattern| pattern.response_bytes.total());
             let each = total / application::sum(&patterns, |pattern| pattern.count).max(1);
-            let rate = total as f64 / context.window.seconds().max(1.0);
+            let rate = total as f64 / context.watch_application(&name).seconds().max(1.0);
             let is_much = each as f64 >= found.threshold(&ABOUT, &LARGE)
                 && rate >= found.threshold(&ABOUT, &PER_SECOND);
             if is_uncompressed && is_much {

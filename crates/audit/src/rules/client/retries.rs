@@ -22,13 +22,15 @@ impl Rule for Retries {
             let executions = application::sum(&patterns, |pattern| pattern.count);
             let again = application::sum(&patterns, retried);
             let twice = application::sum(&patterns, |pattern| pattern.repeats.in_flight);
-            let reaches =
-                |times: u64, threshold| share(times, executions) >= found.threshold(&ABOUT, threshold);
-            let (each, most) = if again >= FEWEST && reaches(again, &STORM_SHARE) {
+            let reaches = |times: u64, threshold| {
+                times as f64 >= found.threshold(&ABOUT, &FEWEST)
+                    && share(times, executions) >= found.threshold(&ABOUT, threshold)
+            };
+            let (each, most) = if reaches(again, &STORM_SHARE) {
                 (Severity::Medium, Severity::High)
-            } else if again >= FEWEST && reaches(again, &SOME_SHARE) {
+            } else if reaches(again, &SOME_SHARE) {
                 (Severity::Low, Severity::Medium)
-            } else if twice >= FEWEST && reaches(twice, &TWICE_SHARE) {
+            } else if reaches(twice, &TWICE_SHARE) {
                 (Severity::Info, Severity::Info)
             } else {
                 continue;
@@ -83,8 +85,12 @@ fn finding(
         .first("sent_again_share", share(retried, executions))
 }
 
-/// A handful is an event, such as the restart of a node.
-const FEWEST: u64 = 10;
+const FEWEST: Threshold = Threshold {
+    name: "fewest",
+    unit: "executions that are sent again",
+    default: 10.0,
+    origin: "cqlens default: a handful is an event, such as the restart of a node",
+};
 
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
@@ -121,9 +127,9 @@ const ABOUT: About = About {
     before: "-- retried at once, up to ten times\nSELECT name FROM shop.users WHERE id = ?;",
     after: "-- retried once, on the next node\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
-        Low from `some_share`, medium from `storm_share` of an application's executions, at least ten; info for those in flight \
+        Low from `some_share`, medium from `storm_share` of an application's executions, at least `fewest`; info for those in flight \
         twice from `twice_share`.",
-    thresholds: &[SOME_SHARE, STORM_SHARE, TWICE_SHARE],
+    thresholds: &[FEWEST, SOME_SHARE, STORM_SHARE, TWICE_SHARE],
     needs: "Requests and responses: the same statement, values and page, from the same host within a second.",
     source: "Drivers' manuals, retry policies and speculative execution; Cassandra metrics `SpeculativeRetries`",
 };

@@ -136,6 +136,7 @@ fn words(class: &str, warned: Warned) -> String {
         "large data" => "partitions, rows or cells above the soft limits".to_owned(),
         "other" => "something that cqlens does not know".to_owned(),
         other => match other.strip_prefix("guardrail ") {
+            Some(name) if largest > 0 => format!("the guardrail `{name}` ({})", number::count(largest)),
             Some(name) => format!("the guardrail `{name}`"),
             None => other.to_owned(),
         },

@@ -42,7 +42,8 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
     } else {
         of_a_scan(context)
     };
-    let severity = context.severity(found, &Impact::each(each).of(pattern));
+    let impact = Impact::each(each).of(pattern);
+    let severity = context.severity(found, &impact);
     let often = how_often(pattern, context);
     let table = table(pattern);
     let title = if pattern.is(Flag::FullPartitionKey) {
@@ -57,7 +58,9 @@ fn filtering(found: &Findings<'_>, id: PatternId, pattern: &Pattern, context: &C
     } else {
         format!("Reads of {table} filter the whole table row by row{often}")
     };
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
+        .title(title)
+        .weighing(impact);
     if pattern.is(Flag::FullPartitionKey) {
         finding.advice(
             "Cheap while the partition stays small: every read passes all of its rows. \

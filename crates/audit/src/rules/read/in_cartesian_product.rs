@@ -16,9 +16,10 @@ impl Rule for InCartesianProduct {
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         for (id, pattern) in user_reads(context).filter(|(_, pattern)| pattern.is(Flag::InCartesianProduct)) {
-            let Some(severity) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, context) else {
+            let Some(impact) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern) else {
                 continue;
             };
+            let severity = context.severity(found, &impact);
             let title = format!(
                 "Reads of {} multiply their `IN` lists to {} partitions{}{}",
                 table(pattern),
@@ -28,6 +29,7 @@ impl Rule for InCartesianProduct {
             );
             let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
                 .title(title)
+                .weighing(impact)
                 .suggest(suggest::of_one_key(pattern, context));
             let mut finding = with_partitions(finding, pattern);
             if let Some(share) = rows_per_partition(pattern.rows.total(), pattern.partitions.total()) {

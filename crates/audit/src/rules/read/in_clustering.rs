@@ -24,7 +24,8 @@ impl Rule for InClustering {
                 (false, true) => Severity::Low,
                 (false, false) => continue,
             };
-            let severity = context.severity(found, &Impact::each(each).of(pattern));
+            let impact = Impact::each(each).of(pattern);
+            let severity = context.severity(found, &impact);
             let title = format!(
                 "Reads of {} list {} of clustering columns in `IN` (p99){}",
                 table(pattern),
@@ -33,6 +34,7 @@ impl Rule for InClustering {
             );
             let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
                 .title(title)
+                .weighing(impact)
                 .first("listed_max", pattern.listed_rows.max())
                 .first("listed_p99", p99)
                 .first("listed_p50", pattern.listed_rows.quantile(0.5));

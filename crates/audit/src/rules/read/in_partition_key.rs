@@ -1,11 +1,11 @@
 //! `IN` on the partition key: one statement, many partitions, one coordinator that waits for all of them.
 
 use super::{
-    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Threshold, at_p99, blind_on_unknown, by_partitions,
-    how_many, how_often, suggest, table, user_reads, with_partitions,
+    About, Findings, LOW_PARTITIONS, MEDIUM_PARTITIONS, Severity, Threshold, at_p99, blind_on_unknown,
+    by_partitions, how_many, how_often, suggest, table, user_reads, with_partitions,
 };
 use crate::{
-    rules::{Context, Finding, Rule},
+    rules::{Context, Finding, Rule, sequence::lists_of_right_joins},
     window::Pattern,
 };
 use cqlens_cql::plan::Flag;
@@ -20,10 +20,17 @@ impl Rule for InPartitionKey {
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let is_in =
             |pattern: &Pattern| pattern.is(Flag::InPartitionKey) && !pattern.is(Flag::InCartesianProduct);
+        let right = lists_of_right_joins(context, found);
         for (id, pattern) in user_reads(context).filter(|(_, pattern)| is_in(pattern)) {
-            let Some(severity) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern, context) else {
+            let Some(impact) = by_partitions(found, (&ABOUT, &HIGH_PARTITIONS), pattern) else {
                 continue;
             };
+            let is_right = right.contains(&id);
+            let impact = match is_right {
+                true => impact.at_most(Severity::Medium),
+                false => impact,
+            };
+            let severity = context.severity(found, &impact);
             let title = format!(
                 "Reads of {} ask for {} partitions at once{}{}",
                 table(pattern),
@@ -33,12 +40,22 @@ impl Rule for InPartitionKey {
             );
             let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
                 .title(title)
+                .weighing(impact)
                 .suggest(suggest::of_one_key(pattern, context));
+            let finding = match is_right {
+                true => finding.advice(OF_A_RIGHT_JOIN),
+                false => finding,
+            };
             found.push(with_partitions(finding, pattern));
         }
         blind_on_unknown(found, &ABOUT, context);
     }
 }
+
+/// What `client-join` says of the operation must not be contradicted here.
+const OF_A_RIGHT_JOIN: &str = "\
+    The keys come from the rows of another read, and what they lead to changes so often that copies would cost more: keep the join. Send one \
+    prepared read per key instead of the list, a few at a time: each goes straight to its replica, and a failure repeats one of them.";
 
 const HIGH_PARTITIONS: Threshold = Threshold {
     name: "high_partitions",
@@ -68,7 +85,7 @@ const ABOUT: About = About {
             SELECT * FROM shop.items_by_cart WHERE cart_id = ?;",
     severity: "\
         By the distinct keys of one read at p99: info from two, low from `low_partitions`, medium from \
-        `medium_partitions`, high from `high_partitions`. Info where the number depends on what will be bound: \
+        `medium_partitions`, high from `high_partitions`; medium at most where `client-join` finds that the list is a join that is right. Info where the number depends on what will be bound: \
         a statement that was read, not executed.",
     thresholds: &[LOW_PARTITIONS, MEDIUM_PARTITIONS, HIGH_PARTITIONS],
     needs: "The table's schema, and the bound values, to count the distinct keys of each execution.",
@@ -79,12 +96,13 @@ const ABOUT: About = About {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rules::{
-        Severity,
-        testing::{amid, read, run, window, with_partitions},
+        operations::{Taken, follow, taken},
+        testing::{amid, read, run, run_with, window, with_partitions, write},
     };
-    use cqlens_cql::footprint::PartitionClass;
+    use cqlens_cql::{footprint::PartitionClass, plan::StatementKind, schema::Schema};
 
     fn of(partitions: u64, times: u64) -> Pattern {
         let flags = [Flag::InPartitionKey, Flag::FullPartitionKey];
@@ -106,6 +124,34 @@ mod tests {
         assert_eq!(severity(of(10, 100)), Some(Severity::Medium));
         assert_eq!(severity(of(19, 100)), Some(Severity::Medium));
         assert_eq!(severity(of(20, 100)), Some(Severity::High));
+    }
+
+    #[test]
+    fn a_list_that_a_join_calls_right_is_not_high() {
+        let schema = Schema::from_cql(
+            "CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
+             CREATE TABLE shop.carts (cart int, item_id int, PRIMARY KEY (cart, item_id));
+             CREATE TABLE shop.items (item_id int PRIMARY KEY, price int);",
+        )
+        .unwrap();
+        let judged = |updates: u64| {
+            let carts = "SELECT item_id FROM shop.carts WHERE cart = ?";
+            let update = "UPDATE shop.items SET price = ? WHERE item_id = ?";
+            let mut window = amid([
+                read(carts, &[], PartitionClass::Single, 100),
+                of(20, 100),
+                write(update, StatementKind::Update, &[], updates),
+            ]);
+            let lists = Taken {
+                lists: 100,
+                ..taken(20)
+            };
+            follow(&mut window, (1, 2), ("item_id", "item_id"), lists);
+            let finding = run_with(&InPartitionKey, &window, &schema).findings.remove(0);
+            (finding.severity, finding.advice.contains("keep the join"))
+        };
+        assert_eq!(judged(999), (Severity::High, false));
+        assert_eq!(judged(1_000), (Severity::Medium, true));
     }
 
     #[test]

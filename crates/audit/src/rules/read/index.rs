@@ -148,8 +148,13 @@ pub(super) const DROP_AFTER_HOURS: Threshold = Threshold {
     origin: "cqlens default: nightly jobs have run, as for `unused-index`",
 };
 
-/// So few reads say nothing of an index.
-pub(super) const FEWEST_READS: u64 = 20;
+/// From so many reads on, what they find says something of an index.
+pub(super) const FEWEST_READS: Threshold = Threshold {
+    name: "fewest_reads",
+    unit: "reads",
+    default: 20.0,
+    origin: "cqlens default: fewer may find one row, or many, by chance",
+};
 
 #[cfg(test)]
 pub(super) mod testing {

@@ -33,9 +33,7 @@ impl Rule for IndexHighCardinality {
             if !indexed.is_asked_for_values(context) {
                 continue;
             }
-            let many = found.threshold(&ABOUT, &MANY_VALUES);
-            let nearly_all = found.threshold(&ABOUT, &DISTINCT_SHARE);
-            if let Some(evidence) = Evidence::of(&indexed, context, many, nearly_all) {
+            if let Some(evidence) = Evidence::of(found, &indexed, context) {
                 found.push(evidence.finding(found, &indexed, context));
             }
         }
@@ -60,7 +58,9 @@ struct Evidence {
 impl Evidence {
     /// What is written says it best. Where little is written, reads that ask for many values and get a row at
     /// most do.
-    fn of(indexed: &Indexed<'_>, context: &Context<'_>, many: f64, nearly_all: f64) -> Option<Self> {
+    fn of(found: &Findings<'_>, indexed: &Indexed<'_>, context: &Context<'_>) -> Option<Self> {
+        let [many, nearly_all, fewest] = [&MANY_VALUES, &DISTINCT_SHARE, &FEWEST_READS]
+            .map(|threshold| found.threshold(&ABOUT, threshold));
         let column = indexed.column;
         let (values, rows_written) = (column.values.estimate(), column.rows.estimate());
         if values as f64 >= many && share(values, rows_written) >= nearly_all {
@@ -72,7 +72,7 @@ impl Evidence {
             });
         }
         let (asked, rows) = (column.asked.estimate(), rows(&indexed.reads(context)));
-        let finds_one = rows.count() >= FEWEST_READS && rows.quantile(0.99) == 1;
+        let finds_one = rows.count() as f64 >= fewest && rows.quantile(0.99) == 1;
         let is_contradicted = values as f64 >= many;
         (finds_one && !is_contradicted && asked as f64 >= many).then_some(Self {
             values: asked,
@@ -135,11 +135,11 @@ const ABOUT: About = About {
     after: "CREATE TABLE lab.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM lab.users_by_email WHERE email = ?;",
     severity: "\
-        Medium from `many_values` distinct values, as many as `distinct_share` of the rows; low for \
+        Medium from `many_values` distinct values, as many as `distinct_share` of the rows, or of at least `fewest_reads` where reads show it; low for \
         storage-attached indexes. Nothing where the index is asked within partitions or for ranges of values \
         only, for vectors, and in ScyllaDB, whose indexes are global: there a lookup asks one partition. \
         `DROP INDEX` stands among the suggested steps after `drop_after_hours` in which all traffic was seen.",
-    thresholds: &[MANY_VALUES, DISTINCT_SHARE, DROP_AFTER_HOURS],
+    thresholds: &[MANY_VALUES, DISTINCT_SHARE, FEWEST_READS, DROP_AFTER_HOURS],
     needs: "\
         The schema, and writes that give the column a value or reads that ask for one. Different values are \
         counted by a sketch with an error of 2.3 %; values of collections are not told apart.",

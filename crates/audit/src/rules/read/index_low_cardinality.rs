@@ -1,14 +1,19 @@
 //! Indexes on columns with few different values: each value stands for a large part of all rows.
 
+use std::collections::BTreeSet;
+
 use super::{
-    About, Findings, Threshold,
+    About, Findings, Severity, Threshold,
     index::{DROP_AFTER_HOURS, FEWEST_READS, Indexed, indexed, rows},
 };
 use crate::{
     number,
     rules::{Context, Finding, Rule},
 };
-use cqlens_cql::schema::IndexClass;
+use cqlens_cql::{
+    schema::{DataType, Index, IndexClass, TableName},
+    syntax::ast::NativeType,
+};
 
 pub(in crate::rules) struct IndexLowCardinality;
 
@@ -19,17 +24,55 @@ impl Rule for IndexLowCardinality {
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let schema = context.schema;
+        let mut judged = BTreeSet::new();
         for indexed in indexed(context, schema) {
             if is_asked_in_partitions_only(&indexed) {
                 continue;
             }
-            let few = found.threshold(&ABOUT, &FEW_VALUES);
-            let crowded = found.threshold(&ABOUT, &ROWS_PER_VALUE);
-            if let Some(evidence) = Evidence::of(&indexed, context, few, crowded) {
+            if let Some(evidence) = Evidence::of(found, &indexed, context) {
                 found.push(evidence.finding(found, &indexed, context));
+                judged.insert(indexed.index.name.as_str());
             }
         }
+        for (name, index) in of_booleans(context).filter(|(_, index)| !judged.contains(index.name.as_str())) {
+            found.push(by_type(&name, index, context));
+        }
     }
+}
+
+/// Indexes that can hold two values, whatever is written. A storage-attached one may be asked within partitions.
+fn of_booleans<'a>(context: &Context<'a>) -> impl Iterator<Item = (TableName, &'a Index)> {
+    context.tables().flat_map(|(name, table)| {
+        let is_boolean = |index: &&Index| match index.targets.as_slice() {
+            [target] => table
+                .column(&target.column)
+                .is_some_and(|column| column.data_type == DataType::Native(NativeType::Boolean)),
+            _ => false,
+        };
+        let indexes = table.indexes.values();
+        let legacy = indexes.filter(|index| index.class == IndexClass::Legacy);
+        legacy
+            .filter(is_boolean)
+            .map(move |index| (name.clone(), index))
+            .collect::<Vec<_>>()
+    })
+}
+
+fn by_type(name: &TableName, index: &Index, context: &Context<'_>) -> Finding {
+    let column = index.targets.first().map(|target| target.column.clone());
+    let column = column.unwrap_or_default();
+    let title = format!("The index on `{name}.{column}`, a boolean, can hold two values only");
+    let finding = Finding::on_definition(&ABOUT, Severity::Low, context);
+    let finding = match context.is_scylladb() {
+        true => finding.advice(GLOBAL),
+        false => finding,
+    };
+    finding
+        .of_table(name)
+        .about(column)
+        .title(title)
+        .first("evidence_level", "the type of the column")
+        .first("index", index.name.clone())
 }
 
 /// Within a partition a storage-attached index narrows down what is read there: what it was made for.
@@ -48,7 +91,9 @@ struct Evidence {
 impl Evidence {
     /// What is written says it best. Where little is written, reads that ask for few values and get many rows
     /// do.
-    fn of(indexed: &Indexed<'_>, context: &Context<'_>, few: f64, crowded: f64) -> Option<Self> {
+    fn of(found: &Findings<'_>, indexed: &Indexed<'_>, context: &Context<'_>) -> Option<Self> {
+        let [few, crowded, fewest] =
+            [&FEW_VALUES, &ROWS_PER_VALUE, &FEWEST_READS].map(|threshold| found.threshold(&ABOUT, threshold));
         let column = indexed.column;
         let written = Self {
             values: column.values.estimate(),
@@ -65,7 +110,7 @@ impl Evidence {
             level: "inferred from values that were asked for, and the rows of the answers",
         };
         // Other values that were written speak against it.
-        let is_known = rows.count() >= FEWEST_READS && column.values.estimate() as f64 <= few;
+        let is_known = rows.count() as f64 >= fewest && column.values.estimate() as f64 <= few;
         (is_known && read.is_low(few, crowded)).then_some(read)
     }
 
@@ -154,10 +199,11 @@ const ABOUT: About = About {
     after: "CREATE TABLE lab.orders_by_status (status text, day date, id uuid,\n  PRIMARY KEY ((status, day), id));\n\
             SELECT * FROM lab.orders_by_status WHERE status = 'open' AND day = ?;",
     severity: "\
-        Medium up to `few_values` distinct values with `rows_per_value` rows or more each; low for \
-        storage-attached indexes, and nothing where they are asked within partitions only. `DROP INDEX` stands \
+        Medium up to `few_values` distinct values with `rows_per_value` rows or more each, of at least `fewest_reads` where reads show it; low for \
+        storage-attached indexes, and nothing where they are asked within partitions only. Low for a legacy index on a boolean, which \
+        needs no traffic to be seen. `DROP INDEX` stands \
         among the suggested steps after `drop_after_hours` in which all traffic was seen.",
-    thresholds: &[FEW_VALUES, ROWS_PER_VALUE, DROP_AFTER_HOURS],
+    thresholds: &[FEW_VALUES, ROWS_PER_VALUE, FEWEST_READS, DROP_AFTER_HOURS],
     needs: "\
         The schema, and writes that give the column a value or reads that ask for one; values of collections \
         are not told apart. Different values are counted by a sketch with an error of 2.3 %, exactly as long \
@@ -170,7 +216,6 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::rules::{
-        Severity,
         read::index::testing::{schema, window},
         testing::{run_in, run_with},
     };
@@ -186,6 +231,33 @@ mod tests {
         assert_eq!(severity(&window("status", 450, 4, 0)), Some(Severity::Info));
         assert_eq!(severity(&window("status", 450, 4, 450)), Some(Severity::Medium));
         assert_eq!(severity(&window("kind", 450, 4, 450)), Some(Severity::Low));
+    }
+
+    #[test]
+    fn a_boolean_has_two_values_whatever_is_written() {
+        let found = |column: &str, class: &str| {
+            let cql = format!(
+                "CREATE KEYSPACE lab WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}};
+                 CREATE TABLE lab.users (id int PRIMARY KEY, active {column});
+                 CREATE INDEX by_active ON lab.users (active) {class};"
+            );
+            let schema = cqlens_cql::schema::Schema::from_cql(&cql).unwrap();
+            let (window, cluster) = (crate::rules::testing::window([]), Cluster::default());
+            let context = Context::new(&window, &schema, &cluster).of_whole_schema();
+            let findings = run_in(&IndexLowCardinality, &context).findings.into_iter();
+            findings
+                .map(|finding| (finding.severity, finding.title))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            found("boolean", ""),
+            [(
+                Severity::Low,
+                "The index on `lab.users.active`, a boolean, can hold two values only".to_owned()
+            )]
+        );
+        assert_eq!(found("boolean", "USING 'sai'"), []);
+        assert_eq!(found("text", ""), []);
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl Rule for LargePages {
             if reaches(page, &PAGE) && reaches(rows, &ROWS) {
                 let impact = Impact::each(Severity::Low).of(pattern).at_most(Severity::Medium);
                 let severity = context.severity(found, &impact);
-                found.push(finding(severity, (page, rows), (id, pattern), context));
+                found.push(finding(severity, (page, rows), (id, pattern), context).weighing(impact));
             }
         }
     }

@@ -15,14 +15,15 @@ impl Rule for LargeResult {
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         for (id, pattern) in user_reads(context) {
-            if let Some(severity) = severity(found, pattern, context) {
-                found.push(finding(severity, id, pattern, context));
+            if let Some(impact) = impact(found, pattern) {
+                let severity = context.severity(found, &impact);
+                found.push(finding(severity, id, pattern, context).weighing(impact));
             }
         }
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
+fn impact<'p>(found: &Findings<'_>, pattern: &'p Pattern) -> Option<Impact<'p>> {
     let p99 = pattern.response_bytes.quantile(0.99) as f64;
     let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_BYTES) {
@@ -40,18 +41,22 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> O
     } else {
         severity
     };
-    Some(context.severity(found, &Impact::each(each).of(pattern)))
+    Some(Impact::each(each).of(pattern))
 }
 
 fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {
     let answers = &pattern.response_bytes;
     let page = if pattern.pages > 0 { "pages" } else { "answers" };
-    let title = format!(
+    let mut title = format!(
         "Reads of {} bring {page} of {} (p99){}",
         table(pattern),
         bytes(answers.quantile(0.99)),
         how_often(pattern, context)
     );
+    let each = bytes_per_read(pattern);
+    if pattern.pages > 0 && each > answers.quantile(0.99) {
+        title += &format!("; a read of all pages, {} on average", bytes(each));
+    }
     let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
         .first("response_total_bytes", answers.total())
@@ -59,12 +64,17 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
         .first("response_p99_bytes", answers.quantile(0.99))
         .first("response_p50_bytes", answers.quantile(0.5));
     if pattern.pages > 0 {
-        let each = answers.total() / pattern.logical_reads.max(1);
+        let each = bytes_per_read(pattern);
         return finding
             .first("bytes_per_read", each)
             .first("pages", pattern.pages);
     }
     finding
+}
+
+/// What one read brings on average, all of its pages together.
+fn bytes_per_read(pattern: &Pattern) -> u64 {
+    pattern.response_bytes.total() / pattern.logical_reads.max(1)
 }
 
 const LOW_BYTES: Threshold = Threshold {
@@ -155,6 +165,20 @@ mod tests {
         assert_eq!(
             severity(answers(10_000, PartitionClass::Single, 10_000_000)),
             None
+        );
+    }
+
+    #[test]
+    fn a_read_of_many_pages_brings_more_than_one_of_them() {
+        let cql = "SELECT content FROM shop.documents WHERE owner = ?";
+        let mut pattern = read(cql, &[], PartitionClass::Single, 60);
+        pattern.response_bytes.record_n(2 << 20, 600);
+        pattern.pages = 600;
+        pattern.count = 600;
+        let title = run(&LargeResult, &window([pattern])).findings.remove(0).title;
+        assert_eq!(
+            title,
+            "Reads of `shop.documents` bring pages of 2 MiB (p99), 1 a minute; a read of all pages, 20 MiB on average"
         );
     }
 

@@ -136,19 +136,18 @@ fn of_a_scan(context: &Context<'_>) -> Severity {
     }
 }
 
-/// The severity of reads of several partitions: by their number at p99, and what the reads cost; none for one
+/// How bad reads of several partitions are: by their number at p99, and what the reads cost; none for one
 /// partition. Where the number depends on what will be bound, as of a statement that was only read, it is worth
 /// knowing and no more.
 ///
 /// The rule's thresholds must hold [`LOW_PARTITIONS`], [`MEDIUM_PARTITIONS`] and `high`.
-fn by_partitions(
+fn by_partitions<'p>(
     found: &Findings<'_>,
     (about, high): (&About, &Threshold),
-    pattern: &Pattern,
-    context: &Context<'_>,
-) -> Option<Severity> {
+    pattern: &'p Pattern,
+) -> Option<Impact<'p>> {
     if pattern.partitions.is_empty() && pattern.class() == PartitionClass::Multi {
-        return Some(Severity::Info);
+        return Some(Impact::each(Severity::Info).at_most(Severity::Info));
     }
     let p99 = pattern.partitions.quantile(0.99);
     let reached = |threshold: &Threshold| p99 as f64 >= found.threshold(about, threshold);
@@ -163,7 +162,7 @@ fn by_partitions(
     } else {
         return None;
     };
-    Some(context.severity(found, &Impact::each(each).of(pattern)))
+    Some(Impact::each(each).of(pattern))
 }
 
 /// From here on an `IN` is a habit of the query, not a pair of keys.

@@ -22,23 +22,20 @@ impl Rule for ReversedRead {
         }
         let schema = context.schema;
         for (id, pattern) in user_reads(context).filter(|(_, pattern)| pattern.is(Flag::Reversed)) {
-            found.push(finding(
-                severity(found, pattern, context),
-                (id, pattern),
-                context,
-                schema,
-            ));
+            let impact = impact(found, pattern, context);
+            let severity = context.severity(found, &impact);
+            found.push(finding(severity, (id, pattern), context, schema).weighing(impact));
         }
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Severity {
+fn impact<'p>(found: &Findings<'_>, pattern: &'p Pattern, context: &Context<'_>) -> Impact<'p> {
     let slower = found.threshold(&ABOUT, &SLOWER);
     let impact = match beside::times_as_long(pattern, context) {
         Some(times) if times >= slower => Impact::each(Severity::Low).at_most(Severity::Medium),
         _ => Impact::each(Severity::Info).at_most(Severity::Low),
     };
-    context.severity(found, &impact.of(pattern))
+    impact.of(pattern)
 }
 
 fn finding(

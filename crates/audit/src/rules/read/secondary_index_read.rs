@@ -35,7 +35,9 @@ impl Rule for SecondaryIndexRead {
             if asks_for_neighbours(id, context) {
                 continue;
             }
-            let finding = finding(severity(found, pattern, context), id, pattern, context);
+            let impact = impact(pattern, context);
+            let severity = context.severity(found, &impact);
+            let finding = finding(severity, id, pattern, context).weighing(impact);
             found.push(with_indexes(
                 with_table(finding, pattern, context),
                 pattern,
@@ -46,13 +48,13 @@ impl Rule for SecondaryIndexRead {
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Severity {
+fn impact<'p>(pattern: &'p Pattern, context: &Context<'_>) -> Impact<'p> {
     let each = if context.is_scylladb() {
         Severity::Low
     } else {
         Severity::Medium
     };
-    context.severity(found, &Impact::each(each).of(pattern))
+    Impact::each(each).of(pattern)
 }
 
 fn asks_for_neighbours(id: PatternId, context: &Context<'_>) -> bool {

@@ -21,8 +21,9 @@ impl Rule for UnboundedRead {
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         for (id, pattern) in user_reads(context).filter(|read| is_unbounded(*read, context)) {
-            if let Some(severity) = severity(found, pattern, context) {
-                found.push(finding(severity, id, pattern, context));
+            if let Some(impact) = impact(found, pattern) {
+                let severity = context.severity(found, &impact);
+                found.push(finding(severity, id, pattern, context).weighing(impact));
             }
         }
     }
@@ -76,7 +77,7 @@ fn rows(pattern: &Pattern) -> u64 {
     rows / pattern.partitions.quantile(0.5).max(1)
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
+fn impact<'p>(found: &Findings<'_>, pattern: &'p Pattern) -> Option<Impact<'p>> {
     let rows = rows(pattern) as f64;
     let reached = |threshold: &Threshold| rows >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_ROWS) {
@@ -89,7 +90,7 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> O
         return None;
     };
     let grows = severity > Severity::Low;
-    Some(context.severity(found, &Impact::each(severity).of(pattern).grows(grows)))
+    Some(Impact::each(severity).of(pattern).grows(grows))
 }
 
 fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {

@@ -21,14 +21,15 @@ impl Rule for UnpagedRead {
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         // A LIMIT bounds the response as well as a page would.
         for (id, pattern) in user_reads(context).filter(|(_, pattern)| !pattern.is(Flag::Limit)) {
-            if let Some(severity) = severity(found, pattern, context) {
-                found.push(finding(severity, id, pattern, context));
+            if let Some(impact) = impact(found, pattern) {
+                let severity = context.severity(found, &impact);
+                found.push(finding(severity, id, pattern, context).weighing(impact));
             }
         }
     }
 }
 
-fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> Option<Severity> {
+fn impact<'p>(found: &Findings<'_>, pattern: &'p Pattern) -> Option<Impact<'p>> {
     let p99 = pattern.unpaged_rows.quantile(0.99) as f64;
     let reached = |threshold: &Threshold| p99 >= found.threshold(&ABOUT, threshold);
     let severity = if reached(&HIGH_ROWS) {
@@ -40,8 +41,7 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> O
     } else {
         return None;
     };
-    let impact = Impact::each(severity).of(pattern).times(pattern.unpaged);
-    Some(context.severity(found, &impact))
+    Some(Impact::each(severity).of(pattern).times(pattern.unpaged))
 }
 
 fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Context<'_>) -> Finding {

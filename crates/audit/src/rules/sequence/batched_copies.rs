@@ -1,9 +1,10 @@
 //! Copies of rows in several tables that are written by one batch: unlogged ones are judged, logged ones counted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    Context, Finding, Findings, Pattern, PatternId, Sent, Sequence, TableName, applications,
+    Context, Finding, Findings, Pattern, PatternId, Sent, Sequence, Severity, TableName, applications,
+    copies_in_short::Several,
     dual_write_without_batch::{ABOUT, HABIT, OPERATIONS, names, on_tables, severity, steps},
     estimate, number, often, rounded, share,
 };
@@ -19,6 +20,47 @@ pub(super) struct Batches<'a> {
     pattern: &'a Pattern,
     tables: BTreeSet<TableName>,
     seen: BatchedCopies,
+}
+
+/// Judges those that are unlogged: those of which none failed together, for each application.
+pub(super) fn judge(context: &Context<'_>, found: &mut Findings<'_>) {
+    let mut harmless: BTreeMap<String, Vec<Batches<'_>>> = BTreeMap::new();
+    for batches in unlogged(context, found) {
+        match severity(batches.seen.failed, batches.seen.copies, found) {
+            Severity::Info => {
+                let senders = applications(&[(batches.id, batches.pattern)]).join(", ");
+                harmless.entry(senders).or_default().push(batches);
+            }
+            severity => found.push(batches.finding(severity, context)),
+        }
+    }
+    for (senders, batches) in harmless {
+        found.push(match batches.as_slice() {
+            [one] => one.finding(Severity::Info, context),
+            several => several_in_batches(several)
+                .finding(&senders, context)
+                .about(format!("{senders} unlogged"))
+                .advice(MAKE_IT_LOGGED),
+        });
+    }
+}
+
+const MAKE_IT_LOGGED: &str = "Make it a logged batch: it costs about a third more, and in time all of its statements are written, or none.";
+
+fn several_in_batches<'a>(batches: &[Batches<'a>]) -> Several<'a> {
+    let most = batches.iter().max_by_key(|batches| batches.times());
+    Several {
+        patterns: batches
+            .iter()
+            .map(|batches| (batches.id, batches.pattern))
+            .collect(),
+        sets: batches
+            .iter()
+            .map(|batches| (names(&batches.tables), batches.times()))
+            .collect(),
+        how: "in unlogged batches",
+        batch: most.map(Batches::as_logged),
+    }
 }
 
 /// Those that are unlogged.
@@ -67,8 +109,7 @@ impl Batches<'_> {
         rounded(self.pattern.count as f64 * share(self.seen.copies, self.seen.batches))
     }
 
-    pub(super) fn judge(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let severity = severity(self.seen.failed, self.seen.copies, found);
+    fn finding(&self, severity: Severity, context: &Context<'_>) -> Finding {
         let because = match self.seen.failed {
             0 => String::new(),
             failed => format!(
@@ -85,18 +126,20 @@ impl Batches<'_> {
         let finding = Finding::on(&ABOUT, severity, (self.id, self.pattern), context);
         let finding = on_tables(finding, &tables);
         let subject = format!("{} unlogged", finding.subject.clone().unwrap_or_default());
-        let logged_one = self.pattern.head.cql.replacen("UNLOGGED ", "", 1);
-        found.push(
-            finding
-                .about(subject)
-                .title(title)
-                .advice("Make it a logged batch: it costs about a third more, and in time all of its statements are written, or none.")
-                .first("failed_batches", self.seen.failed)
-                .first("in_logged_batches", logged(&tables, context))
-                .first("operations_looked_at", self.seen.batches)
-                .first("operations", self.times())
-                .suggest([format!("{};", logged_one.trim_end_matches(';'))]),
-        );
+        finding
+            .about(subject)
+            .title(title)
+            .advice(MAKE_IT_LOGGED)
+            .first("failed_batches", self.seen.failed)
+            .first("in_logged_batches", logged(&tables, context))
+            .first("operations_looked_at", self.seen.batches)
+            .first("operations", self.times())
+            .suggest([self.as_logged()])
+    }
+
+    fn as_logged(&self) -> String {
+        let logged = self.pattern.head.cql.replacen("UNLOGGED ", "", 1);
+        format!("{};", logged.trim_end_matches(';'))
     }
 
     pub(super) fn sequence(&self) -> Sequence {
@@ -132,7 +175,6 @@ mod tests {
     use super::*;
     use crate::{
         rules::{
-            Severity,
             sequence::DualWriteWithoutBatch,
             testing::{amid, run, write},
         },
@@ -178,6 +220,31 @@ mod tests {
         assert_eq!(failing[0].severity, Severity::Medium);
         let expected = "; 2 batches failed, and may have written some of the tables only";
         assert!(failing[0].title.ends_with(expected), "{}", failing[0].title);
+    }
+
+    #[test]
+    fn batches_of_which_none_failed_are_said_once_of_an_application() {
+        let mut both = window("UNLOGGED ", Flag::UnloggedBatch, (200, 0));
+        let cql = "BEGIN UNLOGGED BATCH INSERT INTO shop.c (a, b) VALUES (?, ?); \
+                   INSERT INTO shop.d (b, a) VALUES (?, ?); APPLY BATCH";
+        let flags = [Flag::UnloggedBatch, Flag::SeveralTables];
+        let other = write(cql, StatementKind::Batch, &flags, 200);
+        both.patterns.insert(PatternId(2), other);
+        let seen = |failed| BatchedCopies {
+            batches: 200,
+            copies: 200,
+            failed,
+        };
+        both.sequences.batched.insert(PatternId(2), seen(0));
+        let [finding] = &found(&both)[..] else {
+            unreachable!("one finding")
+        };
+        assert_eq!(
+            finding.title,
+            "A client writes the same values to 2 sets of tables in unlogged batches, 6.7 a second"
+        );
+        both.sequences.batched.insert(PatternId(2), seen(1));
+        assert_eq!(found(&both).len(), 2, "what failed has a finding of its own");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Joins in the client: a read, and then one for each of its rows.
 
+use std::collections::BTreeSet;
+
 use super::{
-    About, Context, Finding, Findings, GROUP, Impact, Rule, Severity, Threshold,
+    About, Context, Finding, Findings, GROUP, Impact, PatternId, Rule, Sent, Severity, Threshold,
     join::{self, Chain, OPERATIONS, VALUES, round},
     number, often,
 };
@@ -70,6 +72,19 @@ fn judge(chain: &Chain<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
 /// literature itself makes.
 pub(super) fn is_right(updates_per_join: f64, found: &Findings<'_>) -> bool {
     updates_per_join >= found.threshold(&ABOUT, &UPDATES_PER_JOIN)
+}
+
+/// Reads that join by a list of keys (`IN`) where the join is right.
+pub(in crate::rules) fn lists_of_right_joins(
+    context: &Context<'_>,
+    found: &Findings<'_>,
+) -> BTreeSet<PatternId> {
+    let chains = join::chains(context, found).into_iter();
+    let right =
+        chains.filter(|chain| chain.is_join(found) && is_right(chain.updates_per_join(context), found));
+    let steps = right.flat_map(|chain| chain.steps);
+    let lists = steps.filter(|step| step.sent() == Sent::InOneRequest);
+    lists.map(|step| step.to.0).collect()
 }
 
 pub(super) const FAN_OUT: Threshold = Threshold {

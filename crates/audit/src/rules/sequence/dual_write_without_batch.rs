@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{
     About, Context, Finding, Findings, GROUP, Pattern, PatternId, Rule, Sent, Sequence, SequenceStep,
-    Severity, TableName, Threshold, applications, batched_copies, estimate, number, often, rounded, share,
-    table_of,
+    Severity, TableName, Threshold, applications, batched_copies, copies_in_short::Several, estimate, number,
+    often, rounded, share, table_of,
 };
 use crate::window::{Distribution, WritePairs};
 
@@ -17,12 +17,20 @@ impl Rule for DualWriteWithoutBatch {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
+        let mut harmless: BTreeMap<String, Vec<Copies<'_>>> = BTreeMap::new();
         for copies in all(context, found) {
-            judge(&copies, context, found);
+            match severity(copies.one_failed, copies.pairs, found) {
+                Severity::Info => harmless.entry(copies.senders()).or_default().push(copies),
+                severity => found.push(finding(severity, &copies, context)),
+            }
         }
-        for copies in batched_copies::unlogged(context, found) {
-            copies.judge(context, found);
+        for (senders, copies) in harmless {
+            found.push(match copies.as_slice() {
+                [one] => finding(Severity::Info, one, context),
+                several => several_by_themselves(several).finding(&senders, context),
+            });
         }
+        batched_copies::judge(context, found);
     }
 }
 
@@ -139,9 +147,28 @@ impl<'a> Copies<'a> {
         counts.min().unwrap_or(0)
     }
 
+    /// The applications that write them, by name.
+    fn senders(&self) -> String {
+        applications(&self.patterns()).join(", ")
+    }
+
+    fn patterns(&self) -> Vec<(PatternId, &'a Pattern)> {
+        let patterns = self.patterns.iter();
+        patterns.map(|(id, pattern)| (*id, *pattern)).collect()
+    }
+
     /// Operations, of all executions.
     fn times(&self) -> u64 {
         rounded(self.fewest() as f64 * share(self.pairs, self.writes).min(1.0))
+    }
+
+    /// The same statements in one logged batch.
+    fn in_a_batch(&self) -> String {
+        let patterns = self.patterns.values();
+        let statements: Vec<String> = patterns
+            .map(|pattern| format!("  {};", pattern.head.cql))
+            .collect();
+        format!("BEGIN BATCH\n{}\nAPPLY BATCH;", statements.join("\n"))
     }
 
     pub(super) fn sequence(&self) -> Sequence {
@@ -156,13 +183,7 @@ impl<'a> Copies<'a> {
             count: self.times(),
             count_range: estimate::range(self.times(), (self.pairs, self.writes), self.fewest()),
             steps: steps(self.tables.keys(), self.sent(), self.pairs),
-            applications: applications(
-                &self
-                    .patterns
-                    .iter()
-                    .map(|(id, pattern)| (*id, *pattern))
-                    .collect::<Vec<_>>(),
-            ),
+            applications: applications(&self.patterns()),
             sampled: self.pairs,
             fan_out: {
                 let mut writes = Distribution::default();
@@ -226,8 +247,20 @@ pub(super) fn severity(failed: u64, copies: u64, found: &Findings<'_>) -> Severi
     }
 }
 
-fn judge(copies: &Copies<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
-    let severity = severity(copies.one_failed, copies.pairs, found);
+fn several_by_themselves<'a>(copies: &[Copies<'a>]) -> Several<'a> {
+    let most = copies.iter().max_by_key(|copies| copies.times());
+    Several {
+        patterns: copies.iter().flat_map(Copies::patterns).collect(),
+        sets: copies
+            .iter()
+            .map(|copies| (names(copies.tables.keys()), copies.times()))
+            .collect(),
+        how: "without a logged batch",
+        batch: most.map(Copies::in_a_batch),
+    }
+}
+
+fn finding(severity: Severity, copies: &Copies<'_>, context: &Context<'_>) -> Finding {
     let because = match copies.one_failed {
         0 => String::new(),
         failed => format!(
@@ -243,38 +276,27 @@ fn judge(copies: &Copies<'_>, context: &Context<'_>, found: &mut Findings<'_>) {
             context.watch_all(copies.patterns.values().copied())
         )
     );
-    let patterns: Vec<_> = copies
-        .patterns
-        .iter()
-        .map(|(id, pattern)| (*id, *pattern))
-        .collect();
     let tables: Vec<&TableName> = copies.tables.keys().collect();
-    let finding = on_tables(Finding::on_all(&ABOUT, severity, patterns, context), &tables);
+    let finding = Finding::on_all(&ABOUT, severity, copies.patterns(), context);
+    let finding = on_tables(finding, &tables);
     let missing = copies.missing();
     let in_words = missing
         .iter()
         .map(|(name, writes)| format!("{} in {}", number::count(*writes), name.table));
-    let statements: Vec<String> = copies
-        .patterns
-        .values()
-        .map(|pattern| format!("  {};", pattern.head.cql))
-        .collect();
-    found.push(
-        finding
-            .title(title)
-            .first("apart_p99_us", copies.apart_us.quantile(0.99))
-            .first("apart_p50_us", copies.apart_us.quantile(0.5))
-            .first("only_one_succeeded", copies.one_failed)
-            .first("missing", in_words.collect::<Vec<_>>().join(", "))
-            .first(
-                "without_the_other",
-                missing.iter().map(|(_, writes)| writes).sum::<u64>(),
-            )
-            .first("operations_looked_at", copies.writes)
-            .first("in_logged_batches", batched_copies::logged(&tables, context))
-            .first("operations", copies.times())
-            .suggest([format!("BEGIN BATCH\n{}\nAPPLY BATCH;", statements.join("\n"))]),
-    );
+    finding
+        .title(title)
+        .first("apart_p99_us", copies.apart_us.quantile(0.99))
+        .first("apart_p50_us", copies.apart_us.quantile(0.5))
+        .first("only_one_succeeded", copies.one_failed)
+        .first("missing", in_words.collect::<Vec<_>>().join(", "))
+        .first(
+            "without_the_other",
+            missing.iter().map(|(_, writes)| writes).sum::<u64>(),
+        )
+        .first("operations_looked_at", copies.writes)
+        .first("in_logged_batches", batched_copies::logged(&tables, context))
+        .first("operations", copies.times())
+        .suggest([copies.in_a_batch()])
 }
 
 /// The finding on the first of these tables, told from others by the further ones.
@@ -315,6 +337,7 @@ pub(super) const ABOUT: About = About {
             INSERT INTO shop.users_by_email (email, username, age) VALUES (?, ?, ?);\nAPPLY BATCH;",
     severity: "\
         From `operations`: info as long as both writes succeed. Low where one failed and the other did not, medium from a `failed_share` of them. Retries count: what succeeds within a tenth of a second has not failed. \
+        What is only worth knowing is one finding for each application. \
         Copies in one unlogged batch are judged in the same way by those batches that failed: each may have written one table and not the other. Logged ones are only counted.",
     thresholds: &[OPERATIONS, FAILED_SHARE],
     needs: "\
@@ -362,6 +385,54 @@ mod tests {
             .entry(PatternId(9))
             .or_insert_with(CopiedWrites::default);
         window
+    }
+
+    #[test]
+    fn copies_of_which_none_failed_are_said_once_of_an_application() {
+        let tables = ["a", "a_by_name", "b", "b_by_name", "c", "c_by_name"];
+        let inserts = tables.map(|table| {
+            let cql = format!("INSERT INTO shop.{table} (a, b, c) VALUES (?, ?, ?)");
+            let mut insert = write(&cql, StatementKind::Insert, &[], 200);
+            insert.count_client("orders 1.0 (driver) 10.0.0.1", 200);
+            insert
+        });
+        let mut window = amid(inserts);
+        for first in [1, 3, 5] {
+            let copied = window.sequences.copies.entry(PatternId(first)).or_default();
+            copied.writes = 200;
+            let pairs = WritePairs {
+                pairs: 200,
+                one_failed: u64::from(first == 5),
+                ..WritePairs::default()
+            };
+            copied.pairs.insert(PatternId(first + 1), pairs);
+            let second = window.sequences.copies.entry(PatternId(first + 1));
+            second.or_default().writes = 200;
+        }
+        let findings = run(&DualWriteWithoutBatch, &window).findings;
+        let said: Vec<_> = findings
+            .iter()
+            .map(|finding| (finding.severity, &*finding.title))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                (
+                    Severity::Low,
+                    "The client writes the same values to `shop.c` and `shop.c_by_name` without a logged batch, \
+                     3.3 a second; 1 time only one of the writes succeeded"
+                ),
+                (
+                    Severity::Info,
+                    "`orders` writes the same values to 2 sets of tables without a logged batch, 6.7 a second"
+                )
+            ]
+        );
+        assert_eq!(
+            evidence(&findings[1], "written_together"),
+            "`shop.a` and `shop.a_by_name` 200 times; `shop.b` and `shop.b_by_name` 200 times"
+        );
+        assert_eq!(findings[1].subject.as_deref(), Some("orders"));
     }
 
     fn found(window: &Window) -> Option<Finding> {

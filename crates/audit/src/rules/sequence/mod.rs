@@ -6,6 +6,7 @@ mod bucket;
 mod bucket_fan_out;
 mod bucket_size;
 mod client_join;
+mod copies_in_short;
 mod dual_write_without_batch;
 mod estimate;
 mod index_table_lookup;
@@ -33,7 +34,7 @@ use crate::{
 use cqlens_cql::schema::TableName;
 
 pub(super) use bucket_fan_out::BucketFanOut;
-pub(super) use client_join::ClientJoin;
+pub(super) use client_join::{ClientJoin, lists_of_right_joins};
 pub(super) use dual_write_without_batch::DualWriteWithoutBatch;
 pub(super) use index_table_lookup::IndexTableLookup;
 pub(super) use read_before_write::ReadBeforeWrite;

@@ -32,8 +32,8 @@ pub(super) struct Growth {
 /// Rows of a partition in the sample, at least: fewer say nothing of how fast it grows.
 const LEAST: usize = 16;
 
-/// A partition has ended if it gets no row for so many times as long as it took from row to row before, and for a
-/// twentieth of the time in which the table got rows.
+/// A partition has ended if it gets no row for so many times as long as it took from row to row before, while the table
+/// gets a twentieth of its rows: not of its time, since whatever holds up writers holds up all of them.
 const PAUSES: i64 = 10;
 
 /// A partition that ended with so large a part of another one's rows shows how large they get.
@@ -47,8 +47,7 @@ impl Growth {
             partitions.entry(row.partition).or_default().push(row);
         }
         let all_rows: Vec<&WrittenRow> = inserted.sample.rows().collect();
-        let of_table = ends(&all_rows);
-        let growing = |rows: &Vec<&WrittenRow>| is_growing(rows, of_table);
+        let growing = |rows: &Vec<&WrittenRow>| is_growing(rows, &all_rows);
         let (&partition, rows) = partitions
             .iter()
             .filter(|(_, rows)| rows.len() >= LEAST && growing(rows))
@@ -105,10 +104,12 @@ fn ends(rows: &[&WrittenRow]) -> (i64, i64) {
 }
 
 /// Whether rows still came when the last row of the table did.
-fn is_growing(rows: &[&WrittenRow], (table_first, table_last): (i64, i64)) -> bool {
+fn is_growing(rows: &[&WrittenRow], of_table: &[&WrittenRow]) -> bool {
     let (first, last) = ends(rows);
     let between = (last - first) / i64::try_from(rows.len()).unwrap_or(i64::MAX).max(1);
-    table_last - last <= (PAUSES * between).max((table_last - table_first) / 20)
+    let (_, table_last) = ends(of_table);
+    let later = of_table.iter().filter(|row| row.at > last).count();
+    table_last - last <= PAUSES * between || later * 20 <= of_table.len()
 }
 
 /// For how long a partition collects rows, as far as the table says: in seconds, and why.
@@ -193,6 +194,27 @@ mod tests {
             }
         }
         (inserted, largest)
+    }
+
+    #[test]
+    fn a_partition_has_ended_however_long_writers_were_held_up_before() {
+        let row = |partition, at| WrittenRow {
+            partition,
+            bytes: 40,
+            at,
+        };
+        let ended = |last_rows: i64, took: i64| {
+            let first: Vec<_> = (0..300).map(|at| row(0, at * 1_900 / 300)).collect();
+            let then: Vec<_> = (1..=last_rows)
+                .map(|at| row(1, 1_894 + at * took / last_rows))
+                .collect();
+            let of_first: Vec<&WrittenRow> = first.iter().collect();
+            let all: Vec<&WrittenRow> = first.iter().chain(&then).collect();
+            !is_growing(&of_first, &all)
+        };
+        assert!(ended(60, 90), "a fifth of the rows in a twentieth of the time");
+        assert!(!ended(15, 90), "too few rows to say so");
+        assert!(!ended(60, 50), "no longer than ten of its rows took");
     }
 
     #[test]

@@ -5,14 +5,17 @@ use cqlens_cql::syntax::ast::{AssignmentOperation, InsertSource, Modification};
 use crate::{
     number,
     rules::{
-        About, Context, Finding, Findings, Rule, Severity,
-        figures::{often, table, user_writes},
+        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        figures::{definition, often, share, table, user_writes},
         severity::Impact,
-        statement::modifications,
+        statement::{modifications, table_of},
     },
     window::{Pattern, PatternId},
 };
-use cqlens_cql::{plan::StatementKind, schema::Schema};
+use cqlens_cql::{
+    plan::StatementKind,
+    schema::{DataType, Schema, quote},
+};
 
 pub(in crate::rules) struct CollectionOverwrite;
 
@@ -29,7 +32,9 @@ impl Rule for CollectionOverwrite {
                 Some(columns) if columns.is_empty() => {}
                 Some(columns) => {
                     // Most INSERTs make a new row, where the tombstone covers nothing.
-                    let impact = if pattern.head.kind == StatementKind::Insert {
+                    let makes_rows = pattern.head.kind == StatementKind::Insert
+                        && overwritten_share(pattern, context) < found.threshold(&ABOUT, &OVERWRITTEN_SHARE);
+                    let impact = if makes_rows {
                         Impact::each(Severity::Info).at_most(Severity::Info)
                     } else {
                         Impact::each(Severity::Low).at_most(Severity::Medium)
@@ -46,6 +51,42 @@ impl Rule for CollectionOverwrite {
                 format!("of {writes} the tables are not known, and so neither which columns are collections");
             found.blind(&ABOUT, text);
         }
+    }
+}
+
+/// The part of the INSERTs into the table that hit a row which is there already, as far as that is certain.
+fn overwritten_share(pattern: &Pattern, context: &Context<'_>) -> f64 {
+    let traffic = table_of(pattern).and_then(|name| context.window.tables.get(&name));
+    traffic.map_or(0.0, |traffic| {
+        share(traffic.inserted.overwrites(), traffic.inserted.inserts)
+    })
+}
+
+/// Statements that change elements in place of the collection; nothing where the table is not known.
+fn by_element(pattern: &Pattern, columns: &[String], schema: &Schema) -> Vec<String> {
+    let Some(table) = definition(pattern, schema) else {
+        return Vec::new();
+    };
+    let name = format!("{}.{}", quote(&table.keyspace), quote(&table.name));
+    let key = table.columns.iter().filter(|column| column.is_primary_key());
+    let key: Vec<_> = key.map(|column| format!("{} = ?", quote(&column.name))).collect();
+    let change = |column: &str, sign: char| {
+        let column = quote(column);
+        format!(
+            "UPDATE {name} SET {column} = {column} {sign} ? WHERE {};",
+            key.join(" AND ")
+        )
+    };
+    let of_column = |column: &String| match table.column(column).map(|column| &column.data_type) {
+        Some(DataType::Set(_) | DataType::Map(..)) => vec![change(column, '+'), change(column, '-')],
+        // To take something out of a list it has to be read first.
+        Some(DataType::List(_)) => vec![change(column, '+')],
+        _ => Vec::new(),
+    };
+    let changes: Vec<_> = columns.iter().flat_map(of_column).collect();
+    match changes.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("-- what is new, and what goes\n{}", changes.join("\n"))],
     }
 }
 
@@ -125,10 +166,18 @@ fn finding(
     let tombstones = pattern.count.saturating_mul(columns.len() as u64);
     Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title)
+        .suggest(by_element(pattern, columns, context.schema))
         .first("evidence_level", "inferred from writes")
         .first("tombstones_written", tombstones)
         .first("collections", columns.join(", "))
 }
+
+const OVERWRITTEN_SHARE: Threshold = Threshold {
+    name: "overwritten_share",
+    unit: "of the INSERTs",
+    default: 0.5,
+    origin: "cqlens default: most of them replace a row, and the tombstone covers what was there",
+};
 
 const ABOUT: About = About {
     id: "collection-overwrite",
@@ -146,9 +195,10 @@ const ABOUT: About = About {
     after: "CREATE TABLE shop.tagged_users (id uuid PRIMARY KEY, name text, tags frozen<set<text>>);\n\
             UPDATE shop.tagged_users SET tags = ? WHERE id = ?;",
     severity: "\
-        Low, medium at most; info for INSERTs, most of which make a row that is new. Nothing for frozen \
+        Low, medium at most; info for INSERTs, most of which make a row that is new, unless `overwritten_share` of \
+        those into the table hit a row that is there. Nothing for frozen \
         collections and for elements that are added or removed.",
-    thresholds: &[],
+    thresholds: &[OVERWRITTEN_SHARE],
     needs: "\
         The table's schema. It is inferred from writes: INSERT … JSON and collections that are bound as null \
         or left unset are not told apart.",
@@ -196,6 +246,39 @@ mod tests {
             severity(insert, 360_000),
             Some(Severity::Info),
             "most rows are new"
+        );
+    }
+
+    #[test]
+    fn inserts_that_replace_rows_leave_as_many_tombstones_as_updates() {
+        let schema = Schema::from_cql(
+            "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+             CREATE TABLE shop.users (id int PRIMARY KEY, tags set<text>);",
+        )
+        .unwrap();
+        let found = |rows: u64| {
+            let insert = "INSERT INTO shop.users (id, tags) VALUES (?, ?)";
+            let mut window = amid([write(insert, StatementKind::Insert, &[], 100)]);
+            let name = cqlens_cql::schema::TableName {
+                keyspace: "shop".to_owned(),
+                table: "users".to_owned(),
+            };
+            window.count_table(&name, |table| {
+                table.inserted.inserts = 100;
+                (0..rows).for_each(|row| table.inserted.rows.insert(row));
+            });
+            run_with(&CollectionOverwrite, &window, &schema)
+                .findings
+                .remove(0)
+        };
+        assert_eq!(found(50).severity, Severity::Low);
+        assert_eq!(found(51).severity, Severity::Info);
+        assert_eq!(
+            found(50).suggested_cql,
+            [
+                "-- what is new, and what goes\nUPDATE shop.users SET tags = tags + ? WHERE id = ?;\n\
+                 UPDATE shop.users SET tags = tags - ? WHERE id = ?;"
+            ]
         );
     }
 

@@ -76,7 +76,9 @@ fn with_many_items(
         number::count(items.max())
     );
     let severity = context.severity(found, &impact);
-    let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
+        .title(title)
+        .weighing(impact);
     Some(
         finding
             .first("elements_max", items.max())

@@ -23,8 +23,9 @@ impl Rule for LargeMutation {
         for (id, pattern) in user_writes(context) {
             let large = Large::of(found, pattern);
             if let Some((each, times)) = large.judged() {
-                let severity = context.severity(found, &Impact::each(each).of(pattern).times(times));
-                found.push(finding(severity, &large, (id, pattern), context));
+                let impact = Impact::each(each).of(pattern).times(times);
+                let severity = context.severity(found, &impact);
+                found.push(finding(severity, &large, (id, pattern), context).weighing(impact));
             }
         }
     }

@@ -6,8 +6,8 @@ use super::{About, Findings, Severity, Threshold, user_writes};
 use crate::{
     number,
     rules::{
-        Context, Finding, Rule, application,
-        figures::{often, share, table},
+        Context, Finding, Rule, application, error_code,
+        figures::{often, share, table, user_patterns},
         severity::Impact,
     },
     window::{Distribution, Pattern, PatternId},
@@ -38,13 +38,16 @@ impl Rule for LwtHeavy {
             }
             all.conditional = patterns;
             let impact = all.conditional.iter();
-            let impact = impact.fold(Impact::each(each), |impact, (_, pattern)| impact.of(pattern));
-            let severity = if each == Severity::Info {
-                each
-            } else {
-                context.severity(found, &impact)
+            // Who writes on a condition has chosen to: what it costs is worth a plan, what fails is wrong.
+            let at_most = match each {
+                Severity::Info => Severity::Info,
+                _ => Severity::Medium,
             };
-            found.push(finding(severity, &application, all, context));
+            let impact = impact.fold(Impact::each(each).at_most(at_most), |impact, (_, pattern)| {
+                impact.of(pattern).failed(timed_out(pattern), pattern.count)
+            });
+            let severity = context.severity(found, &impact);
+            found.push(finding(found, severity, (&application, all), context));
         }
     }
 }
@@ -99,7 +102,12 @@ impl Writes<'_> {
     }
 }
 
-fn finding(severity: Severity, application: &str, writes: Writes<'_>, context: &Context<'_>) -> Finding {
+fn finding(
+    found: &Findings<'_>,
+    severity: Severity,
+    (application, writes): (&str, Writes<'_>),
+    context: &Context<'_>,
+) -> Finding {
     let name = application::tables(&writes.conditional);
     let conditional_share = writes.share();
     let (conditional, plain) = (&writes.conditional_latency, &writes.plain_latency);
@@ -131,10 +139,23 @@ fn finding(severity: Severity, application: &str, writes: Writes<'_>, context: &
                 .first(p50, latency.quantile(0.5));
         }
     }
-    let failed = not_applied(&finding, context);
+    let serial_reads = serial_reads(&finding, context);
+    if serial_reads > 0 {
+        finding = finding.first("serial_reads", serial_reads);
+    }
+    let timeouts = sum(&finding, context, timed_out);
+    if timeouts > 0 {
+        let of_all = share(timeouts, writes.conditional_count);
+        if of_all >= found.threshold(&ABOUT, &MANY_TIMEOUTS) {
+            finding.title += &format!("; {} timed out", number::percent(of_all));
+        }
+        finding = finding.first("conditional_writes_timed_out", timeouts);
+    }
+    // The row was there already, or somebody else was first.
+    let failed = sum(&finding, context, |pattern| pattern.not_applied);
     if failed > 0 {
         let of_all = share(failed, writes.conditional_count);
-        if of_all >= MANY_NOT_APPLIED {
+        if of_all >= found.threshold(&ABOUT, &MANY_NOT_APPLIED) {
             finding.title += &format!("; the condition of {} did not hold", number::percent(of_all));
         }
         finding = finding.first("not_applied", failed);
@@ -145,17 +166,58 @@ fn finding(severity: Severity, application: &str, writes: Writes<'_>, context: &
         .first("conditional_share", conditional_share)
 }
 
-/// How often a condition did not hold: the row was there already, or somebody else was first.
-fn not_applied(finding: &Finding, context: &Context<'_>) -> u64 {
+/// What is counted of the conditional writes of the finding, together.
+fn sum(finding: &Finding, context: &Context<'_>, of: impl Fn(&Pattern) -> u64) -> u64 {
     let patterns = finding
         .patterns
         .iter()
         .filter_map(|id| context.window.patterns.get(id));
-    patterns.map(|pattern| pattern.not_applied).sum()
+    patterns.map(of).sum()
 }
 
-/// From here on, a title says so.
-const MANY_NOT_APPLIED: f64 = 0.1;
+/// Rounds that were not decided in time: of a conditional write a WRITE_TIMEOUT is one of its consensus or of its
+/// commit, and nobody knows whether it was applied.
+fn timed_out(pattern: &Pattern) -> u64 {
+    let codes = [error_code::WRITE_TIMEOUT, error_code::CAS_WRITE_UNKNOWN];
+    codes
+        .iter()
+        .filter_map(|code| pattern.error_codes.get(code))
+        .sum()
+}
+
+/// Reads of the same tables that take part in the consensus, which costs as much as a conditional write.
+fn serial_reads(finding: &Finding, context: &Context<'_>) -> u64 {
+    let written: BTreeSet<_> = finding
+        .patterns
+        .iter()
+        .filter_map(|id| context.window.patterns.get(id))
+        .map(table)
+        .collect();
+    let reads = user_patterns(context).filter(|(_, pattern)| pattern.head.kind.is_read());
+    let of_tables = reads.filter(|(_, pattern)| written.contains(&table(pattern)));
+    let serial = |pattern: &Pattern| -> u64 {
+        let levels = ["SERIAL", "LOCAL_SERIAL"];
+        levels
+            .iter()
+            .filter_map(|level| pattern.consistency.get(*level))
+            .sum()
+    };
+    of_tables.map(|(_, pattern)| serial(pattern)).sum()
+}
+
+const MANY_NOT_APPLIED: Threshold = Threshold {
+    name: "many_not_applied",
+    unit: "of the conditions",
+    default: 0.1,
+    origin: "cqlens default: a tenth of the rounds end in nothing, which is contention or a check before a write",
+};
+
+const MANY_TIMEOUTS: Threshold = Threshold {
+    name: "many_timeouts",
+    unit: "of the conditional writes",
+    default: 0.001,
+    origin: "`failed_share_medium` of all severities: one in a thousand",
+};
 
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
@@ -187,9 +249,11 @@ const ABOUT: About = About {
     before: "INSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, ?) IF NOT EXISTS;",
     after: "-- id is a UUID that the client has made\nINSERT INTO shop.orders (id, placed, amount) VALUES (?, ?, ?);",
     severity: "\
-        By the share of a table's writes: info below `some_share`, low from there on, medium from `most_share`. \
-        The tables of one application are one finding.",
-    thresholds: &[SOME_SHARE, MOST_SHARE],
+        By the share of a table's writes: info below `some_share`, low from there on, medium from `most_share`; no more than that \
+        however much it costs, unless rounds time out, which count as failures. \
+        The tables of one application are one finding. The title names conditions that did not hold from `many_not_applied`, and timeouts \
+        from `many_timeouts` on.",
+    thresholds: &[SOME_SHARE, MOST_SHARE, MANY_NOT_APPLIED, MANY_TIMEOUTS],
     needs: "The statements' texts; their latencies, to put conditional writes beside plain ones.",
     source: "\
         Data Modeling in Cassandra, the pathology lab: lightweight transactions are several times slower; \
@@ -231,6 +295,19 @@ mod tests {
         assert_eq!(severity([conditional(100), plain(100)]), Some(Severity::Medium));
         let idle = run(&LwtHeavy, &window([conditional(59)]));
         assert_eq!(idle.findings[0].severity, Severity::Info);
+    }
+
+    #[test]
+    fn a_table_of_locks_is_medium_however_much_it_is_used_and_high_where_rounds_time_out() {
+        let judged = |timeouts: u64| {
+            let mut lock = conditional(10_000);
+            (0..timeouts).for_each(|_| lock.count_error(error_code::WRITE_TIMEOUT));
+            // All that the cluster does.
+            run(&LwtHeavy, &window([lock])).findings[0].severity
+        };
+        assert_eq!(judged(0), Severity::Medium);
+        assert_eq!(judged(99), Severity::Medium);
+        assert_eq!(judged(100), Severity::High);
     }
 
     #[test]
@@ -280,6 +357,32 @@ mod tests {
             title(40)
         );
         assert!(!title(5).contains("did not hold"));
+    }
+
+    #[test]
+    fn rounds_that_time_out_and_reads_at_serial_are_told() {
+        let judged = |timeouts: u64| {
+            let mut claim = conditional(1_000);
+            (0..timeouts).for_each(|_| claim.count_error(error_code::WRITE_TIMEOUT));
+            let table = claim.head.table.clone().unwrap_or_default();
+            let keyspace = claim.head.keyspace.clone().unwrap_or_default();
+            let cql = format!("SELECT v FROM {keyspace}.{table} WHERE id = ?");
+            let mut read =
+                crate::rules::testing::read(&cql, &[], cqlens_cql::footprint::PartitionClass::Single, 30);
+            read.count_consistency("SERIAL", 30);
+            run(&LwtHeavy, &amid([claim, read])).findings.remove(0)
+        };
+        let finding = judged(20);
+        assert!(finding.title.ends_with("; 2.0 % timed out"), "{}", finding.title);
+        let told = |name: &str| {
+            let mut evidence = finding.evidence.iter();
+            evidence
+                .find(|(told, _)| *told == name)
+                .and_then(|(_, value)| value.as_u64())
+        };
+        assert_eq!(told("conditional_writes_timed_out"), Some(20));
+        assert_eq!(told("serial_reads"), Some(30));
+        assert!(!judged(0).title.contains("timed out"));
     }
 
     #[test]

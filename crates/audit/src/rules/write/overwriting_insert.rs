@@ -62,11 +62,12 @@ fn severity(
     }
     let times_a_row = overwrites as f64 / inserted.rows.estimate().max(1) as f64;
     let keeps_last_value = times_a_row >= found.threshold(&ABOUT, &LAST_VALUE);
+    let are_few = (overwrites as f64) < found.threshold(&ABOUT, &FEWEST);
     let many = share_of(inserted.changes()) >= found.threshold(&ABOUT, &MANY_SHARE);
     let each = match (share_of(inserted.changes()) >= some, rows_of_partitions) {
         (false, _) => Severity::Info,
         // Whoever meant to keep every value would have missed them by now.
-        (true, _) if keeps_last_value || overwrites < FEWEST => Severity::Info,
+        (true, _) if keeps_last_value || are_few => Severity::Info,
         (true, true) if many => Severity::Medium,
         (true, true) => Severity::Low,
         (true, false) if many => Severity::Low,
@@ -120,8 +121,12 @@ fn finding(
     finding
 }
 
-/// Fewer may be the corrections of a day.
-const FEWEST: u64 = 50;
+const FEWEST: Threshold = Threshold {
+    name: "fewest",
+    unit: "overwrites",
+    default: 50.0,
+    origin: "cqlens default: fewer may be the corrections of a day",
+};
 
 const SOME_SHARE: Threshold = Threshold {
     name: "some_share",
@@ -164,10 +169,10 @@ const ABOUT: About = About {
     severity: "\
         From `some_share` of the INSERTs, where overwrites come steadily; what they cost does not matter, since \
         rows are lost. Info where the values are the same as before, and where a row was overwritten `last_value` \
-        times on average (such a table keeps the last value on purpose) or fewer than 50 times in all. Where values \
+        times on average (such a table keeps the last value on purpose) or fewer than `fewest` times in all. Where values \
         differ: low, medium from `many_share`; one step down for tables whose rows expire, or that have no clustering columns: \
         those may be meant to be replaced. Nothing for conditional INSERTs.",
-    thresholds: &[SOME_SHARE, MANY_SHARE, LAST_VALUE],
+    thresholds: &[SOME_SHARE, MANY_SHARE, LAST_VALUE, FEWEST],
     needs: "\
         INSERTs that name the whole primary key, under a known schema, and their rows in the same window: rows \
         that were there before it, and deletes in between, are not seen. Different rows are counted by a \
