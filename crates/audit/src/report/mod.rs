@@ -34,9 +34,9 @@ use crate::{
 pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
-    Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
-    PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, Span, Summary,
-    TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
+    Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionWeight,
+    PartitionsReport, PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, Span,
+    Summary, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
 };
 pub use sequence::{SequenceReport, StepReport};
 

@@ -5,6 +5,7 @@
 
 mod cases;
 mod splits;
+mod weights;
 mod wire;
 
 use std::collections::BTreeSet;

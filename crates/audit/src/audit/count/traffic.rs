@@ -3,7 +3,7 @@
 use crate::audit::{
     HashKey,
     count::{paging::Progress, pattern::record_tombstones, tables::Tables},
-    exchange::{Exchange, Execution, NamedKeys},
+    exchange::{Exchange, Execution, NamedKeys, outcome::Outcome},
     key_hash::TableHash,
     statement::{
         analysis::Analysis,
@@ -38,6 +38,9 @@ pub(crate) fn record_tables(
             for (id, key) in keys.iter() {
                 let hash = hashing.hash(id, key);
                 record_key(table, hash, key.bytes.len(), read);
+                if execution.is_of_one() {
+                    record_weight(table, hash, exchange, (!read).then_some(statements));
+                }
                 if let Some(progress) = progress.filter(|_| execution.is_of_one()) {
                     table.partition_reads.see(hash, progress.rows, progress.bytes);
                 }
@@ -87,6 +90,21 @@ fn record_key(table: &mut TableTraffic, hash: u64, bytes: usize, read: bool) {
         table.top_partitions.read(hash);
     } else {
         table.top_partitions.write(hash);
+    }
+}
+
+/// What a request reads of the only partition that it touches, or what so many statements write to it.
+fn record_weight(table: &mut TableTraffic, hash: u64, exchange: &Exchange<'_>, writes: Option<u32>) {
+    if let Some(statements) = writes {
+        table.top_by_rows.write_many(hash, u64::from(statements));
+        table.top_by_bytes.write_many(hash, exchange.request_bytes);
+    } else if let Outcome::Rows { count, .. } = exchange.outcome
+        && count > 0
+    {
+        table.top_by_rows.read_many(hash, count);
+        table
+            .top_by_bytes
+            .read_many(hash, exchange.response_bytes.unwrap_or(0));
     }
 }
 
