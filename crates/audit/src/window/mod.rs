@@ -50,7 +50,9 @@ pub use sequences::{
     Sequences, WritePairs,
 };
 pub use sightings::Sightings;
-pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry, Largest, RowSample, WrittenRow};
+pub use sketch::{
+    Distinct, Distribution, Heavy, HeavyEntry, Largest, PartitionWeights, RowSample, Weights, WrittenRow,
+};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
 pub use table::{KeySizes, NodeReads, PartitionReads, TableTraffic};
 pub use write_times::WriteTimes;

@@ -3,7 +3,10 @@
 use cqlens_cql::schema::TableName;
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, Distribution, Heavy, InsertedRows, Largest, RepeatedValues, pattern::Tombstones};
+use super::{
+    Distinct, Distribution, Heavy, InsertedRows, Largest, PartitionWeights, RepeatedValues,
+    pattern::Tombstones,
+};
 
 /// Counters and sketches of one table; a batch counts once for each table that it writes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,12 +24,9 @@ pub struct TableTraffic {
     pub tombstones: Tombstones,
     /// The partitions that are used most, by keyed hash.
     pub top_partitions: Heavy,
-    /// The partitions of which most rows were read or written, by requests for a single one.
-    #[serde(default, skip_serializing_if = "Heavy::is_empty")]
-    pub top_by_rows: Heavy,
-    /// The same by the bytes of these requests or responses.
-    #[serde(default, skip_serializing_if = "Heavy::is_empty")]
-    pub top_by_bytes: Heavy,
+    /// The partitions of which most was read and written.
+    #[serde(default, skip_serializing_if = "PartitionWeights::is_empty")]
+    pub weights: PartitionWeights,
     /// Different partitions that were named, by keyed hash.
     pub distinct_partitions: Distinct,
     /// What the nodes tell of its reads; none where they were not asked.
@@ -149,8 +149,7 @@ impl TableTraffic {
     /// Keeps only the heaviest partitions.
     pub(super) fn shrink(&mut self) {
         self.top_partitions.shrink();
-        self.top_by_rows.shrink();
-        self.top_by_bytes.shrink();
+        self.weights.shrink();
     }
 
     /// Bytes that it takes up, its name left out.
@@ -160,8 +159,7 @@ impl TableTraffic {
             + self.tombstones.scanned.bytes()
             + self.tombstones.live_rows.bytes()
             + self.top_partitions.bytes()
-            + self.top_by_rows.bytes()
-            + self.top_by_bytes.bytes()
+            + self.weights.bytes_on_heap()
             + self.distinct_partitions.bytes()
             + self.inserted.rows.bytes()
             + self.inserted.contents.bytes()
@@ -176,8 +174,7 @@ impl TableTraffic {
         self.partitions_per_read.merge(&other.partitions_per_read);
         self.tombstones.merge(&other.tombstones);
         self.top_partitions.merge(&other.top_partitions);
-        self.top_by_rows.merge(&other.top_by_rows);
-        self.top_by_bytes.merge(&other.top_by_bytes);
+        self.weights.merge(&other.weights);
         self.distinct_partitions.merge(&other.distinct_partitions);
         if let Some(nodes) = &other.node_reads {
             self.node_reads.get_or_insert_default().merge(nodes);

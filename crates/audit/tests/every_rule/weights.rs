@@ -33,15 +33,15 @@ fn a_partition_that_is_seldom_read_may_have_most_rows_and_bytes() {
         table: "orders".to_owned(),
     }];
     let busiest = table.top_partitions.top(1)[0].0;
-    let rows = table.top_by_rows.top(2);
+    let rows = table.weights.rows.top(2);
     let counts: Vec<_> = rows
         .iter()
         .map(|(_, entry)| (entry.reads, entry.writes))
         .collect();
     assert_eq!(counts, [(1_200, 0), (100, 9)]);
     assert_eq!(rows[1].0, busiest, "two rows a read, by fifty reads");
-    let (largest, bytes) = table.top_by_bytes.top(1)[0];
+    let (largest, bytes) = table.weights.bytes.top(1)[0];
     assert_eq!(largest, rows[0].0);
     assert!((120_000..140_000).contains(&bytes.reads), "{bytes:?}");
-    assert_eq!(table.top_by_rows.total(), 1_200 + 100 + 9);
+    assert_eq!(table.weights.rows.total(), 1_200 + 100 + 9);
 }

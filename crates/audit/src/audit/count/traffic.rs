@@ -96,15 +96,15 @@ fn record_key(table: &mut TableTraffic, hash: u64, bytes: usize, read: bool) {
 /// What a request reads of the only partition that it touches, or what so many statements write to it.
 fn record_weight(table: &mut TableTraffic, hash: u64, exchange: &Exchange<'_>, writes: Option<u32>) {
     if let Some(statements) = writes {
-        table.top_by_rows.write_many(hash, u64::from(statements));
-        table.top_by_bytes.write_many(hash, exchange.request_bytes);
+        table
+            .weights
+            .write(hash, u64::from(statements), exchange.request_bytes);
     } else if let Outcome::Rows { count, .. } = exchange.outcome
         && count > 0
     {
-        table.top_by_rows.read_many(hash, count);
         table
-            .top_by_bytes
-            .read_many(hash, exchange.response_bytes.unwrap_or(0));
+            .weights
+            .read(hash, count, exchange.response_bytes.unwrap_or(0));
     }
 }
 

@@ -8,7 +8,7 @@ use super::numbers::{observed_tombstones, quantiles};
 use crate::{
     report::{ColumnReport, ColumnRole, PartitionWeight, PatternReport, TableReport, TopPartition},
     rules::Comment,
-    window::{Heavy, PatternId, TableTraffic, Window},
+    window::{PatternId, TableTraffic, Weights, Window},
 };
 
 /// How many of its busiest partitions a table shows.
@@ -77,17 +77,16 @@ fn table_report(
 fn top_partitions(traffic: &TableTraffic) -> Vec<TopPartition> {
     let TableTraffic {
         top_partitions,
-        top_by_rows,
-        top_by_bytes,
+        weights,
         ..
     } = traffic;
     let mut keys: Vec<u64> = Vec::new();
-    for (heavy, most) in [
-        (top_partitions, TOP_PARTITIONS),
-        (top_by_rows, TOP_BY_WEIGHT),
-        (top_by_bytes, TOP_BY_WEIGHT),
+    for top in [
+        top_partitions.top(TOP_PARTITIONS),
+        weights.rows.top(TOP_BY_WEIGHT),
+        weights.bytes.top(TOP_BY_WEIGHT),
     ] {
-        for (key, _) in heavy.top(most) {
+        for (key, _) in top {
             if !keys.contains(&key) {
                 keys.push(key);
             }
@@ -101,17 +100,17 @@ fn top_partitions(traffic: &TableTraffic) -> Vec<TopPartition> {
             reads: entry.reads,
             writes: entry.writes,
             error: (entry.error > 0).then_some(entry.error),
-            rows: weight(top_by_rows, key),
-            bytes: weight(top_by_bytes, key),
+            rows: weight(&weights.rows, key),
+            bytes: weight(&weights.bytes, key),
         }
     };
     keys.into_iter().map(partition).collect()
 }
 
-fn weight(heavy: &Heavy, key: u64) -> PartitionWeight {
-    let entry = heavy.of(key).unwrap_or_default();
+fn weight(weights: &Weights, key: u64) -> PartitionWeight {
+    let entry = weights.of(key).unwrap_or_default();
     PartitionWeight {
-        share: entry.at_least() as f64 / heavy.total().max(1) as f64,
+        share: entry.at_least() as f64 / weights.total().max(1) as f64,
         read: entry.reads,
         written: entry.writes,
         error: entry.error,
@@ -146,12 +145,11 @@ mod tests {
         let mut traffic = TableTraffic::default();
         for key in 0..20 {
             (0..100 - key).for_each(|_| traffic.top_partitions.read(key));
-            traffic.top_by_rows.read_many(key, 100 - key);
-            traffic.top_by_bytes.read_many(key, 1_000);
+            traffic.weights.read(key, 100 - key, 1_000);
         }
         traffic.top_partitions.read(777);
-        traffic.top_by_rows.read_many(777, 18_190);
-        traffic.top_by_bytes.write_many(777, 180_000);
+        traffic.weights.read(777, 18_190, 0);
+        traffic.weights.write(777, 0, 180_000);
         let top = top_partitions(&traffic);
         let last = top
             .last()

@@ -7,9 +7,9 @@ use super::meter;
 
 /// The heaviest keys of a stream (Misra and Gries 1982, with the batched purge of Anderson et al. 2017).
 ///
-/// What is counted are occurrences, or what they weigh: rows and bytes. After `n` of them every key that came more often than `n / 256` times is here, and its count is known
-/// up to that error. Up to 512 keys are followed; when there are more, the lighter half goes at once, so that
-/// a key costs a hash lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) adds, so that any
+/// What is counted are occurrences, or what they weigh: see [`Weights`](super::Weights). After `n` of them every key that
+/// came more often than `n / 256` times is here, and its count is known up to that error. Up to 512 keys are followed;
+/// when there are more, the lighter half goes at once, so that a key costs a hash lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) adds, so that any
 /// order and grouping gives the same result as long as the windows together have no more than 4,096 keys.
 /// Beyond that the lighter half goes here, too: what a report over weeks keeps has a bound, and the error is
 /// the same.
@@ -86,11 +86,6 @@ impl Heavy {
     /// What is known of `key`; nothing where nothing was counted of it.
     pub fn of(&self, key: u64) -> Option<HeavyEntry> {
         self.entries.get(&key).copied()
-    }
-
-    /// Whether nothing was counted.
-    pub fn is_empty(&self) -> bool {
-        self.total == 0
     }
 
     fn entry(&mut self, key: u64, weight: u64) -> &mut HeavyEntry {
