@@ -303,14 +303,14 @@ fn nulls_are_counted_in_texts_by_name_and_in_batches() {
 
 #[test]
 fn elements_of_collections_that_are_bound_as_a_whole_are_counted_also_in_batches() {
-    let collection = |items: i32| {
-        let numbers = [items].into_iter();
+    let collection = |said: i32, items: i32| {
+        let numbers = [said].into_iter();
         let numbers = numbers.chain((0..items).flat_map(|item| [4_i32, item]));
         numbers.flat_map(i32::to_be_bytes).collect::<Vec<_>>()
     };
     let key = 1_i32.to_be_bytes();
-    let statement = |cql, items| {
-        let collection = collection(items);
+    let statement = |cql, said, items| {
+        let collection = collection(said, items);
         let values = ValuesBuf::positional([Value::Bytes(&collection), Value::Bytes(&key)]).unwrap();
         let mut observed = Observed::new();
         observed.pass(&Request::Batch(Batch {
@@ -340,10 +340,12 @@ fn elements_of_collections_that_are_bound_as_a_whole_are_counted_also_in_batches
             .collect::<Vec<_>>()
     };
     let replace = "UPDATE s.tagged SET tags = ? WHERE k = ?";
-    assert_eq!(statement(replace, 40), [1, 1]);
-    assert_eq!(statement(replace, 31), [0, 0]);
+    assert_eq!(statement(replace, 40, 40), [1, 1]);
+    assert_eq!(statement(replace, 31, 31), [0, 0]);
+    // Nothing but the number says so.
+    assert_eq!(statement(replace, i32::MAX, 15), [0, 0]);
     assert_eq!(
-        statement("UPDATE s.tagged SET tags = tags + ? WHERE k = ?", 40),
+        statement("UPDATE s.tagged SET tags = tags + ? WHERE k = ?", 40, 40),
         [0, 0]
     );
 }

@@ -45,6 +45,7 @@ pub use ring::RingCover;
 pub(crate) use room::Room;
 pub use room::{Limits, MAX_PATTERNS};
 pub use schema_disagreement::SchemaDisagreement;
+pub(crate) use sequences::PairRoom;
 pub use sequences::{
     BatchedCopies, BucketReads, BucketUnit, CopiedWrites, FollowedReads, Link, RepeatedReads, Rewrites,
     Sequences, WritePairs,
