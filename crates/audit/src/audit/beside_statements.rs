@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::{
     audit::{
-        Audit, HashKey,
+        Audit, HashKey, Options, Relating,
         testing::{bytes, result},
     },
     capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
@@ -41,14 +41,19 @@ struct Observed {
 
 impl Observed {
     fn new() -> Self {
+        Self::with(&Options::default())
+    }
+
+    fn with(options: &Options) -> Self {
         let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
         let queue = Arc::new(Queue::new(Limits::default()));
-        let audit = Audit::start(
+        let audit = Audit::start_with(
             Arc::clone(&queue),
             &live,
             HashKey::random(),
             "test",
             Timestamp::UNIX_EPOCH,
+            options,
         )
         .unwrap();
         let connection = Arc::new(Connection::new(ConnectionId(0), "10.0.0.1:5".parse().unwrap()));
@@ -98,6 +103,25 @@ fn query(cql: &str) -> Request<'_> {
         query: cql,
         parameters: QueryParameters::new(Consistency::One),
     })
+}
+
+#[test]
+fn the_time_in_which_requests_are_compared_is_told_where_it_has_a_budget() {
+    let spent_within = |budget| {
+        let relating = Relating {
+            budget,
+            ..Relating::default()
+        };
+        let mut observed = Observed::with(&Options {
+            relating,
+            ..Options::default()
+        });
+        (0..2_000).for_each(|_| observed.pass(&query("UPDATE s.t SET v = 1 WHERE k = 1")));
+        observed.stop().coverage.relating_us
+    };
+    // Some thirty calls are timed, each for 64.
+    assert!((1..2_000_000).contains(&spent_within(Some(0.03))));
+    assert_eq!(spent_within(None), 0);
 }
 
 #[test]
