@@ -38,10 +38,16 @@ pub(crate) fn record_tables(
             for (id, key) in keys.iter() {
                 let hash = hashing.hash(id, key);
                 record_key(table, hash, key.bytes.len(), read);
-                if execution.is_of_one() {
-                    record_weight(table, hash, exchange, (!read).then_some(statements));
+                if !execution.is_of_one() {
+                    continue;
                 }
-                if let Some(progress) = progress.filter(|_| execution.is_of_one()) {
+                if read {
+                    record_read_weight(table, hash, exchange);
+                } else {
+                    let rows = u64::from(statements);
+                    table.weights.write(hash, rows, exchange.request_bytes);
+                }
+                if let Some(progress) = progress {
                     table.partition_reads.see(hash, progress.rows, progress.bytes);
                 }
             }
@@ -93,18 +99,14 @@ fn record_key(table: &mut TableTraffic, hash: u64, bytes: usize, read: bool) {
     }
 }
 
-/// What a request reads of the only partition that it touches, or what so many statements write to it.
-fn record_weight(table: &mut TableTraffic, hash: u64, exchange: &Exchange<'_>, writes: Option<u32>) {
-    if let Some(statements) = writes {
-        table
-            .weights
-            .write(hash, u64::from(statements), exchange.request_bytes);
-    } else if let Outcome::Rows { count, .. } = exchange.outcome
+/// What a request reads of the only partition that it touches.
+#[inline]
+fn record_read_weight(table: &mut TableTraffic, hash: u64, exchange: &Exchange<'_>) {
+    if let Outcome::Rows { count, .. } = exchange.outcome
         && count > 0
     {
-        table
-            .weights
-            .read(hash, count, exchange.response_bytes.unwrap_or(0));
+        let bytes = exchange.response_bytes.unwrap_or(0);
+        table.weights.read(hash, count, bytes);
     }
 }
 

@@ -33,22 +33,20 @@ impl Weights {
     /// Standard deviations within which the sample's error is.
     const DEVIATIONS: f64 = 3.0;
 
-    /// Whether an item is counted, by a `draw` that is the same for all numbers of 32 bits.
+    /// Whether an item is looked up, by a `draw` that may be any number of 32 bits.
     #[inline]
-    fn takes(&mut self, weight: u64, draw: u32) -> bool {
-        self.total += weight;
+    fn is_due(&self, weight: u64, draw: u32) -> bool {
         (u64::from(draw) * self.threshold) >> u32::BITS < weight
     }
 
-    /// What a counted item counts as. It is the one of this number.
-    fn counts_as(&mut self, weight: u64, number: u64) -> u64 {
-        let counted = weight.max(self.threshold);
+    /// Counts an item that is due: the one of this number.
+    fn count(&mut self, key: u64, weight: u64, number: u64, add: Add) {
+        add(&mut self.heavy, key, weight.max(self.threshold));
         if number >= Self::ALL_COUNTED {
             let times_mean = (self.total / number).saturating_mul(Self::TIMES_MEAN);
             // What is more does not fit beside a draw.
             self.threshold = self.threshold.max(times_mean.min(u64::from(u32::MAX)));
         }
-        counted
     }
 
     /// What all items weigh.
@@ -94,6 +92,9 @@ impl Weights {
     }
 }
 
+/// Adds something to what was read of a key, or written.
+type Add = fn(&mut Heavy, u64, u64);
+
 /// What requests for single partitions read and wrote of them.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PartitionWeights {
@@ -109,36 +110,35 @@ impl PartitionWeights {
     /// Counts what was read of a partition.
     #[inline]
     pub fn read(&mut self, partition: u64, rows: u64, bytes: u64) {
-        let (takes_rows, takes_bytes) = self.take(partition, rows, bytes);
-        if takes_rows {
-            let rows = self.rows.counts_as(rows, self.requests);
-            self.rows.heavy.read_many(partition, rows);
-        }
-        if takes_bytes {
-            let bytes = self.bytes.counts_as(bytes, self.requests);
-            self.bytes.heavy.read_many(partition, bytes);
-        }
+        self.count(partition, (rows, bytes), Heavy::read_many);
     }
 
     /// Counts what was written to a partition.
     #[inline]
     pub fn write(&mut self, partition: u64, rows: u64, bytes: u64) {
-        let (takes_rows, takes_bytes) = self.take(partition, rows, bytes);
-        if takes_rows {
-            let rows = self.rows.counts_as(rows, self.requests);
-            self.rows.heavy.write_many(partition, rows);
-        }
-        if takes_bytes {
-            let bytes = self.bytes.counts_as(bytes, self.requests);
-            self.bytes.heavy.write_many(partition, bytes);
-        }
+        self.count(partition, (rows, bytes), Heavy::write_many);
     }
 
     #[inline]
-    fn take(&mut self, partition: u64, rows: u64, bytes: u64) -> (bool, bool) {
+    fn count(&mut self, partition: u64, (rows, bytes): (u64, u64), add: Add) {
         self.requests += 1;
+        self.rows.total += rows;
+        self.bytes.total += bytes;
         let draw = draw(partition, self.requests);
-        (self.rows.takes(rows, draw), self.bytes.takes(bytes, draw))
+        if self.rows.is_due(rows, draw) || self.bytes.is_due(bytes, draw) {
+            self.look_up(partition, (rows, bytes), draw, add);
+        }
+    }
+
+    /// Apart from what most requests cost.
+    #[cold]
+    fn look_up(&mut self, partition: u64, (rows, bytes): (u64, u64), draw: u32, add: Add) {
+        if self.rows.is_due(rows, draw) {
+            self.rows.count(partition, rows, self.requests, add);
+        }
+        if self.bytes.is_due(bytes, draw) {
+            self.bytes.count(partition, bytes, self.requests, add);
+        }
     }
 
     /// Whether nothing was counted.
@@ -274,12 +274,8 @@ mod tests {
         let mut looked_up = 0;
         for at in 0..100_000_u64 {
             let key = (at % 700 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-            let (rows, _) = weights.take(key, 10, 1_000);
-            if rows {
-                looked_up += 1;
-                let rows = weights.rows.counts_as(10, weights.requests);
-                weights.rows.heavy.read_many(key, rows);
-            }
+            looked_up += u64::from(weights.rows.is_due(10, draw(key, weights.requests + 1)));
+            weights.read(key, 10, 1_000);
         }
         let least = Weights::ALL_COUNTED + (100_000 - Weights::ALL_COUNTED) / Weights::TIMES_MEAN;
         assert!(
