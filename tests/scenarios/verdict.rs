@@ -11,7 +11,8 @@
 //! table = "groups"
 //! at-least = "low"
 //! at-most = "low"              # may be left out
-//! says = "with 2 buckets"      # in title, advice or evidence; may be left out
+//! says = ["with 2 buckets"]    # each in title, advice, evidence or CQL; may be left out
+//! figures = { buckets = 4 }    # of its evidence, give or take a tenth; may be left out
 //!
 //! [[absent]]                   # no finding at all, not even info
 //! rule = "large-partition"
@@ -35,7 +36,10 @@
     reason = "every test binary compiles the whole of this and uses a part of it"
 )]
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use cqlens_cql::syntax::{self, Template};
 use serde::Deserialize;
@@ -81,8 +85,12 @@ struct Expected {
     at_most: Option<Severity>,
     /// On the embedded node, whose latencies count for nothing, it is exactly this.
     demo: Option<Severity>,
-    /// Words of its title, its advice or its evidence.
-    says: Option<String>,
+    /// Words of its title, its advice, its evidence or the CQL that it suggests.
+    #[serde(default)]
+    says: Vec<String>,
+    /// Numbers of its evidence, give or take a tenth: of a slow machine, some of what belongs together is too late.
+    #[serde(default)]
+    figures: BTreeMap<String, f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -204,6 +212,7 @@ struct Found {
     severity: Severity,
     /// All that it says.
     text: String,
+    evidence: Value,
 }
 
 impl Found {
@@ -228,9 +237,10 @@ impl Found {
             tables: tables.collect(),
             severity: Severity::deserialize(&finding["severity"]).unwrap(),
             text: format!(
-                "{} {} {}",
-                finding["title"], finding["advice"], finding["evidence"]
+                "{} {} {} {}",
+                finding["title"], finding["advice"], finding["evidence"], finding["suggested_cql"]
             ),
+            evidence: finding["evidence"].clone(),
         }
     }
 }
@@ -240,15 +250,23 @@ impl Expected {
         finding.rule == self.rule && finding.tables.contains(&self.table)
     }
 
+    /// Whether a finding says all the words and figures.
+    fn is_said_by(&self, finding: &Found) -> bool {
+        let is_near = |(name, figure): (&String, &f64)| {
+            let said = finding.evidence[name].as_f64();
+            said.is_some_and(|said| (said - figure).abs() <= figure / 10.0)
+        };
+        self.says.iter().all(|words| finding.text.contains(words)) && self.figures.iter().all(is_near)
+    }
+
     fn complaint(&self, found: &[Found], is_demo: bool) -> Option<String> {
         let own = || found.iter().filter(|finding| self.is_about(finding));
-        if let Some(says) = &self.says
-            && own().next().is_some()
-            && !own().any(|finding| finding.text.contains(says))
-        {
+        if own().next().is_some() && !own().any(|finding| self.is_said_by(finding)) {
             return Some(format!(
-                "{} does not say {says}: {:?}",
+                "{} does not say {:?}, {:?}: {:?}",
                 self.rule,
+                self.says,
+                self.figures,
                 own().collect::<Vec<_>>()
             ));
         }
@@ -358,13 +376,13 @@ fn a_verdict_complains_about_another_number_of_partitions() {
 #[test]
 fn a_verdict_complains_about_other_words_other_operations_and_what_should_be_absent() {
     let verdict: Verdict = toml::from_str(
-        "none-above = 'info'\n[[finding]]\nrule = 'a'\ntable = 't'\nat-least = 'low'\nsays = 'two reads'\n\
+        "none-above = 'info'\n[[finding]]\nrule = 'a'\ntable = 't'\nat-least = 'low'\nsays = ['two reads', 'CREATE']\nfigures = { reads = 20 }\n\
          [[absent]]\nrule = 'b'\n\
          [[sequence]]\nkind = 'client-join'\ntables = ['t', 'u']\nfan-out = 20\nsent = 'one-after-the-other'\n",
     )
     .unwrap();
-    let complaints = |rule: &str, advice: &str, mean: f64| {
-        let finding = |rule: &str| serde_json::json!({"rule": rule, "severity": "low", "keyspace": "k", "table": "t", "advice": advice});
+    let complaints = |rule: &str, (advice, reads): (&str, u64), mean: f64| {
+        let finding = |rule: &str| serde_json::json!({"rule": rule, "severity": "low", "keyspace": "k", "table": "t", "advice": advice, "suggested_cql": ["CREATE TABLE u"], "evidence": {"reads": reads}});
         let mut findings = vec![finding("a")];
         findings.extend((rule == "b").then(|| {
             serde_json::json!({
@@ -378,8 +396,9 @@ fn a_verdict_complains_about_other_words_other_operations_and_what_should_be_abs
         let report = serde_json::json!({"findings": findings, "patterns": [], "sequences": [operation]});
         verdict.complaints("k", &report).len()
     };
-    assert_eq!(complaints("a", "make two reads one", 20.9), 0);
-    assert_eq!(complaints("a", "make three reads one", 20.9), 1);
-    assert_eq!(complaints("a", "make two reads one", 21.1), 1);
-    assert_eq!(complaints("b", "make two reads one", 20.0), 1);
+    assert_eq!(complaints("a", ("make two reads one", 18), 20.9), 0);
+    assert_eq!(complaints("a", ("make three reads one", 20), 20.9), 1);
+    assert_eq!(complaints("a", ("make two reads one", 17), 20.9), 1);
+    assert_eq!(complaints("a", ("make two reads one", 20), 21.1), 1);
+    assert_eq!(complaints("b", ("make two reads one", 20), 20.0), 1);
 }

@@ -17,7 +17,7 @@ use jiff::Timestamp;
 
 use crate::{
     audit::{
-        Audit, HashKey,
+        Audit, HashKey, Options, Relating,
         testing::{bytes, result},
     },
     capture::{Clock, Connection, ConnectionId, Limits, Queue, Tap},
@@ -41,14 +41,19 @@ struct Observed {
 
 impl Observed {
     fn new() -> Self {
+        Self::with(&Options::default())
+    }
+
+    fn with(options: &Options) -> Self {
         let live = Arc::new(Live::with_schema(Schema::from_cql(SCHEMA).unwrap()));
         let queue = Arc::new(Queue::new(Limits::default()));
-        let audit = Audit::start(
+        let audit = Audit::start_with(
             Arc::clone(&queue),
             &live,
             HashKey::random(),
             "test",
             Timestamp::UNIX_EPOCH,
+            options,
         )
         .unwrap();
         let connection = Arc::new(Connection::new(ConnectionId(0), "10.0.0.1:5".parse().unwrap()));
@@ -98,6 +103,25 @@ fn query(cql: &str) -> Request<'_> {
         query: cql,
         parameters: QueryParameters::new(Consistency::One),
     })
+}
+
+#[test]
+fn the_time_in_which_requests_are_compared_is_told_where_it_has_a_budget() {
+    let spent_within = |budget| {
+        let relating = Relating {
+            budget,
+            ..Relating::default()
+        };
+        let mut observed = Observed::with(&Options {
+            relating,
+            ..Options::default()
+        });
+        (0..2_000).for_each(|_| observed.pass(&query("UPDATE s.t SET v = 1 WHERE k = 1")));
+        observed.stop().coverage.relating_us
+    };
+    // Some thirty calls are timed, each for 64.
+    assert!((1..2_000_000).contains(&spent_within(Some(0.03))));
+    assert_eq!(spent_within(None), 0);
 }
 
 #[test]
@@ -303,14 +327,14 @@ fn nulls_are_counted_in_texts_by_name_and_in_batches() {
 
 #[test]
 fn elements_of_collections_that_are_bound_as_a_whole_are_counted_also_in_batches() {
-    let collection = |items: i32| {
-        let numbers = [items].into_iter();
+    let collection = |said: i32, items: i32| {
+        let numbers = [said].into_iter();
         let numbers = numbers.chain((0..items).flat_map(|item| [4_i32, item]));
         numbers.flat_map(i32::to_be_bytes).collect::<Vec<_>>()
     };
     let key = 1_i32.to_be_bytes();
-    let statement = |cql, items| {
-        let collection = collection(items);
+    let statement = |cql, said, items| {
+        let collection = collection(said, items);
         let values = ValuesBuf::positional([Value::Bytes(&collection), Value::Bytes(&key)]).unwrap();
         let mut observed = Observed::new();
         observed.pass(&Request::Batch(Batch {
@@ -340,10 +364,12 @@ fn elements_of_collections_that_are_bound_as_a_whole_are_counted_also_in_batches
             .collect::<Vec<_>>()
     };
     let replace = "UPDATE s.tagged SET tags = ? WHERE k = ?";
-    assert_eq!(statement(replace, 40), [1, 1]);
-    assert_eq!(statement(replace, 31), [0, 0]);
+    assert_eq!(statement(replace, 40, 40), [1, 1]);
+    assert_eq!(statement(replace, 31, 31), [0, 0]);
+    // Nothing but the number says so.
+    assert_eq!(statement(replace, i32::MAX, 15), [0, 0]);
     assert_eq!(
-        statement("UPDATE s.tagged SET tags = tags + ? WHERE k = ?", 40),
+        statement("UPDATE s.tagged SET tags = tags + ? WHERE k = ?", 40, 40),
         [0, 0]
     );
 }

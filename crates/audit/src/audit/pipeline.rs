@@ -213,7 +213,7 @@ impl Pipeline {
         self.sequences
             .record(&mut open.window, &exchange, decoded, keys, session.actor, columns);
         if let Some(began) = began {
-            self.sequences.took(began, self.clock.now());
+            self.sequences.took(began, self.clock.now(), &mut open.window);
         }
         false
     }

@@ -42,9 +42,9 @@ pub use diff::{
 };
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
-    Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
-    PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, Span, Summary,
-    TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
+    Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionWeight,
+    PartitionsReport, PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, Span,
+    Summary, TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
 };
 pub use selection::Selection;
 pub use sequence::{SequenceReport, StepReport};

@@ -227,6 +227,24 @@ pub struct TopPartition {
     /// Reads and writes that it may have had beside these, at most; absent where those are all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<u64>,
+    /// Rows that requests for it alone read and wrote.
+    pub rows: PartitionWeight,
+    /// Bytes of these requests and of the responses to reads.
+    pub bytes: PartitionWeight,
+}
+
+/// What a partition has of the rows or bytes of its table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct PartitionWeight {
+    /// Its share, at least.
+    pub share: f64,
+    /// Read, at least.
+    pub read: u64,
+    /// Written, at least.
+    pub written: u64,
+    /// Beside these, at most.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub error: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]

@@ -355,6 +355,45 @@ mod tests {
     }
 
     #[test]
+    fn a_hot_partition_and_its_node_are_one_problem() {
+        let mut window = crate::rules::testing::amid([read(
+            "SELECT name FROM shop.users WHERE id = ?",
+            &[],
+            PartitionClass::Single,
+            10_000,
+        )]);
+        let name = cqlens_cql::schema::TableName {
+            keyspace: "shop".to_owned(),
+            table: "users".to_owned(),
+        };
+        let users = window.tables.entry(name).or_default();
+        for partition in 1..=6_000_u64 {
+            let hash = partition.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            users.distinct_partitions.insert(hash);
+            users.top_partitions.read(hash);
+        }
+        (0..3_000).for_each(|_| users.top_partitions.read(7));
+        for (node, own) in [7_000, 1_000, 1_000].into_iter().enumerate() {
+            let in_ring = crate::window::InRing { own, mean: 3_000 };
+            window
+                .load
+                .nodes
+                .entry(format!("node-{node}"))
+                .or_default()
+                .in_ring = in_ring;
+        }
+        let all = told(&window);
+        let uneven: Vec<_> = all
+            .iter()
+            .filter(|(rules, _)| rules.contains(&"uneven-token-load"))
+            .collect();
+        assert!(
+            matches!(&uneven[..], [(rules, _)] if rules.contains(&"hot-partition")),
+            "{all:?}"
+        );
+    }
+
+    #[test]
     fn a_view_and_what_it_costs_its_base_are_one_problem() {
         let read = on("materialized-view-read", Some("users_by_phone"), &[1]);
         let write = on("materialized-view-write", Some("users"), &[2]);

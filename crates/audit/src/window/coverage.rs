@@ -109,6 +109,9 @@ pub struct Coverage {
     /// Reads whose rows were not remembered, though a program may have gone on with them: there were too many rows in their
     /// second.
     pub reads_not_followed: u64,
+    /// Processor time in which requests were compared with those before them, in microseconds: an estimate from a sample of
+    /// the calls. 0 where that keeps to fixed limits and not to a budget, as for captures.
+    pub relating_us: u64,
     /// What a packet capture lacked, where that was the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capture: Option<CaptureCoverage>,
@@ -283,6 +286,7 @@ impl Coverage {
         self.row_values_forgotten += other.row_values_forgotten;
         self.not_related += other.not_related;
         self.reads_not_followed += other.reads_not_followed;
+        self.relating_us += other.relating_us;
         if let Some(capture) = &other.capture {
             self.capture.get_or_insert_default().merge(capture);
         }

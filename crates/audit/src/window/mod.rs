@@ -45,12 +45,15 @@ pub use ring::RingCover;
 pub(crate) use room::Room;
 pub use room::{Limits, MAX_PATTERNS};
 pub use schema_disagreement::SchemaDisagreement;
+pub(crate) use sequences::PairRoom;
 pub use sequences::{
     BatchedCopies, BucketReads, BucketUnit, CopiedWrites, FollowedReads, Link, RepeatedReads, Rewrites,
     Sequences, WritePairs,
 };
 pub use sightings::Sightings;
-pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry, Largest, RowSample, WrittenRow};
+pub use sketch::{
+    Distinct, Distribution, Heavy, HeavyEntry, Largest, PartitionWeights, RowSample, Weights, WrittenRow,
+};
 pub use snapshot::{Cluster, Snapshot, SnapshotError};
 pub use table::{KeySizes, NodeReads, PartitionReads, TableTraffic};
 pub use write_times::WriteTimes;

@@ -23,6 +23,15 @@ pub struct RepeatedValue {
     pub same_across: u64,
 }
 
+impl RepeatedValue {
+    fn add(&mut self, more: Self) {
+        self.within += more.within;
+        self.same_within += more.same_within;
+        self.across += more.across;
+        self.same_across += more.same_across;
+    }
+}
+
 /// How many columns of a table are told apart.
 const MOST_COLUMNS: usize = 64;
 
@@ -40,19 +49,19 @@ impl RepeatedValues {
     /// Counts what was found of a column.
     pub fn count(&mut self, column: &str, more: RepeatedValue) {
         if let Some(value) = self.0.get_mut(column) {
-            value.within += more.within;
-            value.same_within += more.same_within;
-            value.across += more.across;
-            value.same_across += more.same_across;
+            value.add(more);
         } else if self.0.len() < MOST_COLUMNS {
             self.0.insert(column.to_owned(), more);
         }
     }
 
-    /// Adds the columns of `other`.
+    /// Adds the columns of `other`. Where there are too many, the first ones by name stay, whatever the order.
     pub(super) fn merge(&mut self, other: &Self) {
         for (column, value) in &other.0 {
-            self.count(column, *value);
+            self.0.entry(column.clone()).or_default().add(*value);
+        }
+        while self.0.len() > MOST_COLUMNS {
+            self.0.pop_last();
         }
     }
 }

@@ -259,7 +259,7 @@ impl Window {
         let sum = |tables: &BTreeMap<_, _>| tables.iter().map(table_bytes).sum::<usize>();
         if sum(&self.tables) > most_bytes {
             let traffic = self.tables.values_mut();
-            traffic.for_each(|table| table.top_partitions.shrink());
+            traffic.for_each(|table| table.shrink());
         }
         if sum(&self.tables) <= most_bytes && self.tables.len() < MAX_TABLES {
             return;

@@ -1,10 +1,14 @@
 //! Statements that belong together: what one operation of an application sends one after the other, or at once.
 
+mod pair_room;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Distinct, Distribution, PatternId};
+
+pub(crate) use pair_room::PairRoom;
 
 /// What was seen of operations of several statements, in samples that say how large they are.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -280,11 +284,6 @@ impl Sequences {
         self.followed.values().map(|reads| reads.links.len()).sum()
     }
 
-    /// How many pairs there are.
-    pub(crate) fn pairs(&self) -> usize {
-        self.copies.values().map(|writes| writes.pairs.len()).sum()
-    }
-
     /// More columns of one statement are not told apart.
     const MOST_COLUMNS: usize = 64;
 
@@ -361,6 +360,8 @@ impl Sequences {
         keep_lowest(&mut self.buckets, Self::MOST_LINKS);
         keep_lowest(&mut self.copies, Self::MOST);
         keep_lowest(&mut self.batched, Self::MOST);
+        keep_lowest(&mut self.repeats, Self::MOST_LINKS);
+        keep_lowest(&mut self.requests, Self::MOST);
         let mut room = Self::MOST_LINKS;
         for reads in self.followed.values_mut() {
             room -= keep_lowest(&mut reads.links, room);
@@ -369,6 +370,11 @@ impl Sequences {
         for writes in self.copies.values_mut() {
             room -= keep_lowest(&mut writes.pairs, room);
         }
+        let mut room = Self::MOST_LINKS;
+        for reads in self.rewrites.values_mut() {
+            room -= keep_lowest(reads, room);
+        }
+        self.rewrites.retain(|_, reads| !reads.is_empty());
         for columns in self.buckets.values_mut() {
             keep_lowest(columns, Self::MOST_COLUMNS);
         }

@@ -3,7 +3,10 @@
 use cqlens_cql::schema::TableName;
 use serde::{Deserialize, Serialize};
 
-use super::{Distinct, Distribution, Heavy, InsertedRows, Largest, RepeatedValues, pattern::Tombstones};
+use super::{
+    Distinct, Distribution, Heavy, InsertedRows, Largest, PartitionWeights, RepeatedValues,
+    pattern::Tombstones,
+};
 
 /// Counters and sketches of one table; a batch counts once for each table that it writes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -21,6 +24,9 @@ pub struct TableTraffic {
     pub tombstones: Tombstones,
     /// The partitions that are used most, by keyed hash.
     pub top_partitions: Heavy,
+    /// The partitions of which most was read and written.
+    #[serde(default, skip_serializing_if = "PartitionWeights::is_empty")]
+    pub weights: PartitionWeights,
     /// Different partitions that were named, by keyed hash.
     pub distinct_partitions: Distinct,
     /// What the nodes tell of its reads; none where they were not asked.
@@ -140,6 +146,12 @@ impl NodeReads {
 }
 
 impl TableTraffic {
+    /// Keeps only the heaviest partitions.
+    pub(super) fn shrink(&mut self) {
+        self.top_partitions.shrink();
+        self.weights.shrink();
+    }
+
     /// Bytes that it takes up, its name left out.
     pub(super) fn bytes(&self) -> usize {
         size_of::<(TableName, Self)>() * 3 / 2
@@ -147,6 +159,7 @@ impl TableTraffic {
             + self.tombstones.scanned.bytes()
             + self.tombstones.live_rows.bytes()
             + self.top_partitions.bytes()
+            + self.weights.bytes_on_heap()
             + self.distinct_partitions.bytes()
             + self.inserted.rows.bytes()
             + self.inserted.contents.bytes()
@@ -161,6 +174,7 @@ impl TableTraffic {
         self.partitions_per_read.merge(&other.partitions_per_read);
         self.tombstones.merge(&other.tombstones);
         self.top_partitions.merge(&other.top_partitions);
+        self.weights.merge(&other.weights);
         self.distinct_partitions.merge(&other.distinct_partitions);
         if let Some(nodes) = &other.node_reads {
             self.node_reads.get_or_insert_default().merge(nodes);

@@ -37,6 +37,7 @@ fn window(start: i64, ids: std::ops::Range<u64>, count: u64) -> Window {
             table.inserted.inserts += 1;
             table.inserted.rows.insert(id);
             table.inserted.contents.insert(id * 100 + exchange);
+            beside_requests(table, id, exchange);
             index(&mut window, id, exchange);
         }
         load(&mut window.load, id, count);
@@ -45,6 +46,28 @@ fn window(start: i64, ids: std::ops::Range<u64>, count: u64) -> Window {
     window.coverage.audited = count;
     window.close(at(start + 60));
     window
+}
+
+/// What else is known of a table.
+fn beside_requests(table: &mut TableTraffic, id: u64, exchange: u64) {
+    table.weights.read(id, exchange + 1, id * 100);
+    table.weights.write(id + 1, 1, exchange);
+    table.partition_reads.see(id, 1_000 + exchange, (1 << 20) + id);
+    table.key_sizes.count(id * 100);
+    let row = WrittenRow {
+        partition: id,
+        bytes: 10,
+        at: exchange.cast_signed(),
+    };
+    table.inserted.sample.insert(id * 100 + exchange, row);
+    let value = RepeatedValue {
+        within: 1,
+        same_within: exchange % 2,
+        across: id,
+        same_across: 0,
+    };
+    // More columns than are told apart.
+    (0..3).for_each(|column| table.repeated.count(&format!("c{}", id * 3 + column), value));
 }
 
 /// What is beside single exchanges: everything that depends on `id` and `exchange` somehow.

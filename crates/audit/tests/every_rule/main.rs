@@ -6,6 +6,7 @@
 mod cases;
 mod promises;
 mod splits;
+mod weights;
 mod wire;
 
 use std::collections::BTreeSet;

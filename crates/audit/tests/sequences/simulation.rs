@@ -182,7 +182,8 @@ pub(crate) struct Traffic {
     pub(crate) events: Vec<Event>,
     /// Of each application and each of its operations.
     pub(crate) truth: Vec<Vec<Truth>>,
-    end: Time,
+    /// When the last operations begin.
+    pub(crate) end: Time,
 }
 
 /// After connections are open.

@@ -3,7 +3,7 @@
 use crate::audit::{
     HashKey,
     count::{paging::Progress, pattern::record_tombstones, tables::Tables},
-    exchange::{Exchange, Execution, NamedKeys},
+    exchange::{Exchange, Execution, NamedKeys, outcome::Outcome},
     key_hash::TableHash,
     statement::{
         analysis::Analysis,
@@ -38,7 +38,16 @@ pub(crate) fn record_tables(
             for (id, key) in keys.iter() {
                 let hash = hashing.hash(id, key);
                 record_key(table, hash, key.bytes.len(), read);
-                if let Some(progress) = progress.filter(|_| execution.is_of_one()) {
+                if !execution.is_of_one() {
+                    continue;
+                }
+                if read {
+                    record_read_weight(table, hash, exchange);
+                } else {
+                    let rows = u64::from(statements);
+                    table.weights.write(hash, rows, exchange.request_bytes);
+                }
+                if let Some(progress) = progress {
                     table.partition_reads.see(hash, progress.rows, progress.bytes);
                 }
             }
@@ -87,6 +96,17 @@ fn record_key(table: &mut TableTraffic, hash: u64, bytes: usize, read: bool) {
         table.top_partitions.read(hash);
     } else {
         table.top_partitions.write(hash);
+    }
+}
+
+/// What a request reads of the only partition that it touches.
+#[inline]
+fn record_read_weight(table: &mut TableTraffic, hash: u64, exchange: &Exchange<'_>) {
+    if let Outcome::Rows { count, .. } = exchange.outcome
+        && count > 0
+    {
+        let bytes = exchange.response_bytes.unwrap_or(0);
+        table.weights.read(hash, count, bytes);
     }
 }
 

@@ -76,14 +76,16 @@ impl Written {
         (self.items >= Pattern::MANY_ITEMS).then_some(self.items)
     }
 
-    /// A collection begins with the number of its elements (protocol v3 §6: \[int\]).
+    /// A collection begins with the number of its elements (protocol v3 §6: \[int\]). There are no more than have the
+    /// length that each of them begins with.
     fn add_items(&mut self, at: usize, value: Value<'_>, analysis: &Analysis) {
         let Value::Bytes(bytes) = value else { return };
         if analysis.whole_collections >> at & 1 == 1
             && let Some(count) = bytes.first_chunk()
         {
-            let count = i32::from_be_bytes(*count);
-            self.items = self.items.max(u64::try_from(count).unwrap_or(0));
+            let count = u64::try_from(i32::from_be_bytes(*count)).unwrap_or(0);
+            let most = bytes.len() / size_of::<i32>() - 1;
+            self.items = self.items.max(count.min(most as u64));
         }
     }
 

@@ -110,10 +110,19 @@ impl Spending {
         true
     }
 
+    /// What all calls take for which this one was timed, in nanoseconds.
+    pub(super) fn of_all(began: i64, ended: i64) -> u64 {
+        Self::timed(began, ended).unsigned_abs() * u64::from(ONE_IN)
+    }
+
+    fn timed(began: i64, ended: i64) -> i64 {
+        ended.saturating_sub(began).clamp(0, LONGEST)
+    }
+
     /// A timed call took from `began` to `ended`, in nanoseconds; whether limits have left something out this second.
     /// The new level at the end of a second.
     pub(super) fn took(&mut self, began: i64, ended: i64, was_limited: bool) -> Option<Level> {
-        self.timed += ended.saturating_sub(began).clamp(0, LONGEST);
+        self.timed += Self::timed(began, ended);
         let second_began = *self.began.get_or_insert(began);
         let passed = ended.saturating_sub(second_began);
         if passed < SECOND {
@@ -195,6 +204,7 @@ mod tests {
             first.is_some_and(|Level(level)| (46..=54).contains(&level)),
             "{first:?}"
         );
+        assert_eq!(Spending::of_all(SECOND, SECOND + 600), 64 * 600);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use super::{SOON, follow_ups::KeyedRequest, places::Places};
-use crate::window::{CopiedWrites, PatternId, Sequences, Window, WritePairs};
+use crate::window::{CopiedWrites, PairRoom, PatternId, Sequences, Window, WritePairs};
 
 /// Finds writes of the same values.
 #[derive(Debug)]
@@ -16,6 +16,7 @@ pub(super) struct Copies {
     /// By age; the first one has the number `oldest`.
     writes: VecDeque<Write>,
     oldest: u32,
+    room: PairRoom,
 }
 
 /// A write whose copies are waited for.
@@ -71,6 +72,7 @@ impl Copies {
             common: Vec::new(),
             writes: VecDeque::new(),
             oldest: 1,
+            room: PairRoom::default(),
         }
     }
 
@@ -142,7 +144,7 @@ impl Copies {
         {
             if let Some(write) = self.writes.pop_front() {
                 self.oldest += 1;
-                write.count(&mut window.sequences);
+                write.count(&mut window.sequences, &mut self.room);
             }
         }
     }
@@ -151,7 +153,7 @@ impl Copies {
     pub(super) fn end(&mut self, window: &mut Window) {
         self.oldest += u32::try_from(self.writes.len()).unwrap_or(0);
         for write in self.writes.drain(..) {
-            write.count(&mut window.sequences);
+            write.count(&mut window.sequences, &mut self.room);
         }
     }
 }
@@ -184,9 +186,11 @@ impl Write {
         }
     }
 
-    fn count(self, sequences: &mut Sequences) {
-        let is_full = sequences.pairs() >= Sequences::MOST_LINKS;
+    fn count(self, sequences: &mut Sequences, room: &mut PairRoom) {
         let all = &mut sequences.copies;
+        if all.is_empty() {
+            room.begin();
+        }
         let ids = self.copies.iter().map(|copy| copy.pattern).chain([self.pattern]);
         let new = ids.filter(|id| !all.contains_key(id)).count();
         if all.len() + new > Sequences::MOST {
@@ -196,7 +200,8 @@ impl Write {
         for copy in self.copies {
             let (first, second) = (self.pattern.min(copy.pattern), self.pattern.max(copy.pattern));
             let is_known = |writes: &CopiedWrites| writes.pairs.contains_key(&second);
-            if is_full && !all.get(&first).is_some_and(is_known) {
+            let pairs = || all.values().map(|writes| writes.pairs.len()).sum();
+            if !all.get(&first).is_some_and(is_known) && !room.takes(pairs) {
                 continue;
             }
             let pairs = &mut all.entry(first).or_default().pairs;

@@ -140,8 +140,9 @@ impl SequenceRecorder {
     }
 
     /// What was to be timed took from `began` to `ended`.
-    pub(crate) fn took(&mut self, began: Moment, ended: Moment) {
+    pub(crate) fn took(&mut self, began: Moment, ended: Moment, window: &mut Window) {
         let (began, ended) = (began.unix_nanoseconds(), ended.unix_nanoseconds());
+        window.coverage.relating_us += Spending::of_all(began, ended) / 1_000;
         let spending = self.spending.as_mut();
         if let Some(level) = spending.and_then(|spending| spending.took(began, ended, self.was_limited)) {
             let Relating { requests, cells, .. } = level.of(self.relating);

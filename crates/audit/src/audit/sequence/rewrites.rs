@@ -3,12 +3,17 @@
 //! A program that decides by what it reads writes at once. What is read of popular keys by others comes by chance: as
 //! often in the time before that. And who asks for a key again and again waits for it, and does not write it.
 
+use std::collections::BTreeMap;
+
 use super::{SOON, follow_ups::KeyedRequest, recent::Recent};
-use crate::window::{PatternId, Rewrites as Counted, Sequences, Window};
+use crate::window::{PairRoom, PatternId, Rewrites as Counted, Sequences, Window};
 
 /// Finds writes of what was read.
 #[derive(Debug)]
-pub(super) struct Rewrites(Recent<ReadKey>);
+pub(super) struct Rewrites {
+    reads: Recent<ReadKey>,
+    room: PairRoom,
+}
 
 /// The latest read of a key.
 #[derive(Debug, Clone, Copy)]
@@ -29,22 +34,25 @@ const WAITS: i64 = 2 * SOON;
 
 impl Rewrites {
     pub(super) fn new() -> Self {
-        Self(Recent::new())
+        Self {
+            reads: Recent::new(),
+            room: PairRoom::default(),
+        }
     }
 
     /// Keys mean others from now on.
     pub(super) fn forget(&mut self) {
-        self.0.clear();
+        self.reads.clear();
     }
 
     /// A partition is read; `key` stands for actor, table and partition.
     pub(super) fn read(&mut self, key: u64, request: KeyedRequest) {
         let before = self
-            .0
+            .reads
             .get_mut(key)
             .filter(|read| read.written.is_none() && request.at.saturating_sub(read.answered_at) <= WAITS);
         let reads = before.map_or(0, |read| read.reads);
-        self.0.put(
+        self.reads.put(
             key,
             ReadKey {
                 pattern: request.pattern,
@@ -57,13 +65,19 @@ impl Rewrites {
 
     /// It is written.
     pub(super) fn write(&mut self, key: u64, request: KeyedRequest, window: &mut Window) {
-        let Some(read) = self.0.get_mut(key) else { return };
+        let Some(read) = self.reads.get_mut(key) else {
+            return;
+        };
         let elapsed = request.at.saturating_sub(read.answered_at);
         let is_again = read.written.replace(request.pattern) == Some(request.pattern);
         if !(0..=WAITS).contains(&elapsed) || read.reads >= POLL || is_again {
             return;
         }
-        if let Some(writes) = counted(&mut window.sequences, (read.pattern, request.pattern)) {
+        if let Some(writes) = counted(
+            &mut window.sequences,
+            (read.pattern, request.pattern),
+            &mut self.room,
+        ) {
             if elapsed > SOON {
                 writes.late += 1;
             } else {
@@ -75,21 +89,20 @@ impl Rewrites {
 }
 
 /// Those of a read and a write; none where there are too many pairs.
-fn counted(sequences: &mut Sequences, (read, write): (PatternId, PatternId)) -> Option<&mut Counted> {
-    let known = sequences.rewrites.get(&write);
-    let is_known = known.is_some_and(|reads| reads.contains_key(&read));
-    let pairs = || {
-        sequences
-            .rewrites
-            .values()
-            .map(|reads| reads.len())
-            .sum::<usize>()
-    };
-    if !is_known && pairs() >= Sequences::MOST_LINKS {
+fn counted<'s>(
+    sequences: &'s mut Sequences,
+    (read, write): (PatternId, PatternId),
+    room: &mut PairRoom,
+) -> Option<&'s mut Counted> {
+    let all = &mut sequences.rewrites;
+    if all.is_empty() {
+        room.begin();
+    }
+    let is_known = all.get(&write).is_some_and(|reads| reads.contains_key(&read));
+    if !is_known && !room.takes(|| all.values().map(BTreeMap::len).sum()) {
         return None;
     }
-    let reads = sequences.rewrites.entry(write).or_default();
-    Some(reads.entry(read).or_default())
+    Some(all.entry(write).or_default().entry(read).or_default())
 }
 
 #[cfg(test)]
@@ -135,6 +148,23 @@ mod tests {
         assert_eq!(of(&[(1, 1_000), (2, 1_090)]), (0, 1));
         assert_eq!(of(&[(1, 1_000), (2, 1_200)]), (0, 0));
         assert_eq!(of(&[(1, 1_000), (2, 1_000)]), (0, 0), "before the answer");
+    }
+
+    #[test]
+    fn pairs_beyond_the_limit_are_left_out_until_the_next_window() {
+        let mut rewrites = Rewrites::new();
+        let pairs_of = |rewrites: &mut Rewrites, pairs: u64| {
+            let mut window = Window::new(Timestamp::UNIX_EPOCH, "");
+            for pattern in 0..pairs {
+                let key = pattern.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                rewrites.read(key, request(pattern * 2 % 100, 1_000));
+                rewrites.write(key, request(pattern + 200, 1_005), &mut window);
+            }
+            let all = window.sequences.rewrites.values();
+            all.map(BTreeMap::len).sum::<usize>()
+        };
+        assert_eq!(pairs_of(&mut rewrites, 3_000), Sequences::MOST_LINKS);
+        assert_eq!(pairs_of(&mut rewrites, 100), 100);
     }
 
     #[test]

@@ -6,13 +6,16 @@ use cqlens_cql::schema::{ColumnKind, Order, Schema, Table, TableName, is_system}
 
 use super::numbers::{observed_tombstones, quantiles};
 use crate::{
-    report::{ColumnReport, ColumnRole, PatternReport, TableReport, TopPartition},
+    report::{ColumnReport, ColumnRole, PartitionWeight, PatternReport, TableReport, TopPartition},
     rules::Comment,
-    window::{PatternId, TableTraffic, Window},
+    window::{PatternId, TableTraffic, Weights, Window},
 };
 
 /// How many of its busiest partitions a table shows.
 const TOP_PARTITIONS: usize = 10;
+
+/// How many of those with most rows or bytes it shows beside them.
+const TOP_BY_WEIGHT: usize = 3;
 
 /// The application's tables, the busiest first.
 pub(super) fn tables(window: &Window, schema: &Schema, patterns: &[PatternReport]) -> Vec<TableReport> {
@@ -52,8 +55,6 @@ fn table_report(
     patterns: Vec<PatternId>,
     definition: Option<&Table>,
 ) -> TableReport {
-    let all = traffic.top_partitions.total();
-    let top_partitions = traffic.top_partitions.top(TOP_PARTITIONS).into_iter();
     TableReport {
         keyspace: name.keyspace.clone(),
         table: name.table.clone(),
@@ -63,20 +64,56 @@ fn table_report(
         partitions_per_read: quantiles(&traffic.partitions_per_read),
         tombstones_per_read: observed_tombstones(&traffic.tombstones),
         node_reads: traffic.node_reads,
-        top_partitions: top_partitions
-            .map(|(key, entry)| TopPartition {
-                key: format!("#{key:016x}"),
-                share: entry.at_least() as f64 / all.max(1) as f64,
-                reads: entry.reads,
-                writes: entry.writes,
-                error: (entry.error > 0).then_some(entry.error),
-            })
-            .collect(),
+        top_partitions: top_partitions(traffic),
         distinct_partitions: traffic.distinct_partitions.estimate(),
         patterns,
         columns: definition.map(columns).unwrap_or_default(),
         view_of: definition.and_then(Table::base).map(str::to_owned),
         comment: definition.map_or_else(String::new, |table| Comment::of(table).text),
+    }
+}
+
+/// The busiest partitions by requests, and behind them those that are so by rows or bytes only.
+fn top_partitions(traffic: &TableTraffic) -> Vec<TopPartition> {
+    let TableTraffic {
+        top_partitions,
+        weights,
+        ..
+    } = traffic;
+    let mut keys: Vec<u64> = Vec::new();
+    for top in [
+        top_partitions.top(TOP_PARTITIONS),
+        weights.rows.top(TOP_BY_WEIGHT),
+        weights.bytes.top(TOP_BY_WEIGHT),
+    ] {
+        for (key, _) in top {
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    let partition = |key: u64| {
+        let entry = top_partitions.of(key).unwrap_or_default();
+        TopPartition {
+            key: format!("#{key:016x}"),
+            share: entry.at_least() as f64 / top_partitions.total().max(1) as f64,
+            reads: entry.reads,
+            writes: entry.writes,
+            error: (entry.error > 0).then_some(entry.error),
+            rows: weight(&weights.rows, key),
+            bytes: weight(&weights.bytes, key),
+        }
+    };
+    keys.into_iter().map(partition).collect()
+}
+
+fn weight(weights: &Weights, key: u64) -> PartitionWeight {
+    let entry = weights.of(key).unwrap_or_default();
+    PartitionWeight {
+        share: entry.at_least() as f64 / weights.total().max(1) as f64,
+        read: entry.reads,
+        written: entry.writes,
+        error: entry.error,
     }
 }
 
@@ -97,4 +134,35 @@ fn columns(table: &Table) -> Vec<ColumnReport> {
             indexed: targets().any(|target| target.column == column.name),
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_with_most_rows_or_bytes_stands_behind_the_busiest_ones() {
+        let mut traffic = TableTraffic::default();
+        for key in 0..20 {
+            (0..100 - key).for_each(|_| traffic.top_partitions.read(key));
+            traffic.weights.read(key, 100 - key, 1_000);
+        }
+        traffic.top_partitions.read(777);
+        traffic.weights.read(777, 18_190, 0);
+        traffic.weights.write(777, 0, 180_000);
+        let top = top_partitions(&traffic);
+        let last = top
+            .last()
+            .map(|one| (&*one.key, one.reads, one.rows.read, one.bytes.written));
+        assert_eq!(last, Some(("#0000000000000309", 1, 18_190, 180_000)));
+        assert_eq!(top.len(), TOP_PARTITIONS + 1);
+        assert_eq!(
+            top.last().map(|one| (one.rows.share, one.bytes.share)),
+            Some((0.9095, 0.9))
+        );
+        assert_eq!(
+            top.first().map(|one| (one.reads, one.rows.read)),
+            Some((100, 100))
+        );
+    }
 }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn half_and_twice_as_many_buckets_cost_reads_and_size() {
+    fn fewer_and_more_buckets_cost_reads_and_size() {
         let finding = found(&window(ALL, 4, 50)).unwrap();
         assert_eq!(finding.severity, Severity::Low);
         assert_eq!(
@@ -159,7 +159,7 @@ mod tests {
         // A row has a uuid, an int and the timestamp of the latter: 28 bytes; a key 20.
         assert_eq!(
             others(&window(ALL, 4, 50)),
-            "With 2 buckets a read would ask for 2 partitions of about 100 rows (2.8 KiB) each, with 8 for 8 of 25 rows (720 B); \
+            "With 2 buckets a read would ask for 2 partitions of about 100 rows (2.8 KiB) each, with 10 for 10 of 20 rows (580 B); \
              now it is 4 of 50 rows (1.4 KiB)."
         );
         let five = others(&window(ALL, 5, 50));
@@ -168,6 +168,8 @@ mod tests {
             "{five}"
         );
         assert!(five.contains("with 10 for 10 of 25 rows"), "{five}");
+        let eight = others(&window(ALL, 8, 50));
+        assert!(eight.contains("with 20 for 20 of 20 rows"), "{eight}");
     }
 
     #[test]

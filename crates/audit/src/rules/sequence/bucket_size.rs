@@ -42,10 +42,10 @@ impl BucketSize {
         })
     }
 
-    /// What half and twice as many buckets would do.
+    /// What half as many buckets would do, and twice as many or a few more: a number that people choose.
     pub(super) fn others(&self, width: f64) -> String {
         let half = (width / 2.0).ceil();
-        let [fewer, more, now] = [half, width * 2.0, width].map(|buckets| {
+        let [fewer, more, now] = [half, chosen(width * 2.0), width].map(|buckets| {
             let factor = width / buckets;
             (number::decimal(buckets), self.of_each(factor))
         });
@@ -79,6 +79,16 @@ impl BucketSize {
         let unit = if round(rows) == 1.0 { "row" } else { "rows" };
         format!("{} {unit} ({bytes})", number::decimal(round(rows)))
     }
+}
+
+/// The first one of 1, 2, 5, 10, 20, 50 and so on that is as large.
+fn chosen(at_least: f64) -> f64 {
+    let unit = 10_f64.powf(at_least.max(1.0).log10().floor());
+    let steps = [1.0, 2.0, 5.0].map(|step| step * unit);
+    steps
+        .into_iter()
+        .find(|step| *step >= at_least)
+        .unwrap_or(10.0 * unit)
 }
 
 /// Whether reads return less than a bucket has: by a LIMIT, by clustering columns, or by pages, of which the first one

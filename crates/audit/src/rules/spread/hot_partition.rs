@@ -21,9 +21,7 @@ impl Rule for HotPartition {
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
         let tables = context.window.tables.iter();
         for (name, traffic) in tables.filter(|(name, _)| !is_system(&name.keyspace)) {
-            if let Some(hot) = Hot::of(traffic, found)
-                && is_steady(found, hot.entry.at_least(), context.watch_table(name))
-            {
+            if let Some(hot) = Hot::of(name, traffic, context, found) {
                 judge(name, &hot, context, found);
             }
         }
@@ -31,7 +29,7 @@ impl Rule for HotPartition {
 }
 
 /// The partition that gets most.
-struct Hot {
+pub(super) struct Hot {
     key: u64,
     entry: HeavyEntry,
     /// Its part of all that named a partition, at least.
@@ -40,7 +38,13 @@ struct Hot {
 }
 
 impl Hot {
-    fn of(traffic: &TableTraffic, found: &Findings<'_>) -> Option<Self> {
+    /// That of a table; none where this rule has nothing to say of it.
+    pub(super) fn of(
+        name: &TableName,
+        traffic: &TableTraffic,
+        context: &Context<'_>,
+        found: &Findings<'_>,
+    ) -> Option<Self> {
         let (key, entry) = traffic.top_partitions.top(1).pop()?;
         let hot = Self {
             key,
@@ -49,7 +53,8 @@ impl Hot {
             partitions: traffic.distinct_partitions.estimate(),
         };
         let reaches = |value: f64, threshold: &Threshold| value >= found.threshold(&ABOUT, threshold);
-        (reaches(hot.partitions as f64, &PARTITIONS) && reaches(hot.part, &SHARE)).then_some(hot)
+        let is_hot = reaches(hot.partitions as f64, &PARTITIONS) && reaches(hot.part, &SHARE);
+        (is_hot && is_steady(found, entry.at_least(), context.watch_table(name))).then_some(hot)
     }
 
     /// What it gets, in the words of a title.
@@ -98,7 +103,7 @@ fn judge(name: &TableName, hot: &Hot, context: &Context<'_>, found: &mut Finding
 }
 
 /// The primary key with a bucket.
-fn bucket(table: &Table) -> Option<String> {
+pub(super) fn bucket(table: &Table) -> Option<String> {
     let names = |columns: &[cqlens_cql::schema::Column]| -> Vec<String> {
         let names = columns.iter().map(|column| quote(&column.name).into_owned());
         names.collect()

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold,
     figures::{is_steady, often, share, user_patterns},
+    hot_partition::{Hot, bucket},
 };
 use crate::{
     number,
     rules::{Context, severity::Impact},
-    window::{InRing, NodeLoad, RingLoad, TableTraffic},
+    window::{HeavyEntry, InRing, NodeLoad, RingLoad, TableTraffic},
 };
-use cqlens_cql::schema::is_system;
+use cqlens_cql::schema::{TableName, is_system};
 
 pub(in crate::rules) struct UnevenTokenLoad;
 
@@ -21,7 +22,7 @@ impl Rule for UnevenTokenLoad {
     }
 
     fn check(&self, context: &Context<'_>, found: &mut Findings<'_>) {
-        let partitions = user_tables(context).map(|table| table.distinct_partitions.estimate());
+        let partitions = user_tables(context).map(|(_, table)| table.distinct_partitions.estimate());
         if (partitions.max().unwrap_or(0) as f64) < found.threshold(&ABOUT, &PARTITIONS) {
             return;
         }
@@ -33,42 +34,65 @@ impl Rule for UnevenTokenLoad {
                 data_centers.entry(name).or_default().push((id, node));
             }
         }
+        let popular = Popular::of(context, found);
         let mut is_uneven = false;
         for (name, nodes) in &data_centers {
-            is_uneven |= judge_nodes(name, nodes, context, found);
+            is_uneven |= judge_nodes(name, nodes, popular.as_ref(), context, found);
         }
         if !is_uneven {
-            judge_ring(context, found);
+            judge_ring(popular.as_ref(), context, found);
         }
     }
 }
 
 /// What applications read and write.
-fn user_tables<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a TableTraffic> {
+fn user_tables<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a TableName, &'a TableTraffic)> {
     let tables = context.window.tables.iter();
-    tables
-        .filter(|(name, _)| !is_system(&name.keyspace))
-        .map(|(_, table)| table)
+    tables.filter(|(name, _)| !is_system(&name.keyspace))
 }
 
-/// Reads and writes of the busiest of all partitions: [`super::HotPartition`] speaks of that one.
-fn hottest(context: &Context<'_>) -> u64 {
-    let tops = user_tables(context).filter_map(|table| table.top_partitions.top(1).pop());
-    tops.map(|(_, entry)| entry.at_least()).max().unwrap_or(0)
+/// The busiest of all partitions.
+struct Popular<'a> {
+    table: &'a TableName,
+    key: u64,
+    entry: HeavyEntry,
+    /// [`super::HotPartition`] speaks of it.
+    is_hot: bool,
 }
 
-/// How many times as much as the mean a node has, if the hottest partition were not: it is taken to be on this node,
-/// and on no other one.
-fn times_without(hottest: u64, node: &NodeLoad, nodes: usize) -> f64 {
-    let InRing { own, mean } = node.in_ring;
-    let of_mean = hottest as f64 / nodes.max(1) as f64;
-    own.saturating_sub(hottest) as f64 / (mean as f64 - of_mean).max(1.0)
+impl<'a> Popular<'a> {
+    fn of(context: &Context<'a>, found: &Findings<'_>) -> Option<Self> {
+        let tops = user_tables(context).filter_map(|(name, traffic)| {
+            let (key, entry) = traffic.top_partitions.top(1).pop()?;
+            Some((entry.at_least(), name, traffic, key, entry))
+        });
+        let (_, table, traffic, key, entry) = tops.max_by_key(|(times, name, ..)| (*times, *name))?;
+        Some(Self {
+            table,
+            key,
+            entry,
+            is_hot: Hot::of(table, traffic, context, found).is_some(),
+        })
+    }
+
+    /// Its reads and writes.
+    fn times(&self) -> u64 {
+        self.entry.at_least()
+    }
+
+    /// How many times as much as the mean a node has without it: it is taken to be on this node, and on no other one.
+    fn times_without(&self, node: &NodeLoad, nodes: usize) -> f64 {
+        let InRing { own, mean } = node.in_ring;
+        let of_mean = self.times() as f64 / nodes.max(1) as f64;
+        own.saturating_sub(self.times()) as f64 / (mean as f64 - of_mean).max(1.0)
+    }
 }
 
 /// The busiest node of a data centre beside the others; says whether it has far more than they have.
 fn judge_nodes(
     data_center: &str,
     nodes: &[(&str, &NodeLoad)],
+    popular: Option<&Popular<'_>>,
     context: &Context<'_>,
     found: &mut Findings<'_>,
 ) -> bool {
@@ -83,9 +107,12 @@ fn judge_nodes(
     let InRing { own, mean } = busiest.in_ring;
     let times = share(own, mean);
     let at_least = found.threshold(&ABOUT, &TIMES);
-    if times.min(times_without(hottest(context), busiest, count)) < at_least
-        || !is_steady(found, own, context.window)
-    {
+    if times < at_least || !is_steady(found, own, context.window) {
+        return false;
+    }
+    let reason = popular.filter(|popular| popular.times_without(busiest, count) < at_least);
+    // Of a hot partition its own finding says more.
+    if reason.is_some_and(|popular| popular.is_hot) {
         return false;
     }
     let each = match times >= found.threshold(&ABOUT, &LARGE_TIMES) {
@@ -107,8 +134,37 @@ fn judge_nodes(
         .first("times_the_mean", (times * 10.0).round() / 10.0)
         .first("share_of_the_node", share(own, all))
         .first("node", node);
-    found.push(finding);
+    let of_one_table = popular.filter(|popular| popular.is_hot || reason.is_some());
+    found.push(match of_one_table {
+        Some(popular) => of_popular(finding, popular, reason.map(|_| own), context),
+        None => finding,
+    });
     true
+}
+
+/// A finding that the busiest partition belongs to: of its table, so that it is one problem with what other rules say of
+/// that. It is what makes a node uneven that has so many reads and writes, if those are given.
+fn of_popular(
+    finding: Finding,
+    popular: &Popular<'_>,
+    of_node: Option<u64>,
+    context: &Context<'_>,
+) -> Finding {
+    let finding = finding
+        .first("reads_and_writes_of_the_partition", popular.times())
+        .first("partition", format!("#{:016x}", popular.key))
+        .of_table(popular.table);
+    let Some(of_node) = of_node else { return finding };
+    let title = format!(
+        "{}; one partition of `{}` is up to {} of that",
+        finding.title,
+        popular.table,
+        number::percent(share(popular.times(), of_node).min(1.0))
+    );
+    let table = context
+        .schema
+        .table(&popular.table.keyspace, &popular.table.table);
+    finding.title(title).suggest(table.and_then(bucket))
 }
 
 fn name_of(data_center: &str) -> String {
@@ -119,7 +175,7 @@ fn name_of(data_center: &str) -> String {
 }
 
 /// The busiest part of the ring, where no single partition is the reason.
-fn judge_ring(context: &Context<'_>, found: &mut Findings<'_>) {
+fn judge_ring(popular: Option<&Popular<'_>>, context: &Context<'_>, found: &mut Findings<'_>) {
     let slices: Vec<u64> = context
         .window
         .load
@@ -132,7 +188,8 @@ fn judge_ring(context: &Context<'_>, found: &mut Findings<'_>) {
         return;
     };
     let is_large = share(most, all) >= found.threshold(&ABOUT, &RANGE_SHARE);
-    if !is_large || hottest(context) * 2 >= most || !is_steady(found, most, context.window) {
+    let of_one = popular.map_or(0, Popular::times);
+    if !is_large || of_one * 2 >= most || !is_steady(found, most, context.window) {
         return;
     }
     let title = format!(
@@ -196,11 +253,12 @@ const ABOUT: About = About {
         and the cluster can do no more than it can: other nodes idle meanwhile.",
     fix: "\
         Compare with `nodetool status` who owns how much: nodes that joined with random tokens get even ones when they are replaced, with \
-        `allocate_tokens_for_local_replication_factor`. If ownership is even, a few partitions are the reason: see the busiest partitions of the report, and spread them by a bucket.",
+        `allocate_tokens_for_local_replication_factor`. If ownership is even, a few partitions are the reason, in a large cluster a single one that gets some per cent: see the busiest partitions of the report, and spread them by a bucket.",
     before: "SELECT name FROM shop.users WHERE id = 7;  -- id 7 and a few others, again and again",
     after: "SELECT name FROM shop.users WHERE id = ? AND bucket = ?;",
     severity: "\
-        Where a table has `partitions` different ones: low from `times` the mean of a data centre's nodes, without the busiest partition as well as with it, medium from `large_times`, and no more. Of a single node, or nodes that \
+        Where a table has `partitions` different ones: low from `times` the mean of a data centre's nodes, medium from `large_times`, and no more; nothing where a single partition is the reason of \
+        which `hot-partition` speaks already. Of a single node, or nodes that \
         are even: low where one of 256 parts of the ring gets `range_share`, and no single partition is half of it.",
     thresholds: &[TIMES, LARGE_TIMES, RANGE_SHARE, PARTITIONS],
     needs: "Partition keys of requests, and for nodes their tokens and the keyspaces' replication, read over the control connection; Murmur3. Which replica answers is not known: each of them counts.",
@@ -289,6 +347,49 @@ mod tests {
         assert_eq!(found(&window).len(), 1);
         read(&mut window, 2_200);
         assert_eq!(found(&window), []);
+    }
+
+    /// Of a hundred thousand reads in a cluster of thirty nodes so many are of one partition of a table, and one node has twice
+    /// its part of the others if so.
+    fn of_thirty(popular: u64, is_uneven: bool) -> Vec<(Severity, String, Option<String>)> {
+        let mut window = window(1_000);
+        let tables = window.tables.values_mut();
+        tables.for_each(|table| {
+            (0..popular).for_each(|_| table.top_partitions.read(7));
+            let others = (1_000..100_000 - popular).map(|key| key.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            others.for_each(|key| table.top_partitions.read(key));
+        });
+        let of_others = (100_000 - popular) / 30;
+        let mut reads = [of_others; 30];
+        reads[0] = popular + of_others * if is_uneven { 2 } else { 1 };
+        nodes(&mut window, &reads);
+        let findings = run(&UnevenTokenLoad, &window).findings.into_iter();
+        findings
+            .map(|finding| (finding.severity, finding.title, finding.table))
+            .collect()
+    }
+
+    #[test]
+    fn in_a_large_cluster_a_popular_partition_makes_its_node_uneven_long_before_it_is_hot() {
+        let expected = "10.0.0.1 has the replicas of 13 % of the reads and writes in `dc1`, 3.9 times the mean of its 30 nodes, 217 a second; \
+                        one partition of `shop.users` is up to 77 % of that";
+        let table = Some("users".to_owned());
+        assert_eq!(
+            of_thirty(10_000, false),
+            [(Severity::Medium, expected.to_owned(), table.clone())]
+        );
+        assert_eq!(of_thirty(1_000, false), [], "a quarter more than others");
+        assert_eq!(of_thirty(30_000, false), [], "hot");
+        // Without the partition there is still something to say, and both are of its table.
+        let [(_, title, of)] = &of_thirty(30_000, true)[..] else {
+            unreachable!("one finding")
+        };
+        assert!(title.ends_with(" a second"), "{title}");
+        assert_eq!(*of, table);
+        let [(_, _, of)] = &of_thirty(1_000, true)[..] else {
+            unreachable!("one finding")
+        };
+        assert_eq!(*of, None, "the partition has no part in it");
     }
 
     #[test]

@@ -53,14 +53,29 @@ fn note(sequences: &mut Sequences, (from, to, value): (u64, u64, u64)) {
         apart_us: some,
         ..WritePairs::default()
     };
+    let rewrites = Rewrites {
+        writes: 1,
+        late: value % 3,
+        elapsed_us: pairs.apart_us.clone(),
+    };
     let copies = CopiedWrites {
         writes: 1,
         pairs: [(to, pairs)].into(),
+    };
+    let mut keys = Distinct::default();
+    keys.insert(value.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let repeats = RepeatedReads {
+        runs: 1,
+        reads: value,
+        keys,
     };
     sequences.add(&Sequences {
         followed: [(from, followed)].into(),
         buckets: [(from, [(column, buckets)].into())].into(),
         copies: [(from, copies)].into(),
+        rewrites: [(from, [(to, rewrites)].into())].into(),
+        repeats: [(to, repeats)].into(),
+        requests: [(from, value), (to, 1)].into(),
         ..Sequences::default()
     });
     sequences.note_batch(to, value % 2 == 0, true);
@@ -81,11 +96,12 @@ fn assert_is_bounded(sequences: &Sequences) {
         "{}",
         sequences.links()
     );
-    assert!(
-        sequences.pairs() <= Sequences::MOST_LINKS,
-        "{}",
-        sequences.pairs()
-    );
+    let pairs: usize = sequences.copies.values().map(|writes| writes.pairs.len()).sum();
+    assert!(pairs <= Sequences::MOST_LINKS, "{pairs}");
+    let rewrites: usize = sequences.rewrites.values().map(BTreeMap::len).sum();
+    assert!(rewrites <= Sequences::MOST_LINKS, "{rewrites}");
+    assert!(sequences.repeats.len() <= Sequences::MOST_LINKS);
+    assert!(sequences.requests.len() <= Sequences::MOST);
     assert!(sequences.buckets.len() <= Sequences::MOST_LINKS);
     assert!(sequences.batched.len() <= Sequences::MOST);
     for reads in sequences.buckets.values().flat_map(BTreeMap::values) {

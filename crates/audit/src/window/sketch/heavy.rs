@@ -7,12 +7,17 @@ use super::meter;
 
 /// The heaviest keys of a stream (Misra and Gries 1982, with the batched purge of Anderson et al. 2017).
 ///
-/// After `n` occurrences every key that came more often than `n / 256` times is here, and its count is known
-/// up to that error. Up to 512 keys are followed; when there are more, the lighter half goes at once, so that
-/// a key costs a hash lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) adds, so that any
+/// What is counted are occurrences, or what they weigh: see [`Weights`](super::Weights). After `n` of them every key that
+/// came more often than `n / 256` times is here, and its count is known up to that error. Up to 512 keys are followed;
+/// when there are more, the lighter half goes at once, so that a key costs a hash lookup. Merging (after Agarwal et al., "Mergeable summaries", 2012) adds, so that any
 /// order and grouping gives the same result as long as the windows together have no more than 4,096 keys.
 /// Beyond that the lighter half goes here, too: what a report over weeks keeps has a bound, and the error is
 /// the same.
+///
+/// Not the frequent items of `datasketches` 0.6, whose distinct counts are used beside this: those have one count for a
+/// key, and reads and writes are told apart here under one error; their error is one offset for all keys, while keys
+/// that were never let go of are exact here; and they purge by a sample of the counts, so that what merging gives
+/// depends on the order.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Heavy {
     /// The keys are hashes already.
@@ -59,17 +64,36 @@ const MERGED_CAPACITY: usize = 2 * MERGED_KEPT;
 
 impl Heavy {
     /// Counts one read of `key`.
+    #[inline]
     pub fn read(&mut self, key: u64) {
-        self.entry(key).reads += 1;
+        self.entry(key, 1).reads += 1;
     }
 
     /// Counts one write of `key`.
+    #[inline]
     pub fn write(&mut self, key: u64) {
-        self.entry(key).writes += 1;
+        self.entry(key, 1).writes += 1;
     }
 
-    fn entry(&mut self, key: u64) -> &mut HeavyEntry {
-        self.total += 1;
+    /// Counts as much that was read of `key`: rows, bytes.
+    pub fn read_many(&mut self, key: u64, weight: u64) {
+        self.entry(key, weight).reads += weight;
+    }
+
+    /// Counts as much that was written to `key`: rows, bytes.
+    pub fn write_many(&mut self, key: u64, weight: u64) {
+        self.entry(key, weight).writes += weight;
+    }
+
+    /// What is known of `key`; nothing where nothing was counted of it.
+    pub fn of(&self, key: u64) -> Option<HeavyEntry> {
+        self.entries.get(&key).copied()
+    }
+
+    // Without a call where each request comes by.
+    #[inline(always)]
+    fn entry(&mut self, key: u64, weight: u64) -> &mut HeavyEntry {
+        self.total += weight;
         if self.entries.len() >= CAPACITY && !self.entries.contains_key(&key) {
             self.purge(KEPT);
         }
@@ -258,6 +282,35 @@ mod tests {
         assert!(most <= MERGED_CAPACITY, "{most} keys");
         let (key, entry) = all.top(1)[0];
         assert_eq!((key, entry.at_least()), (7, 80_000));
+    }
+
+    /// Few requests for large partitions among many for small ones.
+    #[test]
+    fn weights_are_known_up_to_their_error() {
+        let mut heavy = Heavy::default();
+        let mut exact: HashMap<u64, u64> = HashMap::new();
+        for at in 0..60_000_u64 {
+            let (key, weight) = match at % 600 {
+                0 => (7, 50_000),
+                300 => (8, 20_000),
+                _ => (1_000 + at * 7_919 % 30_000, 1 + at % 90),
+            };
+            *exact.entry(key).or_default() += weight;
+            match at % 2 {
+                0 => heavy.read_many(key, weight),
+                _ => heavy.write_many(key, weight),
+            }
+        }
+        let top = heavy.top(2);
+        assert_eq!(top.iter().map(|(key, _)| *key).collect::<Vec<_>>(), [7, 8]);
+        for (key, entry) in heavy.top(usize::MAX) {
+            assert!(
+                (entry.at_least()..=entry.at_most()).contains(&exact[&key]),
+                "{key}: {entry:?}"
+            );
+            assert!(entry.error <= heavy.total() / 256, "{key}: {entry:?}");
+        }
+        assert_eq!(heavy.total(), exact.values().sum::<u64>());
     }
 
     proptest! {

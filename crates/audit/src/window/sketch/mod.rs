@@ -9,9 +9,11 @@ mod heavy;
 mod largest;
 pub(super) mod meter;
 mod row_sample;
+mod weights;
 
 pub use distinct::Distinct;
 pub use distribution::Distribution;
 pub use heavy::{Heavy, HeavyEntry};
 pub use largest::Largest;
 pub use row_sample::{RowSample, WrittenRow};
+pub use weights::{PartitionWeights, Weights};
