@@ -9,24 +9,23 @@
 //! often before a read as after it: so what was asked for in as much time before the answer is counted as well. And
 //! a program that joins goes from row to row: whether followers come in the order of the rows is counted, too.
 
+mod putting;
+mod read;
+
 use std::collections::VecDeque;
 
 use cqlens_proto::message::Rows;
 
 use super::{
-    SOON,
-    inside::More,
-    lately_asked::{Asker, LatelyAsked},
-    pages::Pages,
-    places::{Place, Places, Put},
-    result_columns::Columns,
+    SOON, lately_asked::LatelyAsked, pages::Pages, places::Places, result_columns::Columns,
     sampling::Sampling,
-    values,
 };
 use crate::{
     audit::HashKey,
-    window::{PatternId, Sequences, Window},
+    window::{PatternId, Window},
 };
+use putting::Putting;
+use read::Read;
 
 /// Nanoseconds.
 type Nanoseconds = i64;
@@ -45,9 +44,6 @@ const MOST_CELLS: usize = 4_096;
 /// Keys of one request that are looked at.
 const MOST_KEYS: usize = 1_024;
 
-/// Patterns that followers of one read are told apart by.
-const MOST_LINKS: usize = 16;
-
 /// Finds the followers of reads.
 #[derive(Debug)]
 pub(super) struct FollowUps {
@@ -60,50 +56,6 @@ pub(super) struct FollowUps {
     most_cells: usize,
     sampling: Sampling,
     pages: Pages,
-}
-
-/// A read whose rows are remembered.
-#[derive(Debug)]
-struct Read {
-    pattern: PatternId,
-    columns: Columns,
-    rows: u64,
-    /// Cells of its rows that are remembered.
-    cells: usize,
-    /// Rows, and elements in them, in their order.
-    positions: usize,
-    answered_at: Nanoseconds,
-    /// When the last of its pages or of its followers was answered.
-    active_until: Nanoseconds,
-    /// When the last of its followers was answered.
-    followed_until: Nanoseconds,
-    /// When its request came.
-    asked_at: Nanoseconds,
-    /// The number of the read that the operation began with, if it did not begin with this one.
-    begins_with: Option<u32>,
-    /// When the last of what follows it was answered, followers of followers among them.
-    operates_until: Nanoseconds,
-    /// Values of its rows that were asked for before its answer: by which pattern, and how long before.
-    before: Vec<(Asker, Nanoseconds)>,
-    links: Vec<Follower>,
-}
-
-/// What follows a read, by pattern.
-#[derive(Debug)]
-struct Follower {
-    pattern: PatternId,
-    keys: u64,
-    requests: u64,
-    lists: u64,
-    overlapping: u64,
-    values: Vec<u64>,
-    /// Column of the rows, column of the key, keys.
-    columns: Vec<(u8, Box<str>, u64)>,
-    /// The row and the time of the request that followed last.
-    last: Option<(u16, Nanoseconds)>,
-    /// Followers that were compared with the one before them, and those that came in the order of the rows.
-    compared: u64,
-    in_order: u64,
 }
 
 /// A read with rows, or a page of it.
@@ -188,21 +140,7 @@ impl FollowUps {
             return;
         };
         let begins_with = read.follows.map(|number| self.beginning_of(number));
-        self.reads.push_back(Read {
-            pattern: read.pattern,
-            columns,
-            rows: 0,
-            cells: 0,
-            positions: 0,
-            answered_at: read.answered_at,
-            active_until: read.answered_at,
-            followed_until: read.answered_at,
-            asked_at: read.asked_at,
-            begins_with,
-            operates_until: read.answered_at,
-            before: Vec::new(),
-            links: Vec::new(),
-        });
+        self.reads.push_back(Read::new(read, columns, begins_with));
         self.add_rows(key, read, number, window);
     }
 
@@ -350,199 +288,12 @@ impl FollowUps {
     }
 }
 
-/// The rows of a read on their way into places.
-struct Putting<'r> {
-    places: &'r mut Places,
-    lately: &'r LatelyAsked,
-    key: HashKey,
-    read: &'r ReadRows<'r>,
-    /// The number of the read, and that of the oldest one.
-    place: (u32, u32),
-    answered_at: Nanoseconds,
-    position: usize,
-    /// Cells that may be put in.
-    room: usize,
-    /// Requests for the same values before the read was answered.
-    before: Vec<(Asker, Nanoseconds)>,
-    forgotten: u64,
-}
-
-impl Putting<'_> {
-    /// Puts cells in, and what is inside them, as long as there is room.
-    fn put_rows(&mut self, columns: &Columns) {
-        for row in self.read.rows.iter().map_while(Result::ok) {
-            for (at, cell) in row.iter().enumerate().take(usize::from(u8::MAX)) {
-                if self.room == 0 {
-                    return;
-                }
-                self.room -= 1;
-                let Some(cell) = cell else { continue };
-                let column = u8::try_from(at).unwrap_or(u8::MAX);
-                self.put(cell, column);
-                if let Some(of) = columns.get(at) {
-                    let _ = of
-                        .inside
-                        .visit(cell, &mut |element| self.put_element(element, column));
-                }
-            }
-            self.position += 1;
-        }
-    }
-
-    fn put_element(&mut self, element: &[u8], column: u8) -> More {
-        if self.room == 0 {
-            return More::Break(());
-        }
-        self.room -= 1;
-        self.position += 1;
-        self.put(element, column);
-        More::Continue(())
-    }
-
-    fn put(&mut self, value: &[u8], column: u8) {
-        let hash = values::hash(self.key, self.read.actor, value);
-        let Some(hash) = hash.filter(|hash| !self.read.asked.contains(hash)) else {
-            return;
-        };
-        let (number, oldest) = self.place;
-        let position = u16::try_from(self.position).unwrap_or(u16::MAX);
-        let put = self.places.put(hash, number, (position, column), oldest);
-        self.forgotten += u64::from(put == Put::InsteadOfAnother);
-        if put != Put::Known {
-            self.before.extend(self.lately.before(hash, self.answered_at));
-        }
-    }
-}
-
 /// What of a request was counted.
 #[derive(Debug, Default)]
 struct Counted {
     read: Option<u32>,
     keys: u64,
     key: Option<usize>,
-}
-
-impl Read {
-    fn is_followed_by(&self, request: KeyedRequest) -> bool {
-        let is_in_time = request.at.saturating_sub(self.answered_at) < REMEMBERED;
-        let is_soon = request.at.saturating_sub(self.active_until) <= SOON;
-        request.at >= self.answered_at && is_in_time && is_soon
-    }
-
-    /// What of `pattern` follows; none where too many do.
-    fn link(&mut self, pattern: PatternId) -> Option<&mut Follower> {
-        let place = self.links.iter().position(|link| link.pattern == pattern);
-        let place = match place {
-            None if self.links.len() >= MOST_LINKS => return None,
-            None => {
-                self.links.push(Follower::of(pattern));
-                self.links.len() - 1
-            }
-            Some(place) => place,
-        };
-        self.links.get_mut(place)
-    }
-
-    fn count_key(&mut self, request: KeyedRequest, value: &KeyValue<'_>, place: Place) {
-        let Some(link) = self.link(request.pattern) else {
-            return;
-        };
-        link.keys += 1;
-        link.values.push(value.hash);
-        if let Some((row, at)) = link.last
-            && at != request.at
-        {
-            link.compared += 1;
-            link.in_order += u64::from((at < request.at) == (row <= place.row));
-        }
-        link.last = Some((place.row, request.at));
-        let mut columns = link.columns.iter_mut();
-        match columns.find(|(from, to, _)| *from == place.column && **to == *value.column) {
-            Some((_, _, keys)) => *keys += 1,
-            None => link.columns.push((place.column, value.column.into(), 1)),
-        }
-    }
-
-    fn count_request(&mut self, request: KeyedRequest, keys: u64) {
-        let is_overlapping = request.at < self.followed_until;
-        self.followed_until = self.followed_until.max(request.answered_at);
-        self.active_until = self.active_until.max(request.answered_at);
-        let Some(link) = self.link(request.pattern) else {
-            return;
-        };
-        link.requests += 1;
-        link.lists += u64::from(keys > 1);
-        link.overlapping += u64::from(is_overlapping);
-    }
-
-    /// Counts the read, and what followed it, in a window.
-    fn count(self, sequences: &mut Sequences) {
-        let followed = &sequences.followed;
-        if followed.len() >= Sequences::MOST && !followed.contains_key(&self.pattern) {
-            return;
-        }
-        let known = followed.get(&self.pattern).map(|reads| &reads.links);
-        let is_new = |link: &&Follower| known.is_none_or(|links| !links.contains_key(&link.pattern));
-        let new = self.links.iter().filter(is_new).count();
-        let is_full = new > 0 && sequences.links() + new > Sequences::MOST_LINKS;
-        let followed = &mut sequences.followed;
-        let reads = followed.entry(self.pattern).or_default();
-        reads.reads += 1;
-        reads.rows += self.rows;
-        let followed_for = self.followed_until.saturating_sub(self.answered_at);
-        if !self.links.is_empty() {
-            let operation = self.operates_until.saturating_sub(self.asked_at);
-            let micros = u64::try_from(operation / 1_000).unwrap_or(0);
-            reads.operation_us.record(micros);
-        }
-        for follower in self.links {
-            if is_full && !reads.links.contains_key(&follower.pattern) {
-                continue;
-            }
-            let link = reads.links.entry(follower.pattern).or_default();
-            let before = self.before.iter();
-            let by_chance = before.filter(|(asker, ago)| asker.is(follower.pattern) && *ago <= followed_for);
-            link.by_chance += by_chance.count() as u64;
-            link.compared += follower.compared;
-            link.in_order += follower.in_order;
-            link.keys.record(follower.keys);
-            link.rows += self.rows;
-            link.requests += follower.requests;
-            link.lists += follower.lists;
-            link.overlapping += follower.overlapping;
-            link.elapsed_us
-                .record(u64::try_from(followed_for / 1_000).unwrap_or(0));
-            follower
-                .values
-                .iter()
-                .for_each(|&value| link.values.insert(value));
-            for (from, to, keys) in follower.columns {
-                let from = self
-                    .columns
-                    .get(usize::from(from))
-                    .map_or("", |column| &column.name);
-                let keys_of = link.columns.entry(from.to_owned()).or_default();
-                *keys_of.entry(to.into()).or_default() += keys;
-            }
-        }
-    }
-}
-
-impl Follower {
-    fn of(pattern: PatternId) -> Self {
-        Self {
-            pattern,
-            keys: 0,
-            requests: 0,
-            lists: 0,
-            overlapping: 0,
-            values: Vec::new(),
-            columns: Vec::new(),
-            last: None,
-            compared: 0,
-            in_order: 0,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 use super::*;
-use crate::audit::sequence::{inside::Inside, result_columns::ResultColumn};
+use crate::{
+    audit::sequence::{inside::Inside, result_columns::ResultColumn, values},
+    window::Sequences,
+};
 use cqlens_proto::message::{ResultMetadata, RowsContent};
 use jiff::Timestamp;
 
