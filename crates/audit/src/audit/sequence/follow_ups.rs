@@ -12,7 +12,7 @@
 mod putting;
 mod read;
 
-use std::collections::VecDeque;
+use std::{cmp::Reverse, collections::VecDeque};
 
 use cqlens_proto::message::Rows;
 
@@ -221,23 +221,27 @@ impl FollowUps {
     fn follow_by(&mut self, request: KeyedRequest, value: &KeyValue<'_>, counted: &mut Counted) {
         let (oldest, reads) = (self.oldest, &mut self.reads);
         let index = |number: u32| number.checked_sub(oldest).map(|at| at as usize);
-        // Of several reads with the value the latest one: programs go on at once. Where several users have read the
-        // same, each value follows each of their reads once, whoever it was. The keys of one request follow one read.
+        // Where several users have read the same, the value follows the read of which its row is the next one, and of
+        // several such the latest: programs go on at once, from row to row. Each value follows each read once, whoever
+        // it was. The keys of one request follow one read.
         let mut followed = None;
+        let mut reads_with_value = 0;
         for place in self.places.of(value.hash) {
             let Some(read) = index(place.read).and_then(|at| reads.get_mut(at)) else {
                 continue;
             };
             let is_of_this = counted.read.is_none_or(|number| number == place.read);
             if is_of_this && !place.followed && read.is_followed_by(request) {
-                followed = followed.max(Some(place.read));
+                reads_with_value += 1;
+                let rank = (Reverse(read.rows_until(request.pattern, place.row)), place.read);
+                followed = followed.max(Some(rank));
             }
         }
-        let Some(number) = followed else { return };
+        let Some((_, number)) = followed else { return };
         let place = self.places.of(value.hash).find(|place| place.read == number);
         if let (Some(place), Some(read)) = (place, index(number).and_then(|at| reads.get_mut(at))) {
             place.followed = true;
-            read.count_key(request, value, *place);
+            read.count_key(request, value, *place, reads_with_value == 1);
             *counted = Counted {
                 read: Some(number),
                 keys: counted.keys + 1,

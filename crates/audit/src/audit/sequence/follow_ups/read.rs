@@ -93,7 +93,24 @@ impl Read {
         self.links.get_mut(place)
     }
 
-    pub(super) fn count_key(&mut self, request: KeyedRequest, value: &KeyValue<'_>, place: Place) {
+    /// How many rows `row` comes after the one whose value `pattern` asked for last; the most there may be where it
+    /// comes before that one.
+    pub(super) fn rows_until(&self, pattern: PatternId, row: u16) -> u16 {
+        let link = self.links.iter().find(|link| link.pattern == pattern);
+        match link.and_then(|link| link.last) {
+            Some((last, _)) => row.checked_sub(last).unwrap_or(u16::MAX),
+            None => row.saturating_add(1),
+        }
+    }
+
+    /// Counts a key that follows. Its row says nothing of the order if the read was chosen by that, of several.
+    pub(super) fn count_key(
+        &mut self,
+        request: KeyedRequest,
+        value: &KeyValue<'_>,
+        place: Place,
+        is_only: bool,
+    ) {
         let Some(link) = self.link(request.pattern) else {
             return;
         };
@@ -101,6 +118,7 @@ impl Read {
         link.values.push(value.hash);
         if let Some((row, at)) = link.last
             && at != request.at
+            && is_only
         {
             link.compared += 1;
             link.in_order += u64::from((at < request.at) == (row <= place.row));
