@@ -44,6 +44,9 @@ const MOST_CELLS: usize = 4_096;
 /// Keys of one request that are looked at.
 const MOST_KEYS: usize = 1_024;
 
+/// Keys of one request that decide which read it follows.
+const MOST_COMPARED: usize = 16;
+
 /// Finds the followers of reads.
 #[derive(Debug)]
 pub(super) struct FollowUps {
@@ -193,7 +196,29 @@ impl FollowUps {
         request: KeyedRequest,
         keys: impl Iterator<Item = KeyValue<'c>>,
     ) -> Option<u32> {
-        let mut counted = Counted::default();
+        self.follow_from(request, keys, None)
+    }
+
+    /// Takes a request of several keys to the one read that most of them are from: single ones may be in others as well.
+    pub(super) fn follow_list<'c>(
+        &mut self,
+        request: KeyedRequest,
+        keys: impl Iterator<Item = KeyValue<'c>> + Clone,
+    ) -> Option<u32> {
+        let read = self.read_of_most(request, keys.clone());
+        self.follow_from(request, keys, read)
+    }
+
+    fn follow_from<'c>(
+        &mut self,
+        request: KeyedRequest,
+        keys: impl Iterator<Item = KeyValue<'c>>,
+        read: Option<u32>,
+    ) -> Option<u32> {
+        let mut counted = Counted {
+            read,
+            ..Counted::default()
+        };
         for value in keys {
             self.lately.note(value.hash, request);
             // A key that has followed a read does not follow it again by another of its columns.
@@ -209,6 +234,29 @@ impl FollowUps {
             }
         }
         Some(number)
+    }
+
+    /// The read that most of the first keys are from; of several such the latest.
+    fn read_of_most<'c>(
+        &mut self,
+        request: KeyedRequest,
+        keys: impl Iterator<Item = KeyValue<'c>>,
+    ) -> Option<u32> {
+        let mut found: Vec<(u32, usize)> = Vec::new();
+        for value in keys.take(MOST_COMPARED) {
+            for place in self.places.of(value.hash).filter(|place| !place.followed) {
+                match found.iter_mut().find(|(number, _)| *number == place.read) {
+                    Some((_, keys)) => *keys += 1,
+                    None => found.push((place.read, 1)),
+                }
+            }
+        }
+        found.retain(|&(number, _)| {
+            self.read_mut(number)
+                .is_some_and(|read| read.is_followed_by(request))
+        });
+        let most = found.into_iter().max_by_key(|&(number, keys)| (keys, number));
+        most.map(|(number, _)| number)
     }
 
     /// The read that the operation of this one began with.

@@ -293,7 +293,11 @@ impl SequenceRecorder {
                     })
                 })
             });
-            follows = self.follow_ups.follow(seen.request, key_values).or(follows);
+            let followed = match seen.keys.len() {
+                1 => self.follow_ups.follow(seen.request, key_values),
+                _ => self.follow_ups.follow_list(seen.request, key_values),
+            };
+            follows = followed.or(follows);
         }
         follows
     }

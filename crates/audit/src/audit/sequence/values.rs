@@ -37,7 +37,7 @@ pub(super) fn key_hash(key: HashKey, (actor, table): (u64, usize), routing_key: 
 
 /// The values of the columns of a partition key, in their order.
 #[inline]
-pub(super) fn components(routing_key: &[u8], columns: usize) -> impl Iterator<Item = &[u8]> {
+pub(super) fn components(routing_key: &[u8], columns: usize) -> impl Iterator<Item = &[u8]> + Clone {
     let mut rest = Some(routing_key);
     std::iter::from_fn(move || {
         let bytes = rest.take()?;

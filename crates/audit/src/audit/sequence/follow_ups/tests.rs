@@ -90,7 +90,10 @@ impl Observed {
             hash: *hash,
             column: "id",
         });
-        self.follow_ups.follow(request, keys)
+        match hashes.len() {
+            1 => self.follow_ups.follow(request, keys),
+            _ => self.follow_ups.follow_list(request, keys),
+        }
     }
 
     fn hash(&self, value: u32) -> u64 {
@@ -155,4 +158,16 @@ fn a_value_of_several_reads_follows_the_one_of_which_its_row_is_next() {
     assert_eq!(link.keys.max(), 6);
     // What was chosen by the order of rows is no evidence of it: only what could follow nothing else.
     assert_eq!((link.compared, link.in_order), (7, 7));
+}
+
+#[test]
+fn a_request_of_several_keys_follows_the_read_that_has_most_of_them() {
+    let mut observed = Observed::new();
+    observed.list(1_000, &[10, 11, 12, 13]);
+    observed.list(1_001, &[10, 20, 21, 23]);
+    observed.join(1_005, &[10, 11, 12, 13]);
+    observed.join(1_006, &[10, 20, 21, 23]);
+    let link = observed.joined();
+    assert_eq!(followed(&link), (2, 8));
+    assert_eq!((link.requests, link.lists), (2, 2));
 }
