@@ -273,14 +273,17 @@ impl FollowUps {
         // several such the latest: programs go on at once, from row to row. Each value follows each read once, whoever
         // it was. The keys of one request follow one read.
         let mut followed = None;
-        let mut reads_with_value = 0;
+        let (mut reads_with_value, mut is_chosen_by_row) = (0, false);
         for place in self.places.of(value.hash) {
             let Some(read) = index(place.read).and_then(|at| reads.get_mut(at)) else {
                 continue;
             };
             let is_of_this = counted.read.is_none_or(|number| number == place.read);
-            if is_of_this && !place.followed && read.is_followed_by(request) {
+            let is_soon = read.is_followed_by(request);
+            let follows = is_soon || read.goes_on(request, place.row);
+            if is_of_this && !place.followed && follows {
                 reads_with_value += 1;
+                is_chosen_by_row |= !is_soon || reads_with_value > 1;
                 let rank = (Reverse(read.rows_until(request.pattern, place.row)), place.read);
                 followed = followed.max(Some(rank));
             }
@@ -289,7 +292,7 @@ impl FollowUps {
         let place = self.places.of(value.hash).find(|place| place.read == number);
         if let (Some(place), Some(read)) = (place, index(number).and_then(|at| reads.get_mut(at))) {
             place.followed = true;
-            read.count_key(request, value, *place, reads_with_value == 1);
+            read.count_key(request, value, *place, is_chosen_by_row);
             *counted = Counted {
                 read: Some(number),
                 keys: counted.keys + 1,

@@ -57,6 +57,10 @@ use walks::{NewRead, Walks};
 /// on at once; people take longer, and what comes later comes by chance ever more often.
 const SOON: i64 = 50_000_000;
 
+/// The same for a request that is just the next step of an operation: it hardly comes by chance, and a program that waits for a
+/// processor, or for its garbage collector, is no less a program.
+const NEXT_STEP: i64 = 5 * SOON;
+
 /// Adds what belongs together to windows.
 #[derive(Debug)]
 pub(crate) struct SequenceRecorder {

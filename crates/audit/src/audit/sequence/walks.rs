@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{
-    SOON,
+    NEXT_STEP, SOON,
     buckets::{self, Bucket},
     follow_ups::KeyedRequest,
     values::{self, KeyColumn},
@@ -77,7 +77,7 @@ impl Walks {
         window: &mut Window,
     ) {
         let ((hash_key, actor), NewRead { request, columns, .. }) = (who, *read);
-        self.end_of_old(request.at, window);
+        self.end_of_old(request.at, NEXT_STEP, window);
         for column in 0..columns.len().min(MOST_COLUMNS) {
             let Some(data_type) = columns.get(column).map(|column| &column.data_type) else {
                 continue;
@@ -130,21 +130,25 @@ impl Walks {
         if read.is_list {
             return read.count(&mut window.sequences);
         }
-        let ended = match self.open.get_mut(read.key) {
+        let key = read.key;
+        let ended = match self.open.get_mut(key) {
             Some(walk) => walk.and(request, read),
-            None if is_first => self.open.insert(read.key, read),
+            None if is_first => self.open.insert(key, read),
             None => None,
         };
+        if ended.is_some() && !is_first {
+            self.open.remove(key);
+        }
         if let Some(ended) = ended {
             ended.count(&mut window.sequences);
         }
     }
 
-    /// Counts the operations that do not go on.
-    fn end_of_old(&mut self, now: i64, window: &mut Window) {
+    /// Counts the operations that have not gone on for longer than `wait`.
+    fn end_of_old(&mut self, now: i64, wait: i64, window: &mut Window) {
         while let Some(walk) = self
             .open
-            .pop_oldest_if(|walk| now.saturating_sub(walk.answered_at) > SOON)
+            .pop_oldest_if(|walk| now.saturating_sub(walk.answered_at) > wait)
         {
             walk.count(&mut window.sequences);
         }
@@ -152,7 +156,7 @@ impl Walks {
 
     /// Nothing is seen after this time: what may go on is not counted.
     pub(super) fn end_at(&mut self, end: i64, window: &mut Window) {
-        self.end_of_old(end, window);
+        self.end_of_old(end, SOON, window);
         while self.open.pop_oldest_if(|_| true).is_some() {}
     }
 
@@ -174,8 +178,9 @@ impl Walk {
             self.answered_at = self.answered_at.max(read.answered_at);
             return None;
         }
-        if is_known || request.at.saturating_sub(self.answered_at) > SOON || self.values.len() >= MOST_VALUES
-        {
+        let wait = if self.goes_on_with(&read) { NEXT_STEP } else { SOON };
+        let is_late = request.at.saturating_sub(self.answered_at) > wait;
+        if is_known || is_late || self.values.len() >= MOST_VALUES {
             return Some(std::mem::replace(self, read));
         }
         self.values.extend(read.values);
@@ -185,6 +190,14 @@ impl Walk {
         self.began_at = self.began_at.min(read.began_at);
         self.unit = self.unit.min(read.unit);
         None
+    }
+
+    /// Whether a read goes one more of the same steps.
+    fn goes_on_with(&self, read: &Self) -> bool {
+        match (&self.values[..], &read.values[..]) {
+            ([.., before, last], [next]) => last.checked_sub(*before) == next.checked_sub(*last),
+            _ => false,
+        }
     }
 
     /// The size of the steps from value to value, where all are the same; of those from month to month the mean.
@@ -265,6 +278,50 @@ fn rest(hash_key: HashKey, actor: u64, pattern: PatternId, column: usize, column
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cqlens_cql::{schema::DataType, syntax::ast::NativeType};
+    use jiff::Timestamp;
+
+    const WALK: PatternId = PatternId(1);
+
+    const MILLISECOND: i64 = 1_000_000;
+
+    /// What comes of reads of days at these times, in milliseconds; each is answered a millisecond later.
+    fn after(reads: &[(i64, u32)]) -> BucketReads {
+        let (mut walks, mut window) = (Walks::new(), Window::new(Timestamp::UNIX_EPOCH, "test"));
+        let columns = Arc::from([KeyColumn {
+            name: "day".into(),
+            data_type: DataType::Native(NativeType::Date),
+        }]);
+        let key = HashKey::random();
+        for &(at, day) in reads {
+            let read = NewRead {
+                request: KeyedRequest {
+                    pattern: WALK,
+                    at: at * MILLISECOND,
+                    answered_at: (at + 1) * MILLISECOND,
+                },
+                columns: &columns,
+                rows: 3,
+                limit: None,
+                is_first: true,
+            };
+            walks.note((key, 0), &read, [&day.to_be_bytes()[..]].into_iter(), &mut window);
+        }
+        walks.end(&mut window);
+        window.sequences.buckets[&WALK]["day"].clone()
+    }
+
+    #[test]
+    fn the_next_of_the_same_steps_may_come_later_than_another_one() {
+        let reads = after(&[(0, 20), (10, 19), (261, 18), (512, 17)]);
+        assert_eq!((reads.partitions.total(), reads.steps, reads.single), (4, 1, 0));
+        let too_late = after(&[(0, 20), (10, 19), (262, 18)]);
+        assert_eq!((too_late.partitions.total(), too_late.single), (2, 1));
+        let another = after(&[(0, 20), (10, 19), (100, 16)]);
+        assert_eq!((another.partitions.total(), another.single), (2, 1));
+        let second = after(&[(0, 20), (52, 19)]);
+        assert_eq!(second.single, 2, "there is no step yet");
+    }
 
     fn step(unit: BucketUnit, values: &[i64]) -> Option<u64> {
         let walk = Walk {

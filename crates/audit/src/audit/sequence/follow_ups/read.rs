@@ -2,7 +2,7 @@
 
 use super::{KeyValue, KeyedRequest, Nanoseconds, REMEMBERED, ReadRows};
 use crate::{
-    audit::sequence::{SOON, lately_asked::Asker, places::Place, result_columns::Columns},
+    audit::sequence::{NEXT_STEP, SOON, lately_asked::Asker, places::Place, result_columns::Columns},
     window::{PatternId, Sequences},
 };
 
@@ -74,9 +74,21 @@ impl Read {
     }
 
     pub(super) fn is_followed_by(&self, request: KeyedRequest) -> bool {
+        self.is_followed_within(SOON, request)
+    }
+
+    fn is_followed_within(&self, limit: Nanoseconds, request: KeyedRequest) -> bool {
         let is_in_time = request.at.saturating_sub(self.answered_at) < REMEMBERED;
-        let is_soon = request.at.saturating_sub(self.active_until) <= SOON;
+        let is_soon = request.at.saturating_sub(self.active_until) <= limit;
         request.at >= self.answered_at && is_in_time && is_soon
+    }
+
+    /// Whether a request by the value of `row` is the next step of a program that goes from row to row, and leaves out one at
+    /// most.
+    pub(super) fn goes_on(&self, request: KeyedRequest, row: u16) -> bool {
+        let has_begun = self.links.iter().any(|link| link.pattern == request.pattern);
+        let is_next = (1..=2).contains(&self.rows_until(request.pattern, row));
+        has_begun && is_next && self.is_followed_within(NEXT_STEP, request)
     }
 
     /// What of `pattern` follows; none where too many do.
@@ -103,13 +115,13 @@ impl Read {
         }
     }
 
-    /// Counts a key that follows. Its row says nothing of the order if the read was chosen by that, of several.
+    /// Counts a key that follows. Where the read was chosen by its row, it says nothing of the order.
     pub(super) fn count_key(
         &mut self,
         request: KeyedRequest,
         value: &KeyValue<'_>,
         place: Place,
-        is_only: bool,
+        is_chosen_by_row: bool,
     ) {
         let Some(link) = self.link(request.pattern) else {
             return;
@@ -118,7 +130,7 @@ impl Read {
         link.values.push(value.hash);
         if let Some((row, at)) = link.last
             && at != request.at
-            && is_only
+            && !is_chosen_by_row
         {
             link.compared += 1;
             link.in_order += u64::from((at < request.at) == (row <= place.row));

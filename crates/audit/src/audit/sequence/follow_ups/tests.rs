@@ -171,3 +171,22 @@ fn a_request_of_several_keys_follows_the_read_that_has_most_of_them() {
     assert_eq!(followed(&link), (2, 8));
     assert_eq!((link.requests, link.lists), (2, 2));
 }
+
+#[test]
+fn the_next_row_may_come_later_than_another_one() {
+    let list = [10, 11, 12, 13, 14, 15];
+    let mut observed = Observed::new();
+    observed.list(1_000, &list);
+    observed.join(1_051, &[10]);
+    observed.list(2_000, &list);
+    // Each is answered a millisecond after it was sent.
+    for (at, value) in [(2_050, 10), (2_301, 11), (2_552, 13)] {
+        observed.join(at, &[value]);
+    }
+    // Neither the next one, nor soon; and the next one, too late.
+    observed.join(2_604, &[12]);
+    observed.join(2_804, &[14]);
+    let link = observed.joined();
+    assert_eq!(followed(&link), (1, 3), "of the second list");
+    assert_eq!((link.compared, link.in_order), (0, 0));
+}
