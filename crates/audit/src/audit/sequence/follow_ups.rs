@@ -242,19 +242,23 @@ impl FollowUps {
         request: KeyedRequest,
         keys: impl Iterator<Item = KeyValue<'c>>,
     ) -> Option<u32> {
+        let (oldest, reads) = (self.oldest, &self.reads);
         let mut found: Vec<(u32, usize)> = Vec::new();
         for value in keys.take(MOST_COMPARED) {
-            for place in self.places.of(value.hash).filter(|place| !place.followed) {
+            for place in self.places.of(value.hash) {
+                let index = place.read.checked_sub(oldest).map(|at| at as usize);
+                let read = index.and_then(|at| reads.get(at));
+                let follows =
+                    |read: &Read| read.is_free(place, request.pattern) && read.is_followed_by(request);
+                if !read.is_some_and(follows) {
+                    continue;
+                }
                 match found.iter_mut().find(|(number, _)| *number == place.read) {
                     Some((_, keys)) => *keys += 1,
                     None => found.push((place.read, 1)),
                 }
             }
         }
-        found.retain(|&(number, _)| {
-            self.read_mut(number)
-                .is_some_and(|read| read.is_followed_by(request))
-        });
         let most = found.into_iter().max_by_key(|&(number, keys)| (keys, number));
         most.map(|(number, _)| number)
     }
@@ -270,8 +274,8 @@ impl FollowUps {
         let (oldest, reads) = (self.oldest, &mut self.reads);
         let index = |number: u32| number.checked_sub(oldest).map(|at| at as usize);
         // Where several users have read the same, the value follows the read of which its row is the next one, and of
-        // several such the latest: programs go on at once, from row to row. Each value follows each read once, whoever
-        // it was. The keys of one request follow one read.
+        // several such the latest: programs go on at once, from row to row. Each value follows each read once in each
+        // pattern, whoever it was. The keys of one request follow one read.
         let mut followed = None;
         let (mut reads_with_value, mut is_chosen_by_row) = (0, false);
         for place in self.places.of(value.hash) {
@@ -281,7 +285,7 @@ impl FollowUps {
             let is_of_this = counted.read.is_none_or(|number| number == place.read);
             let is_soon = read.is_followed_by(request);
             let follows = is_soon || read.goes_on(request, place.row);
-            if is_of_this && !place.followed && follows {
+            if is_of_this && follows && read.is_free(place, request.pattern) {
                 reads_with_value += 1;
                 is_chosen_by_row |= !is_soon || reads_with_value > 1;
                 let rank = (Reverse(read.rows_until(request.pattern, place.row)), place.read);
@@ -291,7 +295,7 @@ impl FollowUps {
         let Some((_, number)) = followed else { return };
         let place = self.places.of(value.hash).find(|place| place.read == number);
         if let (Some(place), Some(read)) = (place, index(number).and_then(|at| reads.get_mut(at))) {
-            place.followed = true;
+            place.followed |= read.bit(request.pattern);
             read.count_key(request, value, *place, is_chosen_by_row);
             *counted = Counted {
                 read: Some(number),

@@ -91,6 +91,17 @@ impl Read {
         has_begun && is_next && self.is_followed_within(NEXT_STEP, request)
     }
 
+    /// Whether no request of `pattern` has followed the value at `place` yet.
+    pub(super) fn is_free(&self, place: &Place, pattern: PatternId) -> bool {
+        place.followed & self.bit(pattern) == 0
+    }
+
+    /// The bit of `pattern` in places, whether it follows already or would be the next that does.
+    pub(super) fn bit(&self, pattern: PatternId) -> u8 {
+        let place = self.links.iter().position(|link| link.pattern == pattern);
+        1 << place.unwrap_or(self.links.len()).min(7)
+    }
+
     /// What of `pattern` follows; none where too many do.
     fn link(&mut self, pattern: PatternId) -> Option<&mut Follower> {
         let place = self.links.iter().position(|link| link.pattern == pattern);

@@ -170,6 +170,15 @@ fn a_request_of_several_keys_follows_the_read_that_has_most_of_them() {
     let link = observed.joined();
     assert_eq!(followed(&link), (2, 8));
     assert_eq!((link.requests, link.lists), (2, 2));
+
+    let mut observed = Observed::new();
+    for answered in [1_000, 1_001] {
+        observed.list(answered, &[10, 11]);
+    }
+    for at in [1_005, 1_006, 1_007] {
+        observed.join(at, &[10, 11]);
+    }
+    assert_eq!(followed(&observed.joined()), (2, 4), "each once");
 }
 
 #[test]
@@ -189,4 +198,22 @@ fn the_next_row_may_come_later_than_another_one() {
     let link = observed.joined();
     assert_eq!(followed(&link), (1, 3), "of the second list");
     assert_eq!((link.compared, link.in_order), (0, 0));
+}
+
+#[test]
+fn each_row_may_lead_to_several_tables() {
+    let mut observed = Observed::new();
+    observed.list(1_000, &[10, 11, 12]);
+    for (at, value) in [(1_005, 10), (1_010, 11), (1_015, 12)] {
+        for pattern in 9..19 {
+            observed.ask(PatternId(pattern), at, &[value]);
+        }
+        // Nothing by the same pattern again.
+        observed.join(at + 2, &[value]);
+    }
+    let sequences = observed.end();
+    let links = sequences.followed[&LIST].links.values();
+    let keys: Vec<u64> = links.map(|link| link.keys.total()).collect();
+    // What has no bit of its own is the one that comes first.
+    assert_eq!(keys, [3, 3, 3, 3, 3, 3, 3, 3]);
 }
