@@ -1,7 +1,7 @@
 //! How well operations of several statements are found in what real drivers send: programs in two languages, which say
 //! themselves what they have done, and a report that is made without that.
 //!
-//! What the machine cannot send in time is said, and does not count: a client that waits for a processor does not go on at once.
+//! All that was sent counts, also where a busy machine sent less of it than it was to.
 
 mod data;
 mod labels;
@@ -54,9 +54,6 @@ enum Language {
     Python,
     Go,
 }
-
-/// Requests of a second that were sent, of those that were to be, so that they count.
-const REACHED: f64 = 0.9;
 
 impl Application {
     fn python(users: u32, rate: u32, seconds: u32) -> Self {
@@ -114,20 +111,17 @@ impl Application {
             .map(|(name, value)| format!("{name}={value}"))
     }
 
-    /// Says how much it has sent of what it was to send, and whether that is enough.
-    fn reached(&self, load: &str, sent: &labels::Sent) -> bool {
-        let rate = sent.requests as f64 / sent.seconds;
-        let is_reached = rate >= REACHED * f64::from(self.rate);
+    /// Says how much it has sent of what it was to send.
+    fn say(&self, load: &str, sent: &labels::Sent) {
         println!(
-            "{load}: {} sent {rate:.0} requests a second of {}{}, for {} users, in version {} ({})",
+            "{load}: {} sent {:.0} requests a second of {}, for {} users, in version {} ({})",
             self.name,
+            sent.requests as f64 / sent.seconds,
             self.rate,
-            if is_reached { "" } else { ", which does not count" },
             self.users,
             self.version,
             self.compression.name()
         );
-        is_reached
     }
 }
 
@@ -142,7 +136,6 @@ struct Outcome {
     load: &'static str,
     report: Value,
     labels: Vec<Label>,
-    is_reached: bool,
 }
 
 impl Drivers {
@@ -181,12 +174,11 @@ impl Drivers {
             load,
             report,
             labels: Vec::new(),
-            is_reached: true,
         };
         for application in applications {
             let (labels, sent) = labels::read(&file(application));
             outcome.labels.extend(labels);
-            outcome.is_reached &= application.reached(load, &sent);
+            application.say(load, &sent);
         }
         outcome
     }
@@ -259,8 +251,9 @@ fn what_drivers_send_together_is_found_at_several_loads() {
         Application::go(64, 1_500, 10),
     ];
     let most = [
-        Application::python(64, 500, 10).speaks(5, Compression::Lz4),
-        Application::go(64, 4_500, 10).speaks(4, Compression::None),
+        // Of so many a sample is looked at: it takes longer until each was seen often enough.
+        Application::python(64, 500, 20).speaks(5, Compression::Lz4),
+        Application::go(64, 4_500, 20).speaks(4, Compression::None),
     ];
     let _alone = alone();
     // Few requests take the longest, and nothing of the machine.

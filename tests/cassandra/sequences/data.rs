@@ -69,7 +69,7 @@ const OTHERS: &str = "
     CREATE TABLE k.carts (who bigint, item bigint, title text, PRIMARY KEY (who, item));";
 
 /// Statements that are in flight at the same time.
-const AT_ONCE: usize = 500;
+const AT_ONCE: usize = 64;
 
 /// Makes an application's keyspace on a node, with all its rows: there, and not through a proxy.
 pub(super) async fn fill(node: SocketAddr, keyspace: &str) {

@@ -11,7 +11,7 @@ use super::Outcome;
 /// An operation of one application.
 #[derive(Debug, Deserialize)]
 pub(super) struct Label {
-    /// As a report calls it; none of what only looks like something.
+    /// The rule of a report that tells it; none of what only looks like something.
     kind: Option<String>,
     tables: BTreeSet<String>,
     count: u64,
@@ -35,9 +35,6 @@ const COPIES: &str = "dual-write-without-batch";
 /// How far a mean may be from the true one, as a part of it.
 const NEAR: f64 = 0.1;
 
-/// Where many are sampled, the mean of a sample is not near now and then.
-const MOST_FAR: f64 = 0.05;
-
 /// What was found right, what was found that is not there, and what was missed.
 #[derive(Default)]
 pub(super) struct Score {
@@ -56,11 +53,10 @@ pub(super) fn read(file: &Path) -> (Vec<Label>, Sent) {
 }
 
 impl Score {
-    /// That of the loads that were sent as they were to be.
+    /// That of all loads.
     pub(super) fn of(outcomes: &[Outcome]) -> Self {
         let mut score = Self::default();
-        let reached = outcomes.iter().filter(|outcome| outcome.is_reached);
-        reached.for_each(|outcome| score.add(outcome));
+        outcomes.iter().for_each(|outcome| score.add(outcome));
         score
     }
 
@@ -108,7 +104,7 @@ impl Score {
         assert!(self.right + self.missed.len() >= least, "too little was sent");
         assert!(self.precision() >= 0.98);
         assert!(self.recall() >= 0.95);
-        assert!(self.far.len() as f64 <= MOST_FAR * self.right as f64);
+        assert!(self.far.is_empty());
     }
 }
 
@@ -125,7 +121,7 @@ impl Label {
     fn is(&self, sequence: &Value) -> bool {
         let tables = sequence["tables"].as_array().unwrap().iter();
         let tables = tables.map(|table| table.as_str().unwrap().to_owned());
-        self.kind.as_deref() == sequence["kind"].as_str() && self.tables == tables.collect()
+        self.kind.as_deref() == sequence["rule"].as_str() && self.tables == tables.collect()
     }
 
     /// The fan-out of a report that is another one; copies have none.
