@@ -46,8 +46,8 @@ pub(crate) use room::Room;
 pub use room::{Limits, MAX_PATTERNS};
 pub use schema_disagreement::SchemaDisagreement;
 pub use sequences::{
-    BatchedCopies, BucketReads, BucketUnit, CopiedWrites, FollowedReads, Link, RepeatedReads, Rewrites,
-    Sequences, WritePairs,
+    BatchedCopies, BucketReads, BucketUnit, Bursts, CopiedWrites, FollowedReads, Link, RepeatedReads,
+    Rewrites, Sequences, WritePairs,
 };
 pub use sightings::Sightings;
 pub use sketch::{Distinct, Distribution, Heavy, HeavyEntry, Largest, RowSample, WrittenRow};
