@@ -9,6 +9,7 @@ import datetime
 # As `../sequences/data.rs` fills the tables.
 GROUPS, EMAILS, WORDS, NAMES, BUCKETS = 60, 300, 60, 40, 6
 ITEMS, LISTS, TOPICS, ARTICLES, USERS = 200, 40, 50, 300, 10
+PRODUCTS, CATEGORIES, DATES = 400, 32, 60
 TODAY = datetime.date(2026, 2, 16)
 STATES = ("open", "done", "late")
 # Rows that a reader of days wants.
@@ -44,6 +45,10 @@ STATEMENTS = {
     "topic": "SELECT item, state FROM {k}.news WHERE topic = ?",
     "article": "SELECT title FROM {k}.articles WHERE id = ?",
     "state": "SELECT item FROM {k}.by_state WHERE state = ?",
+    "offer": "SELECT category, added, sold FROM {k}.offers WHERE id = ?",
+    "category": "SELECT id FROM {k}.by_category WHERE category = ?",
+    "added": "SELECT id FROM {k}.by_date WHERE added = ?",
+    "sold": "SELECT id FROM {k}.by_sale WHERE sold = ?",
     "history": "SELECT item FROM {k}.history WHERE who = ?",
     "range": "SELECT id, title FROM {k}.articles WHERE token(id) > ? AND token(id) <= ?",
     "save": "INSERT INTO {k}.saved (who, id, item) VALUES (?, ?, ?)",
@@ -201,6 +206,21 @@ def news(shop, random, _):
     return 0, 1
 
 
+@sends("offer", "category", "added", "sold")
+def categories(shop, random, _):
+    """An offer, or those of a category, of a day, or those that are sold: numbers, dates and booleans come back by chance."""
+    what = random.randrange(4)
+    if what == 0:
+        shop.ask("offer", random.randrange(PRODUCTS))
+    elif what == 1:
+        shop.ask("category", popular(random, CATEGORIES))
+    elif what == 2:
+        shop.ask("added", TODAY - datetime.timedelta(days=popular(random, DATES)))
+    else:
+        shop.ask("sold", random.random() < 0.5)
+    return 0, 1
+
+
 @sends("history")
 def pages(shop, random, _):
     """A read in pages."""
@@ -245,6 +265,7 @@ OPERATIONS = {
     "page": (page_of_an_item, None, ("items", "likes")),
     "click": (click, None, ("lists", "stock")),
     "news": (news, None, ("news", "articles", "by_state")),
+    "categories": (categories, None, ("offers", "by_category", "by_date", "by_sale")),
     "pages": (pages, None, ("history",)),
     "sweep": (sweep, None, ("articles",)),
     "again": (again, None, ("saved", "accounts", "items")),

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use cqlens_client::{Client, ClientOptions, Run, RunOptions};
+use jiff::{ToSpan, civil::date};
 
 /// As in the programs.
 const GROUPS: u64 = 60;
@@ -17,6 +18,9 @@ const LISTS: u64 = 40;
 const TOPICS: u64 = 50;
 const ARTICLES: u64 = 300;
 const USERS: u64 = 10;
+const OFFERS: u64 = 400;
+const CATEGORIES: u64 = 32;
+const DATES: i64 = 60;
 /// Up to the programs' day; a reader of ten rows goes four days back.
 const DAYS: u64 = 16;
 const ROWS_OF_A_DAY: u64 = 3;
@@ -62,6 +66,10 @@ const OTHERS: &str = "
     CREATE TABLE k.news (topic text, item bigint, state text, PRIMARY KEY (topic, item));
     CREATE TABLE k.articles (id bigint PRIMARY KEY, title text);
     CREATE TABLE k.by_state (state text, item bigint, PRIMARY KEY (state, item));
+    CREATE TABLE k.offers (id bigint PRIMARY KEY, category int, added date, sold boolean);
+    CREATE TABLE k.by_category (category int, id bigint, PRIMARY KEY (category, id));
+    CREATE TABLE k.by_date (added date, id bigint, PRIMARY KEY (added, id));
+    CREATE TABLE k.by_sale (sold boolean, id bigint, PRIMARY KEY (sold, id));
     CREATE TABLE k.history (who bigint, item bigint, PRIMARY KEY (who, item));
     CREATE TABLE k.saved (who bigint, id bigint, item text, PRIMARY KEY (who, id));
     CREATE TABLE k.orders_by_user (who bigint, id bigint, item text, PRIMARY KEY (who, id));
@@ -218,8 +226,29 @@ fn innocent() -> Vec<String> {
             ));
         }
     }
+    rows.extend(offered());
     for who in 0..USERS {
         rows.extend((0..120).map(|item| format!("history (who, item) VALUES ({who}, {})", ITEM + item)));
     }
+    rows
+}
+
+/// Offers, and one of each category, day and state: of these there are few.
+fn offered() -> Vec<String> {
+    let today = date(2026, 2, 16);
+    let day = |back: i64| today.checked_sub(back.days()).unwrap();
+    let mut rows = Vec::new();
+    for (id, back) in (0..OFFERS).zip((0..DATES).cycle()) {
+        let (category, added, sold) = (id * 7 % CATEGORIES, day(back), id % 3 > 0);
+        rows.push(format!(
+            "offers (id, category, added, sold) VALUES ({id}, {category}, '{added}', {sold})"
+        ));
+    }
+    let id = OFFERS + 1;
+    rows.extend(
+        (0..CATEGORIES).map(|category| format!("by_category (category, id) VALUES ({category}, {id})")),
+    );
+    rows.extend((0..DATES).map(|back| format!("by_date (added, id) VALUES ('{}', {id})", day(back))));
+    rows.extend([true, false].map(|sold| format!("by_sale (sold, id) VALUES ({sold}, {id})")));
     rows
 }

@@ -14,6 +14,7 @@ import (
 const (
 	groups, emails, words, names, buckets           = 60, 300, 60, 40, 6
 	items, lists, topics, articles, customers       = 200, 40, 50, 300, 10
+	offers, categories, dates                       = 400, 32, 60
 	firstAccount, firstArticle, firstItem     int64 = 1_000_000, 7_000_000, 9_000_000
 
 	// Rows that a reader of days wants.
@@ -49,6 +50,7 @@ var operations = map[string]operation{
 	"page":            {pageOfAnItem, "", []string{"items", "likes"}},
 	"click":           {click, "", []string{"lists", "stock"}},
 	"news":            {news, "", []string{"news", "articles", "by_state"}},
+	"categories":      {offered, "", []string{"offers", "by_category", "by_date", "by_sale"}},
 	"pages":           {pages, "", []string{"history"}},
 	"sweep":           {sweep, "", []string{"articles"}},
 	"again":           {again, "", []string{"saved", "accounts", "items"}},
@@ -85,6 +87,10 @@ func statementsIn(keyspace string) map[string]string {
 		"topic":         "SELECT item, state FROM {k}.news WHERE topic = ?",
 		"article":       "SELECT title FROM {k}.articles WHERE id = ?",
 		"state":         "SELECT item FROM {k}.by_state WHERE state = ?",
+		"offer":         "SELECT category, added, sold FROM {k}.offers WHERE id = ?",
+		"category":      "SELECT id FROM {k}.by_category WHERE category = ?",
+		"added":         "SELECT id FROM {k}.by_date WHERE added = ?",
+		"sold":          "SELECT id FROM {k}.by_sale WHERE sold = ?",
 		"history":       "SELECT item FROM {k}.history WHERE who = ?",
 		"range":         "SELECT id, title FROM {k}.articles WHERE token(id) > ? AND token(id) <= ?",
 		"save":          "INSERT INTO {k}.saved (who, id, item) VALUES (?, ?, ?)",
@@ -242,6 +248,21 @@ func news(u *user) (int, int) {
 		u.shop.ask("article", firstArticle+int64(u.popular(articles)))
 	default:
 		u.shop.ask("state", states[u.random.Intn(len(states))])
+	}
+	return 0, 1
+}
+
+// An offer, or those of a category, of a day, or those that are sold: numbers, dates and booleans come back by chance.
+func offered(u *user) (int, int) {
+	switch u.random.Intn(4) {
+	case 0:
+		u.shop.ask("offer", u.random.Intn(offers))
+	case 1:
+		u.shop.ask("category", u.popular(categories))
+	case 2:
+		u.shop.ask("added", today.AddDate(0, 0, -u.popular(dates)))
+	default:
+		u.shop.ask("sold", u.random.Intn(2) == 0)
 	}
 	return 0, 1
 }
