@@ -40,6 +40,7 @@ mod refused;
 mod report;
 mod ring;
 mod scenarios;
+mod sequences;
 mod sniffing;
 mod tls;
 mod trace_sample;

@@ -32,6 +32,7 @@ mod progress;
 mod report;
 mod rotated;
 mod same_report;
+mod sessions;
 mod snap_length;
 mod sniff;
 mod tcp;

@@ -36,13 +36,13 @@ fn latencies_are_those_of_the_capture() {
     let place = Place::new();
     let begin = 1_700_000_000_000_000_000;
     let mut packets = Vec::new();
-    let mut talk = Talk::open(&mut packets, begin, 50_000);
+    let mut talk = Talk::open(&mut packets, begin, client(50_000));
     for number in 0..100 {
         let asked = begin + number * 1_000_000_000;
         talk.say(asked, true, &query(1, "SELECT a FROM k.alone WHERE id = 1"));
         talk.say(asked + (number + 1) * 1_000_000, false, &void(1));
     }
-    let mut talk = Talk::open(&mut packets, begin, 50_001);
+    let mut talk = Talk::open(&mut packets, begin, client(50_001));
     let asked = begin + 200_000_000_000;
     for stream in 0..100 {
         talk.say(
@@ -80,16 +80,19 @@ fn latencies_are_those_of_the_capture() {
     }
 }
 
+fn client(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
+
 /// One connection, written down.
-struct Talk<'p> {
+pub(crate) struct Talk<'p> {
     packets: &'p mut Vec<Segment>,
     client: SocketAddr,
     next: [u32; 2],
 }
 
 impl<'p> Talk<'p> {
-    fn open(packets: &'p mut Vec<Segment>, at: u64, port: u16) -> Self {
-        let client = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    pub(crate) fn open(packets: &'p mut Vec<Segment>, at: u64, client: SocketAddr) -> Self {
         let mut talk = Self {
             packets,
             client,
@@ -100,7 +103,7 @@ impl<'p> Talk<'p> {
         talk
     }
 
-    fn say(&mut self, at: u64, from_client: bool, payload: &[u8]) {
+    pub(crate) fn say(&mut self, at: u64, from_client: bool, payload: &[u8]) {
         self.send(at, from_client, PUSH | ACK, payload);
     }
 

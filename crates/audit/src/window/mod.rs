@@ -47,8 +47,8 @@ pub use room::{Limits, MAX_PATTERNS};
 pub use schema_disagreement::SchemaDisagreement;
 pub(crate) use sequences::PairRoom;
 pub use sequences::{
-    BatchedCopies, BucketReads, BucketUnit, CopiedWrites, FollowedReads, Link, RepeatedReads, Rewrites,
-    Sequences, WritePairs,
+    BatchedCopies, BucketReads, BucketUnit, Bursts, CopiedWrites, FollowedReads, Link, RepeatedReads,
+    Rewrites, Sequences, WritePairs,
 };
 pub use sightings::Sightings;
 pub use sketch::{

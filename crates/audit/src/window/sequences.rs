@@ -1,6 +1,7 @@
 //! Statements that belong together: what one operation of an application sends one after the other, or at once.
 
 mod pair_room;
+mod repeated_reads;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{Distinct, Distribution, PatternId};
 
 pub(crate) use pair_room::PairRoom;
+pub use repeated_reads::{Bursts, RepeatedReads};
 
 /// What was seen of operations of several statements, in samples that say how large they are.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -229,22 +231,6 @@ pub struct Rewrites {
     pub elapsed_us: Distribution,
 }
 
-/// The same reads with the same values, one after the other: [`RepeatedReads::FEWEST`] or more within a second.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct RepeatedReads {
-    /// How often that was.
-    pub runs: u64,
-    /// Reads of all of them.
-    pub reads: u64,
-    /// What was read, each counted once for each client.
-    pub keys: Distinct,
-}
-
-impl RepeatedReads {
-    /// Fewer within a second are no habit: a page has a header and a footer.
-    pub const FEWEST: u64 = 5;
-}
-
 /// What an entry takes up beside what it holds.
 const EACH: usize = 128;
 
@@ -296,6 +282,12 @@ impl Sequences {
         batched.batches += 1;
         batched.copies += u64::from(are_copies);
         batched.failed += u64::from(are_copies && !succeeded);
+    }
+
+    /// The repeated reads of a pattern; none where there are too many patterns.
+    pub(crate) fn repeated(&mut self, id: PatternId) -> Option<&mut RepeatedReads> {
+        let has_room = self.repeats.len() < Self::MOST_LINKS || self.repeats.contains_key(&id);
+        has_room.then(|| self.repeats.entry(id).or_default())
     }
 
     /// Forgets a pattern that has left the window.
@@ -403,10 +395,7 @@ impl Sequences {
             }
         }
         for (id, reads) in &other.repeats {
-            let mine = self.repeats.entry(*id).or_default();
-            mine.runs += reads.runs;
-            mine.reads += reads.reads;
-            mine.keys.merge(&reads.keys);
+            self.repeats.entry(*id).or_default().merge(reads);
         }
         for (id, requests) in &other.requests {
             self.count_requests(*id, *requests);

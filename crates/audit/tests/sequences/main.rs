@@ -14,6 +14,7 @@
     reason = "numbers of a simulation are small"
 )]
 
+mod look_alikes;
 mod operations;
 mod scoring;
 mod simulation;
@@ -117,6 +118,63 @@ fn of_a_set_of_keys_no_copy_into_the_row_is_advised() {
     assert!(join.suggested_cql.join("\n").contains("ALTER TABLE s.groups ADD"));
 }
 
+/// 64 users of one session, over one connection.
+#[test]
+fn what_users_of_a_session_repeat_is_told_from_what_is_popular() {
+    let of = |operation: Operation| {
+        let application = Application {
+            name: "shop",
+            session: None,
+            wire: Wire::Prepared,
+            users: 64,
+            connections: 1,
+            pause: 600 * MILLISECOND,
+            operations: vec![operation],
+        };
+        let traffic = Traffic::of(SCHEMA, &[application], 10_000 * MILLISECOND, 1);
+        let found = judge(&traffic.observe(SCHEMA, Relating::default())).findings;
+        let repeated = found
+            .into_iter()
+            .filter(|finding| finding.rule == "redundant-reads");
+        repeated.map(|finding| finding.title).collect::<Vec<_>>()
+    };
+    let settings = of(operations::settings);
+    assert_eq!(settings.len(), 1, "{settings:?}");
+    assert!(
+        settings[0].starts_with("The application reads the same from `s.settings` 8"),
+        "{settings:?}"
+    );
+    assert_eq!(of(look_alikes::front_page), Vec::<String>::new());
+}
+
+/// Its users' requests go over connections from several addresses.
+#[test]
+fn a_session_is_one_by_what_startup_calls_it() {
+    let of = |key| {
+        let application = Application {
+            name: "",
+            session: Some((key, "5e55-1011")),
+            wire: Wire::Prepared,
+            users: 4,
+            connections: 4,
+            pause: 100 * MILLISECOND,
+            operations: vec![operations::join_one_by_one],
+        };
+        let traffic = Traffic::of(SCHEMA, &[application], 10_000 * MILLISECOND, 1);
+        let found = judge(&traffic.observe(SCHEMA, Relating::default()));
+        let joins = found.sequences.iter();
+        let errors = joins.map(|join| join.fan_out.mean() / traffic.truth[0][0].fan_out() - 1.0);
+        errors.collect::<Vec<f64>>()
+    };
+    for key in ["SESSION_ID", "CLIENT_ID"] {
+        let errors = of(key);
+        assert!(errors.len() == 1 && errors[0].abs() <= 0.1, "{key}: {errors:?}");
+    }
+    // Not an id: they are as many as there are addresses.
+    let errors = of("DRIVER_NAME");
+    assert!(errors.iter().all(|error| *error < -0.5), "{errors:?}");
+}
+
 /// They are one actor. What they do is found as if one of them did it, and what neither does by itself is not made up: values come
 /// from the one to the other by chance only. Only how often the same is read within a second is that of both.
 #[test]
@@ -129,7 +187,7 @@ fn two_unnamed_applications_behind_one_address_are_one() {
         "{:#?}",
         found.sequences
     );
-    let found = of_unnamed(&[operations::news, operations::click]);
+    let found = of_unnamed(&[look_alikes::news, look_alikes::click]);
     assert_eq!(kinds_of(&found), Vec::<&str>::new());
 }
 

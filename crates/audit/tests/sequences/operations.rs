@@ -1,6 +1,6 @@
-//! What applications do: operations of which it is known what they are, and others that look like them.
+//! What applications do: operations of which it is known what they are.
 
-use crate::simulation::{Cell, MILLISECOND, Random, Stage, Statement, read, stage, write};
+use crate::simulation::{Cell, Random, Stage, Statement, read, stage, write};
 
 pub(crate) const SCHEMA: &str = "
     CREATE KEYSPACE s WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
@@ -28,32 +28,38 @@ pub(crate) const SCHEMA: &str = "
     CREATE TABLE s.profiles (who bigint PRIMARY KEY, motto text);
     CREATE TABLE s.jobs (id bigint PRIMARY KEY, state text);
     CREATE TABLE s.settings (name text PRIMARY KEY, value text);
-    CREATE TABLE s.products (id bigint PRIMARY KEY, category int, added date);
+    CREATE TABLE s.products (id bigint PRIMARY KEY, category int, added date, sold boolean);
     CREATE TABLE s.by_category (category int, id bigint, PRIMARY KEY (category, id));
     CREATE TABLE s.by_date (added date, id bigint, PRIMARY KEY (added, id));
+    CREATE TABLE s.by_sale (sold boolean, id bigint, PRIMARY KEY (sold, id));
+    CREATE TABLE s.history (who bigint, item bigint, PRIMARY KEY (who, item));
+    CREATE TABLE s.drafts (who bigint PRIMARY KEY, title text);
+    CREATE TABLE s.sizes (who bigint PRIMARY KEY, bytes bigint);
+    CREATE TABLE s.saved (who bigint, id bigint, title text, PRIMARY KEY (who, id));
+    CREATE TABLE s.front_pages (name text PRIMARY KEY, text text);
     CREATE TABLE s.exported (id bigint PRIMARY KEY, title text);
     CREATE TABLE s.orders_by_user (who bigint, id bigint, item text, PRIMARY KEY (who, id));
     CREATE TABLE s.orders_by_day (day date, id bigint, who bigint, item text, PRIMARY KEY (day, id));
     CREATE TABLE s.carts (who bigint, item bigint, title text, PRIMARY KEY (who, item));
     CREATE TABLE s.stock (item bigint PRIMARY KEY, pieces bigint, place text);";
 
-fn number(value: u64) -> Cell {
+pub(crate) fn number(value: u64) -> Cell {
     value.to_be_bytes().to_vec()
 }
 
-fn int(value: u64) -> Cell {
+pub(crate) fn int(value: u64) -> Cell {
     u32::try_from(value).unwrap().to_be_bytes().to_vec()
 }
 
-fn text(value: impl Into<String>) -> Cell {
+pub(crate) fn text(value: impl Into<String>) -> Cell {
     value.into().into_bytes()
 }
 
-fn day(days: u64) -> Cell {
+pub(crate) fn day(days: u64) -> Cell {
     int((1 << 31) + days)
 }
 
-fn column(values: &[u64]) -> Vec<Vec<Cell>> {
+pub(crate) fn column(values: &[u64]) -> Vec<Vec<Cell>> {
     values.iter().map(|value| vec![number(*value)]).collect()
 }
 
@@ -129,6 +135,17 @@ pub(crate) fn join_with_cache(random: &mut Random) -> Vec<Stage> {
     let users = users.into_iter().enumerate().filter(|(at, _)| at % 3 != 0);
     let users = users.map(|(_, user)| stage(vec![user]));
     [list].into_iter().chain(users).collect()
+}
+
+/// The same, where every other user is in a cache: those that were asked for before.
+pub(crate) fn join_with_warm_cache(random: &mut Random) -> Vec<Stage> {
+    let group = random.popular(400);
+    let (list, _) = of_group(group);
+    let missing = members(group).into_iter().filter(|id| id % 2 == 0);
+    [list]
+        .into_iter()
+        .chain(missing.map(|id| stage(vec![user(id)])))
+        .collect()
 }
 
 /// The same, in one request.
@@ -301,72 +318,6 @@ pub(crate) fn two_tables(random: &mut Random) -> Vec<Stage> {
     vec![stage(vec![first]), stage(vec![second])]
 }
 
-/// The page of an item: two reads by the same key, at once, and then its popular neighbours by themselves.
-pub(crate) fn page_of_an_item(random: &mut Random) -> Vec<Stage> {
-    let item = random.popular(2_000);
-    let likes = (0..12).map(|like| vec![number(item * 31 % 2_000 + like), text("anna")]);
-    vec![stage(vec![
-        read(
-            "SELECT title FROM s.items WHERE id = ?",
-            vec![number(item)],
-            vec![vec![text("item")]],
-        ),
-        read(
-            "SELECT who, name FROM s.likes WHERE item = ?",
-            vec![number(item)],
-            likes.collect(),
-        ),
-    ])]
-}
-
-/// A list of twenty, of which somebody clicks on one some seconds later.
-pub(crate) fn click(random: &mut Random) -> Vec<Stage> {
-    let list = random.popular(100);
-    let items: Vec<u64> = (0..20).map(|item| 9_000_000 + list * 20 + item).collect();
-    let clicked = items[random.below(20) as usize];
-    vec![
-        stage(vec![read(
-            "SELECT item FROM s.lists WHERE name = ?",
-            vec![text(format!("list-{list}"))],
-            column(&items),
-        )]),
-        Stage {
-            after: 2_000 * MILLISECOND,
-            requests: vec![read(
-                "SELECT pieces, place FROM s.stock WHERE item = ?",
-                vec![number(clicked)],
-                vec![vec![number(3), text("shelf")]],
-            )],
-        },
-    ]
-}
-
-/// News of a topic or an article, one or the other; popular articles stand in all topics. The states that rows have
-/// are read by, too.
-pub(crate) fn news(random: &mut Random) -> Vec<Stage> {
-    let article = |random: &mut Random| 7_000_000 + random.popular(300);
-    let states = ["open", "done", "late"];
-    let request = match random.below(3) {
-        0 => {
-            let rows = (0..15).map(|_| vec![number(article(random)), text(states[random.below(3) as usize])]);
-            let rows = rows.collect();
-            let topic = vec![text(format!("topic-{}", random.below(50)))];
-            read("SELECT item, state FROM s.news WHERE topic = ?", topic, rows)
-        }
-        1 => read(
-            "SELECT title FROM s.articles WHERE id = ?",
-            vec![number(article(random))],
-            vec![vec![text("title")]],
-        ),
-        _ => read(
-            "SELECT item FROM s.by_state WHERE state = ?",
-            vec![text(states[random.below(3) as usize])],
-            column(&[1, 2, 3]),
-        ),
-    };
-    vec![stage(vec![request])]
-}
-
 /// An account, whose balance is read and then written.
 pub(crate) fn change_a_balance(random: &mut Random) -> Vec<Stage> {
     let account = random.popular(20_000);
@@ -383,48 +334,6 @@ pub(crate) fn change_a_balance(random: &mut Random) -> Vec<Stage> {
     ]
 }
 
-/// A profile that is shown, or changed by somebody: popular ones are both at the same time.
-pub(crate) fn profiles(random: &mut Random) -> Vec<Stage> {
-    let who = random.popular(200);
-    vec![stage(vec![match random.below(5) {
-        0 => write(
-            "UPDATE s.profiles SET motto = ? WHERE who = ?",
-            vec![text(format!("motto {}", random.below(1_000))), number(who)],
-        ),
-        _ => read(
-            "SELECT motto FROM s.profiles WHERE who = ?",
-            vec![number(who)],
-            vec![vec![text("motto")]],
-        ),
-    }])]
-}
-
-/// A job that is asked for until it is done, three times a second, and written by whoever does it.
-pub(crate) fn jobs(random: &mut Random) -> Vec<Stage> {
-    let id = random.next() >> 1;
-    let state = || {
-        read(
-            "SELECT state FROM s.jobs WHERE id = ?",
-            vec![number(id)],
-            vec![vec![text("running")]],
-        )
-    };
-    let later = |requests| Stage {
-        after: 300 * MILLISECOND,
-        requests,
-    };
-    let done = write(
-        "UPDATE s.jobs SET state = ? WHERE id = ?",
-        vec![text("done"), number(id)],
-    );
-    vec![
-        later(vec![state()]),
-        later(vec![state()]),
-        later(vec![done]),
-        later(vec![state()]),
-    ]
-}
-
 /// A setting for each of eight lines of an order.
 pub(crate) fn settings(random: &mut Random) -> Vec<Stage> {
     let name = format!("setting-{}", random.below(40));
@@ -436,97 +345,4 @@ pub(crate) fn settings(random: &mut Random) -> Vec<Stage> {
         )
     };
     (0..8).map(|_| stage(vec![setting()])).collect()
-}
-
-/// Products, or those of a category, or those of a day: of numbers and dates that come back by chance.
-pub(crate) fn categories(random: &mut Random) -> Vec<Stage> {
-    let category = |random: &mut Random| int(random.popular(64) + 1_000);
-    let added = |random: &mut Random| day(19_500 + random.popular(1_000));
-    let request = match random.below(3) {
-        0 => read(
-            "SELECT category, added FROM s.products WHERE id = ?",
-            vec![number(random.popular(50_000))],
-            vec![vec![category(random), added(random)]],
-        ),
-        1 => read(
-            "SELECT id FROM s.by_category WHERE category = ?",
-            vec![category(random)],
-            column(&[600_001, 600_002]),
-        ),
-        _ => read(
-            "SELECT id FROM s.by_date WHERE added = ?",
-            vec![added(random)],
-            column(&[600_003, 600_004]),
-        ),
-    };
-    vec![stage(vec![request])]
-}
-
-/// A table as a whole, range by range; and a row of it for somebody else.
-pub(crate) fn sweeps(random: &mut Random) -> Vec<Stage> {
-    let ids: Vec<u64> = (0..20).map(|_| 800_000 + random.popular(200)).collect();
-    let from = random.next() >> 1;
-    let range = read(
-        "SELECT id FROM s.exported WHERE token(id) > ? AND token(id) <= ?",
-        vec![number(from), number(from + 1_000)],
-        column(&ids),
-    );
-    let row = read(
-        "SELECT title FROM s.exported WHERE id = ?",
-        vec![number(800_000 + random.popular(200))],
-        vec![vec![text("title")]],
-    );
-    vec![stage(vec![range]), stage(vec![row])]
-}
-
-/// The day of a sensor, which is one partition; and a dashboard of the same day of several sensors.
-pub(crate) fn sensors(random: &mut Random) -> Vec<Stage> {
-    let of_sensor = |sensor: u64, days: u64| {
-        read(
-            "SELECT at FROM s.sensors WHERE sensor = ? AND day = ?",
-            vec![int(sensor), day(days)],
-            column(&[1, 2]),
-        )
-    };
-    match random.below(3) {
-        0 => {
-            let mut sensors: Vec<u64> = (0..10).map(|_| random.below(400)).collect();
-            sensors.dedup();
-            vec![stage(
-                sensors.iter().map(|sensor| of_sensor(*sensor, 20_500)).collect(),
-            )]
-        }
-        _ => vec![stage(vec![of_sensor(
-            random.below(400),
-            random.between(20_400, 20_501),
-        )])],
-    }
-}
-
-/// An order in its two tables, in one logged batch; and a cart, whose stock is another row of other values.
-pub(crate) fn orders(random: &mut Random) -> Vec<Stage> {
-    let (id, who) = (random.next() >> 1, random.popular(5_000));
-    let order = Statement {
-        parts: vec![
-            (
-                "INSERT INTO s.orders_by_user (who, id, item) VALUES (?, ?, ?)",
-                vec![number(who), number(id), text("item")],
-            ),
-            (
-                "INSERT INTO s.orders_by_day (day, id, who, item) VALUES (?, ?, ?, ?)",
-                vec![day(20_500), number(id), number(who), text("item")],
-            ),
-        ],
-        ..write("", Vec::new())
-    };
-    let item = random.popular(500);
-    let cart = write(
-        "INSERT INTO s.carts (who, item, title) VALUES (?, ?, ?)",
-        vec![number(who), number(item), text(format!("title {item}"))],
-    );
-    let stock = write(
-        "INSERT INTO s.stock (item, pieces, place) VALUES (?, ?, ?)",
-        vec![number(item), number(random.below(1_000)), text("shelf")],
-    );
-    vec![stage(vec![order]), stage(vec![cart]), stage(vec![stock])]
 }

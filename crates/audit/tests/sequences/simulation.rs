@@ -120,8 +120,9 @@ pub(crate) type Operation = fn(&mut Random) -> Vec<Stage>;
 pub(crate) struct Application {
     /// Empty for one that does not say what it is called.
     pub(crate) name: &'static str,
-    /// What its driver calls the session, if it does: its connections come from several addresses then.
-    pub(crate) session: Option<&'static str>,
+    /// What its driver calls the session, if it does, and how STARTUP says it: its connections come from several addresses
+    /// then.
+    pub(crate) session: Option<(&'static str, &'static str)>,
     pub(crate) wire: Wire,
     pub(crate) users: u64,
     /// Connections that its users share.

@@ -60,13 +60,10 @@ pub(crate) struct Encoder<'s> {
 impl Encoder<'_> {
     pub(crate) fn open(&mut self, connection: usize, application: &Application, events: &mut Vec<Event>) {
         let named = [
-            (
-                "APPLICATION_NAME",
-                Some(application.name).filter(|name| !name.is_empty()),
-            ),
-            ("SESSION_ID", application.session),
+            Some(("APPLICATION_NAME", application.name)).filter(|(_, name)| !name.is_empty()),
+            application.session,
         ];
-        let options = named.into_iter().filter_map(|(key, value)| Some((key, value?)));
+        let options = named.into_iter().flatten();
         let startup = Request::Startup(Startup {
             options: options.collect(),
         });
@@ -322,6 +319,7 @@ fn wire_type(data_type: &DataType) -> CqlType {
         DataType::Native(NativeType::Int) => CqlType::Int,
         DataType::Native(NativeType::Date) => CqlType::Date,
         DataType::Native(NativeType::Text) => CqlType::Text,
+        DataType::Native(NativeType::Boolean) => CqlType::Boolean,
         DataType::List(element) => CqlType::list(wire_type(element)),
         DataType::Set(element) => CqlType::set(wire_type(element)),
         DataType::Map(key, value) => CqlType::Map(Box::new((wire_type(key), wire_type(value)))),

@@ -371,4 +371,23 @@ mod tests {
             "2001:db8:7::/48"
         );
     }
+    #[test]
+    fn who_sends_is_a_session_by_its_own_id_or_else_a_name_at_an_address() {
+        let of = |options: &[(&'static str, &'static str)], host| {
+            let startup = Startup {
+                options: options.to_vec(),
+            };
+            actor(&startup, "shop", host)
+        };
+        let session = ("SESSION_ID", "5e55-1011");
+        let client = ("CLIENT_ID", "c11e-0001");
+        for id in [session, client] {
+            assert_eq!(of(&[id], 1), of(&[id], 2), "from another address");
+            assert_ne!(of(&[id], 1), of(&[], 1));
+            assert_ne!(of(&[id], 1), of(&[(id.0, "another")], 1), "from the same address");
+        }
+        assert_eq!(of(&[client, session], 1), of(&[session], 1), "the narrower one");
+        assert_eq!(of(&[], 1), of(&[], 1), "any connection");
+        assert_ne!(of(&[], 1), of(&[], 2));
+    }
 }

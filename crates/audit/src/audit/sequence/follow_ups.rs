@@ -9,24 +9,23 @@
 //! often before a read as after it: so what was asked for in as much time before the answer is counted as well. And
 //! a program that joins goes from row to row: whether followers come in the order of the rows is counted, too.
 
-use std::collections::VecDeque;
+mod putting;
+mod read;
+
+use std::{cmp::Reverse, collections::VecDeque};
 
 use cqlens_proto::message::Rows;
 
 use super::{
-    SOON,
-    inside::More,
-    lately_asked::{Asker, LatelyAsked},
-    pages::Pages,
-    places::{Place, Places, Put},
-    result_columns::Columns,
+    SOON, lately_asked::LatelyAsked, pages::Pages, places::Places, result_columns::Columns,
     sampling::Sampling,
-    values,
 };
 use crate::{
     audit::HashKey,
-    window::{PatternId, Sequences, Window},
+    window::{PatternId, Window},
 };
+use putting::Putting;
+use read::Read;
 
 /// Nanoseconds.
 type Nanoseconds = i64;
@@ -45,8 +44,8 @@ const MOST_CELLS: usize = 4_096;
 /// Keys of one request that are looked at.
 const MOST_KEYS: usize = 1_024;
 
-/// Patterns that followers of one read are told apart by.
-const MOST_LINKS: usize = 16;
+/// Keys of one request that decide which read it follows.
+const MOST_COMPARED: usize = 16;
 
 /// Finds the followers of reads.
 #[derive(Debug)]
@@ -60,50 +59,6 @@ pub(super) struct FollowUps {
     most_cells: usize,
     sampling: Sampling,
     pages: Pages,
-}
-
-/// A read whose rows are remembered.
-#[derive(Debug)]
-struct Read {
-    pattern: PatternId,
-    columns: Columns,
-    rows: u64,
-    /// Cells of its rows that are remembered.
-    cells: usize,
-    /// Rows, and elements in them, in their order.
-    positions: usize,
-    answered_at: Nanoseconds,
-    /// When the last of its pages or of its followers was answered.
-    active_until: Nanoseconds,
-    /// When the last of its followers was answered.
-    followed_until: Nanoseconds,
-    /// When its request came.
-    asked_at: Nanoseconds,
-    /// The number of the read that the operation began with, if it did not begin with this one.
-    begins_with: Option<u32>,
-    /// When the last of what follows it was answered, followers of followers among them.
-    operates_until: Nanoseconds,
-    /// Values of its rows that were asked for before its answer: by which pattern, and how long before.
-    before: Vec<(Asker, Nanoseconds)>,
-    links: Vec<Follower>,
-}
-
-/// What follows a read, by pattern.
-#[derive(Debug)]
-struct Follower {
-    pattern: PatternId,
-    keys: u64,
-    requests: u64,
-    lists: u64,
-    overlapping: u64,
-    values: Vec<u64>,
-    /// Column of the rows, column of the key, keys.
-    columns: Vec<(u8, Box<str>, u64)>,
-    /// The row and the time of the request that followed last.
-    last: Option<(u16, Nanoseconds)>,
-    /// Followers that were compared with the one before them, and those that came in the order of the rows.
-    compared: u64,
-    in_order: u64,
 }
 
 /// A read with rows, or a page of it.
@@ -188,21 +143,7 @@ impl FollowUps {
             return;
         };
         let begins_with = read.follows.map(|number| self.beginning_of(number));
-        self.reads.push_back(Read {
-            pattern: read.pattern,
-            columns,
-            rows: 0,
-            cells: 0,
-            positions: 0,
-            answered_at: read.answered_at,
-            active_until: read.answered_at,
-            followed_until: read.answered_at,
-            asked_at: read.asked_at,
-            begins_with,
-            operates_until: read.answered_at,
-            before: Vec::new(),
-            links: Vec::new(),
-        });
+        self.reads.push_back(Read::new(read, columns, begins_with));
         self.add_rows(key, read, number, window);
     }
 
@@ -255,7 +196,29 @@ impl FollowUps {
         request: KeyedRequest,
         keys: impl Iterator<Item = KeyValue<'c>>,
     ) -> Option<u32> {
-        let mut counted = Counted::default();
+        self.follow_from(request, keys, None)
+    }
+
+    /// Takes a request of several keys to the one read that most of them are from: single ones may be in others as well.
+    pub(super) fn follow_list<'c>(
+        &mut self,
+        request: KeyedRequest,
+        keys: impl Iterator<Item = KeyValue<'c>> + Clone,
+    ) -> Option<u32> {
+        let read = self.read_of_most(request, keys.clone());
+        self.follow_from(request, keys, read)
+    }
+
+    fn follow_from<'c>(
+        &mut self,
+        request: KeyedRequest,
+        keys: impl Iterator<Item = KeyValue<'c>>,
+        read: Option<u32>,
+    ) -> Option<u32> {
+        let mut counted = Counted {
+            read,
+            ..Counted::default()
+        };
         for value in keys {
             self.lately.note(value.hash, request);
             // A key that has followed a read does not follow it again by another of its columns.
@@ -273,6 +236,33 @@ impl FollowUps {
         Some(number)
     }
 
+    /// The read that most of the first keys are from; of several such the latest.
+    fn read_of_most<'c>(
+        &mut self,
+        request: KeyedRequest,
+        keys: impl Iterator<Item = KeyValue<'c>>,
+    ) -> Option<u32> {
+        let (oldest, reads) = (self.oldest, &self.reads);
+        let mut found: Vec<(u32, usize)> = Vec::new();
+        for value in keys.take(MOST_COMPARED) {
+            for place in self.places.of(value.hash) {
+                let index = place.read.checked_sub(oldest).map(|at| at as usize);
+                let read = index.and_then(|at| reads.get(at));
+                let follows =
+                    |read: &Read| read.is_free(place, request.pattern) && read.is_followed_by(request);
+                if !read.is_some_and(follows) {
+                    continue;
+                }
+                match found.iter_mut().find(|(number, _)| *number == place.read) {
+                    Some((_, keys)) => *keys += 1,
+                    None => found.push((place.read, 1)),
+                }
+            }
+        }
+        let most = found.into_iter().max_by_key(|&(number, keys)| (keys, number));
+        most.map(|(number, _)| number)
+    }
+
     /// The read that the operation of this one began with.
     fn beginning_of(&self, number: u32) -> u32 {
         let at = number.checked_sub(self.oldest).map(|at| at as usize);
@@ -283,23 +273,30 @@ impl FollowUps {
     fn follow_by(&mut self, request: KeyedRequest, value: &KeyValue<'_>, counted: &mut Counted) {
         let (oldest, reads) = (self.oldest, &mut self.reads);
         let index = |number: u32| number.checked_sub(oldest).map(|at| at as usize);
-        // Of several reads with the value the latest one: programs go on at once. Where several users have read the
-        // same, each value follows each of their reads once, whoever it was. The keys of one request follow one read.
+        // Where several users have read the same, the value follows the read of which its row is the next one, and of
+        // several such the latest: programs go on at once, from row to row. Each value follows each read once in each
+        // pattern, whoever it was. The keys of one request follow one read.
         let mut followed = None;
+        let (mut reads_with_value, mut is_chosen_by_row) = (0, false);
         for place in self.places.of(value.hash) {
             let Some(read) = index(place.read).and_then(|at| reads.get_mut(at)) else {
                 continue;
             };
             let is_of_this = counted.read.is_none_or(|number| number == place.read);
-            if is_of_this && !place.followed && read.is_followed_by(request) {
-                followed = followed.max(Some(place.read));
+            let is_soon = read.is_followed_by(request);
+            let follows = is_soon || read.goes_on(request, place.row);
+            if is_of_this && follows && read.is_free(place, request.pattern) {
+                reads_with_value += 1;
+                is_chosen_by_row |= !is_soon || reads_with_value > 1;
+                let rank = (Reverse(read.rows_until(request.pattern, place.row)), place.read);
+                followed = followed.max(Some(rank));
             }
         }
-        let Some(number) = followed else { return };
+        let Some((_, number)) = followed else { return };
         let place = self.places.of(value.hash).find(|place| place.read == number);
         if let (Some(place), Some(read)) = (place, index(number).and_then(|at| reads.get_mut(at))) {
-            place.followed = true;
-            read.count_key(request, value, *place);
+            place.followed |= read.bit(request.pattern);
+            read.count_key(request, value, *place, is_chosen_by_row);
             *counted = Counted {
                 read: Some(number),
                 keys: counted.keys + 1,
@@ -350,199 +347,12 @@ impl FollowUps {
     }
 }
 
-/// The rows of a read on their way into places.
-struct Putting<'r> {
-    places: &'r mut Places,
-    lately: &'r LatelyAsked,
-    key: HashKey,
-    read: &'r ReadRows<'r>,
-    /// The number of the read, and that of the oldest one.
-    place: (u32, u32),
-    answered_at: Nanoseconds,
-    position: usize,
-    /// Cells that may be put in.
-    room: usize,
-    /// Requests for the same values before the read was answered.
-    before: Vec<(Asker, Nanoseconds)>,
-    forgotten: u64,
-}
-
-impl Putting<'_> {
-    /// Puts cells in, and what is inside them, as long as there is room.
-    fn put_rows(&mut self, columns: &Columns) {
-        for row in self.read.rows.iter().map_while(Result::ok) {
-            for (at, cell) in row.iter().enumerate().take(usize::from(u8::MAX)) {
-                if self.room == 0 {
-                    return;
-                }
-                self.room -= 1;
-                let Some(cell) = cell else { continue };
-                let column = u8::try_from(at).unwrap_or(u8::MAX);
-                self.put(cell, column);
-                if let Some(of) = columns.get(at) {
-                    let _ = of
-                        .inside
-                        .visit(cell, &mut |element| self.put_element(element, column));
-                }
-            }
-            self.position += 1;
-        }
-    }
-
-    fn put_element(&mut self, element: &[u8], column: u8) -> More {
-        if self.room == 0 {
-            return More::Break(());
-        }
-        self.room -= 1;
-        self.position += 1;
-        self.put(element, column);
-        More::Continue(())
-    }
-
-    fn put(&mut self, value: &[u8], column: u8) {
-        let hash = values::hash(self.key, self.read.actor, value);
-        let Some(hash) = hash.filter(|hash| !self.read.asked.contains(hash)) else {
-            return;
-        };
-        let (number, oldest) = self.place;
-        let position = u16::try_from(self.position).unwrap_or(u16::MAX);
-        let put = self.places.put(hash, number, (position, column), oldest);
-        self.forgotten += u64::from(put == Put::InsteadOfAnother);
-        if put != Put::Known {
-            self.before.extend(self.lately.before(hash, self.answered_at));
-        }
-    }
-}
-
 /// What of a request was counted.
 #[derive(Debug, Default)]
 struct Counted {
     read: Option<u32>,
     keys: u64,
     key: Option<usize>,
-}
-
-impl Read {
-    fn is_followed_by(&self, request: KeyedRequest) -> bool {
-        let is_in_time = request.at.saturating_sub(self.answered_at) < REMEMBERED;
-        let is_soon = request.at.saturating_sub(self.active_until) <= SOON;
-        request.at >= self.answered_at && is_in_time && is_soon
-    }
-
-    /// What of `pattern` follows; none where too many do.
-    fn link(&mut self, pattern: PatternId) -> Option<&mut Follower> {
-        let place = self.links.iter().position(|link| link.pattern == pattern);
-        let place = match place {
-            None if self.links.len() >= MOST_LINKS => return None,
-            None => {
-                self.links.push(Follower::of(pattern));
-                self.links.len() - 1
-            }
-            Some(place) => place,
-        };
-        self.links.get_mut(place)
-    }
-
-    fn count_key(&mut self, request: KeyedRequest, value: &KeyValue<'_>, place: Place) {
-        let Some(link) = self.link(request.pattern) else {
-            return;
-        };
-        link.keys += 1;
-        link.values.push(value.hash);
-        if let Some((row, at)) = link.last
-            && at != request.at
-        {
-            link.compared += 1;
-            link.in_order += u64::from((at < request.at) == (row <= place.row));
-        }
-        link.last = Some((place.row, request.at));
-        let mut columns = link.columns.iter_mut();
-        match columns.find(|(from, to, _)| *from == place.column && **to == *value.column) {
-            Some((_, _, keys)) => *keys += 1,
-            None => link.columns.push((place.column, value.column.into(), 1)),
-        }
-    }
-
-    fn count_request(&mut self, request: KeyedRequest, keys: u64) {
-        let is_overlapping = request.at < self.followed_until;
-        self.followed_until = self.followed_until.max(request.answered_at);
-        self.active_until = self.active_until.max(request.answered_at);
-        let Some(link) = self.link(request.pattern) else {
-            return;
-        };
-        link.requests += 1;
-        link.lists += u64::from(keys > 1);
-        link.overlapping += u64::from(is_overlapping);
-    }
-
-    /// Counts the read, and what followed it, in a window.
-    fn count(self, sequences: &mut Sequences) {
-        let followed = &sequences.followed;
-        if followed.len() >= Sequences::MOST && !followed.contains_key(&self.pattern) {
-            return;
-        }
-        let known = followed.get(&self.pattern).map(|reads| &reads.links);
-        let is_new = |link: &&Follower| known.is_none_or(|links| !links.contains_key(&link.pattern));
-        let new = self.links.iter().filter(is_new).count();
-        let is_full = new > 0 && sequences.links() + new > Sequences::MOST_LINKS;
-        let followed = &mut sequences.followed;
-        let reads = followed.entry(self.pattern).or_default();
-        reads.reads += 1;
-        reads.rows += self.rows;
-        let followed_for = self.followed_until.saturating_sub(self.answered_at);
-        if !self.links.is_empty() {
-            let operation = self.operates_until.saturating_sub(self.asked_at);
-            let micros = u64::try_from(operation / 1_000).unwrap_or(0);
-            reads.operation_us.record(micros);
-        }
-        for follower in self.links {
-            if is_full && !reads.links.contains_key(&follower.pattern) {
-                continue;
-            }
-            let link = reads.links.entry(follower.pattern).or_default();
-            let before = self.before.iter();
-            let by_chance = before.filter(|(asker, ago)| asker.is(follower.pattern) && *ago <= followed_for);
-            link.by_chance += by_chance.count() as u64;
-            link.compared += follower.compared;
-            link.in_order += follower.in_order;
-            link.keys.record(follower.keys);
-            link.rows += self.rows;
-            link.requests += follower.requests;
-            link.lists += follower.lists;
-            link.overlapping += follower.overlapping;
-            link.elapsed_us
-                .record(u64::try_from(followed_for / 1_000).unwrap_or(0));
-            follower
-                .values
-                .iter()
-                .for_each(|&value| link.values.insert(value));
-            for (from, to, keys) in follower.columns {
-                let from = self
-                    .columns
-                    .get(usize::from(from))
-                    .map_or("", |column| &column.name);
-                let keys_of = link.columns.entry(from.to_owned()).or_default();
-                *keys_of.entry(to.into()).or_default() += keys;
-            }
-        }
-    }
-}
-
-impl Follower {
-    fn of(pattern: PatternId) -> Self {
-        Self {
-            pattern,
-            keys: 0,
-            requests: 0,
-            lists: 0,
-            overlapping: 0,
-            values: Vec::new(),
-            columns: Vec::new(),
-            last: None,
-            compared: 0,
-            in_order: 0,
-        }
-    }
 }
 
 #[cfg(test)]

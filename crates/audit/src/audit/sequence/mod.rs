@@ -9,6 +9,7 @@ mod attention;
 mod batched_copies;
 mod buckets;
 mod budget;
+mod bursts;
 mod copies;
 mod follow_ups;
 mod inside;
@@ -45,17 +46,22 @@ use attention::{Attention, Look};
 pub use attention::Relating;
 
 use budget::{Level, Spending};
+use bursts::Bursts;
 use copies::{Copies, NewWrite};
 use follow_ups::{FollowUps, KeyValue, KeyedRequest, ReadRows};
 use repeats::Repeats;
 use result_columns::ResultColumns;
 use rewrites::Rewrites;
-use values::KeyColumns;
+use values::{KeyColumns, of_actor};
 use walks::{NewRead, Walks};
 
 /// A request that comes later than this after what it may go on from, in nanoseconds, does not go on from it. Programs go
 /// on at once; people take longer, and what comes later comes by chance ever more often.
 const SOON: i64 = 50_000_000;
+
+/// The same for a request that is just the next step of an operation: it hardly comes by chance, and a program that waits for a
+/// processor, or for its garbage collector, is no less a program.
+const NEXT_STEP: i64 = 5 * SOON;
 
 /// Adds what belongs together to windows.
 #[derive(Debug)]
@@ -75,6 +81,7 @@ pub(crate) struct SequenceRecorder {
     copies: Copies,
     rewrites: Rewrites,
     repeats: Repeats,
+    bursts: Bursts,
     /// Requests that may have begun an operation, not yet counted in the window.
     requests: FxHashMap<PatternId, u64>,
     /// What a read was asked by, or what a write writes.
@@ -103,6 +110,7 @@ impl SequenceRecorder {
             copies: Copies::new(),
             rewrites: Rewrites::new(),
             repeats: Repeats::new(),
+            bursts: Bursts::new(),
             requests: FxHashMap::default(),
             asked: Vec::new(),
         }
@@ -275,6 +283,7 @@ impl SequenceRecorder {
         self.follow_ups.end_at(end, window);
         self.walks.end_at(end, window);
         self.copies.end_at(end, window);
+        self.bursts.end_at(end, window);
     }
 
     /// Takes the keys of a request to the read whose rows they are from, and gives the number of that.
@@ -294,7 +303,11 @@ impl SequenceRecorder {
                     })
                 })
             });
-            follows = self.follow_ups.follow(seen.request, key_values).or(follows);
+            let followed = match seen.keys.len() {
+                1 => self.follow_ups.follow(seen.request, key_values),
+                _ => self.follow_ups.follow_list(seen.request, key_values),
+            };
+            follows = followed.or(follows);
         }
         follows
     }
@@ -354,8 +367,12 @@ impl SequenceRecorder {
 
     /// Takes a read to those of the same.
     fn repeat(&mut self, window: &mut Window, seen: &Seen<'_>) {
-        if let Some(request_key) = seen.exchange.request_key.filter(|_| seen.is_first) {
-            let key = of_actor(request_key.page(), seen.actor);
+        let Some(request_key) = seen.exchange.request_key else {
+            return;
+        };
+        let key = of_actor(request_key.page(), seen.actor);
+        self.bursts.note(key, seen.request, seen.is_first, window);
+        if seen.is_first {
             let pattern = of_actor(seen.request.pattern.0, seen.actor);
             self.repeats.note((key, pattern), seen.request, window);
         }
@@ -455,12 +472,6 @@ fn limit(seen: &Seen<'_>) -> Option<u64> {
         .parameters()
         .map(|parameters| &parameters.values);
     u64::try_from(plan.limits(values).ok()?.limit?).ok()
-}
-
-/// The hash of a page or pattern for one actor. Both are hashes already: one multiplication spreads them.
-#[inline]
-fn of_actor(page: u64, actor: u64) -> u64 {
-    (page ^ actor.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn cells(rows: &Rows<'_>) -> usize {

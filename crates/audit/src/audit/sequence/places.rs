@@ -33,8 +33,8 @@ pub(super) struct Place {
     pub(super) row: u16,
     /// The column of its rows.
     pub(super) column: u8,
-    /// Whether the value has come back.
-    pub(super) followed: bool,
+    /// Where the value has come back: a bit for each of what follows the read, the last one for all others.
+    pub(super) followed: u8,
 }
 
 /// Places in a bucket.
@@ -88,7 +88,7 @@ impl Places {
             read,
             row,
             column,
-            followed: false,
+            followed: 0,
         };
         match goes {
             true => Put::InsteadOfAnother,

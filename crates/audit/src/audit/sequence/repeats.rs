@@ -1,7 +1,7 @@
 //! Reads that the same actor sends again and again: the same statement with the same values, one after the other.
 
 use super::{follow_ups::KeyedRequest, recent::Recent};
-use crate::window::{RepeatedReads, Sequences, Window};
+use crate::window::{RepeatedReads, Window};
 
 /// Finds repeated reads.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ impl Repeats {
         if run.reads < RepeatedReads::FEWEST || !is_in_a_row {
             return;
         }
-        let Some(counted) = counted(&mut window.sequences, request) else {
+        let Some(counted) = window.sequences.repeated(request.pattern) else {
             return;
         };
         if std::mem::replace(&mut run.is_counted, true) {
@@ -89,13 +89,6 @@ impl Repeats {
             }
         }
     }
-}
-
-/// Those of a pattern; none where there are too many patterns.
-fn counted(sequences: &mut Sequences, request: KeyedRequest) -> Option<&mut RepeatedReads> {
-    let repeats = &mut sequences.repeats;
-    let has_room = repeats.len() < Sequences::MOST_LINKS || repeats.contains_key(&request.pattern);
-    has_room.then(|| repeats.entry(request.pattern).or_default())
 }
 
 #[cfg(test)]

@@ -35,9 +35,15 @@ pub(super) fn key_hash(key: HashKey, (actor, table): (u64, usize), routing_key: 
     mixer.finish()
 }
 
+/// The hash of a page or pattern for one actor. Both are hashes already: one multiplication spreads them.
+#[inline]
+pub(super) fn of_actor(page: u64, actor: u64) -> u64 {
+    (page ^ actor.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
 /// The values of the columns of a partition key, in their order.
 #[inline]
-pub(super) fn components(routing_key: &[u8], columns: usize) -> impl Iterator<Item = &[u8]> {
+pub(super) fn components(routing_key: &[u8], columns: usize) -> impl Iterator<Item = &[u8]> + Clone {
     let mut rest = Some(routing_key);
     std::iter::from_fn(move || {
         let bytes = rest.take()?;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use super::{
-    SOON,
+    NEXT_STEP, SOON,
     buckets::{self, Bucket},
     follow_ups::KeyedRequest,
     values::{self, KeyColumn},
@@ -130,30 +130,39 @@ impl Walks {
         if read.is_list {
             return read.count(&mut window.sequences);
         }
-        let ended = match self.open.get_mut(read.key) {
-            Some(walk) => walk.and(request, read),
-            None if is_first => self.open.insert(read.key, read),
-            None => None,
-        };
-        if let Some(ended) = ended {
-            ended.count(&mut window.sequences);
+        let key = read.key;
+        if let Some(walk) = self.open.get_mut(key) {
+            if walk.takes(request, &read) {
+                return;
+            }
+            if let Some(ended) = self.open.remove(key) {
+                ended.count(&mut window.sequences);
+            }
+        }
+        if is_first && let Some(evicted) = self.open.insert(key, read) {
+            evicted.count(&mut window.sequences);
         }
     }
 
     /// Counts the operations that do not go on.
     fn end_of_old(&mut self, now: i64, window: &mut Window) {
-        while let Some(walk) = self
-            .open
-            .pop_oldest_if(|walk| now.saturating_sub(walk.answered_at) > SOON)
-        {
+        while let Some(walk) = self.open.pop_oldest_if(|walk| walk.is_idle(now, NEXT_STEP)) {
             walk.count(&mut window.sequences);
+        }
+        // A key that is asked for all the time does not hold up those behind it.
+        let is_long = |walk: &Walk| now.saturating_sub(walk.began_at) > NEXT_STEP && !walk.is_idle(now, SOON);
+        if let Some(walk) = self.open.pop_oldest_if(is_long) {
+            self.open.insert(walk.key, walk);
         }
     }
 
     /// Nothing is seen after this time: what may go on is not counted.
     pub(super) fn end_at(&mut self, end: i64, window: &mut Window) {
-        self.end_of_old(end, window);
-        while self.open.pop_oldest_if(|_| true).is_some() {}
+        while let Some(walk) = self.open.pop_oldest_if(|_| true) {
+            if walk.is_idle(end, SOON) {
+                walk.count(&mut window.sequences);
+            }
+        }
     }
 
     /// Counts all operations, of which nothing more is seen.
@@ -165,26 +174,39 @@ impl Walks {
 }
 
 impl Walk {
-    /// Adds another read of the same key; gives the operation that it does not belong to, and begins anew with it.
-    fn and(&mut self, request: KeyedRequest, read: Self) -> Option<Self> {
+    /// Adds another read of the same key, unless it begins another operation.
+    fn takes(&mut self, request: KeyedRequest, read: &Self) -> bool {
         let overlaps = request.at < self.answered_at;
         let is_known = read.values.iter().any(|value| self.values.contains(value));
         // Another page, another try, or somebody else who asks for the same.
         if is_known && overlaps {
             self.answered_at = self.answered_at.max(read.answered_at);
-            return None;
+            return true;
         }
-        if is_known || request.at.saturating_sub(self.answered_at) > SOON || self.values.len() >= MOST_VALUES
-        {
-            return Some(std::mem::replace(self, read));
+        let wait = if self.goes_on_with(read) { NEXT_STEP } else { SOON };
+        if is_known || self.is_idle(request.at, wait) || self.values.len() >= MOST_VALUES {
+            return false;
         }
-        self.values.extend(read.values);
+        self.values.extend(&read.values);
         self.answered_at = self.answered_at.max(read.answered_at);
         self.overlaps |= overlaps;
         self.rows += read.rows;
         self.began_at = self.began_at.min(read.began_at);
         self.unit = self.unit.min(read.unit);
-        None
+        true
+    }
+
+    /// Whether it has not gone on for longer than `wait`.
+    fn is_idle(&self, now: i64, wait: i64) -> bool {
+        now.saturating_sub(self.answered_at) > wait
+    }
+
+    /// Whether a read goes one more of the same steps.
+    fn goes_on_with(&self, read: &Self) -> bool {
+        match (&self.values[..], &read.values[..]) {
+            ([.., before, last], [next]) => last.checked_sub(*before) == next.checked_sub(*last),
+            _ => false,
+        }
     }
 
     /// The size of the steps from value to value, where all are the same; of those from month to month the mean.
@@ -265,6 +287,103 @@ fn rest(hash_key: HashKey, actor: u64, pattern: PatternId, column: usize, column
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cqlens_cql::{schema::DataType, syntax::ast::NativeType};
+    use jiff::Timestamp;
+
+    const WALK: PatternId = PatternId(1);
+
+    const MILLISECOND: i64 = 1_000_000;
+
+    /// Reads of days, and what comes of them; times in milliseconds.
+    struct Observed {
+        walks: Walks,
+        key: HashKey,
+        window: Window,
+    }
+
+    impl Observed {
+        fn new() -> Self {
+            Self {
+                walks: Walks::new(),
+                key: HashKey::random(),
+                window: Window::new(Timestamp::UNIX_EPOCH, "test"),
+            }
+        }
+
+        /// A read of one actor, which takes so long.
+        fn read(&mut self, actor: u64, (at, took): (i64, i64), day: u32) {
+            let columns = Arc::from([KeyColumn {
+                name: "day".into(),
+                data_type: DataType::Native(NativeType::Date),
+            }]);
+            let read = NewRead {
+                request: KeyedRequest {
+                    pattern: WALK,
+                    at: at * MILLISECOND,
+                    answered_at: (at + took) * MILLISECOND,
+                },
+                columns: &columns,
+                rows: 3,
+                limit: None,
+                is_first: true,
+            };
+            let day = day.to_be_bytes();
+            let keys = [&day[..]].into_iter();
+            self.walks.note((self.key, actor), &read, keys, &mut self.window);
+        }
+
+        /// What is counted so far.
+        fn counted(&self) -> BucketReads {
+            let columns = self.window.sequences.buckets.get(&WALK);
+            columns.map_or_else(BucketReads::default, |columns| columns["day"].clone())
+        }
+    }
+
+    /// What comes of reads of one actor, each of which takes a millisecond.
+    fn after(reads: &[(i64, u32)]) -> BucketReads {
+        let mut observed = Observed::new();
+        for &(at, day) in reads {
+            observed.read(0, (at, 1), day);
+        }
+        observed.walks.end(&mut observed.window);
+        observed.counted()
+    }
+
+    /// One who asks for the same day all the time, and ten who go back three days.
+    fn beside_a_poll(took: i64) -> Observed {
+        let mut observed = Observed::new();
+        for at in 0..100 {
+            observed.read(99, (at * 10, took), 20);
+            let step = u32::try_from(at % 10).unwrap_or(0);
+            if step < 3 {
+                observed.read(at.unsigned_abs() / 10, (at * 10 + 2, 1), 20 - step);
+            }
+        }
+        observed
+    }
+
+    #[test]
+    fn a_key_that_is_asked_for_all_the_time_does_not_hold_up_the_others() {
+        // One after the other, and the next before the answer.
+        for took in [1, 15] {
+            let mut observed = beside_a_poll(took);
+            assert_eq!(observed.counted().partitions.count(), 8, "but for the last two");
+            observed.walks.end_at(990 * MILLISECOND, &mut observed.window);
+            assert_eq!(observed.counted().partitions.count(), 10);
+        }
+    }
+
+    #[test]
+    fn the_next_of_the_same_steps_may_come_later_than_another_one() {
+        let reads = after(&[(0, 20), (10, 19), (261, 18), (512, 17)]);
+        assert_eq!((reads.partitions.total(), reads.steps, reads.single), (4, 1, 0));
+        let too_late = after(&[(0, 20), (10, 19), (262, 18)]);
+        assert_eq!((too_late.partitions.total(), too_late.single), (2, 1));
+        let another = after(&[(0, 20), (10, 19), (100, 16)]);
+        assert_eq!((another.partitions.total(), another.single), (2, 1));
+        let second = after(&[(0, 20), (52, 19)]);
+        assert_eq!(second.single, 2, "there is no step yet");
+    }
 
     fn step(unit: BucketUnit, values: &[i64]) -> Option<u64> {
         let walk = Walk {

@@ -90,7 +90,7 @@ pub(super) const ABOUT: About = About {
         medium: it is the price of something. Where half of the operations or more ask for all buckets that were ever asked for.",
     thresholds: &[MEDIUM_BUCKETS],
     needs: "\
-        The schema, rows that reads return or INSERTs write, for the sizes, and the partition keys of a sample of what the same session, or application and address, asks for without a break of 50 ms. Buckets are numbers and short texts; those that are dates are looked at by `time-bucket-walk`.",
+        The schema, rows that reads return or INSERTs write, for the sizes, and the partition keys of a sample of what the same session, or application and address, asks for without a break of 50 ms, or of 250 ms before the next of the same steps. Buckets are numbers and short texts; those that are dates are looked at by `time-bucket-walk`.",
     source: "Basic Rules of Cassandra Data Modeling, example 2: user groups, splitting up large groups by the prefix of a hash",
 };
 

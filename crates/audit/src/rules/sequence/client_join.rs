@@ -144,7 +144,7 @@ pub(super) const ABOUT: About = About {
     ],
     needs: "\
         The rows of a sample of the reads, and the partition keys of what the same session, or application and address, asks for within \
-        50 ms of an answer. Keys that come by chance are told by their order, which is not that of the rows, by the rows that they leave out, and by what was asked for just before the answer. Elements of collections and fields of tuples are values, too. Not seen: keys that the client \
+        50 ms of an answer, or 250 ms where it is the key of the next row. Keys that come by chance are told by their order, which is not that of the rows, by the rows that they leave out, and by what was asked for just before the answer. Elements of collections and fields of tuples are values, too. Not seen: keys that the client \
         computes or converts, and answers that cannot be read.",
     source: "Basic Rules of Cassandra Data Modeling, example 2: user groups without duplication; rule 2: minimise the number of partitions read",
 };

@@ -22,27 +22,72 @@ impl Rule for RedundantReads {
             };
             let requests = window.sequences.requests.get(id).copied().unwrap_or(0);
             let of = |threshold: &Threshold| found.threshold(&ABOUT, threshold);
-            let is_habit = repeated.runs as f64 >= of(&RUNS) && share(repeated.reads, requests) >= of(&SHARE);
-            if is_habit && pattern.head.kind == StatementKind::Select {
-                judge((*id, pattern), repeated, requests, context, found);
+            let is_habit =
+                |habit: &Habit| habit.runs as f64 >= of(&RUNS) && share(habit.reads, requests) >= of(&SHARE);
+            let habits = [Some(Habit::in_a_row(repeated)), Habit::in_bursts(repeated)];
+            let habit = habits.into_iter().flatten().find(is_habit);
+            if let Some(habit) = habit
+                && pattern.head.kind == StatementKind::Select
+            {
+                judge((*id, pattern), (habit, repeated), requests, context, found);
             }
         }
     }
 }
 
+/// How often the same is read again and again.
+#[derive(Clone, Copy)]
+struct Habit {
+    runs: u64,
+    /// Of all runs.
+    reads: u64,
+    /// Of each run, the mean.
+    each: f64,
+}
+
+impl Habit {
+    /// Of what one user at a time sends.
+    fn in_a_row(repeated: &RepeatedReads) -> Self {
+        Self {
+            runs: repeated.runs,
+            reads: repeated.reads,
+            each: share(repeated.reads, repeated.runs),
+        }
+    }
+
+    /// Of what many send at the same time, without what chance brings; none where that is too much to tell one from the other.
+    fn in_bursts(repeated: &RepeatedReads) -> Option<Self> {
+        let bursts = repeated.bursts;
+        let is_rare = bursts.runs_by_chance as f64 <= MOST_BY_CHANCE * bursts.runs as f64;
+        is_rare.then(|| {
+            let runs = bursts.runs.saturating_sub(bursts.runs_by_chance);
+            let reads = bursts.reads.saturating_sub(bursts.reads_by_chance);
+            Self {
+                runs,
+                reads,
+                // Two that fall into one moment are counted as one run: the reads of the other one are what chance brings.
+                each: 1.0 + share(reads.saturating_sub(runs), bursts.runs),
+            }
+        })
+    }
+}
+
+/// What is popular comes as often in the one moment as in the next: a part of one.
+const MOST_BY_CHANCE: f64 = 0.5;
+
 fn judge(
     (id, pattern): (PatternId, &Pattern),
-    repeated: &RepeatedReads,
+    (habit, repeated): (Habit, &RepeatedReads),
     requests: u64,
     context: &Context<'_>,
     found: &mut Findings<'_>,
 ) {
     let Some(table) = table_of(pattern) else { return };
-    let spared = share(repeated.reads.saturating_sub(repeated.runs), requests).min(1.0);
+    let spared = share(habit.reads.saturating_sub(habit.runs), requests).min(1.0);
     let times = rounded(pattern.count as f64 * spared);
     let impact = Impact::each(Severity::Low).of(pattern).times(times);
     let severity = context.severity(found, &impact.at_most(Severity::Medium));
-    let each = share(repeated.reads, repeated.runs);
+    let each = habit.each;
     let title = format!(
         "The application reads the same from `{table}` {} times within a second; {} of these reads could be spared{}",
         number::decimal(super::join::round(each)),
@@ -88,19 +133,50 @@ const ABOUT: About = About {
         From `runs` and a `share` of the reads: low, by the share of time and work of those that could be spared; medium at most.",
     thresholds: &[RUNS, SHARE],
     needs: "\
-        Reads of the same statement with the same values by the same session, or application and address: five or more within a second, each sent after the one before it was answered, with no more other reads by the statement in between. \
-        Of drivers that name no session, several users are one application. Left out: retries, speculative executions, further pages.",
+        Reads of the same statement with the same values by the same session, or application and address, each sent after the one before it was answered: five or more within a second, with no more \
+        other reads by the statement in between; or, where users share a session, five or more within 50 ms, more often than in the 50 ms after that, in which as many come by chance where a key is popular. \
+        Not seen: repetitions of users who share a session that take longer than that, and those by a key that is popular enough to be read as often all the time (from some tens of reads a second on). \
+        Left out: retries, speculative executions, further pages.",
     source: "Datadog and Sentry, detection of repeated queries; DataStax documentation, best practices for drivers",
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::testing::{amid, read, run};
+    use crate::{
+        rules::testing::{amid, read, run},
+        window::Bursts,
+    };
     use cqlens_cql::footprint::PartitionClass;
 
     /// A thousand reads in a minute that were looked at, of which so many came in so many runs.
     fn found(runs: u64, reads: u64) -> Vec<String> {
+        let repeated = RepeatedReads {
+            runs,
+            reads,
+            ..RepeatedReads::default()
+        };
+        found_of(repeated)
+    }
+
+    /// The same, in bursts; and those that came by chance.
+    fn found_in_bursts(
+        (runs, reads): (u64, u64),
+        (runs_by_chance, reads_by_chance): (u64, u64),
+    ) -> Vec<String> {
+        let bursts = Bursts {
+            runs,
+            reads,
+            runs_by_chance,
+            reads_by_chance,
+        };
+        found_of(RepeatedReads {
+            bursts,
+            ..RepeatedReads::default()
+        })
+    }
+
+    fn found_of(repeated: RepeatedReads) -> Vec<String> {
         let cql = "SELECT value FROM shop.settings WHERE name = ?";
         let mut window = amid([read(cql, &[], PartitionClass::Single, 1_000)]);
         let mut patterns = window.patterns.iter();
@@ -108,11 +184,6 @@ mod tests {
             .find(|(_, pattern)| pattern.head.cql == cql)
             .map(|(id, _)| *id);
         if let Some(id) = id {
-            let repeated = RepeatedReads {
-                runs,
-                reads,
-                ..RepeatedReads::default()
-            };
             window.sequences.repeats.insert(id, repeated);
             window.sequences.requests.insert(id, 1_000);
         }
@@ -127,6 +198,28 @@ mod tests {
             [
                 "The application reads the same from `shop.settings` 9 times within a second; 80 % of these reads could be spared, 13 a second"
             ]
+        );
+    }
+
+    #[test]
+    fn users_who_share_a_session_repeat_what_they_read_in_bursts() {
+        assert_eq!(
+            found_in_bursts((100, 900), (20, 100)),
+            [
+                "The application reads the same from `shop.settings` 8.2 times within a second; 72 % of these reads could be spared, 12 a second"
+            ]
+        );
+        assert_eq!(
+            found_in_bursts((70, 700), (50, 200)),
+            Vec::<String>::new(),
+            "popular"
+        );
+        assert_eq!(found_in_bursts((40, 900), (20, 200)).len(), 1);
+        assert_eq!(found_in_bursts((40, 900), (21, 200)), Vec::<String>::new());
+        assert_eq!(
+            found_in_bursts((60, 600), (20, 101)),
+            Vec::<String>::new(),
+            "few of all"
         );
     }
 

@@ -134,7 +134,7 @@ pub(super) const ABOUT: About = About {
         more take several buckets, and most of them in equal steps.",
     thresholds: &[PARTITIONS, MEDIUM_PARTITIONS],
     needs: "\
-        The schema, and the partition keys of a sample of what the same session, or application and address, asks for without a break of 50 ms. Buckets are dates, times, \
+        The schema, and the partition keys of a sample of what the same session, or application and address, asks for without a break of 50 ms, or of 250 ms before the next of the same steps. Buckets are dates, times, \
         numbers, and texts such as `2026-11-23` or `202611`; the width goes by the LIMIT, where reads have one, and by the rows of each bucket. Users of one application who read the same key at the same time are taken for one.",
     source: "Basic Rules of Cassandra Data Modeling, example 3: the newest users of a group, by day",
 };
