@@ -4,7 +4,7 @@
 //! numbers of operations are from the truth at most, and nanoseconds of the audit for each request without looking for
 //! operations and with it, in turns of one run.
 
-#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a bench")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a bench")]
 #![allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
