@@ -68,6 +68,11 @@ fn note(sequences: &mut Sequences, (from, to, value): (u64, u64, u64)) {
         runs: 1,
         reads: value,
         keys,
+        bursts: Bursts {
+            runs: 1,
+            reads: value,
+            ..Bursts::default()
+        },
     };
     sequences.add(&Sequences {
         followed: [(from, followed)].into(),
