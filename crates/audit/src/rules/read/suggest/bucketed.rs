@@ -1,6 +1,6 @@
 //! Tables with a bucket behind their partition key.
 
-use super::{LONGEST_NAME, definition, kept, name, plain};
+use super::definition::{LONGEST_NAME, create, kept, name, plain};
 use crate::rules::{Context, definition::is_time};
 use cqlens_cql::{
     schema::{Column, ColumnKind, DataType, Table, quote},
@@ -112,7 +112,7 @@ pub(in crate::rules) fn with_bucket(table: &Table, width: BucketWidth, context: 
         name(&created),
         key(&created)
     );
-    vec![format!("{comment}\n{}", definition(&created)), reads]
+    vec![format!("{comment}\n{}", create(&created)), reads]
 }
 
 /// A table like this one whose rows go hour by hour, as whole partitions, and how it is read and deleted from.
@@ -125,7 +125,7 @@ pub(in crate::rules) fn by_hour(table: &Table, context: &Context<'_>) -> Vec<Str
     vec![
         format!(
             "-- {HOUR}: when the row was written, cut to the hour\n{}",
-            definition(&created)
+            create(&created)
         ),
         format!(
             "-- read from the hour that is worked on; the next one once it is empty\nSELECT * FROM {name} WHERE {key} LIMIT ?;"
@@ -169,4 +169,34 @@ fn key(table: &Table) -> String {
     let key = table.partition_key().iter();
     let key: Vec<_> = key.map(|column| format!("{} = ?", quote(&column.name))).collect();
     key.join(" AND ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{super::testing::said, *};
+    use crate::rules::figures;
+
+    #[test]
+    fn rows_that_go_get_a_partition_for_each_hour() {
+        let of_table = |cql| {
+            said(cql, |pattern, context| {
+                by_hour(figures::definition(pattern, context.schema).unwrap(), context)
+            })
+        };
+        let cql = of_table("SELECT * FROM shop.events WHERE user = ?");
+        assert_eq!(
+            cql[0],
+            "-- hour: when the row was written, cut to the hour\nCREATE TABLE shop.events_by_hour (\n  user text,\n  hour timestamp,\n  \
+             at timeuuid,\n  kind text,\n  note text,\n  PRIMARY KEY ((user, hour), at)\n) WITH CLUSTERING ORDER BY (at DESC);"
+        );
+        assert!(
+            cql[2].ends_with("DELETE FROM shop.events_by_hour WHERE user = ? AND hour = ?;"),
+            "{cql:?}"
+        );
+        assert_eq!(
+            of_table("SELECT * FROM shop.orders WHERE id = ?"),
+            Vec::<String>::new()
+        );
+    }
 }
