@@ -6,7 +6,7 @@ use crate::{
     rules::{Context, Finding, Rule, beside, figures::share},
     window::{Pattern, PatternId},
 };
-use cqlens_cql::{plan::Flag, schema::Schema};
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct ReversedRead;
 
@@ -20,14 +20,8 @@ impl Rule for ReversedRead {
         if context.is_scylladb() {
             return;
         }
-        let schema = context.schema;
         for (id, pattern) in user_reads(context).filter(|(_, pattern)| pattern.is(Flag::Reversed)) {
-            found.push(finding(
-                severity(found, pattern, context),
-                (id, pattern),
-                context,
-                schema,
-            ));
+            found.push(finding(severity(found, pattern, context), (id, pattern), context));
         }
     }
 }
@@ -41,12 +35,7 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> S
     context.severity(found, &impact.of(pattern))
 }
 
-fn finding(
-    severity: Severity,
-    (id, pattern): (PatternId, &Pattern),
-    context: &Context<'_>,
-    schema: &Schema,
-) -> Finding {
+fn finding(severity: Severity, (id, pattern): (PatternId, &Pattern), context: &Context<'_>) -> Finding {
     let (reversed, all) = on_the_table(pattern, context);
     let against = share(reversed, all);
     let title = format!(
@@ -70,7 +59,7 @@ fn finding(
         .title(title)
         .advice(advice)
         .first("reversed_share_of_the_table", against)
-        .suggest(suggest::in_reverse(pattern, schema).into_iter().flatten())
+        .suggest(suggest::in_reverse(pattern, context).into_iter().flatten())
 }
 
 /// Reads of the pattern's table: those against the order, and all.
@@ -127,7 +116,7 @@ mod tests {
         rules::testing::{amid, read, run, run_in, run_with, window},
         window::Cluster,
     };
-    use cqlens_cql::{Product, footprint::PartitionClass};
+    use cqlens_cql::{Product, footprint::PartitionClass, schema::Schema};
 
     const BAD: &str = "SELECT * FROM shop.members WHERE groupname = ? ORDER BY joined DESC LIMIT ?";
 
@@ -198,16 +187,19 @@ mod tests {
         let judgement = run_with(&ReversedRead, &window([newest(60)]), &schema);
         let cql = &judgement.findings[0].suggested_cql;
         assert!(
-            cql[0].starts_with("CREATE TABLE shop.members_by_joined_desc ("),
+            cql[0].starts_with("-- 1. create the table\nCREATE TABLE shop.members_by_joined_desc ("),
             "{cql:?}"
         );
         assert!(
             cql[0].ends_with("WITH CLUSTERING ORDER BY (joined DESC, name DESC);"),
             "{cql:?}"
         );
-        assert_eq!(
-            cql[1],
-            "SELECT * FROM shop.members_by_joined_desc WHERE groupname = ? ORDER BY joined DESC LIMIT ?;"
+        assert!(
+            cql[3].ends_with(
+                "\nSELECT * FROM shop.members_by_joined_desc WHERE groupname = ? ORDER BY joined DESC LIMIT ?;"
+            ),
+            "{cql:?}"
         );
+        assert!(cql[4].ends_with("\n-- DROP TABLE shop.members;"), "{cql:?}");
     }
 }

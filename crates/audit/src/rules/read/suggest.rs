@@ -7,6 +7,7 @@
 mod bucket;
 mod bucketed;
 mod definition;
+mod migration;
 mod reads;
 #[cfg(test)]
 mod testing;
@@ -20,9 +21,10 @@ use cqlens_cql::{
 use crate::{rules::Context, window::Pattern};
 use bucket::Bucket;
 pub(in crate::rules) use bucketed::{BucketSpan, BucketWidth, by_hour, with_bucket};
-use definition::{create, kept, name};
-use reads::query;
+use definition::kept;
+use migration::Migration;
 pub(super) use reads::{in_ranges, in_reverse, of_one_key};
+use reads::{is_served, query};
 use wanted::Wanted;
 pub(in crate::rules) use wanted::{Asked, asked};
 
@@ -33,6 +35,8 @@ pub(in crate::rules) struct Suggestion {
     pub(in crate::rules) existing: Option<String>,
     /// Whether the table has a bucket in its partition key.
     pub(in crate::rules) has_bucket: bool,
+    /// How many partitions one read of it takes; none where that depends on how far back it goes.
+    pub(in crate::rules) partitions: Option<u64>,
     /// The statements, each with its semicolon: the table where it is missing, the query on it.
     pub(in crate::rules) cql: Vec<String>,
 }
@@ -48,54 +52,70 @@ pub(in crate::rules) fn table_for(pattern: &Pattern, context: &Context<'_>) -> O
     let table = schema.table(keyspace, pattern.head.table.as_deref()?)?;
     let mut wanted = Wanted::of(select, table)?;
     let mut siblings = schema.keyspace(keyspace)?.tables.values();
-    if let Some(existing) = siblings.find(|other| wanted.is_served_by(other, table)) {
+    let existing = siblings.find_map(|other| {
+        let query = wanted
+            .is_served_by(other, table)
+            .then(|| query(&pattern.head.cql, select, other, None))?;
+        is_served(&query, other, schema).then(|| (other, query))
+    });
+    if let Some((existing, query)) = existing {
         return Some(Suggestion {
             existing: Some(format!("{keyspace}.{}", existing.name)),
             has_bucket: false,
-            cql: vec![query(&pattern.head.cql, select, existing, None)],
+            partitions: Some(1),
+            cql: vec![query],
         });
     }
     let asked = context.asked(table);
-    if let Some(columns) = asked.get(&wanted.key()) {
-        wanted.others = table
-            .columns
-            .iter()
-            .filter(|column| !wanted.is_key(column) && columns.contains(&column.name))
-            .collect();
-    }
-    let bucket = wanted.bucket(pattern, table, context);
+    let key = wanted.key();
+    let mut need = asked.needs.get(&key).cloned().unwrap_or_default();
+    need.add(&wanted, select, pattern);
+    wanted.others = table
+        .columns
+        .iter()
+        .filter(|column| !wanted.is_key(column) && need.columns.contains(&column.name))
+        .collect();
+    let bucket = wanted.bucket(&need, table, context);
     let created = Table {
         name: wanted.free_name(table, schema, &asked)?,
-        columns: wanted.columns(bucket.as_ref()),
+        columns: wanted.columns(bucket.as_ref(), table),
         indexes: Default::default(),
         view: None,
+        compact_storage: false,
         options: kept(table),
         ..table.clone()
     };
-    Some(Suggestion {
+    let migration = Migration {
+        from: table,
+        to: &created,
+        computed: bucket.as_ref().map_or("", Bucket::comment),
+        replaces: false,
+        reads: bucket.as_ref().map_or("", Bucket::reads),
+    };
+    let query = query(&pattern.head.cql, select, &created, bucket.as_ref());
+    is_served(&query, &created, schema).then(|| Suggestion {
         existing: None,
         has_bucket: bucket.is_some(),
-        cql: vec![
-            format!(
-                "-- 1. create the table\n{}{}",
-                bucket.as_ref().map(Bucket::comment).unwrap_or_default(),
-                create(&created)
-            ),
-            format!(
-                "-- 2. write it with every write of {}, in one logged batch\n-- 3. copy the rows that are there\n\
-                 -- 4. then read from it{}\n{}",
-                name(table),
-                bucket.as_ref().map(Bucket::reads).unwrap_or_default(),
-                query(&pattern.head.cql, select, &created, bucket.as_ref())
-            ),
-        ],
+        partitions: bucket.as_ref().map_or(Some(1), |bucket| bucket.count),
+        cql: migration.steps(vec![query], context),
     })
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::testing::{cql, suggested, suggested_beside};
+    use super::{
+        table_for,
+        testing::{SHOP, cql, suggested, suggested_beside},
+    };
+    use crate::{
+        rules::{
+            Context,
+            testing::{read, window, write},
+        },
+        window::Cluster,
+    };
+    use cqlens_cql::{footprint::PartitionClass, plan::StatementKind, schema::Schema};
 
     #[test]
     fn the_steps_of_the_migration_stand_with_the_statements() {
@@ -104,9 +124,95 @@ mod tests {
             suggestion.cql[0].starts_with("-- 1. create the table\nCREATE TABLE shop.orders_by_status (\n")
         );
         assert_eq!(
-            suggestion.cql[1],
-            "-- 2. write it with every write of shop.orders, in one logged batch\n-- 3. copy the rows that are there\n\
-             -- 4. then read from it\nSELECT id FROM shop.orders_by_status WHERE status = ?;"
+            suggestion.cql[1..],
+            [
+                "-- 2. write both, in one logged batch\n\
+                 BEGIN BATCH\n  \
+                 INSERT INTO shop.orders (id, amount, day, status, tags) VALUES (?, ?, ?, ?, ?);\n  \
+                 INSERT INTO shop.orders_by_status (status, id) VALUES (?, ?);\nAPPLY BATCH;\n\
+                 -- delete from both; delete the old row here when status changes\n\
+                 DELETE FROM shop.orders_by_status WHERE status = ? AND id = ?;",
+                "-- 3. copy the rows, range after range of the ring\n-- rows without status stay out\n\
+                 SELECT id, status FROM shop.orders WHERE token(id) > ? AND token(id) <= ?;\n\
+                 INSERT INTO shop.orders_by_status (status, id) VALUES (?, ?) USING TIMESTAMP ?;\n\
+                 -- TIMESTAMP: when all writers wrote both; what they write later wins",
+                "-- 4. read the new table\nSELECT id FROM shop.orders_by_status WHERE status = ?;"
+            ]
+        );
+    }
+
+    /// The steps for a query beside these writes.
+    fn steps_beside(writes: &[&str]) -> String {
+        let (schema, _) = Schema::read_cql(SHOP);
+        let query = "SELECT id FROM shop.orders WHERE status = ? ALLOW FILTERING";
+        let writes = writes
+            .iter()
+            .map(|cql| write(cql, StatementKind::Insert, &[], 10));
+        let patterns = std::iter::once(read(query, &[], PartitionClass::Scan, 1)).chain(writes);
+        let (window, cluster) = (window(patterns), Cluster::default());
+        let context = Context::new(&window, &schema, &cluster);
+        let first = window.patterns.values().next().unwrap();
+        table_for(first, &context).unwrap().cql.join("\n")
+    }
+
+    #[test]
+    fn what_has_a_ttl_keeps_what_is_left_of_it() {
+        let plain = steps_beside(&["INSERT INTO shop.orders (id, status) VALUES (?, ?)"]);
+        assert!(!plain.contains("TTL"), "{plain}");
+        let expiring = steps_beside(&["INSERT INTO shop.orders (id, status) VALUES (?, ?) USING TTL ?"]);
+        assert!(
+            expiring
+                .contains("INSERT INTO shop.orders_by_status (status, id) VALUES (?, ?) USING TTL ?;\nAPPLY"),
+            "{expiring}"
+        );
+        assert!(
+            expiring.contains("SELECT id, status, TTL(amount) FROM shop.orders"),
+            "{expiring}"
+        );
+        assert!(expiring.contains("USING TTL ? AND TIMESTAMP ?;"), "{expiring}");
+    }
+
+    #[test]
+    fn what_is_written_under_a_condition_is_written_again_without_a_batch() {
+        let cql = steps_beside(&["INSERT INTO shop.orders (id, status) VALUES (?, ?) IF NOT EXISTS"]);
+        assert!(
+            cql.contains("-- 2. write both: the new table once a conditional write was applied\nINSERT INTO shop.orders_by_status "),
+            "{cql}"
+        );
+        assert!(!cql.contains("BATCH"), "{cql}");
+    }
+
+    #[test]
+    fn the_order_of_a_query_s_columns_is_no_other_key() {
+        let name = |cql: &str| suggested(cql).unwrap().cql[0].clone();
+        assert_eq!(
+            name("SELECT id FROM shop.orders WHERE status = ? AND day = ? ALLOW FILTERING"),
+            name("SELECT id FROM shop.orders WHERE day = ? AND status = ? ALLOW FILTERING")
+        );
+    }
+
+    #[test]
+    fn what_is_static_stays_so_in_the_same_partition_only() {
+        let create = |cql: &str| {
+            let schema = Schema::from_cql(
+                "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
+                 CREATE TABLE shop.visits (user text, at timestamp, name text STATIC, page text, PRIMARY KEY (user, at));",
+            )
+            .unwrap();
+            let window = window([read(cql, &[], PartitionClass::Single, 1)]);
+            let cluster = Cluster::default();
+            let pattern = window.patterns.values().next().unwrap();
+            table_for(pattern, &Context::new(&window, &schema, &cluster))
+                .unwrap()
+                .cql
+                .join("\n")
+        };
+        let same = create("SELECT * FROM shop.visits WHERE user = ? AND page = ? ALLOW FILTERING");
+        assert!(same.contains("  name text static,\n"), "{same}");
+        let other = create("SELECT * FROM shop.visits WHERE page = ? ALLOW FILTERING");
+        assert!(
+            other.contains("  name text,\n") && other.contains("-- each row has name, static until now"),
+            "{other}"
         );
     }
 
@@ -184,11 +290,29 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_taken_is_not_suggested() {
-        assert_eq!(
-            suggested("SELECT * FROM shop.users WHERE email = ? AND \"Full Name\" > ?"),
-            None
+    fn a_name_that_is_taken_or_too_long_is_not_suggested() {
+        let text = cql("SELECT * FROM shop.users WHERE email = ? AND \"Full Name\" > ?");
+        assert!(
+            text.starts_with("CREATE TABLE shop.users_by_email_and_full_name ("),
+            "{text}"
         );
+        let long = "a_column_with_a_name_of_thirty_9";
+        let named = |table: &str, columns: &str| {
+            let schema = format!("CREATE KEYSPACE shop WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}};
+                CREATE TABLE shop.{table} (id int PRIMARY KEY, {columns});");
+            let schema = Schema::from_cql(&schema).unwrap();
+            let cql =
+                format!("SELECT id FROM shop.{table} WHERE {long}1 = ? AND {long}2 = ? ALLOW FILTERING");
+            let window = window([read(&cql, &[], PartitionClass::Scan, 1)]);
+            let cluster = Cluster::default();
+            let pattern = window.patterns.values().next().unwrap();
+            let suggestion = table_for(pattern, &Context::new(&window, &schema, &cluster)).unwrap();
+            suggestion.cql[0].split(' ').nth(6).unwrap().replace("shop.", "")
+        };
+        let columns = format!("{long}1 int, {long}2 int");
+        let (orders, archived) = (named("orders", &columns), named("order_s", &columns));
+        assert_eq!(orders.len(), 48, "{orders}");
+        assert_ne!(orders[43..], archived[43..], "{orders} {archived}");
     }
 
     #[test]
@@ -209,6 +333,10 @@ mod tests {
             "SELECT * FROM shop.orders WHERE tags = ? ALLOW FILTERING",
             "SELECT * FROM shop.orders WHERE amount > ? ALLOW FILTERING",
             "SELECT * FROM shop.orders WHERE status = ? AND amount > ? AND day > ? ALLOW FILTERING",
+            "SELECT * FROM shop.orders WHERE status = ? AND day > ? ORDER BY amount ALLOW FILTERING",
+            "SELECT page FROM shop.clicks WHERE site = ? ALLOW FILTERING",
+            "SELECT DISTINCT id FROM shop.orders WHERE status = ? ALLOW FILTERING",
+            "SELECT WRITETIME(status) FROM shop.orders WHERE status = ? ALLOW FILTERING",
             "SELECT * FROM shop.orders WHERE token(id) > ?",
             "SELECT * FROM shop.nowhere WHERE a = ?",
             "SELECT * FROM shop.orders WHERE nothing = ?",

@@ -1,7 +1,8 @@
 //! Queries that are written anew: on another table, of one key, of a range of the ring.
 
 use cqlens_cql::{
-    schema::{ColumnKind, Order, Schema, Table, quote},
+    plan::{Flag, Plan},
+    schema::{ColumnKind, Keyspace, Order, Schema, Table, quote},
     syntax::{
         self,
         ast::{Body, RelationOperator, Select, Subject},
@@ -10,25 +11,27 @@ use cqlens_cql::{
 
 use super::{
     bucket::Bucket,
-    definition::{LONGEST_NAME, create, kept, name, names, plain},
+    definition::{free_name, kept, name, names},
+    migration::Migration,
 };
 use crate::{
     rules::{Context, figures},
     window::Pattern,
 };
 
-/// The pattern's table with its rows in the opposite order, and the query on it; none where its name would be
-/// too long or is taken.
-pub(in crate::rules) fn in_reverse(pattern: &Pattern, schema: &Schema) -> Option<Vec<String>> {
+/// The pattern's table with its rows in the opposite order, and the way there; none where its name is taken, and for
+/// counters, which nobody can write into a second table without counting twice.
+pub(in crate::rules) fn in_reverse(pattern: &Pattern, context: &Context<'_>) -> Option<Vec<String>> {
     let statement = syntax::parse(&pattern.head.cql).ok()?;
     let Body::Select(select) = &statement.body else {
         return None;
     };
-    let keyspace = pattern.head.keyspace.as_deref()?;
-    let table = schema.table(keyspace, pattern.head.table.as_deref()?)?;
+    let schema = context.schema;
+    let table = figures::definition(pattern, schema).filter(|table| !table.is_counter())?;
     let mut reversed = Table {
         indexes: Default::default(),
         view: None,
+        compact_storage: false,
         options: kept(table),
         ..table.clone()
     };
@@ -41,15 +44,22 @@ pub(in crate::rules) fn in_reverse(pattern: &Pattern, schema: &Schema) -> Option
     }
     let first = reversed.clustering().first()?;
     let order = if first.is_descending() { "desc" } else { "asc" };
-    reversed.name = plain(&format!("{}_by_{}_{order}", table.name, first.name));
-    let is_free = schema.table(keyspace, &reversed.name).is_none();
-    let fits = is_free && reversed.name.len() <= LONGEST_NAME;
-    fits.then(|| {
-        vec![
-            create(&reversed),
-            query(&pattern.head.cql, select, &reversed, None),
-        ]
-    })
+    reversed.name = free_name(table, &format!("{}_{order}", first.name), schema)?;
+    let of_table = |other: &Pattern| {
+        other.head.kind.is_read()
+            && other.head.table == pattern.head.table
+            && other.head.keyspace == pattern.head.keyspace
+    };
+    let mut others = figures::user_patterns(context).filter(|(_, other)| of_table(other));
+    let migration = Migration {
+        from: table,
+        to: &reversed,
+        computed: "",
+        replaces: others.all(|(_, other)| other.is(Flag::Reversed)),
+        reads: "",
+    };
+    let query = query(&pattern.head.cql, select, &reversed, None);
+    is_served(&query, &reversed, schema).then(|| migration.steps(vec![query], context))
 }
 
 /// A read of the whole table as a job should do it: range after range.
@@ -90,7 +100,35 @@ pub(in crate::rules) fn of_one_key(pattern: &Pattern, context: &Context<'_>) -> 
             cql.replace_range(relation.span.range(), &format!("{} = ?", quote(column.as_str())));
         }
     }
-    (cql != pattern.head.cql).then(|| format!("-- one statement for each key, sent at the same time\n{cql};"))
+    let is_served = is_served(&cql, table, context.schema);
+    (is_served && cql != pattern.head.cql)
+        .then(|| format!("-- one statement for each key, sent at the same time\n{cql};"))
+}
+
+/// Whether Cassandra accepts the query on the table and reads what it asks for only, within one partition.
+pub(super) fn is_served(query: &str, table: &Table, schema: &Schema) -> bool {
+    let Ok(statement) = syntax::parse(query.trim_end_matches(';')) else {
+        return false;
+    };
+    // The table may be one that the schema does not have.
+    let types = schema.keyspace(&table.keyspace).map(|keyspace| Keyspace {
+        name: keyspace.name.clone(),
+        types: keyspace.types.clone(),
+        functions: keyspace.functions.clone(),
+        aggregates: keyspace.aggregates.clone(),
+        tables: [(table.name.clone(), table.clone())].into(),
+        ..Keyspace::default()
+    });
+    let alone = Schema {
+        keyspaces: types
+            .map(|keyspace| (keyspace.name.clone(), keyspace))
+            .into_iter()
+            .collect(),
+    };
+    let plan = Plan::of(&statement, Some(&table.keyspace), &alone);
+    let flags = plan.flags();
+    let is_of_one = flags.contains(&Flag::FullPartitionKey) && !flags.contains(&Flag::InPartitionKey);
+    is_of_one && plan.refusal().is_none() && !flags.contains(&Flag::FilteringNeeded)
 }
 
 /// The same query on the other table, with its bucket and without `ALLOW FILTERING`.

@@ -37,11 +37,12 @@ pub(super) fn suggested(cql: &str) -> Option<Suggestion> {
     suggested_beside(&[cql])
 }
 
-/// The statements without comments.
+/// The table and the query, without comments.
 pub(super) fn cql(text: &str) -> String {
-    let statements = suggested(text).unwrap().cql.join("\n");
-    let lines: Vec<_> = statements
-        .lines()
+    let statements = suggested(text).unwrap().cql;
+    let ends = statements.first().into_iter().chain(statements.last());
+    let lines: Vec<_> = ends
+        .flat_map(|statement| statement.lines())
         .filter(|line| !line.starts_with("--"))
         .collect();
     lines.join("\n")

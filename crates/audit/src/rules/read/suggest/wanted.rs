@@ -4,17 +4,42 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cqlens_cql::{
     schema::{Column, ColumnKind, Order, Schema, Table},
-    syntax::ast::{Body, Direction, RelationOperator, Select, Selection, Subject, Term},
+    syntax::ast::{
+        Body, Direction, Modification, QualifiedName, RelationOperator, Select, Selection, Subject, Term,
+    },
 };
 
 use super::{
-    bucket::{Bucket, is_boolean},
-    definition::{LONGEST_NAME, plain},
+    bucket::{Bucket, is_boolean, rows_of_a_read},
+    definition::free_name,
+    migration::Writing,
 };
-use crate::rules::{Context, figures};
+use crate::{
+    rules::{
+        Context, figures,
+        statement::{modifications, restricted},
+    },
+    window::Pattern,
+};
 
-/// The keys that tables would need to serve the queries of one, with the columns that each query selects.
-pub(in crate::rules) type Asked = BTreeMap<NeededKey, BTreeSet<String>>;
+/// What the application asks of a table, and how it writes it.
+#[derive(Debug, Default)]
+pub(in crate::rules) struct Asked {
+    /// By the keys that tables would need to serve the queries.
+    pub(super) needs: BTreeMap<NeededKey, Need>,
+    pub(super) writing: Writing,
+}
+
+/// What queries that need one key have in common: they share a table.
+#[derive(Debug, Clone, Default)]
+pub(in crate::rules) struct Need {
+    /// The columns that any of them selects.
+    pub(super) columns: BTreeSet<String>,
+    /// The columns that any of them restricts.
+    pub(super) restricted: BTreeSet<String>,
+    /// Rows of a read (p99), of the query that gets most.
+    pub(super) rows: u64,
+}
 
 /// The primary key that a query needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,27 +49,58 @@ pub(in crate::rules) struct NeededKey {
     clustering: Vec<(String, bool)>,
 }
 
-/// What the application's queries ask of tables like this one.
+/// What the application's statements ask of tables like this one.
 pub(in crate::rules) fn asked(table: &Table, context: &Context<'_>) -> Asked {
-    let mut asked = Asked::new();
+    let mut asked = Asked::default();
+    asked.writing.expires = table.default_time_to_live() > 0;
     for (id, pattern) in figures::user_patterns(context) {
-        let head = &pattern.head;
-        let is_of_table = head.table.as_deref() == Some(table.name.as_str())
-            && head.keyspace.as_deref() == Some(table.keyspace.as_str());
-        let Some(statement) = context
-            .statement(id)
-            .filter(|_| is_of_table && head.kind.is_read())
-        else {
+        let Some(statement) = context.statement(id) else {
             continue;
         };
-        if let Body::Select(select) = &statement.body
-            && let Some(wanted) = Wanted::of(select, table)
-        {
-            let columns = wanted.others.iter().map(|column| column.name.clone());
-            asked.entry(wanted.key()).or_default().extend(columns);
+        let keyspace = pattern.head.keyspace.as_deref();
+        match &statement.body {
+            Body::Select(select) if is_of(&select.table, keyspace, table) => {
+                if let Some(wanted) = Wanted::of(select, table) {
+                    let need = asked.needs.entry(wanted.key()).or_default();
+                    need.add(&wanted, select, pattern);
+                }
+            }
+            _ => {
+                let writes = modifications(&statement);
+                let of_table = writes
+                    .iter()
+                    .filter(|write| is_of(write.table(), keyspace, table));
+                of_table.for_each(|write| asked.writing.add(write));
+            }
         }
     }
     asked
+}
+
+fn is_of(name: &QualifiedName<'_>, keyspace: Option<&str>, table: &Table) -> bool {
+    name.name.as_str() == table.name && name.keyspace_or(keyspace) == Some(table.keyspace.as_str())
+}
+
+impl Need {
+    /// Adds a query with this key.
+    pub(super) fn add(&mut self, wanted: &Wanted<'_>, select: &Select<'_>, pattern: &Pattern) {
+        let columns = wanted.others.iter().map(|column| column.name.clone());
+        self.columns.extend(columns);
+        self.restricted.extend(restricted(select));
+        self.rows = self.rows.max(rows_of_a_read(pattern));
+    }
+}
+
+impl Writing {
+    fn add(&mut self, write: &Modification<'_>) {
+        let (ttl, condition) = match write {
+            Modification::Insert(insert) => (insert.using.ttl.is_some(), insert.if_not_exists),
+            Modification::Update(update) => (update.using.ttl.is_some(), update.condition.is_some()),
+            Modification::Delete(delete) => (false, delete.condition.is_some()),
+        };
+        self.expires |= ttl;
+        self.is_conditional |= condition;
+    }
 }
 
 /// The key and the columns that a query asks for.
@@ -57,6 +113,11 @@ pub(super) struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     pub(super) fn of(select: &Select<'_>, table: &'a Table) -> Option<Self> {
+        // Rows of a counter table are added to: they cannot be written twice in one batch, nor copied.
+        let is_of_rows = !select.distinct && select.group_by.is_empty() && !asks_for_age(select);
+        if table.is_counter() || !is_of_rows {
+            return None;
+        }
         let restricted = Restricted::of(select, table)?;
         let of_key = |column: &&Column| column.kind == ColumnKind::PartitionKey;
         let given: Vec<_> = restricted.equal.iter().copied().filter(of_key).collect();
@@ -73,8 +134,11 @@ impl<'a> Wanted<'a> {
         if partition_key.is_empty() || (first.is_empty() && partition_key == all(table.partition_key())) {
             return None;
         }
-        first.extend(restricted.listed);
-        first.extend(restricted.ranges);
+        let sliced: Vec<_> = restricted.listed.into_iter().chain(restricted.ranges).collect();
+        if !is_in_order(select, &sliced) {
+            return None;
+        }
+        first.extend(sliced);
         let mut wanted = Self {
             partition_key,
             clustering: Vec::new(),
@@ -117,14 +181,17 @@ impl<'a> Wanted<'a> {
         key.any(|other| other.name == column.name)
     }
 
-    /// Counters and columns of several cells cannot be part of a key, and counters live among counters only.
+    /// Columns of several cells and durations, which have no order, cannot be part of a key; static ones would have to
+    /// move all rows of their partition.
     fn is_possible(&self) -> bool {
         let mut key = self
             .partition_key
             .iter()
             .chain(self.clustering.iter().map(|(column, _)| column));
-        let fits = key.all(|column| !column.data_type.is_multi_cell() && column.kind != ColumnKind::Static);
-        fits && !self.others.iter().any(|column| column.data_type.is_counter())
+        key.all(|column| {
+            let has_order = !column.data_type.to_string().contains("duration");
+            has_order && !column.data_type.is_multi_cell() && column.kind != ColumnKind::Static
+        })
     }
 
     /// Whether the other table has this partition key, begins its rows with the columns that the query
@@ -161,7 +228,7 @@ impl<'a> Wanted<'a> {
         }
     }
 
-    pub(super) fn columns(&self, bucket: Option<&Bucket>) -> Vec<Column> {
+    pub(super) fn columns(&self, bucket: Option<&Bucket>, table: &Table) -> Vec<Column> {
         let of_kind = |column: &Column, kind| Column {
             kind,
             ..column.clone()
@@ -176,43 +243,63 @@ impl<'a> Wanted<'a> {
             of_kind(column, ColumnKind::Clustering(order))
         });
         let others = self.others.iter();
-        let others = others.map(|column| of_kind(column, ColumnKind::Regular));
-        let bucket = bucket.map(|bucket| Column {
-            name: bucket.name.clone(),
-            kind: ColumnKind::PartitionKey,
-            data_type: bucket.data_type.clone(),
+        let others = others.map(|column| match column.kind {
+            // Of the same partition as before.
+            ColumnKind::Static if bucket.is_none() && self.names_partition(table) => (*column).clone(),
+            _ => of_kind(column, ColumnKind::Regular),
         });
+        let bucket = bucket.map(Bucket::column);
         key.chain(bucket).chain(clustering).chain(others).collect()
     }
 
-    /// `orders_by_status`, and by what else where other queries need another order of it; none where that is
-    /// longer than Cassandra allows or taken.
+    /// Whether the key is the one that the table has: the query names its partition.
+    pub(super) fn names_partition(&self, table: &Table) -> bool {
+        self.partition_key == all(table.partition_key())
+    }
+
+    /// `orders_by_status`, and by what else where another query needs another order of it or that is taken; none where
+    /// all are.
     pub(super) fn free_name(&self, table: &Table, schema: &Schema, asked: &Asked) -> Option<String> {
-        let by: Vec<_> = self
-            .partition_key
+        let own = self.key();
+        let mut taken = BTreeSet::new();
+        let mut free = |key: &NeededKey| {
+            let mut names = key.names(table).into_iter();
+            let name =
+                names.find_map(|by| free_name(table, &by, schema).filter(|name| !taken.contains(name)))?;
+            taken.insert(name.clone());
+            Some(name)
+        };
+        let before = asked.needs.keys().take_while(|key| **key != own);
+        before.for_each(|key| drop(free(key)));
+        free(&own)
+    }
+}
+
+impl NeededKey {
+    /// What tables with this key are called by, the shortest first.
+    fn names(&self, table: &Table) -> Vec<String> {
+        let is_same = self
+            .partition
             .iter()
-            .map(|column| column.name.as_str())
-            .collect();
-        let by = match self.clustering.first() {
-            Some((first, _)) if self.partition_key == all(table.partition_key()) => first.name.clone(),
-            _ => by.join("_and_"),
+            .eq(table.partition_key().iter().map(|column| &column.name));
+        let mut parts = match is_same {
+            true => Vec::new(),
+            false => self.partition.clone(),
         };
-        let key = self.key();
-        let others: Vec<_> = asked
-            .keys()
-            .filter(|other| other.partition == key.partition)
-            .collect();
-        let is_first = others.first().is_none_or(|first| **first == key);
-        let by = if self.partition_key == all(table.partition_key()) || is_first {
-            by
-        } else {
-            let (column, is_descending) = key.clustering.first()?;
-            let direction = if *is_descending { "_desc" } else { "" };
-            format!("{by}_and_{column}{direction}")
-        };
-        let name = plain(&format!("{}_by_{by}", table.name));
-        let is_free = schema.table(&table.keyspace, &name).is_none();
-        (name.len() <= LONGEST_NAME && is_free).then_some(name)
+        let mut names = Vec::new();
+        if !is_same {
+            names.push(parts.join("_and_"));
+        }
+        for (column, is_descending) in &self.clustering {
+            let direction = if *is_descending && !parts.is_empty() {
+                "_desc"
+            } else {
+                ""
+            };
+            parts.push(format!("{column}{direction}"));
+            names.push(parts.join("_and_"));
+        }
+        names
     }
 }
 
@@ -251,9 +338,28 @@ impl<'a> Restricted<'a> {
                 columns.push(column);
             }
         }
+        // The same columns are the same key, in whatever order a query has them.
+        let place = |column: &&Column| table.columns.iter().position(|other| other == *column);
+        restricted.equal.sort_by_key(place);
         // Rows can be sliced along one column only.
         (restricted.ranges.len() <= 1).then_some(restricted)
     }
+}
+
+/// Whether it asks when cells were written, or how long they live: a key has neither, and copies have their own.
+fn asks_for_age(select: &Select<'_>) -> bool {
+    let Selection::Selectors(selectors) = &select.selection else {
+        return false;
+    };
+    let mut selectors = selectors.iter();
+    selectors.any(|selector| matches!(selector.term, Term::Metadata { .. }))
+}
+
+/// Whether rows that are sliced along these columns lie in the order that the query wants: by the same columns.
+fn is_in_order(select: &Select<'_>, sliced: &[&Column]) -> bool {
+    let mut pairs = select.order_by.iter().zip(sliced);
+    let is_by_distance = select.order_by.iter().any(|order| order.ann_of.is_some());
+    !is_by_distance && pairs.all(|(order, column)| order.column.as_str() == column.name)
 }
 
 fn all(columns: &[Column]) -> Vec<&Column> {
