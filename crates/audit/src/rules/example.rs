@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::{
         rules::{
-            Settings, check,
+            RULES, Settings, check,
             testing::{amid, batch, read, window},
         },
         window::{Cluster, Window},
@@ -164,6 +164,29 @@ mod tests {
             example.after,
             "-- at consistency level LOCAL_QUORUM\nSELECT total FROM shop.orders WHERE id = ?;"
         );
+    }
+
+    /// Whether there is a statement in it, or a command line where the rule is of one.
+    fn says_something(text: &str) -> bool {
+        let mut statements = syntax::statements(text);
+        statements.any(|(_, statement)| statement.is_ok())
+    }
+
+    #[test]
+    fn every_rule_that_may_be_grave_has_a_statement_before_and_after() {
+        let window = window([]);
+        let (schema, cluster) = (Schema::default(), Cluster::default());
+        let context = Context::new(&window, &schema, &cluster);
+        for rule in RULES {
+            let mut grave = [Finding::on_definition(rule.about(), Severity::High, &context)];
+            put(&mut grave, &context);
+            let [finding] = grave;
+            let example = finding.example.unwrap();
+            let (before, after) = (&example.before, &example.after);
+            assert_ne!(before, after, "{}", finding.rule);
+            assert!(says_something(before), "{}: {before}", finding.rule);
+            assert!(says_something(after), "{}: {after}", finding.rule);
+        }
     }
 
     #[test]

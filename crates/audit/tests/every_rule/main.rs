@@ -5,11 +5,13 @@
 
 mod cases;
 mod splits;
+#[path = "../suggestion/mod.rs"]
+mod suggestion;
 mod wire;
 
 use std::collections::BTreeSet;
 
-use cqlens_audit::rules::RULES;
+use cqlens_audit::rules::{Finding, RULES, Severity};
 use cqlens_proto::envelope::Version;
 use wire::{SCHEMA, Wire};
 
@@ -30,14 +32,21 @@ struct Side {
 }
 
 impl Side {
-    fn rules(&self, hours: i64) -> BTreeSet<&'static str> {
-        let schema = match self.schema.contains("KEYSPACE shop") {
+    fn schema(&self) -> String {
+        match self.schema.contains("KEYSPACE shop") {
             true => self.schema.clone(),
             false => format!("{SCHEMA}{}", self.schema),
-        };
-        let mut wire = Wire::new(&schema, self.version);
+        }
+    }
+
+    fn findings(&self, hours: i64) -> Vec<Finding> {
+        let mut wire = Wire::new(&self.schema(), self.version);
         (self.traffic)(&mut wire);
-        let findings = wire.findings(hours);
+        wire.findings(hours)
+    }
+
+    fn rules(&self, hours: i64) -> BTreeSet<&'static str> {
+        let findings = self.findings(hours);
         findings.iter().map(|finding| finding.rule).collect()
     }
 }
@@ -55,6 +64,29 @@ fn every_rule_fires_and_leaves_an_innocent_twin_alone() {
             complaints.push(format!("{} fires on its twin", case.rule));
         }
     }
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+#[test]
+fn what_is_suggested_would_be_accepted_and_is_found_clean() {
+    let mut complaints = BTreeSet::new();
+    let mut suggestions = 0;
+    for case in cases::all() {
+        let findings = case.guilty.findings(case.hours);
+        for finding in &findings {
+            suggestions += usize::from(!finding.suggested_cql.is_empty());
+            if finding.severity == Severity::High
+                && finding.suggested_cql.is_empty()
+                && finding.example.is_none()
+            {
+                complaints.insert(format!("{} says nothing in CQL", finding.title));
+            }
+            if let Err(wrong) = suggestion::wrong(finding, &findings, &case.guilty.schema(), &|_, _| {}) {
+                complaints.insert(format!("{} in {}: {wrong}", finding.rule, case.rule));
+            }
+        }
+    }
+    assert!(suggestions > 50, "{suggestions}");
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 

@@ -1,6 +1,6 @@
 //! Partition keys that can have a handful of values only.
 
-use super::{About, Findings, GROUP, Rule, Severity};
+use super::{About, Findings, GROUP, Rule, Severity, most_partitions};
 use crate::{
     number,
     rules::{Context, Finding},
@@ -18,25 +18,12 @@ impl Rule for FewPartitions {
         for (name, table) in context.tables() {
             // With nothing but the key, there are no more rows than partitions.
             if !table.clustering().is_empty()
-                && let Some(partitions) = most_partitions(table)
+                && let Some(partitions) = most_partitions(table.partition_key())
             {
                 found.push(finding(&name, table, partitions, context));
             }
         }
     }
-}
-
-/// How many partitions there can be, where the types of the key's columns limit them.
-fn most_partitions(table: &Table) -> Option<u64> {
-    let values = |column: &cqlens_cql::schema::Column| match column.data_type.to_string().as_str() {
-        "boolean" => Some(2),
-        "tinyint" => Some(256_u64),
-        _ => None,
-    };
-    let columns = table.partition_key().iter();
-    columns
-        .map(values)
-        .try_fold(1_u64, |all, values| all.checked_mul(values?))
 }
 
 fn finding(name: &TableName, table: &Table, partitions: u64, context: &Context<'_>) -> Finding {

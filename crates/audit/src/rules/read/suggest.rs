@@ -334,6 +334,8 @@ mod tests {
             "SELECT * FROM shop.orders WHERE amount > ? ALLOW FILTERING",
             "SELECT * FROM shop.orders WHERE status = ? AND amount > ? AND day > ? ALLOW FILTERING",
             "SELECT * FROM shop.orders WHERE status = ? AND day > ? ORDER BY amount ALLOW FILTERING",
+            "SELECT id FROM shop.orders WHERE id = ? AND status = ? ALLOW FILTERING",
+            "SELECT note FROM shop.events WHERE user = ? AND at = ? AND kind = ? ALLOW FILTERING",
             "SELECT page FROM shop.clicks WHERE site = ? ALLOW FILTERING",
             "SELECT DISTINCT id FROM shop.orders WHERE status = ? ALLOW FILTERING",
             "SELECT WRITETIME(status) FROM shop.orders WHERE status = ? ALLOW FILTERING",

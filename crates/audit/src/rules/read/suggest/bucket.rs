@@ -11,7 +11,11 @@ use super::{
 };
 use crate::{
     number,
-    rules::{Context, definition::is_time, figures},
+    rules::{
+        Context,
+        definition::{is_time, most_partitions},
+        figures,
+    },
     window::Pattern,
 };
 
@@ -204,11 +208,13 @@ impl Wanted<'_> {
     /// The bucket that the partition key needs: where its columns have few values, or a value has many rows.
     /// All queries that need the same key must get the same one.
     pub(super) fn bucket(&self, need: &Need, table: &Table, context: &Context<'_>) -> Option<Bucket> {
-        let longest = need.rows;
-        // What names its partition is spread already.
-        let names_partition = self.names_partition(table);
         let few = self.few_values(table, context);
-        if few.is_none() && (names_partition || longest < CROWDED_ROWS) {
+        // What names its partition is spread already, as far as partitions of the table are.
+        let (longest, many) = match self.names_partition(table) {
+            true => (largest_partition(table, context), LARGE_PARTITION),
+            false => (need.rows, CROWDED_ROWS),
+        };
+        if few.is_none() && longest < many {
             return None;
         }
         let share = few.unwrap_or_default();
@@ -257,10 +263,10 @@ impl Wanted<'_> {
             .iter()
             .map(|column| share_of_a_value(column, table, context));
         let share = shares.product::<Option<f64>>()?;
-        let is_boolean = self.partition_key.iter().all(|column| is_boolean(column));
+        let is_narrow = most_partitions(self.partition_key.iter().copied()).is_some();
         let is_crowded =
             Rows::of_share(share, table, context).is_some_and(|rows| rows.seen >= CROWDED_VALUE as f64);
-        (is_boolean || is_crowded).then_some(share)
+        (is_narrow || is_crowded).then_some(share)
     }
 }
 
@@ -281,14 +287,17 @@ impl Rows {
     }
 }
 
-pub(super) fn is_boolean(column: &Column) -> bool {
-    column.data_type == DataType::Native(NativeType::Boolean)
+/// Rows of the largest partition that reads have returned.
+pub(super) fn largest_partition(table: &Table, context: &Context<'_>) -> u64 {
+    let traffic = context.window.tables.get(&name_of(table));
+    let largest = traffic.and_then(|traffic| traffic.partition_reads.rows.ranked().first().copied());
+    largest.map_or(0, |(_, rows)| rows)
 }
 
 /// The part of all rows that has a value of this column, where it has few values; none where that is not known.
 fn share_of_a_value(column: &Column, table: &Table, context: &Context<'_>) -> Option<f64> {
-    if is_boolean(column) {
-        return Some(0.5);
+    if let Some(values) = most_partitions([column]) {
+        return Some(1.0 / values as f64);
     }
     let name = ColumnName {
         table: name_of(table),
@@ -336,6 +345,9 @@ const LEAST_ROWS: u64 = 100;
 
 /// Rows of one read that are many for a partition.
 const CROWDED_ROWS: u64 = 10_000;
+
+/// What partitions should have at most (DataStax).
+pub(super) const LARGE_PARTITION: u64 = 100_000;
 
 /// Half of what partitions should have at most (DataStax: 100,000), since no value has exactly the mean.
 const ROWS_OF_A_PARTITION: f64 = 50_000.0;

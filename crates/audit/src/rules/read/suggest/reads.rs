@@ -10,12 +10,12 @@ use cqlens_cql::{
 };
 
 use super::{
-    bucket::Bucket,
+    bucket::{Bucket, LARGE_PARTITION, largest_partition},
     definition::{free_name, kept, name, names},
     migration::Migration,
 };
 use crate::{
-    rules::{Context, figures},
+    rules::{Context, definition::most_partitions, figures},
     window::Pattern,
 };
 
@@ -28,6 +28,11 @@ pub(in crate::rules) fn in_reverse(pattern: &Pattern, context: &Context<'_>) -> 
     };
     let schema = context.schema;
     let table = figures::definition(pattern, schema).filter(|table| !table.is_counter())?;
+    // In the opposite order partitions would be as large: to divide them comes first.
+    let is_narrow = most_partitions(table.partition_key()).is_some();
+    if is_narrow || largest_partition(table, context) >= LARGE_PARTITION {
+        return None;
+    }
     let mut reversed = Table {
         indexes: Default::default(),
         view: None,
@@ -100,8 +105,9 @@ pub(in crate::rules) fn of_one_key(pattern: &Pattern, context: &Context<'_>) -> 
             cql.replace_range(relation.span.range(), &format!("{} = ?", quote(column.as_str())));
         }
     }
-    let is_served = is_served(&cql, table, context.schema);
-    (is_served && cql != pattern.head.cql)
+    let is_changed = cql != pattern.head.cql;
+    let cql = unfiltered(&cql);
+    (is_changed && is_served(cql, table, context.schema))
         .then(|| format!("-- one statement for each key, sent at the same time\n{cql};"))
 }
 
@@ -145,13 +151,23 @@ pub(super) fn query(cql: &str, select: &Select<'_>, table: &Table, bucket: Optio
         bucket.unwrap_or_default(),
         &cql[end..]
     );
-    format!("{};", query.trim_end().trim_end_matches(" ALLOW FILTERING"))
+    format!("{};", unfiltered(&query))
+}
+
+/// Without what allows to filter, where nothing is left to filter.
+fn unfiltered(cql: &str) -> &str {
+    cql.trim_end().trim_end_matches(" ALLOW FILTERING")
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::{super::testing::said, *};
+    use crate::{
+        rules::testing::{read, window},
+        window::Cluster,
+    };
+    use cqlens_cql::{footprint::PartitionClass, schema::TableName};
 
     #[test]
     fn a_read_of_everything_is_cut_into_ranges() {
@@ -161,6 +177,34 @@ mod tests {
              SELECT id FROM shop.orders WHERE token(id) > ? AND token(id) <= ? LIMIT ?;"
         );
         assert_eq!(said("SELECT id FROM shop.orders WHERE day = ?", in_ranges), None);
+    }
+
+    #[test]
+    fn what_is_too_large_is_not_turned_round() {
+        let reversed = |schema: &str, rows: u64| {
+            let schema = format!(
+                "CREATE KEYSPACE shop WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}}; {schema}"
+            );
+            let schema = Schema::from_cql(&schema).unwrap();
+            let cql = "SELECT * FROM shop.members WHERE team = ? ORDER BY joined DESC";
+            let mut window = window([read(cql, &[Flag::FullPartitionKey], PartitionClass::Single, 1)]);
+            let name = TableName {
+                keyspace: "shop".to_owned(),
+                table: "members".to_owned(),
+            };
+            let traffic = window.tables.entry(name).or_default();
+            traffic.partition_reads.see(1, rows, 0);
+            let cluster = Cluster::default();
+            let pattern = window.patterns.values().next().unwrap();
+            in_reverse(pattern, &Context::new(&window, &schema, &cluster)).is_some()
+        };
+        let by_team = "CREATE TABLE shop.members (team text, joined int, PRIMARY KEY (team, joined));";
+        assert!(reversed(by_team, 99_000));
+        assert!(!reversed(by_team, 100_000));
+        assert!(
+            !reversed(&by_team.replace("text", "boolean"), 0),
+            "two partitions"
+        );
     }
 
     #[test]

@@ -10,13 +10,15 @@ use cqlens_cql::{
 };
 
 use super::{
-    bucket::{Bucket, is_boolean, rows_of_a_read},
+    bucket::{Bucket, rows_of_a_read},
     definition::free_name,
     migration::Writing,
 };
 use crate::{
     rules::{
-        Context, figures,
+        Context,
+        definition::most_partitions,
+        figures,
         statement::{modifications, restricted},
     },
     window::Pattern,
@@ -122,8 +124,13 @@ impl<'a> Wanted<'a> {
         let of_key = |column: &&Column| column.kind == ColumnKind::PartitionKey;
         let given: Vec<_> = restricted.equal.iter().copied().filter(of_key).collect();
         let names_partition = given.len() == table.partition_key().len();
+        let mut key = table.columns.iter().filter(|column| column.is_primary_key());
+        // One row is found by its key, whatever else is asked of it.
+        if key.all(|column| restricted.equal.contains(&column)) {
+            return None;
+        }
         // Of two partitions each is too large, whatever its order.
-        let is_narrow = given.iter().all(|column| is_boolean(column));
+        let is_narrow = most_partitions(given.iter().copied()).is_some();
         let (partition_key, mut first) = if names_partition && !is_narrow {
             // The query names its partition: only the order inside it must change.
             let rest = restricted.equal.iter().copied().filter(|column| !of_key(column));
