@@ -351,20 +351,32 @@ impl Wire {
 
     /// What the rules find after so many hours, however little the load.
     pub(crate) fn findings(self, hours: i64) -> Vec<Finding> {
+        self.findings_on([(Product::Cassandra, "5.0.6")], hours).remove(0)
+    }
+
+    /// The same on clusters of these products and versions.
+    pub(crate) fn findings_on(
+        self,
+        servers: impl IntoIterator<Item = (Product, &'static str)>,
+        hours: i64,
+    ) -> Vec<Vec<Finding>> {
         let live = Arc::clone(&self.live);
         let window = self.end(hours * 3_600);
         let coverage = &window.coverage;
         assert_eq!((coverage.undecoded, coverage.dropped), (0, 0));
-        let cluster = window::Cluster {
-            product: Some(Product::Cassandra),
-            release_version: Some("5.0.6".to_owned()),
-            nodes: Some(6),
-            data_centers: [("dc1".to_owned(), 3), ("dc2".to_owned(), 3)].into(),
-            ..window::Cluster::default()
-        };
         let schema = live.schema();
-        let context = Context::new(&window, &schema, &cluster);
-        rules::check(&context, &Settings::whatever_the_load()).findings
+        let judge = |(product, version): (Product, &str)| {
+            let cluster = window::Cluster {
+                product: Some(product),
+                release_version: Some(version.to_owned()),
+                nodes: Some(6),
+                data_centers: [("dc1".to_owned(), 3), ("dc2".to_owned(), 3)].into(),
+                ..window::Cluster::default()
+            };
+            let context = Context::new(&window, &schema, &cluster);
+            rules::check(&context, &Settings::whatever_the_load()).findings
+        };
+        servers.into_iter().map(judge).collect()
     }
 }
 

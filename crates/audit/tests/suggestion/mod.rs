@@ -70,6 +70,7 @@ pub(crate) fn wrong(
             _ => after += &format!("\n{text};"),
         }
     }
+    let creates = after.len() > before.len();
     let schema = Schema::from_cql(&after).map_err(|error| format!("{error:?}: {after}"))?;
     for text in others {
         let found = judged(text, &schema, |once| seen(once, &script));
@@ -80,11 +81,12 @@ pub(crate) fn wrong(
         }
         let bad = found.iter().find(|found| {
             let is_of_clients = OF_CLIENTS.contains(&found.rule) && found.rule != finding.rule;
-            // What else is wrong with the old table is another finding's, while statements go there; and tombstones come
-            // of how rows are deleted, whatever the table.
+            // While statements go to the old table as well, they have its faults, and what else is wrong with it is
+            // another finding's; and tombstones come of how rows are deleted, whatever the table.
             let is_beside = beside.iter().any(|other| {
                 let is_same = other.table == found.table || is_of(other.rule, "tombstones");
-                other.rule != finding.rule && other.rule == found.rule && is_same
+                let is_others = other.rule != finding.rule || creates;
+                is_others && other.rule == found.rule && is_same
             });
             let is_above = found.severity > Severity::Info;
             is_above && !is_of_clients && !is_beside && !KEPT.contains(&found.rule)
@@ -96,7 +98,7 @@ pub(crate) fn wrong(
             ));
         }
     }
-    definitions(&schema, before)
+    definitions(finding.rule, &schema, before)
 }
 
 fn is_of(rule: &str, group: &str) -> bool {
@@ -110,13 +112,17 @@ fn is_drop(text: &str) -> bool {
 }
 
 /// What is wrong with the definitions that was not before: a new table has what the old one has.
-fn definitions(schema: &Schema, before: &str) -> Result<(), String> {
+fn definitions(rule: &str, schema: &Schema, before: &str) -> Result<(), String> {
     let lint = |schema: &Schema| rules::lint(schema, &Settings::default()).findings;
     let old = lint(&Schema::from_cql(before).map_err(|error| format!("{error:?}"))?);
     let mut grave = lint(schema)
         .into_iter()
         .filter(|finding| finding.severity > Severity::Info && !KEPT.contains(&finding.rule));
-    match grave.find(|found| !old.iter().any(|old| old.rule == found.rule)) {
+    let is_old = |found: &Finding| {
+        let mut same = old.iter().filter(|old| old.rule == found.rule);
+        same.any(|old| old.table == found.table || found.rule != rule)
+    };
+    match grave.find(|found| !is_old(found)) {
         Some(new) => Err(new.title),
         None => Ok(()),
     }

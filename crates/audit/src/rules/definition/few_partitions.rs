@@ -3,7 +3,7 @@
 use super::{About, Findings, GROUP, Rule, Severity, most_partitions};
 use crate::{
     number,
-    rules::{Context, Finding},
+    rules::{Context, Finding, read::suggest::with_hash},
 };
 use cqlens_cql::schema::{Table, TableName, quote};
 
@@ -37,28 +37,16 @@ fn finding(name: &TableName, table: &Table, partitions: u64, context: &Context<'
         .iter()
         .map(|column| quote(&column.name))
         .collect();
-    let clustering: Vec<_> = table
-        .clustering()
-        .iter()
-        .map(|column| quote(&column.name))
-        .collect();
     let title = format!(
         "`{name}` can have no more than {}: its partition key is `{}`",
         number::plural(partitions, "partition", "partitions"),
         keys.join(", ")
     );
-    let bucket = format!(
-        "-- bucket: hash of {} modulo the number of partitions that each value is spread over\n\
-         -- PRIMARY KEY (({}, bucket), {})",
-        clustering.first().cloned().unwrap_or_default(),
-        keys.join(", "),
-        clustering.join(", ")
-    );
     Finding::on_definition(&ABOUT, severity, context)
         .of_table(name)
         .title(title)
         .first("partitions_max", partitions)
-        .suggest([bucket])
+        .suggest(with_hash(table, context))
 }
 
 const ABOUT: About = About {
@@ -99,7 +87,7 @@ mod tests {
             found[0].title,
             "`shop.tasks` can have no more than 2 partitions: its partition key is `done`"
         );
-        assert!(found[0].suggested_cql[0].ends_with("PRIMARY KEY ((done, bucket), id)"));
+        assert!(found[0].suggested_cql[0].ends_with("PRIMARY KEY ((done, bucket), id)\n);"));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use cqlens_cql::{
 
 use crate::{rules::Context, window::Pattern};
 use bucket::Bucket;
-pub(in crate::rules) use bucketed::{BucketSpan, BucketWidth, by_hour, with_bucket};
+pub(in crate::rules) use bucketed::{BucketSpan, BucketWidth, by_hour, with_bucket, with_hash};
 use definition::kept;
 use migration::Migration;
 pub(super) use reads::{in_ranges, in_reverse, of_one_key};
@@ -33,8 +33,9 @@ pub(in crate::rules) use wanted::{Asked, asked};
 pub(in crate::rules) struct Suggestion {
     /// A table that is there already, as `keyspace.table`; else the first statement creates one.
     pub(in crate::rules) existing: Option<String>,
-    /// Whether the table has a bucket in its partition key.
-    pub(in crate::rules) has_bucket: bool,
+    /// Whether a value of the query may have more rows than a partition should: nothing is known of its values, and
+    /// there is no bucket.
+    pub(in crate::rules) may_be_large: bool,
     /// How many partitions one read of it takes; none where that depends on how far back it goes.
     pub(in crate::rules) partitions: Option<u64>,
     /// The statements, each with its semicolon: the table where it is missing, the query on it.
@@ -61,7 +62,7 @@ pub(in crate::rules) fn table_for(pattern: &Pattern, context: &Context<'_>) -> O
     if let Some((existing, query)) = existing {
         return Some(Suggestion {
             existing: Some(format!("{keyspace}.{}", existing.name)),
-            has_bucket: false,
+            may_be_large: false,
             partitions: Some(1),
             cql: vec![query],
         });
@@ -95,7 +96,7 @@ pub(in crate::rules) fn table_for(pattern: &Pattern, context: &Context<'_>) -> O
     let query = query(&pattern.head.cql, select, &created, bucket.as_ref());
     is_served(&query, &created, schema).then(|| Suggestion {
         existing: None,
-        has_bucket: bucket.is_some(),
+        may_be_large: bucket.is_none() && !wanted.names_partition(table) && !wanted.is_spread(table, context),
         partitions: bucket.as_ref().map_or(Some(1), |bucket| bucket.count),
         cql: migration.steps(vec![query], context),
     })

@@ -258,15 +258,26 @@ impl Wanted<'_> {
     /// The part of all rows that a value of the partition key has, where each column is known to have so few
     /// values that each is on many rows.
     fn few_values(&self, table: &Table, context: &Context<'_>) -> Option<f64> {
-        let shares = self
-            .partition_key
-            .iter()
-            .map(|column| share_of_a_value(column, table, context));
+        let shares = self.partition_key.iter().map(|column| {
+            let share = share_of_a_value(column, table, context)?;
+            let has_few = share * FEW_VALUES as f64 >= 1.0 || most_partitions([*column]).is_some();
+            has_few.then_some(share)
+        });
         let share = shares.product::<Option<f64>>()?;
         let is_narrow = most_partitions(self.partition_key.iter().copied()).is_some();
         let is_crowded =
             Rows::of_share(share, table, context).is_some_and(|rows| rows.seen >= CROWDED_VALUE as f64);
         (is_narrow || is_crowded).then_some(share)
+    }
+}
+
+impl Wanted<'_> {
+    /// Whether a column of the partition key is known to have many values: none of them has many rows.
+    pub(super) fn is_spread(&self, table: &Table, context: &Context<'_>) -> bool {
+        self.partition_key.iter().any(|column| {
+            let share = share_of_a_value(column, table, context);
+            share.is_some_and(|share| share * (MANY_VALUES as f64) <= 1.0)
+        })
     }
 }
 
@@ -294,7 +305,7 @@ pub(super) fn largest_partition(table: &Table, context: &Context<'_>) -> u64 {
     largest.map_or(0, |(_, rows)| rows)
 }
 
-/// The part of all rows that has a value of this column, where it has few values; none where that is not known.
+/// The part of all rows that has a value of this column; none where that is not known.
 fn share_of_a_value(column: &Column, table: &Table, context: &Context<'_>) -> Option<f64> {
     if let Some(values) = most_partitions([column]) {
         return Some(1.0 / values as f64);
@@ -305,11 +316,10 @@ fn share_of_a_value(column: &Column, table: &Table, context: &Context<'_>) -> Op
     };
     let indexed = context.window.indexed.get(&name);
     let written = indexed.map(|written| (written.values.estimate(), written.rows.estimate()));
-    let share = match written {
-        Some((values @ 1.., rows)) if rows >= LEAST_ROWS => 1.0 / values as f64,
-        _ => same_elsewhere(column, table, context)?,
-    };
-    (share * FEW_VALUES as f64 >= 1.0).then_some(share)
+    match written {
+        Some((values @ 1.., rows)) if rows >= LEAST_ROWS => Some(1.0 / values as f64),
+        _ => same_elsewhere(column, table, context),
+    }
 }
 
 /// How often two rows of different partitions have the same value: the part of the rows that a value is on.
@@ -336,6 +346,9 @@ pub(super) fn rows_of_a_read(pattern: &Pattern) -> u64 {
 
 /// Values of a column that are few.
 const FEW_VALUES: u64 = 20;
+
+/// Values that are many: with fewer, one of them may well have many rows.
+const MANY_VALUES: u64 = 100;
 
 /// Rows of each that are many, in the time of one observation.
 const CROWDED_VALUE: u64 = 100;
@@ -364,119 +377,4 @@ const LEAST_SECONDS: f64 = 3_600.0;
 const YEAR: f64 = 365.0 * 86_400.0;
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::{
-        rules::{
-            read::suggest::table_for,
-            testing::{read, window},
-        },
-        window::{Cluster, RepeatedValue, Window},
-    };
-    use cqlens_cql::{footprint::PartitionClass, schema::Schema};
-
-    const SHOP: &str = "
-        CREATE KEYSPACE shop WITH replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3};
-        CREATE TABLE shop.orders (id uuid PRIMARY KEY, status text, customer text);
-        CREATE TABLE shop.events (user text, at timeuuid, kind text, PRIMARY KEY (user, at));";
-
-    /// So many INSERTs in ten hours, and one read of so many rows.
-    fn seen(cql: &str, inserts: u64, rows: u64) -> Window {
-        let mut pattern = read(cql, &[], PartitionClass::Scan, 1);
-        pattern.unpaged_rows.record_n(rows, 1);
-        let mut window = window([pattern]);
-        window.observed_seconds = 36_000.0;
-        for table in ["orders", "events"] {
-            let name = TableName {
-                keyspace: "shop".to_owned(),
-                table: table.to_owned(),
-            };
-            let traffic = window.tables.entry(name).or_default();
-            for row in 0..inserts {
-                traffic
-                    .inserted
-                    .rows
-                    .insert(row.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-            }
-        }
-        window
-    }
-
-    /// In so many of a thousand pairs of rows the column has one value.
-    fn repeat(window: &mut Window, column: &str, same_across: u64) {
-        let value = RepeatedValue {
-            across: 1_000,
-            same_across,
-            ..RepeatedValue::default()
-        };
-        let tables = window.tables.values_mut();
-        tables.for_each(|traffic| traffic.repeated.count(column, value));
-    }
-
-    fn suggested(window: &Window) -> String {
-        let schema = Schema::from_cql(SHOP).unwrap();
-        let cluster = Cluster::default();
-        let pattern = window.patterns.values().next().unwrap();
-        table_for(pattern, &Context::new(window, &schema, &cluster))
-            .unwrap()
-            .cql
-            .join("\n")
-    }
-
-    const BY_STATUS: &str = "SELECT id FROM shop.orders WHERE status = ? ALLOW FILTERING";
-
-    #[test]
-    fn a_column_without_an_index_has_few_values_where_other_partitions_have_the_same() {
-        let mut window = seen(BY_STATUS, 1_000, 1);
-        repeat(&mut window, "status", 200);
-        let cql = suggested(&window);
-        assert!(cql.contains("PRIMARY KEY ((status, bucket), id)"), "{cql}");
-        assert!(
-            cql.contains("-- bucket: hash of id modulo 16\n-- a partition has about 11,000 rows after a year at this rate\n"),
-            "{cql}"
-        );
-        assert!(
-            cql.contains("-- 4. read the new table, all 16 buckets at the same time\n"),
-            "{cql}"
-        );
-        let mut many = seen(BY_STATUS, 1_000, 1);
-        repeat(&mut many, "status", 40);
-        assert!(!suggested(&many).contains("bucket"));
-        let mut few_rows = seen(BY_STATUS, 400, 1);
-        repeat(&mut few_rows, "status", 200);
-        assert!(!suggested(&few_rows).contains("bucket"), "80 rows a value");
-    }
-
-    #[test]
-    fn more_rows_get_more_buckets() {
-        let mut window = seen(BY_STATUS, 10_000, 1);
-        repeat(&mut window, "status", 500);
-        let cql = suggested(&window);
-        assert!(cql.contains("modulo 128\n"), "{cql}");
-    }
-
-    #[test]
-    fn long_reads_get_one_paged_or_not() {
-        let cql = suggested(&seen(BY_STATUS, 0, 20_000));
-        assert!(cql.contains("PRIMARY KEY ((status, bucket), id)"), "{cql}");
-        let short = suggested(&seen(BY_STATUS, 0, 5_000));
-        assert!(short.contains("PRIMARY KEY ((status), id)"), "{short}");
-    }
-
-    #[test]
-    fn the_time_in_a_key_makes_the_bucket() {
-        let mut window = seen(
-            "SELECT * FROM shop.events WHERE kind = ? AND at > ? ALLOW FILTERING",
-            10_000,
-            1,
-        );
-        repeat(&mut window, "kind", 250);
-        let cql = suggested(&window);
-        assert!(cql.contains("PRIMARY KEY ((kind, week), at, user)"), "{cql}");
-        assert!(
-            cql.contains("-- week: the first day of the week of at\n-- a partition gets about 42,000 rows\n"),
-            "{cql}"
-        );
-    }
-}
+mod tests;

@@ -88,6 +88,18 @@ pub(in crate::rules) fn with_bucket(table: &Table, width: BucketWidth, context: 
             Bucket::of_hash(table, &[first], &number)
         }
     };
+    divided(table, bucket, context)
+}
+
+/// A table like this one whose partitions are divided by a hash, also where rows are in the order of time: what is
+/// written now goes to all of them. None where that needs a name that is taken.
+pub(in crate::rules) fn with_hash(table: &Table, context: &Context<'_>) -> Vec<String> {
+    let first = table.clustering().first();
+    let bucket = first.and_then(|first| Bucket::of_hash(table, &[first], &BucketNumber::unknown()));
+    divided(table, bucket, context)
+}
+
+fn divided(table: &Table, bucket: Option<Bucket>, context: &Context<'_>) -> Vec<String> {
     let Some(bucket) = bucket else {
         return Vec::new();
     };
