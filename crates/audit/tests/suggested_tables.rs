@@ -73,7 +73,7 @@ impl Traffic {
             .iter()
             .any(|span| script.contains(&format!(" {span} by {span}, the ")))
         {
-            let rows = number_after(script, "-- a partition gets about ").unwrap_or(50_000);
+            let rows = number_after(script, "-- about ").unwrap_or(50_000);
             after.rows = self.rows.min(rows);
             after.partition = self.partition.min(rows);
         }

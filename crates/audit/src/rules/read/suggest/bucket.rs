@@ -41,7 +41,7 @@ impl Bucket {
     ) -> Option<Self> {
         let name = free_name(table, span.column())?;
         let each = rows.and_then(|rows| Some(rows.per_second? * span.seconds()));
-        let each = each.map(|rows| format!("-- a partition gets about {}\n", in_words(rows)));
+        let each = each.map(|rows| format!("-- about {} a partition\n", in_words(rows)));
         let first = if is_descending { "newest" } else { "oldest" };
         Some(Self {
             comment: format!(
@@ -124,10 +124,7 @@ impl BucketNumber {
         let count = buckets(rows);
         Self {
             count,
-            why: format!(
-                "-- a partition has about {} {when}\n",
-                in_words(rows / count as f64)
-            ),
+            why: format!("-- about {} a partition {when}\n", in_words(rows / count as f64)),
         }
     }
 }
@@ -152,9 +149,9 @@ impl Rows {
     fn in_time(self, table: &Table) -> (f64, &'static str) {
         let ttl = table.default_time_to_live() as f64;
         match self.per_second {
-            Some(rate) if ttl > 0.0 => (rate * ttl, "by when rows expire"),
+            Some(rate) if ttl > 0.0 => (rate * ttl, "until rows expire"),
             Some(rate) => (self.seen.max(rate * YEAR), "after a year at this rate"),
-            None => (self.seen, "of the rows that were seen"),
+            None => (self.seen, "so far"),
         }
     }
 

@@ -68,7 +68,9 @@ fn a_column_without_an_index_has_few_values_where_other_partitions_have_the_same
     let cql = suggested(&window);
     assert!(cql.contains("PRIMARY KEY ((status, bucket), id)"), "{cql}");
     assert!(
-        cql.contains("-- bucket: hash of id modulo 16\n-- a partition has about 11,000 rows after a year at this rate\n"),
+        cql.contains(
+            "-- bucket: hash of id modulo 16\n-- about 11,000 rows a partition after a year at this rate\n"
+        ),
         "{cql}"
     );
     assert!(
@@ -128,7 +130,7 @@ fn the_time_in_a_key_makes_the_bucket() {
     let cql = suggested(&window);
     assert!(cql.contains("PRIMARY KEY ((kind, week), at, user)"), "{cql}");
     assert!(
-        cql.contains("-- week: the first day of the week of at\n-- a partition gets about 42,000 rows\n"),
+        cql.contains("-- week: the first day of the week of at\n-- about 42,000 rows a partition\n"),
         "{cql}"
     );
 }
