@@ -92,8 +92,8 @@ const ABOUT: About = About {
         and hands them out from the end: more memory, more small reads, and for a small LIMIT the whole last \
         block. The larger the partition, the more of it.",
     fix: "\
-        Create the table with the order in which it is read: `CLUSTERING ORDER BY (… DESC)` where the newest \
-        rows come first.",
+        Create the table in the order in which it is read: `CLUSTERING ORDER BY (… DESC)` where the newest rows \
+        come first.",
     before: "CREATE TABLE shop.members (\n  groupname text, joined timestamp, name text,\n  PRIMARY KEY ((groupname), joined));\n\
              SELECT * FROM shop.members WHERE groupname = ? ORDER BY joined DESC LIMIT 10;",
     after: "CREATE TABLE shop.newest_members (\n  groupname text, joined timestamp, name text,\n  PRIMARY KEY ((groupname), joined)) \
