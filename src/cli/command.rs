@@ -9,7 +9,7 @@ use super::demo;
 #[cfg(feature = "pcap")]
 use super::sniff;
 use super::{
-    explain, proxy, report, rules,
+    diff, explain, proxy, report, rules,
     settings::{self, Settings, Sources},
 };
 
@@ -43,6 +43,8 @@ pub(super) enum Command {
     Sniff(Box<sniff::Args>),
     /// Merge snapshots and render what they say.
     Report(report::Args),
+    /// Compare two reports: what is new, worse, better or gone.
+    Diff(diff::Args),
     /// List the rules, or explain one.
     Rules(rules::Args),
     /// Explain statements without a cluster.

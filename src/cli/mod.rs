@@ -7,6 +7,7 @@ mod command;
 mod config;
 #[cfg(feature = "demo")]
 mod demo;
+mod diff;
 mod explain;
 mod hash_key;
 mod limits;
@@ -59,6 +60,7 @@ fn run(cli: Cli, settings: Settings, sources: Sources) -> anyhow::Result<ExitCod
         #[cfg(feature = "pcap")]
         Command::Sniff(args) => sniff::run(&args, &settings),
         Command::Report(args) => report::run(&args, settings.judging()),
+        Command::Diff(args) => diff::run(&args, settings.judging()),
         Command::Rules(args) => rules::run(&args, &settings.judging().settings),
         Command::Explain(args) => explain::run(&args, settings.judging()),
         #[cfg(feature = "demo")]

@@ -23,7 +23,7 @@ use cqlens_cql::schema::Schema;
 #[derive(Debug, clap::Args)]
 pub(super) struct ObserverArgs {
     /// Keep a report current: rewritten every window and at the end. The ending tells the
-    /// format: .html, .md or .json.
+    /// format: .html, .md, .json, .csv or .tsv.
     #[arg(long, env = "CQLENS_REPORT", value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
     /// Write a snapshot of every window into this folder, for `cqlens report`.

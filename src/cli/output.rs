@@ -54,7 +54,10 @@ impl OutputPaths {
     ) -> anyhow::Result<Self> {
         let report = report.map(|path| match Format::of_path(path) {
             Some(format) => Ok((path.to_owned(), format)),
-            None => bail!("the report {} must end in .html, .md or .json", path.display()),
+            None => bail!(
+                "the report {} must end in .html, .md, .json, .csv or .tsv",
+                path.display()
+            ),
         });
         let report = report.transpose()?;
         if let Some((path, _)) = &report {

@@ -5,20 +5,20 @@ mod merged;
 
 use std::{
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use jiff::Timestamp;
 
 pub(super) use args::Args;
-use merged::Merged;
+use merged::{Choice, Merged};
 
 use super::output::today;
 use crate::sink;
 use cqlens_audit::{
-    report::{Baseline, Format, Report},
+    report::{Baseline, Format, ReadReport, Report},
     rules::{self, Judging},
 };
 use cqlens_proxy::files::{self, Limit};
@@ -29,23 +29,76 @@ use cqlens_proxy::files::{self, Limit};
 /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no window in the span of
 /// time, an output that cannot be written.
 pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
+    for rule in &args.selection.rule {
+        ensure!(
+            rules::find(rule).is_some(),
+            "there is no rule {rule:?}: `cqlens rules` lists them"
+        );
+    }
     let baseline = args.baseline.as_deref().map(read_baseline).transpose()?;
-    let merged = Merged::read(args)?;
+    let choice = Choice {
+        since: args.since,
+        until: args.until,
+        strict: args.strict,
+    };
+    let mut report = judged(&args.snapshots, choice, judging)?.select(&args.selection);
+    if let (Some(baseline), Some(path)) = (baseline, &args.baseline) {
+        let baseline = baseline.select(&args.selection, &report);
+        report = report
+            .since(&baseline)
+            .with_context(|| format!("cannot compare with {}", path.display()))?;
+    }
+    let has_failed = has_failed(&report, args);
+    if let Some(top) = args.selection.top {
+        report = report.keep_top(top);
+    }
+    write(&report, args)?;
+    Ok(match has_failed {
+        true => ExitCode::from(1),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Whether a finding is as severe as must not be.
+fn has_failed(report: &Report, args: &Args) -> bool {
+    let is_severe = args.fail_on.is_some_and(|severity| report.has_open(severity));
+    is_severe || args.fail_on_new.is_some_and(|severity| report.has_new(severity))
+}
+
+/// The report of snapshots, files or folders of them.
+fn judged(snapshots: &[PathBuf], choice: Choice, judging: &Judging) -> anyhow::Result<Report> {
+    let merged = Merged::read(snapshots, choice)?;
     let schema = merged.schema()?;
     let now = Timestamp::now();
     let context = rules::Context::new(&merged.window, &schema, &merged.cluster);
     let judgement = judging.judge(&context, today(now));
-    let mut report = Report::new(&merged.window, &merged.cluster, &schema, judgement, now);
-    if let (Some(baseline), Some(path)) = (&baseline, &args.baseline) {
-        report = report
-            .since(baseline)
-            .with_context(|| format!("cannot compare with {}", path.display()))?;
+    Ok(Report::new(
+        &merged.window,
+        &merged.cluster,
+        &schema,
+        judgement,
+        now,
+    ))
+}
+
+/// The report of a file: a report in its JSON form, or a snapshot or a folder of them, which are judged.
+///
+/// # Errors
+/// What is none of these.
+pub(super) fn read_report(path: &Path, judging: &Judging) -> anyhow::Result<ReadReport> {
+    let name = path.to_string_lossy();
+    if path.is_dir() || sink::SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending)) {
+        let report = judged(&[path.to_owned()], Choice::default(), judging)?;
+        let report = serde_json::to_value(&report).context("cannot write the report")?;
+        return Ok(ReadReport::of(&report)?);
     }
-    write(&report, args)?;
-    let fails = |severity| report.findings.iter().any(|finding| finding.severity >= severity);
-    Ok(match args.fail_on {
-        Some(severity) if fails(severity) => ExitCode::from(1),
-        _ => ExitCode::SUCCESS,
+    let text = files::read(path, BASELINE_LIMIT)
+        .with_context(|| format!("cannot read the report {}", path.display()))?;
+    ReadReport::read(&text[..]).with_context(|| {
+        format!(
+            "{} is no report in its JSON form, and no snapshot",
+            path.display()
+        )
     })
 }
 
@@ -61,13 +114,24 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
 fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
     let by_name = args.output.as_deref().and_then(Format::of_path);
     let format = args.format.or(by_name).unwrap_or(Format::Md);
-    if let Some(path) = &args.output {
+    write_to(args.output.as_deref(), |to| report.render(format, to))
+}
+
+/// Writes a whole file, or to standard output.
+///
+/// # Errors
+/// An output that cannot be written.
+pub(super) fn write_to(
+    output: Option<&Path>,
+    render: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    if let Some(path) = output {
         sink::remove_leftovers(&sink::directory(path));
-        return sink::replace(path, |to| report.render(format, to))
+        return sink::replace(path, render)
             .with_context(|| format!("cannot write the report to {}", path.display()));
     }
     let mut out = io::BufWriter::new(io::stdout().lock());
-    match report.render(format, &mut out).and_then(|()| out.flush()) {
+    match render(&mut out).and_then(|()| out.flush()) {
         // The reader of the pipe has read enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.context("cannot write the report to standard output"),
@@ -75,7 +139,7 @@ fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cli) mod tests {
     #![allow(clippy::unwrap_used)]
     use std::fs::{self, File};
 
@@ -106,11 +170,11 @@ mod tests {
     }
 
     /// An hour of a filtering read.
-    fn snapshot(cluster: &str, start: &str) -> Snapshot {
+    pub(in crate::cli) fn snapshot(cluster: &str, start: &str) -> Snapshot {
         lasting(cluster, start, 1)
     }
 
-    fn lasting(cluster: &str, start: &str, hours: i64) -> Snapshot {
+    pub(in crate::cli) fn lasting(cluster: &str, start: &str, hours: i64) -> Snapshot {
         let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
         let scan = read(
             "SELECT * FROM shop.items WHERE a = ? ALLOW FILTERING",
@@ -131,7 +195,7 @@ mod tests {
     }
 
     /// Writes the snapshots into a folder as `1.cqlens.json`, `2.cqlens.json`, …
-    fn folder(snapshots: &[Snapshot]) -> tempfile::TempDir {
+    pub(in crate::cli) fn folder(snapshots: &[Snapshot]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (at, snapshot) in (1..).zip(snapshots) {
             let mut file = File::create(folder.path().join(format!("{at}.cqlens.json"))).unwrap();
@@ -140,7 +204,7 @@ mod tests {
         folder
     }
 
-    fn path(folder: &tempfile::TempDir, name: &str) -> String {
+    pub(in crate::cli) fn path(folder: &tempfile::TempDir, name: &str) -> String {
         folder.path().join(name).to_str().unwrap().to_owned()
     }
 
@@ -214,6 +278,67 @@ mod tests {
         assert_eq!(code("high"), ExitCode::SUCCESS);
     }
 
+    #[test]
+    fn what_was_in_the_baseline_is_no_failure_of_a_new_finding() {
+        let folder = folder(&[lasting("a", "2026-11-01T08:00:00Z", 480)]);
+        let (from, to) = (path(&folder, "1.cqlens.json"), path(&folder, "report.json"));
+        let baseline = path(&folder, "baseline.json");
+        json(&folder, &[]);
+        fs::copy(&to, &baseline).unwrap();
+        let code = |snapshot: &str, limit| {
+            let options = [
+                snapshot,
+                "-o",
+                &to,
+                "--baseline",
+                &baseline,
+                "--fail-on-new",
+                limit,
+            ];
+            run_typed(&typed(&options)).unwrap()
+        };
+        assert_eq!(code(&from, "info"), ExitCode::SUCCESS);
+        // As often in one hour as in twenty days: the same finding, and more severe.
+        let frequent = path(&folder, "2.cqlens.json");
+        let file = File::create(&frequent).unwrap();
+        snapshot("a", "2026-11-21T08:00:00Z")
+            .write(&mut { file })
+            .unwrap();
+        assert_eq!(code(&frequent, "high"), ExitCode::from(1));
+        assert!(Command::try_parse_from(["report", "x", "--fail-on-new", "high"]).is_err());
+    }
+
+    #[test]
+    fn a_part_of_a_report_is_written_in_every_form() {
+        let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
+        let from = path(&folder, "");
+        for ending in ["html", "md", "json", "csv", "tsv"] {
+            let to = path(&folder, &format!("part.{ending}"));
+            let written = |table| {
+                let options = [
+                    &from,
+                    "-o",
+                    &to,
+                    "--table",
+                    table,
+                    "--top",
+                    "3",
+                    "--rule",
+                    "allow-filtering",
+                ];
+                run_typed(&typed(&options)).unwrap();
+                fs::read_to_string(&to).unwrap()
+            };
+            assert!(written("shop.items").contains("ALLOW FILTERING"), "{ending}");
+            assert!(!written("orders").contains("ALLOW FILTERING"), "{ending}");
+        }
+        let error = run_typed(&typed(&[&from, "--rule", "no-such-rule"])).unwrap_err();
+        assert!(
+            error.to_string().contains("there is no rule \"no-such-rule\""),
+            "{error}"
+        );
+    }
+
     fn accepting_filters(until: &str) -> Judging {
         let acceptance = Acceptance {
             rule: Some("allow-filtering"),
@@ -270,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_snapshot_is_refused_by_name() {
+    fn a_damaged_snapshot_is_left_out_and_named_or_refused() {
         let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
         let damaged = path(&folder, "2.cqlens.json");
         let whole = fs::read(path(&folder, "1.cqlens.json")).unwrap();
@@ -282,8 +407,21 @@ mod tests {
             b"{\"format\":\"cqlens.snapshot.v9\"}",
         ] {
             fs::write(&damaged, bytes).unwrap();
-            let error = run_typed(&typed(&[&path(&folder, "")])).unwrap_err();
-            assert_eq!(error.to_string(), format!("cannot read the snapshot {damaged}"));
+            let report = json(&folder, &[]);
+            assert_eq!(report["coverage"]["requests"], 100);
+            let notices = report["notices"].to_string();
+            assert!(
+                notices.contains("1 snapshot is damaged and left out: 2.cqlens.json"),
+                "{notices}"
+            );
+            for refused in [
+                vec![path(&folder, ""), "--strict".to_owned()],
+                vec![damaged.clone()],
+            ] {
+                let refused: Vec<_> = refused.iter().map(String::as_str).collect();
+                let error = run_typed(&typed(&refused)).unwrap_err();
+                assert_eq!(error.to_string(), format!("cannot read the snapshot {damaged}"));
+            }
         }
         let missing = path(&folder, "no.cqlens.json");
         let error = run_typed(&typed(&[&missing])).unwrap_err().to_string();

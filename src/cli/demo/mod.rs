@@ -25,7 +25,7 @@ use crate::{in_process, sink::replace};
 /// Send the scenarios through a proxy to an in-memory stand-in for Cassandra, and report what they do.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where the report goes; the ending tells the format: .html, .md or .json.
+    /// Where the report goes; the ending tells the format: .html, .md, .json, .csv or .tsv.
     #[arg(short, long, value_name = "FILE", default_value = "cqlens-demo.html")]
     output: PathBuf,
 }
@@ -37,7 +37,7 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(format) = Format::of_path(&args.output) else {
         bail!(
-            "the report {} must end in .html, .md or .json",
+            "the report {} must end in .html, .md, .json, .csv or .tsv",
             args.output.display()
         );
     };

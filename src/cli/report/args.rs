@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 
 use crate::cli::config::time;
-use cqlens_audit::{report::Format, rules::Severity};
+use cqlens_audit::{
+    report::{Format, Selection},
+    rules::Severity,
+};
 
 /// Merges snapshots of any time and any number of proxies into one report.
 #[derive(Debug, clap::Args)]
@@ -23,13 +26,22 @@ pub(in crate::cli) struct Args {
     /// Only windows that begin before this time.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub(super) until: Option<Timestamp>,
+    /// Refuse to report where a snapshot is damaged. Without it, the damaged one is left out and named.
+    #[arg(long)]
+    pub(super) strict: bool,
     /// Where to; standard output without it.
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) selection: Selection,
     /// The JSON report of the last review: what is new since then is marked, what is gone is listed.
     #[arg(long, value_name = "FILE")]
     pub(super) baseline: Option<PathBuf>,
-    /// Exit with code 1 if a finding that nobody has accepted is of this severity or above.
+    /// Exit with code 1 if a finding that is not accepted is of this severity or above.
     #[arg(long, value_name = "SEVERITY")]
     pub(super) fail_on: Option<Severity>,
+    /// Exit with code 1 if a finding that is not accepted is of this severity or above, and is new or less severe
+    /// in the baseline.
+    #[arg(long, value_name = "SEVERITY", requires = "baseline")]
+    pub(super) fail_on_new: Option<Severity>,
 }

@@ -8,11 +8,30 @@ use std::{
 use anyhow::{Context, bail, ensure};
 use jiff::Timestamp;
 
-use super::args::Args;
 use crate::sink::SNAPSHOT_ENDINGS;
-use cqlens_audit::window::{Cluster, Limits, Snapshot, Window};
+use cqlens_audit::{
+    number,
+    window::{Cluster, Limits, Snapshot, Window},
+};
 use cqlens_cql::schema::Schema;
 use cqlens_proxy::files;
+
+/// Which snapshots are merged.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Choice {
+    /// Those whose window begins then or later.
+    pub(super) since: Option<Timestamp>,
+    /// Those whose window begins before.
+    pub(super) until: Option<Timestamp>,
+    /// Whether a damaged one is an error; otherwise it is left out, and the report says so.
+    pub(super) strict: bool,
+}
+
+impl Choice {
+    fn has(self, start: Timestamp) -> bool {
+        self.since.is_none_or(|since| start >= since) && self.until.is_none_or(|until| start < until)
+    }
+}
 
 /// Several snapshots as one.
 pub(super) struct Merged {
@@ -25,19 +44,26 @@ pub(super) struct Merged {
 }
 
 impl Merged {
-    /// Reads the snapshots that `args` name, without those outside of the span of time.
+    /// Reads the snapshots, without those outside of the span of time.
     ///
     /// # Errors
-    /// A snapshot that cannot be read or is damaged, snapshots of different clusters, no
-    /// window in the span of time.
-    pub(super) fn read(args: &Args) -> anyhow::Result<Self> {
-        let files = files(&args.snapshots)?;
+    /// A snapshot that cannot be opened, or is damaged where that is an error or none is whole, snapshots of
+    /// different clusters, no window in the span of time.
+    pub(super) fn read(snapshots: &[PathBuf], choice: Choice) -> anyhow::Result<Self> {
+        let files = files(snapshots)?;
         let mut merged: Option<Self> = None;
+        let mut damaged = Vec::new();
         for path in &files {
-            let snapshot = read_snapshot(path)?;
-            let start = snapshot.window.start;
-            if args.since.is_some_and(|since| start < since) || args.until.is_some_and(|until| start >= until)
-            {
+            let snapshot = match read_snapshot(path)? {
+                Ok(snapshot) => snapshot,
+                Err(error) if choice.strict => return Err(error),
+                Err(error) => {
+                    tracing::warn!("{error:#}: it is left out");
+                    damaged.push((path, error));
+                    continue;
+                }
+            };
+            if !choice.has(snapshot.window.start) {
                 continue;
             }
             match &mut merged {
@@ -45,12 +71,17 @@ impl Merged {
                 None => merged = Some(Self::new(snapshot, path)),
             }
         }
-        merged.with_context(|| {
-            format!(
+        if let (Some(merged), Some(notice)) = (&mut merged, left_out(&damaged)) {
+            merged.window.coverage.notices.insert(notice);
+        }
+        match (merged, damaged.into_iter().next()) {
+            (Some(merged), _) => Ok(merged),
+            (None, Some((_, error))) => Err(error),
+            (None, None) => bail!(
                 "no window of {} snapshots begins in that span of time",
                 files.len()
-            )
-        })
+            ),
+        }
     }
 
     fn new(snapshot: Snapshot, path: &Path) -> Self {
@@ -138,9 +169,36 @@ fn take_known(to: &mut Cluster, from: Cluster) {
     }
 }
 
-fn read_snapshot(path: &Path) -> anyhow::Result<Snapshot> {
+/// A snapshot, or why it is none.
+///
+/// # Errors
+/// A file that cannot be opened.
+fn read_snapshot(path: &Path) -> anyhow::Result<anyhow::Result<Snapshot>> {
     let file = files::open(path).with_context(|| format!("cannot open the snapshot {}", path.display()))?;
-    Snapshot::read(file).with_context(|| format!("cannot read the snapshot {}", path.display()))
+    Ok(Snapshot::read(file).with_context(|| format!("cannot read the snapshot {}", path.display())))
+}
+
+/// How many damaged files a report names.
+const MOST_NAMED: usize = 5;
+
+/// Says which files were left out because they are damaged; nothing where none were.
+fn left_out(damaged: &[(&PathBuf, anyhow::Error)]) -> Option<String> {
+    let named: Vec<_> = damaged
+        .iter()
+        .take(MOST_NAMED)
+        .map(|(path, _)| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
+        .collect();
+    let more = match damaged.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let count = number::plural(damaged.len() as u64, "snapshot is", "snapshots are");
+    (!damaged.is_empty()).then(|| {
+        format!(
+            "{count} damaged and left out: {}{more}. What was seen in that time is missing here.",
+            named.join(", ")
+        )
+    })
 }
 
 /// The named files, and those in the named folders, each once.

@@ -1,8 +1,8 @@
 //! What is new since the last review: the report at hand beside an earlier one in its JSON form.
 //!
 //! A finding is known if the earlier report has one with its id, or one by the same rule, on the same table,
-//! that speaks of one of the same templates; so it stays known when further templates join it. Accepted findings are findings
-//! here: what was accepted then and is open now is known.
+//! about one of the same templates; so it stays known when further templates join it. Accepted findings are
+//! findings here: what was accepted then and is open now is known.
 
 use std::io::Read;
 
@@ -20,37 +20,64 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Baseline {
     format: String,
-    generated_at: Timestamp,
-    window: Period,
-    cluster: NamedCluster,
-    findings: Vec<Before>,
+    pub(super) generated_at: Timestamp,
+    pub(super) window: Period,
+    pub(super) cluster: NamedCluster,
+    pub(super) findings: Vec<Before>,
     /// Absent in reports of versions that did not know acceptances.
     #[serde(default)]
-    accepted: Vec<Before>,
+    pub(super) accepted: Vec<Before>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-struct Period {
-    start: Timestamp,
-    end: Timestamp,
+pub(super) struct Period {
+    pub(super) start: Timestamp,
+    pub(super) end: Timestamp,
+    /// Absent in reports of versions that did not say it.
+    #[serde(default)]
+    pub(super) seconds: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-struct NamedCluster {
-    name: Option<String>,
+pub(super) struct NamedCluster {
+    pub(super) name: Option<String>,
 }
 
 /// A finding of an earlier report.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-struct Before {
+pub(super) struct Before {
     /// Absent in reports of versions that gave findings no ids.
     id: Option<StableId>,
-    rule: String,
-    severity: Severity,
-    keyspace: Option<String>,
-    table: Option<String>,
-    patterns: Vec<PatternId>,
-    title: String,
+    pub(super) rule: String,
+    pub(super) severity: Severity,
+    pub(super) keyspace: Option<String>,
+    pub(super) table: Option<String>,
+    pub(super) patterns: Vec<PatternId>,
+    pub(super) title: String,
+    #[serde(default)]
+    pub(super) time_share: Option<f64>,
+    #[serde(default)]
+    pub(super) acceptance: Option<serde_json::Value>,
+}
+
+/// What a finding is known by in another report.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Identity<'f> {
+    id: Option<StableId>,
+    rule: &'f str,
+    place: (Option<&'f str>, Option<&'f str>),
+    patterns: &'f [PatternId],
+}
+
+impl Identity<'_> {
+    /// Whether both are of one finding: they have one id, or come from one rule on one table, about one of the
+    /// same templates.
+    pub(super) fn is_of(self, other: Identity<'_>) -> bool {
+        let are_of_one_place = self.rule == other.rule && self.place == other.place;
+        let share_a_pattern = || self.patterns.iter().any(|id| other.patterns.contains(id));
+        let have_none = self.patterns.is_empty() && other.patterns.is_empty();
+        (self.id.is_some() && self.id == other.id) || are_of_one_place && (have_none || share_a_pattern())
+    }
 }
 
 /// Why a file is no baseline.
@@ -125,15 +152,29 @@ impl Baseline {
     /// # Errors
     /// A file that is none.
     pub fn read(from: impl Read) -> Result<Self, BaselineError> {
-        let value: serde_json::Value = serde_json::from_reader(from)?;
-        match value.get("format").and_then(|format| format.as_str()) {
+        Self::of(&serde_json::from_reader(from)?)
+    }
+
+    /// Takes from a report in its JSON form what is compared.
+    pub(super) fn of(report: &serde_json::Value) -> Result<Self, BaselineError> {
+        match report.get("format").and_then(|format| format.as_str()) {
             Some(format) if format != FORMAT => return Err(BaselineError::OtherFormat(format.to_owned())),
             _ => {}
         }
-        Ok(serde_json::from_value(value)?)
+        Ok(Self::deserialize(report)?)
     }
 
-    fn findings(&self) -> impl Iterator<Item = &Before> {
+    /// Whether both are of one cluster, as far as their reports name it.
+    pub(super) fn check_cluster(&self, other: Option<&str>) -> Result<(), BaselineError> {
+        match (self.cluster.name.as_deref(), other) {
+            (Some(then), Some(now)) if then != now => {
+                Err(BaselineError::OtherCluster(then.to_owned(), now.to_owned()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn findings(&self) -> impl Iterator<Item = &Before> {
         self.findings.iter().chain(&self.accepted)
     }
 }
@@ -144,11 +185,7 @@ impl Report {
     /// # Errors
     /// A baseline of another cluster.
     pub fn since(mut self, baseline: &Baseline) -> Result<Self, BaselineError> {
-        if let (Some(then), Some(now)) = (&baseline.cluster.name, &self.cluster.name)
-            && then != now
-        {
-            return Err(BaselineError::OtherCluster(then.clone(), now.clone()));
-        }
+        baseline.check_cluster(self.cluster.name.as_deref())?;
         let gone = gone(&self, baseline);
         for finding in self.findings.iter_mut().chain(&mut self.accepted) {
             finding.since_review = Some(since_review(finding, baseline));
@@ -162,6 +199,28 @@ impl Report {
             gone,
         });
         Ok(self)
+    }
+
+    /// Whether a finding that is not accepted is of `severity` or above.
+    pub fn has_open(&self, severity: Severity) -> bool {
+        self.findings.iter().any(|finding| finding.severity >= severity)
+    }
+
+    /// The same of findings that are new since the last review, or were less severe then.
+    pub fn has_new(&self, severity: Severity) -> bool {
+        let is_new = |finding: &FindingReport| {
+            let since = finding.since_review;
+            since.is_some_and(|since| {
+                since
+                    .severity_before
+                    .is_none_or(|before| before < finding.severity)
+            })
+        };
+        let mut severe = self
+            .findings
+            .iter()
+            .filter(|finding| finding.severity >= severity);
+        severe.any(is_new)
     }
 
     fn new_findings(&self) -> u64 {
@@ -188,7 +247,9 @@ fn sentence(new: u64, gone: u64, last: Timestamp) -> String {
 }
 
 fn since_review(finding: &FindingReport, baseline: &Baseline) -> SinceReview {
-    let before = baseline.findings().filter(|before| before.is(finding));
+    let before = baseline
+        .findings()
+        .filter(|before| before.identity().is_of(finding.identity()));
     match before.map(|before| before.severity).max() {
         Some(severity) => SinceReview {
             review: Review::Known,
@@ -204,7 +265,7 @@ fn since_review(finding: &FindingReport, baseline: &Baseline) -> SinceReview {
 fn gone(report: &Report, baseline: &Baseline) -> Vec<Gone> {
     let is_here = |before: &&Before| {
         let mut findings = report.findings.iter().chain(&report.accepted);
-        findings.any(|finding| before.is(finding))
+        findings.any(|finding| before.identity().is_of(finding.identity()))
     };
     let mut gone: Vec<_> = baseline
         .findings()
@@ -217,12 +278,13 @@ fn gone(report: &Report, baseline: &Baseline) -> Vec<Gone> {
 }
 
 impl Before {
-    fn is(&self, finding: &FindingReport) -> bool {
-        let same_place =
-            self.rule == finding.rule && self.keyspace == finding.keyspace && self.table == finding.table;
-        let is_of_pattern = || finding.patterns.iter().any(|id| self.patterns.contains(id));
-        let of_none = self.patterns.is_empty() && finding.patterns.is_empty();
-        self.id == Some(finding.id) || same_place && (of_none || is_of_pattern())
+    pub(super) fn identity(&self) -> Identity<'_> {
+        Identity {
+            id: self.id,
+            rule: &self.rule,
+            place: (self.keyspace.as_deref(), self.table.as_deref()),
+            patterns: &self.patterns,
+        }
     }
 
     fn gone(&self, patterns: &[PatternReport]) -> Gone {
@@ -256,6 +318,15 @@ impl Gone {
 }
 
 impl FindingReport {
+    fn identity(&self) -> Identity<'_> {
+        Identity {
+            id: Some(self.id),
+            rule: self.rule,
+            place: (self.keyspace.as_deref(), self.table.as_deref()),
+            patterns: &self.patterns,
+        }
+    }
+
     /// The mark beside its rule: `new`, `was low`; none where nothing has changed.
     pub(super) fn mark(&self) -> Option<String> {
         let since = self.since_review?;

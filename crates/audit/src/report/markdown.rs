@@ -348,7 +348,7 @@ fn more(all: usize, shown: usize, what: &str, to: &mut dyn Write) -> io::Result<
 
 /// A sentence: what stands between backticks stays code, everything else loses its meaning in Markdown and
 /// HTML.
-fn prose(text: &str) -> String {
+pub(super) fn prose(text: &str) -> String {
     let pieces: Vec<_> = text.split('`').collect();
     // An odd number of backticks is no code at all.
     let paired = pieces.len() % 2 == 1;
@@ -383,7 +383,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Inline code, fenced by more backticks than it holds in a row.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     let text = text.replace(['\n', '\r'], " ");
     let fence = "`".repeat(longest_run(&text) + 1);
     // A blank keeps a backtick at either end apart from the fence; Markdown takes it off again.
@@ -396,12 +396,12 @@ fn code(text: &str) -> String {
 }
 
 /// Inline code in a table: the only place where a bar inside code must be escaped.
-fn code_cell(text: &str) -> String {
+pub(super) fn code_cell(text: &str) -> String {
     code(text).replace('|', "\\|")
 }
 
 /// A sentence in a table.
-fn prose_cell(text: &str) -> String {
+pub(super) fn prose_cell(text: &str) -> String {
     // Outside of code they are escaped already.
     prose(text).replace('|', "\\|").replace("\\\\|", "\\|")
 }

@@ -7,12 +7,15 @@ mod acceptance;
 mod baseline;
 mod build;
 mod coverage_notes;
+mod csv;
+mod diff;
 mod evidence;
 mod html;
 mod json;
 mod load;
 mod markdown;
 mod parts;
+mod selection;
 mod sequence;
 mod summary;
 #[cfg(test)]
@@ -32,12 +35,17 @@ use crate::{
 };
 
 pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
+pub use diff::{
+    ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
+    PatternChanges, ReadReport, ReportDiff, SchemaChange, Side,
+};
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionsReport,
     PatternReport, PerRead, ProblemReport, Quantiles, RepeatsReport, ScannedReport, Span, Summary,
     TableReport, TokenRangesReport, Tool, TopPartition, Totals, Unit,
 };
+pub use selection::Selection;
 pub use sequence::{SequenceReport, StepReport};
 
 /// The format's name and version, the first field of the JSON form.
@@ -54,15 +62,21 @@ pub enum Format {
     Md,
     /// For programs.
     Json,
+    /// The statements, for spreadsheets.
+    Csv,
+    /// The same with tabs between the fields.
+    Tsv,
 }
 
 impl Format {
-    /// The format that a file name asks for by its ending (`.html`, `.md`, `.json`).
+    /// The format that a file name asks for by its ending (`.html`, `.md`, `.json`, `.csv`, `.tsv`).
     pub fn of_path(path: &std::path::Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "html" | "htm" => Some(Self::Html),
             "md" | "markdown" => Some(Self::Md),
             "json" => Some(Self::Json),
+            "csv" => Some(Self::Csv),
+            "tsv" => Some(Self::Tsv),
             _ => None,
         }
     }
@@ -131,6 +145,8 @@ impl Report {
             Format::Html => html::render(self, to),
             Format::Md => markdown::render(self, to),
             Format::Json => json::render(self, to),
+            Format::Csv => csv::render(self, b',', to),
+            Format::Tsv => csv::render(self, b'\t', to),
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{RoutingReport, SinceReview};
 use crate::{
@@ -88,6 +88,8 @@ pub struct Quantiles {
     pub p50: u64,
     /// 99 of 100 are not above this.
     pub p99: u64,
+    /// The values between which the p99 of all such traffic lies, 99 times of 100.
+    pub p99_between: [u64; 2],
     /// The greatest; exact.
     pub max: u64,
     /// The mean; exact.
@@ -111,6 +113,8 @@ pub struct Latency {
     pub p90: u64,
     /// 99 of 100.
     pub p99: u64,
+    /// The values between which the p99 of all such traffic lies, 99 times of 100.
+    pub p99_between: [u64; 2],
     /// 999 of 1,000.
     pub p999: u64,
     /// The slowest.
@@ -167,7 +171,7 @@ pub struct TableReport {
 }
 
 /// A column of a table.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ColumnReport {
     /// Its name, unquoted.
     pub name: String,
@@ -181,7 +185,7 @@ pub struct ColumnReport {
 }
 
 /// The part of a column in its table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnRole {
     /// Part of the partition key.

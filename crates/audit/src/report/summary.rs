@@ -24,6 +24,22 @@ pub(super) struct Facts<'a> {
     pub(super) rules: usize,
 }
 
+impl<'a> Facts<'a> {
+    /// Those of a report that is made.
+    pub(super) fn of(report: &'a Report) -> Self {
+        Self {
+            coverage: &report.coverage,
+            totals: &report.totals,
+            tables: report.tables.len(),
+            patterns: &report.patterns,
+            problems: &report.problems,
+            findings: &report.findings,
+            accepted: report.accepted.len(),
+            rules: report.rules.len(),
+        }
+    }
+}
+
 /// Below this share of time and of work, patterns with findings cost nothing that anybody would see.
 const WORTH_A_COST: f64 = 0.01;
 

@@ -26,7 +26,7 @@ pub(crate) fn report(window: &Window) -> Report {
     under(window, &Schema::default())
 }
 
-fn under(window: &Window, schema: &Schema) -> Report {
+pub(super) fn under(window: &Window, schema: &Schema) -> Report {
     judged(window, schema, &Judging::default())
 }
 

@@ -9,6 +9,7 @@ pub(in crate::report) fn quantiles(distribution: &Distribution) -> Quantiles {
     Quantiles {
         p50: distribution.quantile(0.5),
         p99: distribution.quantile(0.99),
+        p99_between: distribution.quantile_between(0.99),
         max: distribution.max(),
         mean: distribution.mean(),
         total: distribution.total(),
@@ -22,6 +23,7 @@ pub(super) fn latency(distribution: &Distribution) -> Latency {
         p50: distribution.quantile(0.5),
         p90: distribution.quantile(0.9),
         p99: distribution.quantile(0.99),
+        p99_between: distribution.quantile_between(0.99),
         p999: distribution.quantile(0.999),
         max: distribution.max(),
         mean: distribution.mean(),

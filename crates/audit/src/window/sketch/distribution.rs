@@ -186,6 +186,20 @@ impl Distribution {
         }
     }
 
+    /// The values between which the quantile of the traffic lies, 99 times of 100, where the recorded values are a
+    /// sample of it and each came by itself: from its rank, which is binomial (Hahn and Meeker, *Statistical
+    /// Intervals*, section 5.2).
+    pub fn quantile_between(&self, quantile: f64) -> [u64; 2] {
+        const DEVIATIONS: f64 = 2.576;
+        let count = (self.count() as f64).max(1.0);
+        let deviation = (quantile * (1.0 - quantile) / count).sqrt();
+        let (low, high) = (
+            quantile - DEVIATIONS * deviation,
+            quantile + DEVIATIONS * deviation + 1.0 / count,
+        );
+        [low, high].map(|quantile| self.quantile(quantile.clamp(0.0, 1.0)))
+    }
+
     /// How many values are this large or larger: exact up to 16 different values, else to 1 % of the value.
     pub fn at_least(&self, value: u64) -> u64 {
         let steps = self.steps().into_iter();

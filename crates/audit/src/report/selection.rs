@@ -1,0 +1,320 @@
+//! A part of a report: of some keyspaces, tables, clients or rules, or the worst of all.
+//!
+//! Totals and shares stay those of the whole traffic, so that the same figure means the same in every part.
+
+use std::collections::BTreeSet;
+
+use super::{Baseline, FindingReport, PatternReport, Report, summary};
+use crate::{
+    number,
+    rules::{Severity, StableId},
+    window::PatternId,
+};
+
+/// What is shown; what is not named is all.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+pub struct Selection {
+    /// Only this keyspace; several may be named.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "KEYSPACE"))]
+    pub keyspace: Vec<String>,
+    /// Only this table, with or without its keyspace; several may be named.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TABLE"))]
+    pub table: Vec<String>,
+    /// Only statements of this client, as the report names it; several may be named.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "CLIENT"))]
+    pub client: Vec<String>,
+    /// Only findings of this rule; several may be named.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "RULE"))]
+    pub rule: Vec<String>,
+    /// Only findings of this severity or above.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SEVERITY"))]
+    pub min_severity: Option<Severity>,
+    /// Only so many problems, statements and tables: the worst, the costliest and the busiest.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NUMBER"))]
+    pub top: Option<usize>,
+}
+
+impl Selection {
+    fn has_place(&self, keyspace: Option<&str>, table: Option<&str>) -> bool {
+        let is_named = |name: &String| match name.split_once('.') {
+            Some((of, name)) => keyspace == Some(of) && table == Some(name),
+            None => table == Some(name),
+        };
+        let of_keyspace = self.keyspace.is_empty() || self.keyspace.iter().any(|name| keyspace == Some(name));
+        of_keyspace && (self.table.is_empty() || self.table.iter().any(is_named))
+    }
+
+    fn has_pattern(&self, pattern: &PatternReport) -> bool {
+        let of_client =
+            self.client.is_empty() || self.client.iter().any(|name| pattern.clients.contains_key(name));
+        of_client && self.has_place(pattern.keyspace.as_deref(), pattern.table.as_deref())
+    }
+
+    fn has_rule(&self, rule: &str, severity: Severity) -> bool {
+        let of_rule = self.rule.is_empty() || self.rule.iter().any(|name| name == rule);
+        of_rule && self.min_severity.is_none_or(|least| severity >= least)
+    }
+
+    /// Whether a part of the traffic is left out, not only findings.
+    fn is_of_traffic(&self) -> bool {
+        !(self.keyspace.is_empty() && self.table.is_empty() && self.client.is_empty())
+    }
+
+    /// `keyspace shop, rule allow-filtering`; nothing where all is shown.
+    fn shown(&self) -> Option<String> {
+        let named = [
+            ("keyspace", &self.keyspace),
+            ("table", &self.table),
+            ("client", &self.client),
+            ("rule", &self.rule),
+        ];
+        let mut parts: Vec<_> = named
+            .into_iter()
+            .filter(|(_, names)| !names.is_empty())
+            .map(|(what, names)| format!("{what} `{}`", names.join("`, `")))
+            .collect();
+        parts.extend(
+            self.min_severity
+                .map(|severity| format!("severity {severity} and above")),
+        );
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+impl Report {
+    /// The part that is selected, but for [`Selection::top`], with a notice that says so.
+    #[must_use]
+    pub fn select(mut self, selection: &Selection) -> Self {
+        let Some(shown) = selection.shown() else {
+            return self;
+        };
+        self.patterns.retain(|pattern| selection.has_pattern(pattern));
+        let patterns: BTreeSet<_> = self.patterns.iter().map(|pattern| pattern.id).collect();
+        self.tables.retain(|table| {
+            let is_read = table.patterns.iter().any(|id| patterns.contains(id));
+            let of_client = selection.client.is_empty() || is_read;
+            of_client && selection.has_place(Some(&table.keyspace), Some(&table.table))
+        });
+        let is_selected = |finding: &FindingReport| {
+            let place = (finding.keyspace.as_deref(), finding.table.as_deref());
+            selection.has_rule(finding.rule, finding.severity)
+                && is_of(selection, place, &finding.patterns, &patterns)
+        };
+        self.findings.retain(is_selected);
+        self.accepted.retain(is_selected);
+        if selection.is_of_traffic() {
+            let ids: BTreeSet<_> = patterns.iter().map(ToString::to_string).collect();
+            self.sequences
+                .retain(|sequence| sequence.patterns.iter().any(|id| ids.contains(id)));
+            self.system_patterns.clear();
+        }
+        if !selection.client.is_empty() {
+            self.clients.retain(|name, _| selection.client.contains(name));
+        }
+        self.keep_problems_of_findings();
+        let notice = format!(
+            "Only a part of the report is shown: {shown}. Totals and shares are those of all traffic."
+        );
+        self.notices.insert(notice.clone());
+        self.coverage.notices.insert(notice);
+        self.summary = summary::summarize(&summary::Facts::of(&self));
+        self
+    }
+
+    /// The worst problems, the costliest statements and the busiest tables, with a notice that counts the rest.
+    #[must_use]
+    pub fn keep_top(mut self, top: usize) -> Self {
+        let more = self.problems.len().saturating_sub(top);
+        self.problems.truncate(top);
+        let kept: BTreeSet<StableId> = self
+            .problems
+            .iter()
+            .flat_map(|problem| problem.findings.iter().copied())
+            .collect();
+        self.findings.retain(|finding| kept.contains(&finding.id));
+        self.patterns.truncate(top);
+        self.tables.truncate(top);
+        self.sequences.truncate(top);
+        if more > 0 {
+            let notice = format!(
+                "Shown here: the worst {} of {} problems. The whole report has the others.",
+                number::exact(top as u64),
+                number::exact((top + more) as u64)
+            );
+            self.notices.insert(notice.clone());
+            self.coverage.notices.insert(notice);
+        }
+        self
+    }
+
+    /// Leaves problems what of their findings is left.
+    fn keep_problems_of_findings(&mut self) {
+        for problem in &mut self.problems {
+            let left = self
+                .findings
+                .iter()
+                .filter(|finding| problem.findings.contains(&finding.id));
+            problem.severity = left
+                .clone()
+                .map(|finding| finding.severity)
+                .max()
+                .unwrap_or(problem.severity);
+            problem.rules = left.clone().map(|finding| finding.rule).collect();
+            problem.rules.dedup();
+            let ids: BTreeSet<_> = left.map(|finding| finding.id).collect();
+            problem.findings.retain(|id| ids.contains(id));
+        }
+        self.problems.retain(|problem| !problem.findings.is_empty());
+    }
+}
+
+/// Whether something is about a selected place, or about a statement that is left.
+fn is_of(
+    selection: &Selection,
+    (keyspace, table): (Option<&str>, Option<&str>),
+    its: &[PatternId],
+    left: &BTreeSet<PatternId>,
+) -> bool {
+    if !selection.is_of_traffic() || its.iter().any(|id| left.contains(id)) {
+        return true;
+    }
+    // What is known of a definition alone has no statements, and no clients.
+    its.is_empty() && selection.client.is_empty() && selection.has_place(keyspace, table)
+}
+
+impl Baseline {
+    /// What of it concerns the same part as `report`, which was selected likewise.
+    #[must_use]
+    pub fn select(mut self, selection: &Selection, report: &Report) -> Self {
+        let left: BTreeSet<_> = report.patterns.iter().map(|pattern| pattern.id).collect();
+        let is_selected = |before: &super::baseline::Before| {
+            let (keyspace, table) = (before.keyspace.as_deref(), before.table.as_deref());
+            selection.has_rule(&before.rule, before.severity)
+                && (is_of(selection, (keyspace, table), &before.patterns, &left)
+                    || selection.client.is_empty() && selection.has_place(keyspace, table))
+        };
+        self.findings.retain(is_selected);
+        self.accepted.retain(is_selected);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::{
+        report::{Format, testing},
+        rules::testing::{read, window},
+    };
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
+
+    fn two_tables() -> Report {
+        let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+        let scan = |table: &str, times, client: &str| {
+            let cql = format!("SELECT * FROM shop.{table} WHERE a = ? ALLOW FILTERING");
+            let mut read = read(&cql, &flags, PartitionClass::Scan, times);
+            read.clients = [(client.to_owned(), times)].into();
+            read
+        };
+        testing::report(&window([
+            scan("items", 100_000, "web"),
+            scan("orders", 2, "batch"),
+        ]))
+    }
+
+    fn tables(report: &Report) -> BTreeSet<&str> {
+        report
+            .findings
+            .iter()
+            .filter_map(|finding| finding.table.as_deref())
+            .collect()
+    }
+
+    #[test]
+    fn a_part_is_of_a_table_a_client_a_rule_or_a_severity() {
+        let part = |selection: Selection| two_tables().select(&selection);
+        let name = |name: &str| vec![name.to_owned()];
+        let of_table = part(Selection {
+            table: name("shop.items"),
+            ..Selection::default()
+        });
+        assert_eq!(tables(&of_table), ["items"].into());
+        assert_eq!(of_table.patterns.len(), 1);
+        assert_eq!(of_table.totals.reads, 100_002);
+        let of_client = part(Selection {
+            client: name("batch"),
+            ..Selection::default()
+        });
+        assert_eq!(tables(&of_client), ["orders"].into());
+        let severe = part(Selection {
+            min_severity: Some(Severity::High),
+            ..Selection::default()
+        });
+        assert_eq!(tables(&severe), ["items"].into());
+        assert_eq!(severe.patterns.len(), 2);
+        let of_rule = part(Selection {
+            rule: name("select-star"),
+            ..Selection::default()
+        });
+        assert!(
+            of_rule
+                .findings
+                .iter()
+                .all(|finding| finding.rule == "select-star")
+        );
+        let of_keyspace = part(Selection {
+            keyspace: name("other"),
+            ..Selection::default()
+        });
+        assert_eq!(
+            (&of_keyspace.findings[..], of_keyspace.patterns.len()),
+            (&[][..], 0)
+        );
+        let said = of_keyspace
+            .notices
+            .iter()
+            .any(|notice| notice.contains("keyspace `other`"));
+        assert!(said, "{:?}", of_keyspace.notices);
+        assert_eq!(two_tables().select(&Selection::default()), two_tables());
+    }
+
+    #[test]
+    fn problems_keep_what_is_left_of_them() {
+        let report = two_tables().select(&Selection {
+            min_severity: Some(Severity::High),
+            ..Selection::default()
+        });
+        for problem in &report.problems {
+            assert_eq!(problem.severity, Severity::High);
+            assert_eq!(report.findings_of(problem).count(), problem.findings.len());
+        }
+    }
+
+    #[test]
+    fn the_worst_are_kept_and_the_rest_is_counted() {
+        let whole = two_tables();
+        let notice = format!(
+            "Shown here: the worst 1 of {} problems. The whole report has the others.",
+            whole.problems.len()
+        );
+        let top = whole.keep_top(1);
+        assert_eq!((top.problems.len(), top.patterns.len()), (1, 1));
+        assert!(top.notices.contains(&notice), "{:?}", top.notices);
+    }
+
+    #[test]
+    fn what_is_left_out_is_not_gone() {
+        let mut json = Vec::new();
+        two_tables().render(Format::Json, &mut json).unwrap();
+        let baseline = Baseline::read(&json[..]).unwrap();
+        let selection = Selection {
+            table: vec!["items".to_owned()],
+            ..Selection::default()
+        };
+        let part = two_tables().select(&selection);
+        let baseline = baseline.select(&selection, &part);
+        assert_eq!(part.since(&baseline).unwrap().baseline.unwrap().gone, []);
+    }
+}
