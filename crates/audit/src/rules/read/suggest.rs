@@ -57,7 +57,7 @@ pub(in crate::rules) fn table_for(pattern: &Pattern, context: &Context<'_>) -> O
         let query = wanted
             .is_served_by(other, table)
             .then(|| query(&pattern.head.cql, select, other, None))?;
-        is_served(&query, other, schema).then(|| (other, query))
+        is_served(&query, other, schema).then_some((other, query))
     });
     if let Some((existing, query)) = existing {
         return Some(Suggestion {

@@ -197,7 +197,7 @@ fn in_words(rows: f64) -> String {
 
 /// An estimate has no more.
 fn two_digits(value: f64) -> f64 {
-    let unit = 10_f64.powi((value.max(1.0).log10().floor() - 1.0).max(0.0) as i32);
+    let unit = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
     ((value / unit).round() * unit).max(1.0)
 }
 
