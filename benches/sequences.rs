@@ -12,6 +12,9 @@
     reason = "numbers of a simulation are small"
 )]
 
+#[path = "../crates/audit/tests/sequences/look_alikes.rs"]
+#[allow(dead_code, reason = "the tests use the rest of it")]
+mod look_alikes;
 #[path = "../crates/audit/tests/sequences/operations.rs"]
 mod operations;
 #[path = "../crates/audit/tests/sequences/scoring.rs"]

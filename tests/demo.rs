@@ -9,6 +9,15 @@ mod verdict;
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
+use cqlens_cql::{
+    plan::Plan,
+    schema::Schema,
+    syntax::{
+        self,
+        ast::{Body, Statement},
+    },
+};
+
 struct Demo {
     output: Output,
     report: serde_json::Value,
@@ -120,15 +129,49 @@ fn a_queue_is_one_problem_however_many_rules_see_it() {
 }
 
 #[test]
-fn what_is_grave_comes_with_cql() {
+fn what_is_grave_comes_with_cql_or_with_its_own_statement_in_a_better_way() {
     let findings = DEMO.report["findings"].as_array().unwrap();
     let grave = || findings.iter().filter(|finding| finding["severity"] == "high");
     assert!(grave().count() > 5);
     let bare: Vec<_> = grave()
         .filter(|finding| finding["suggested_cql"].as_array().is_none_or(Vec::is_empty))
+        .filter(|finding| finding["example"]["own_statement"] != true)
         .map(|finding| &finding["title"])
         .collect();
     assert!(bare.is_empty(), "{bare:#?}");
+}
+
+#[test]
+fn what_is_suggested_is_accepted_and_drops_nothing() {
+    let schema = |id: &String| std::fs::read_to_string(format!("tests/scenarios/{id}/schema.cql")).unwrap();
+    let schemas: String = verdict::ids().iter().map(schema).collect();
+    let mut suggestions = 0;
+    for finding in DEMO.report["findings"].as_array().unwrap() {
+        let cql = finding["suggested_cql"].as_array().unwrap().iter();
+        let script: Vec<_> = cql.map(|cql| cql.as_str().unwrap()).collect();
+        let script = script.join("\n");
+        let statements: Vec<_> = syntax::statements(&script)
+            .map(|(span, statement)| (&script[span.range()], statement.unwrap()))
+            .collect();
+        let is_definition = |statement: &Statement<'_>| {
+            !matches!(
+                statement.body,
+                Body::Select(_) | Body::Insert(_) | Body::Update(_) | Body::Delete(_) | Body::Batch(_)
+            )
+        };
+        let (definitions, others): (Vec<_>, Vec<_>) = statements
+            .iter()
+            .partition(|(_, statement)| is_definition(statement));
+        let definitions: String = definitions.iter().map(|(text, _)| format!("{text};\n")).collect();
+        assert!(!definitions.contains("\nDROP"), "{definitions}");
+        let schema = Schema::from_cql(&format!("{schemas}\n{definitions}")).unwrap();
+        for (text, statement) in others {
+            let plan = Plan::of(statement, None, &schema);
+            assert_eq!(plan.refusal(), None, "{text}");
+        }
+        suggestions += usize::from(!script.is_empty());
+    }
+    assert!(suggestions > 20, "{suggestions}");
 }
 
 #[test]

@@ -169,7 +169,11 @@ impl Remark {
         let help = lapsed
             .into_iter()
             .chain([finding.advice])
-            .chain(finding.suggested_cql);
+            .chain(finding.suggested_cql)
+            .chain(finding.example.map(|example| {
+                let (instead, write) = example.words();
+                format!("{instead}:\n{}\n{write}:\n{}", example.before, example.after)
+            }));
         Self {
             level,
             id: finding.rule,

@@ -260,6 +260,7 @@ fn finding_report(finding: Finding, window: &Window) -> FindingReport {
         why: about.map_or("", |about| about.why),
         advice: finding.advice,
         suggested_cql: finding.suggested_cql,
+        example: finding.example,
         reference: finding.reference,
         acceptance: finding.acceptance,
         since_review: None,

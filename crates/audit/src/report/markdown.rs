@@ -109,12 +109,17 @@ fn problem(report: &Report, at: usize, problem: &ProblemReport, to: &mut dyn Wri
         if at > 0 {
             writeln!(to, "\n#### {}\n", prose(&finding.title))?;
         }
-        self::finding(report, finding, to)?;
+        self::finding(report, finding, &report.cql_of(problem, at), to)?;
     }
     Ok(())
 }
 
-fn finding(report: &Report, finding: &FindingReport, to: &mut dyn Write) -> io::Result<()> {
+fn finding(
+    report: &Report,
+    finding: &FindingReport,
+    suggested: &[&str],
+    to: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(
         to,
         "**{}** `{}`{}\n",
@@ -135,9 +140,16 @@ fn finding(report: &Report, finding: &FindingReport, to: &mut dyn Write) -> io::
         writeln!(to, "- {}: {}", line.label, prose(&line.value))?;
     }
     writeln!(to, "\n{}", prose(&finding.advice))?;
-    for cql in &finding.suggested_cql {
+    for cql in suggested {
         writeln!(to)?;
         fenced(cql, to)?;
+    }
+    if let Some(example) = &finding.example {
+        let (instead, write) = example.words();
+        writeln!(to, "\n{instead}\n")?;
+        fenced(&example.before, to)?;
+        writeln!(to, "\n{write}\n")?;
+        fenced(&example.after, to)?;
     }
     Ok(())
 }

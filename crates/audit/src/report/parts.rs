@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::{RoutingReport, SinceReview};
 use crate::{
     number,
-    rules::{Applied, Severity, StableId},
+    rules::{Applied, Example, Severity, StableId},
     window::{Interval, NodeReads, PatternId, RetryCause},
 };
 use cqlens_cql::{
@@ -487,6 +487,9 @@ pub struct FindingReport {
     pub advice: String,
     /// CQL that would help.
     pub suggested_cql: Vec<String>,
+    /// What to write instead of what; absent where there is CQL that would help, or nothing to show.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub example: Option<Example>,
     /// Where the rule comes from.
     pub reference: &'static str,
     /// By whom it is accepted, or was; absent where nobody did.

@@ -285,6 +285,23 @@ impl Report {
         problem.findings.iter().filter_map(move |&id| by_id(id))
     }
 
+    /// The CQL of a problem's finding, by its place; what stands with one before it is not printed again.
+    pub(super) fn cql_of<'r>(&'r self, problem: &'r ProblemReport, at: usize) -> Vec<&'r str> {
+        let before: BTreeSet<_> = self
+            .findings_of(problem)
+            .take(at)
+            .flat_map(|finding| &finding.suggested_cql)
+            .collect();
+        let suggested = self.findings_of(problem).nth(at);
+        let suggested = suggested.iter().flat_map(|finding| &finding.suggested_cql);
+        let (again, new): (Vec<_>, Vec<_>) = suggested.partition(|cql| before.contains(cql));
+        let above = (!again.is_empty()).then_some("-- the table above serves this as well");
+        above
+            .into_iter()
+            .chain(new.into_iter().map(String::as_str))
+            .collect()
+    }
+
     /// What stands where findings would.
     pub(super) fn none(&self) -> &'static str {
         match unjudged(&self.coverage) {

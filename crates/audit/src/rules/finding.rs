@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    About, Applied, Context, Cost, RuleSeverity, Sequence, Settings, Severity, Threshold,
+    About, Applied, Context, Cost, Example, RuleSeverity, Sequence, Settings, Severity, Threshold,
     severity::{self, Impact},
     watch::Watch,
 };
@@ -49,6 +49,8 @@ pub struct Finding {
     pub advice: String,
     /// CQL that would help, where it can be written.
     pub suggested_cql: Vec<String>,
+    /// What to write instead, where there is no such CQL.
+    pub example: Option<Example>,
     /// What its patterns cost.
     pub cost: Cost,
     /// The part of the measured time of the application's statements that its patterns take, 0.0..=1.0;
@@ -84,6 +86,7 @@ impl Finding {
             evidence: common_evidence(pattern, context),
             advice: about.fix.to_owned(),
             suggested_cql: Vec::new(),
+            example: None,
             cost,
             time_share: cost.time_share(context),
             work_share: cost.work_share(context),
@@ -131,6 +134,7 @@ impl Finding {
             evidence,
             advice: about.fix.to_owned(),
             suggested_cql: Vec::new(),
+            example: None,
             cost,
             time_share: cost.time_share(context),
             work_share: cost.work_share(context),

@@ -13,6 +13,7 @@ mod context;
 mod cost;
 mod definition;
 mod error_code;
+mod example;
 mod figures;
 mod finding;
 mod fold;
@@ -44,6 +45,7 @@ pub use context::Context;
 pub use cost::Cost;
 #[cfg(test)]
 pub(crate) use cost::share_step;
+pub use example::Example;
 pub use finding::{BlindSpot, Evidence, Finding, Findings, Judgement};
 pub use problem::{Problem, StableId, problems};
 #[cfg(test)]
@@ -264,25 +266,8 @@ pub fn check(context: &Context<'_>, settings: &Settings) -> Judgement {
     judgement.rules = run.map(|rule| rule.about().id).collect();
     judgement.sequences = sequences;
     beside::put(&mut judgement.findings, context);
-    put_examples(&mut judgement.findings);
+    example::put(&mut judgement.findings, context);
     judgement
-}
-
-/// Gives findings that matter, and for which no CQL of their own could be written, the example of their rule.
-fn put_examples(findings: &mut [Finding]) {
-    let bare =
-        |finding: &&mut Finding| finding.severity >= Severity::Medium && finding.suggested_cql.is_empty();
-    for finding in findings.iter_mut().filter(bare) {
-        let Some(about) = find(finding.rule).map(|rule| rule.about()) else {
-            continue;
-        };
-        let commented: Vec<_> = about.before.lines().map(|line| format!("-- {line}")).collect();
-        finding.suggested_cql.push(format!(
-            "-- for example, instead of\n{}\n-- write\n{}",
-            commented.join("\n"),
-            about.after
-        ));
-    }
 }
 
 /// Judges definitions alone, those of all keyspaces: every rule is run on traffic of which there is none, so that
@@ -295,6 +280,7 @@ pub fn lint(schema: &Schema, settings: &Settings) -> Judgement {
     let run = RULES.iter().filter(|rule| settings.runs(rule.about().id));
     run.clone().for_each(|rule| rule.check(&context, &mut found));
     let mut judgement = found.ranked(&context);
+    example::put(&mut judgement.findings, &context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
     judgement
 }

@@ -6,15 +6,18 @@
 mod cases;
 mod promises;
 mod splits;
+#[path = "../suggestion/mod.rs"]
+mod suggestion;
 mod weights;
 mod wire;
 
 use std::collections::BTreeSet;
 
 use cqlens_audit::{
-    rules::{RULES, Settings},
+    rules::{Finding, RULES, Settings, Severity},
     window::Window,
 };
+use cqlens_cql::Product;
 use cqlens_proto::envelope::Version;
 use jiff::Timestamp;
 use wire::{SCHEMA, Wire, judge};
@@ -41,12 +44,15 @@ impl Side {
         findings.iter().map(|finding| finding.rule).collect()
     }
 
-    fn sent(&self) -> Wire {
-        let schema = match self.schema.contains("KEYSPACE shop") {
+    fn schema(&self) -> String {
+        match self.schema.contains("KEYSPACE shop") {
             true => self.schema.clone(),
             false => format!("{SCHEMA}{}", self.schema),
-        };
-        let mut wire = Wire::new(&schema, self.version);
+        }
+    }
+
+    fn sent(&self) -> Wire {
+        let mut wire = Wire::new(&self.schema(), self.version);
         (self.traffic)(&mut wire);
         wire
     }
@@ -100,6 +106,51 @@ fn a_source_that_watches_another_application_changes_no_title() {
         }
     }
     assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+#[test]
+fn what_is_suggested_is_accepted_and_found_clean_by_every_server() {
+    let servers = [
+        (Product::Cassandra, "5.0.6"),
+        (Product::Cassandra, "4.1.7"),
+        (Product::ScyllaDb, "6.2.0"),
+    ];
+    let mut complaints = BTreeSet::new();
+    let mut suggestions = 0;
+    for case in cases::all() {
+        let schema = case.guilty.schema();
+        let judged = case.guilty.sent().findings_on(servers, case.seconds);
+        for ((product, version), findings) in servers.iter().zip(&judged) {
+            for finding in findings {
+                suggestions += usize::from(!finding.suggested_cql.is_empty());
+                let wrong = wrong_with(finding, findings, &schema, *version == "5.0.6");
+                complaints.extend(wrong.err().map(|wrong| {
+                    format!(
+                        "{} in {}, {product:?} {version}: {wrong}",
+                        finding.rule, case.rule
+                    )
+                }));
+            }
+        }
+    }
+    assert!(suggestions > 150, "{suggestions}");
+    assert!(complaints.is_empty(), "{complaints:#?}");
+}
+
+fn wrong_with(finding: &Finding, beside: &[Finding], schema: &str, has_sai: bool) -> Result<(), String> {
+    let texts = finding.suggested_cql.iter().chain([&finding.advice]);
+    let names_sai = |text: &String| {
+        ["storage-attached", "SAI", "'sai'"]
+            .iter()
+            .any(|name| text.contains(name))
+    };
+    if !has_sai && texts.clone().any(names_sai) {
+        return Err("names indexes that the server does not have".to_owned());
+    }
+    if finding.severity == Severity::High && finding.suggested_cql.is_empty() && finding.example.is_none() {
+        return Err("says nothing in CQL".to_owned());
+    }
+    suggestion::wrong(finding, beside, schema, &|_, _| {})
 }
 
 #[test]

@@ -393,6 +393,20 @@ impl Wire {
         judge(&window, &schema, settings)
     }
 
+    /// The same on clusters of these products and versions.
+    pub(crate) fn findings_on(
+        self,
+        servers: impl IntoIterator<Item = (Product, &'static str)>,
+        seconds: i64,
+    ) -> Vec<Vec<Finding>> {
+        let (window, schema) = self.whole(seconds);
+        let settings = Settings::whatever_the_load();
+        let servers = servers.into_iter();
+        servers
+            .map(|server| judge_on(server, &window, &schema, &settings))
+            .collect()
+    }
+
     /// All that was seen in so many seconds, and the schema.
     pub(crate) fn whole(self, seconds: i64) -> (Window, Schema) {
         let live = Arc::clone(&self.live);
@@ -405,9 +419,18 @@ impl Wire {
 
 /// What the rules find in a window of that cluster.
 pub(crate) fn judge(window: &Window, schema: &Schema, settings: &Settings) -> Vec<Finding> {
+    judge_on((Product::Cassandra, "5.0.6"), window, schema, settings)
+}
+
+fn judge_on(
+    (product, version): (Product, &str),
+    window: &Window,
+    schema: &Schema,
+    settings: &Settings,
+) -> Vec<Finding> {
     let cluster = window::Cluster {
-        product: Some(Product::Cassandra),
-        release_version: Some("5.0.6".to_owned()),
+        product: Some(product),
+        release_version: Some(version.to_owned()),
         nodes: Some(6),
         data_centers: [("dc1".to_owned(), 3), ("dc2".to_owned(), 3)].into(),
         ..window::Cluster::default()

@@ -16,6 +16,62 @@ fn lookup(times: u64) -> crate::window::Pattern {
 }
 
 #[test]
+fn what_to_write_instead_stands_with_a_finding_that_needs_no_table() {
+    let mut at_all = lookup(90_000);
+    at_all.consistency = [("ALL".to_owned(), 90_000)].into();
+    let report = report(&window([at_all]));
+    let rendered = |format| {
+        let mut text = Vec::new();
+        report.render(format, &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    };
+    let markdown = rendered(Format::Md);
+    assert!(
+        markdown.contains("\nInstead of\n\n```sql\n-- at consistency level ALL\n"),
+        "{markdown}"
+    );
+    assert!(
+        markdown.contains("\nWrite\n\n```sql\n-- at consistency level LOCAL_QUORUM\n"),
+        "{markdown}"
+    );
+    let html = rendered(Format::Html);
+    assert!(
+        html.contains("<pre>-- at consistency level LOCAL_QUORUM\n"),
+        "{html}"
+    );
+    let json: serde_json::Value = serde_json::from_str(&rendered(Format::Json)).unwrap();
+    let findings = json["findings"].as_array().unwrap();
+    let finding = findings
+        .iter()
+        .find(|finding| finding["rule"] == "consistency-all")
+        .unwrap();
+    assert_eq!(finding["example"]["own_statement"], true);
+    assert_eq!(finding["suggested_cql"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn a_table_that_two_findings_of_a_problem_need_is_printed_once() {
+    let filtering = |what: &str| {
+        let cql = format!("SELECT {what} FROM shop.items WHERE kind = ? ALLOW FILTERING");
+        let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+        read(&cql, &flags, PartitionClass::Scan, 9_000)
+    };
+    let mut report = report(&window([filtering("id"), filtering("name")]));
+    let mut second = report.findings[0].clone();
+    second.id = serde_json::from_str("\"000000000000000a\"").unwrap();
+    report.findings[0].suggested_cql = vec!["CREATE TABLE a".to_owned(), "SELECT a".to_owned()];
+    second.suggested_cql = vec!["CREATE TABLE a".to_owned(), "SELECT b".to_owned()];
+    let mut problem = report.problems[0].clone();
+    problem.findings = vec![report.findings[0].id, second.id];
+    report.findings.push(second);
+    assert_eq!(report.cql_of(&problem, 0), ["CREATE TABLE a", "SELECT a"]);
+    assert_eq!(
+        report.cql_of(&problem, 1),
+        ["-- the table above serves this as well", "SELECT b"]
+    );
+}
+
+#[test]
 fn nothing_seen_is_not_called_healthy() {
     let summary = report(&window([])).summary;
     assert_eq!(summary.headline, "No requests were seen.");

@@ -1,9 +1,9 @@
 //! Partition keys that can have a handful of values only.
 
-use super::{About, Findings, GROUP, Rule, Severity};
+use super::{About, Findings, GROUP, Rule, Severity, most_partitions};
 use crate::{
     number,
-    rules::{Context, Finding},
+    rules::{Context, Finding, read::suggest::with_hash},
 };
 use cqlens_cql::schema::{Table, TableName, quote};
 
@@ -18,25 +18,12 @@ impl Rule for FewPartitions {
         for (name, table) in context.tables() {
             // With nothing but the key, there are no more rows than partitions.
             if !table.clustering().is_empty()
-                && let Some(partitions) = most_partitions(table)
+                && let Some(partitions) = most_partitions(table.partition_key())
             {
                 found.push(finding(&name, table, partitions, context));
             }
         }
     }
-}
-
-/// How many partitions there can be, where the types of the key's columns limit them.
-fn most_partitions(table: &Table) -> Option<u64> {
-    let values = |column: &cqlens_cql::schema::Column| match column.data_type.to_string().as_str() {
-        "boolean" => Some(2),
-        "tinyint" => Some(256_u64),
-        _ => None,
-    };
-    let columns = table.partition_key().iter();
-    columns
-        .map(values)
-        .try_fold(1_u64, |all, values| all.checked_mul(values?))
 }
 
 fn finding(name: &TableName, table: &Table, partitions: u64, context: &Context<'_>) -> Finding {
@@ -50,28 +37,16 @@ fn finding(name: &TableName, table: &Table, partitions: u64, context: &Context<'
         .iter()
         .map(|column| quote(&column.name))
         .collect();
-    let clustering: Vec<_> = table
-        .clustering()
-        .iter()
-        .map(|column| quote(&column.name))
-        .collect();
     let title = format!(
         "`{name}` can have no more than {}: its partition key is `{}`",
         number::plural(partitions, "partition", "partitions"),
         keys.join(", ")
     );
-    let bucket = format!(
-        "-- bucket: hash of {} modulo the number of partitions that each value is spread over\n\
-         -- PRIMARY KEY (({}, bucket), {})",
-        clustering.first().cloned().unwrap_or_default(),
-        keys.join(", "),
-        clustering.join(", ")
-    );
     Finding::on_definition(&ABOUT, severity, context)
         .of_table(name)
         .title(title)
         .first("partitions_max", partitions)
-        .suggest([bucket])
+        .suggest(with_hash(table, context))
 }
 
 const ABOUT: About = About {
@@ -112,7 +87,7 @@ mod tests {
             found[0].title,
             "`shop.tasks` can have no more than 2 partitions: its partition key is `done`"
         );
-        assert!(found[0].suggested_cql[0].ends_with("PRIMARY KEY ((done, bucket), id)"));
+        assert!(found[0].suggested_cql[0].ends_with("PRIMARY KEY ((done, bucket), id)\n);"));
     }
 
     #[test]

@@ -12,7 +12,7 @@ mod simple_strategy;
 mod ttl_without_windows;
 
 use super::{About, Findings, Rule, Severity, Threshold};
-use cqlens_cql::schema::{DataType, Keyspace, OptionValue, Table, TableName, quote};
+use cqlens_cql::schema::{Column, DataType, Keyspace, OptionValue, Table, TableName, quote};
 
 pub(super) use compact_storage::CompactStorage;
 pub(super) use few_partitions::FewPartitions;
@@ -55,6 +55,17 @@ fn is_time_series(table: &Table) -> bool {
 
 pub(super) fn is_time(data_type: &DataType) -> bool {
     ["timestamp", "timeuuid", "date"].contains(&data_type.to_string().as_str())
+}
+
+/// How many partitions there can be of keys of these columns, where their types limit them.
+pub(super) fn most_partitions<'c>(columns: impl IntoIterator<Item = &'c Column>) -> Option<u64> {
+    let values = |column: &Column| match column.data_type.to_string().as_str() {
+        "boolean" => Some(2),
+        "tinyint" => Some(256_u64),
+        _ => None,
+    };
+    let mut columns = columns.into_iter();
+    columns.try_fold(1_u64, |all, column| all.checked_mul(values(column)?))
 }
 
 /// The class of the keyspace's replication, without its package.

@@ -34,11 +34,17 @@ impl Rule for SasiIndex {
                         index.name
                     ))
                     .suggest(sai);
-                found.push(finding);
+                found.push(match context.has_sai() {
+                    Some(false) => finding.advice(WITHOUT_SAI),
+                    Some(true) | None => finding,
+                });
             }
         }
     }
 }
+
+/// What servers can do that have no storage-attached indexes.
+const WITHOUT_SAI: &str = "A table whose partition key is what is searched for; for `LIKE` in the middle of words, a search engine.";
 
 const ABOUT: About = About {
     id: "sasi-index",

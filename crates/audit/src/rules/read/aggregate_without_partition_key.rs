@@ -67,8 +67,8 @@ const ABOUT: About = About {
         has to end within one request's timeout. The table grows until it does not. ScyllaDB computes many of \
         them on its nodes in parallel, which is faster and reads as much.",
     fix: "\
-        Aggregate inside one partition, keep the number in a counter or a row of its own that is updated with \
-        the data, or let a job walk token ranges and add up.",
+        Aggregate within one partition, maintain the number in a counter or in a row that is updated with the \
+        data, or let a job read token ranges and add up their results.",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, placed date, amount decimal);\nSELECT COUNT(*) FROM shop.orders;",
     after: "CREATE TABLE shop.orders_by_day (placed date, id uuid, amount decimal, PRIMARY KEY ((placed), id));\n\
             SELECT COUNT(*) FROM shop.orders_by_day WHERE placed = ?;",

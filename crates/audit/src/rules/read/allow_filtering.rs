@@ -275,7 +275,7 @@ mod tests {
             "{cql:?}"
         );
         assert!(
-            cql[1].ends_with("\nSELECT * FROM shop.orders_by_status WHERE status = ?;"),
+            cql[3].ends_with("\nSELECT * FROM shop.orders_by_status WHERE status = ?;"),
             "{cql:?}"
         );
         assert!(judgement.findings[0].advice.contains("add a bucket"));

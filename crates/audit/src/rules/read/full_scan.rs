@@ -93,9 +93,9 @@ const ABOUT: About = About {
         the ring has been walked or the page is full. Every node takes part in every read, so adding nodes \
         does not help, and each replica merges all of its partitions from all of its files.",
     fix: "\
-        Name the partition in the query: a table whose partition key is what the application knows when it \
-        asks. For exports and counts walk the ring by `token()` ranges from a job, or keep the number in a \
-        table of its own.",
+        Query by partition key: create a table whose partition key is what the application knows at that point. \
+        For exports and counts, let a job read the ring in `token()` ranges, or maintain the count in a table of \
+        its own.",
     before: "CREATE TABLE shop.orders (id uuid PRIMARY KEY, placed date, amount decimal);\nSELECT * FROM shop.orders;",
     after: "CREATE TABLE shop.orders_by_day (\n  placed date, id uuid, amount decimal,\n  PRIMARY KEY ((placed), id));\n\
             SELECT * FROM shop.orders_by_day WHERE placed = ?;",

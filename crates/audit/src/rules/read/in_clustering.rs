@@ -65,8 +65,9 @@ const ABOUT: About = About {
         Within one partition a short list is fine: replicas look up each row. A long one looks up each of them in every SSTable of the \
         partition, and lists of several columns multiply, whether such rows exist or not.",
     fix: "\
-        Ask for a range where the values lie together, and leave out in the client what is not wanted; or cut the list into statements \
-        of some twenty values. Where such lists are the usual question, let what they select be a clustering column.",
+        Where the values lie close together, read a range and drop the unwanted rows in the client; otherwise \
+        split the list into statements of about twenty values. Where such lists are usual, add a clustering column \
+        that groups what they select.",
     before: "SELECT total FROM shop.orders WHERE customer = ? AND at IN ?;",
     after: "SELECT at, total FROM shop.orders WHERE customer = ? AND at >= ? AND at <= ?;",
     severity: "Low from `some_values`, medium from `many_values`, lists of several columns multiplied.",

@@ -129,8 +129,8 @@ const ABOUT: About = About {
         the replicas of every range; all but one of them find nothing. A table with that column as partition \
         key finds the row on its replicas at once, and costs as many writes as the index.",
     fix: "\
-        Keep a table whose partition key is the column, and write both in one logged batch. Or give the \
-        partition key as well. Once no query needs the index any more, it can go.",
+        Create a table whose partition key is the column, and write both in one logged batch; or restrict the \
+        partition key as well. Once no query needs the index any more, drop it.",
     before: "CREATE INDEX ON lab.users (email);\nSELECT * FROM lab.users WHERE email = ?;",
     after: "CREATE TABLE lab.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM lab.users_by_email WHERE email = ?;",

@@ -305,7 +305,7 @@ mod tests {
         let drop = "\n-- 5. once no query uses the index any more:\n-- DROP INDEX lab.by_status;";
         let whole = suggested(DAY, |_| {});
         assert!(
-            whole.contains("-- 4. then read from it") && whole.ends_with(drop),
+            whole.contains("-- 4. read the new table") && whole.ends_with(drop),
             "{whole}"
         );
         let soon = suggested(DAY - 1.0, |_| {});

@@ -144,8 +144,9 @@ const ABOUT: About = About {
         and fro leaves entries in the same index partition. A storage-attached index drops old entries when \
         files are compacted, and checks the rows that it finds until then.",
     fix: "\
-        Do not index what changes: keep the state in a table of its own whose partition key is the state and a \
-        bucket, or ask by what stays (an owner, a day) and filter in the client. Then drop the index.",
+        Do not index a column that changes: keep the state in a table of its own, with the state and a bucket as \
+        its partition key, or query by what does not change (an owner, a day) and filter in the client. Then \
+        drop the index.",
     before: "CREATE INDEX ON lab.orders (status);\nUPDATE lab.orders SET status = ? WHERE id = ?;",
     after: "CREATE TABLE lab.open_orders (day date, id uuid, lab text, PRIMARY KEY ((day), id));\n\
             INSERT INTO lab.open_orders (day, id, lab) VALUES (?, ?, ?);\n\

@@ -72,7 +72,8 @@ const ABOUT: About = About {
         The coordinator collects a page of rows in memory before it sends the first one, replicas as well, and the timeout is for the whole \
         page. Very large pages switch off what paging is for: they fill the heap, and whoever reads the first rows waits for the last ones.",
     fix: "\
-        Take the page size back to the driver's default (5,000 rows), or to what makes a megabyte; drivers fetch the next page meanwhile.",
+        Set the page size back to the driver's default (5,000 rows), or to what makes about a megabyte. Drivers \
+        can fetch the next page while the application works on this one.",
     before: "-- page size 100000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     after: "-- page size 5000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     severity: "Low where a page of `page_size` or more is asked for and answers have `rows`; medium at most.",

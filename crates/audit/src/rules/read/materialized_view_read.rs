@@ -52,7 +52,7 @@ const ABOUT: About = About {
         update to a replica of the view by itself. Where such an update is lost, view and base disagree, and \
         no repair of the base finds it; Cassandra therefore calls views experimental and has them off.",
     fix: "\
-        Nothing, if the view was chosen knowingly and is repaired. Else write the second table from the \
+        No change, if the view is a deliberate choice and is repaired. Otherwise write the second table from the \
         application, in one logged batch with the base row.",
     before: "CREATE MATERIALIZED VIEW shop.users_by_phone AS\n  SELECT * FROM shop.users WHERE phone IS NOT NULL AND id IS NOT NULL\n  \
              PRIMARY KEY (phone, id);\nSELECT * FROM shop.users_by_phone WHERE phone = ?;",

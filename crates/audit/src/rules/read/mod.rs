@@ -192,13 +192,21 @@ fn with_table(finding: Finding, pattern: &Pattern, context: &Context<'_>) -> Fin
     };
     let advice = match &suggestion.existing {
         Some(existing) => format!("`{existing}` already has the key that this query needs: read that."),
-        None if pattern.is(Flag::FullPartitionKey) || suggestion.has_bucket => finding.advice.clone(),
+        None if !suggestion.may_be_large => finding.advice.clone(),
         None => format!(
             "{} Where many rows share a value, add a bucket to the partition key, such as a day, that the query can name.",
             finding.advice
         ),
     };
-    finding.advice(advice).suggest(suggestion.cql)
+    let mut finding = finding.advice(advice).suggest(suggestion.cql);
+    // Within its partition a read finds fewer rows afterwards, and no fewer partitions.
+    if !pattern.is(Flag::FullPartitionKey)
+        && let Some(partitions) = suggestion.partitions
+    {
+        let after = ("partitions_per_read_after", partitions.into());
+        finding.evidence.push(after);
+    }
+    finding
 }
 
 /// Says how many reads touch an unknown number of partitions, which this rule therefore cannot judge.

@@ -6,7 +6,7 @@ use crate::{
     rules::{Context, Finding, Rule, beside, figures::share},
     window::{Pattern, PatternId},
 };
-use cqlens_cql::{plan::Flag, schema::Schema};
+use cqlens_cql::plan::Flag;
 
 pub(in crate::rules) struct ReversedRead;
 
@@ -20,11 +20,10 @@ impl Rule for ReversedRead {
         if context.is_scylladb() {
             return;
         }
-        let schema = context.schema;
         for (id, pattern) in user_reads(context).filter(|(_, pattern)| pattern.is(Flag::Reversed)) {
             let impact = impact(found, pattern, context);
             let severity = context.severity(found, &impact);
-            found.push(finding(severity, (id, pattern), context, schema).weighing(impact));
+            found.push(finding(severity, (id, pattern), context).weighing(impact));
         }
     }
 }
@@ -38,12 +37,7 @@ fn impact<'p>(found: &Findings<'_>, pattern: &'p Pattern, context: &Context<'_>)
     impact.of(pattern)
 }
 
-fn finding(
-    severity: Severity,
-    (id, pattern): (PatternId, &Pattern),
-    context: &Context<'_>,
-    schema: &Schema,
-) -> Finding {
+fn finding(severity: Severity, (id, pattern): (PatternId, &Pattern), context: &Context<'_>) -> Finding {
     let (reversed, all) = on_the_table(pattern, context);
     let against = share(reversed, all);
     let title = format!(
@@ -67,7 +61,7 @@ fn finding(
         .title(title)
         .advice(advice)
         .first("reversed_share_of_the_table", against)
-        .suggest(suggest::in_reverse(pattern, schema).into_iter().flatten())
+        .suggest(suggest::in_reverse(pattern, context).into_iter().flatten())
 }
 
 /// Reads of the pattern's table: those against the order, and all.
@@ -100,8 +94,8 @@ const ABOUT: About = About {
         and hands them out from the end: more memory, more small reads, and for a small LIMIT the whole last \
         block. The larger the partition, the more of it.",
     fix: "\
-        Create the table with the order in which it is read: `CLUSTERING ORDER BY (… DESC)` where the newest \
-        rows come first.",
+        Create the table in the order in which it is read: `CLUSTERING ORDER BY (… DESC)` where the newest rows \
+        come first.",
     before: "CREATE TABLE shop.members (\n  groupname text, joined timestamp, name text,\n  PRIMARY KEY ((groupname), joined));\n\
              SELECT * FROM shop.members WHERE groupname = ? ORDER BY joined DESC LIMIT 10;",
     after: "CREATE TABLE shop.newest_members (\n  groupname text, joined timestamp, name text,\n  PRIMARY KEY ((groupname), joined)) \
@@ -124,7 +118,7 @@ mod tests {
         rules::testing::{amid, read, run, run_in, run_with, window},
         window::Cluster,
     };
-    use cqlens_cql::{Product, footprint::PartitionClass};
+    use cqlens_cql::{Product, footprint::PartitionClass, schema::Schema};
 
     const BAD: &str = "SELECT * FROM shop.members WHERE groupname = ? ORDER BY joined DESC LIMIT ?";
 
@@ -195,16 +189,19 @@ mod tests {
         let judgement = run_with(&ReversedRead, &window([newest(60)]), &schema);
         let cql = &judgement.findings[0].suggested_cql;
         assert!(
-            cql[0].starts_with("CREATE TABLE shop.members_by_joined_desc ("),
+            cql[0].starts_with("-- 1. create the table\nCREATE TABLE shop.members_by_joined_desc ("),
             "{cql:?}"
         );
         assert!(
             cql[0].ends_with("WITH CLUSTERING ORDER BY (joined DESC, name DESC);"),
             "{cql:?}"
         );
-        assert_eq!(
-            cql[1],
-            "SELECT * FROM shop.members_by_joined_desc WHERE groupname = ? ORDER BY joined DESC LIMIT ?;"
+        assert!(
+            cql[3].ends_with(
+                "\nSELECT * FROM shop.members_by_joined_desc WHERE groupname = ? ORDER BY joined DESC LIMIT ?;"
+            ),
+            "{cql:?}"
         );
+        assert!(cql[4].ends_with("\n-- DROP TABLE shop.members;"), "{cql:?}");
     }
 }

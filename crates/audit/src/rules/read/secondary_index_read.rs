@@ -126,8 +126,8 @@ const ABOUT: About = About {
         number of nodes, so adding nodes makes it dearer, and one slow node makes all of these reads slow. \
         ScyllaDB's indexes are global: there a read asks one partition of the index, then one of the table for each row.",
     fix: "\
-        Give the partition key as well: then the index is asked on the partition's replicas alone. Or keep a \
-        table whose partition key is the indexed column.",
+        Restrict the partition key as well, so that only the replicas of that partition use the index. Or create \
+        a table whose partition key is the indexed column.",
     before: "CREATE INDEX ON shop.users (email);\nSELECT * FROM shop.users WHERE email = ?;",
     after: "CREATE TABLE shop.users_by_email (email text PRIMARY KEY, id uuid, name text);\n\
             SELECT * FROM shop.users_by_email WHERE email = ?;",

@@ -73,8 +73,8 @@ const ABOUT: About = About {
         Each page is a request of its own: a round trip from the client, a request from the coordinator to the replicas, and the \
         partition opened again at the place where the last page ended. With ten rows a page, a read of a thousand rows waits a hundred times.",
     fix: "\
-        Leave the page size at the driver's default (5,000 rows), or choose it so that a page has about a megabyte. To show a \
-        list piece by piece, keep the paging state instead of reading on.",
+        Leave the page size at the driver's default (5,000 rows), or choose it so that a page is about a \
+        megabyte. To show a list in portions, store the paging state between requests.",
     before: "-- page size 10\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     after: "-- page size 5000\nSELECT id, total FROM shop.orders_by_customer WHERE customer = ?;",
     severity: "Low from `many_pages` of less than `few_rows`; medium at most.",

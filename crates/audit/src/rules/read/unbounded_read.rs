@@ -149,7 +149,7 @@ const ABOUT: About = About {
         rows from all files, and page after page is fetched one after the other. Nothing in the statement \
         keeps the next partition from being ten times as large.",
     fix: "\
-        Say which rows: a LIMIT, a range of the first clustering column, or a partition key with a bucket \
+        Bound the read: add a LIMIT, a range on the first clustering column, or a bucket in the partition key \
         (such as the day) that keeps partitions to a known size.",
     before: "CREATE TABLE shop.events (sensor text, at timestamp, value double, PRIMARY KEY ((sensor), at));\n\
              SELECT at, value FROM shop.events WHERE sensor = ?;",

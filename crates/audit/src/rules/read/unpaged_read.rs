@@ -89,8 +89,8 @@ const ABOUT: About = About {
         first row, and the replicas theirs before they answer the coordinator. It takes one request's timeout \
         for all rows, however many, and one such read can exhaust the heap of a node.",
     fix: "\
-        Set a page size on the statement or the session (the drivers' default is 5000; somebody has turned it \
-        off), and let the driver fetch page after page. For one row say LIMIT 1.",
+        Set a page size on the statement or the session (drivers default to 5,000 rows; here it was turned off) \
+        and let the driver fetch page after page. For a single row, add LIMIT 1.",
     before: "-- with paging turned off in the driver\nSELECT at, value FROM shop.events WHERE sensor = ?;",
     after: "-- with a page size of 1000\nSELECT at, value FROM shop.events WHERE sensor = ?;",
     severity: "\

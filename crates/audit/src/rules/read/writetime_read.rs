@@ -51,7 +51,8 @@ const ABOUT: About = About {
     why: "\
         The timestamp of a cell decides which of two writes stays; it is no part of the model. It is the clock of whoever wrote, changes with \
         every write of the column and with restores and migrations, is missing for keys and whole collections, and nothing can be asked by it.",
-    fix: "Keep the time that the application needs in a column of its own.",
+    fix: "\
+        Store the time that the application needs in a column of its own.",
     before: "SELECT status, WRITETIME(status) FROM shop.orders WHERE id = ?;",
     after: "SELECT status, status_changed FROM shop.orders WHERE id = ?;",
     severity: "Info: tools that copy tables ask for it rightly.",

@@ -6,10 +6,10 @@ use super::{
 };
 use crate::{
     number,
-    rules::{Context, severity::Impact, statement::table_of},
+    rules::{Context, read::suggest::with_hash, severity::Impact, statement::table_of},
     window::{HeavyEntry, Pattern, PatternId, TableTraffic},
 };
-use cqlens_cql::schema::{Table, TableName, is_system, quote};
+use cqlens_cql::schema::{TableName, is_system};
 
 pub(in crate::rules) struct HotPartition;
 
@@ -96,26 +96,7 @@ fn judge(name: &TableName, hot: &Hot, context: &Context<'_>, found: &mut Finding
         .first("share_of_the_partition", hot.part)
         .first("partition", format!("#{:016x}", hot.key));
     let table = context.schema.table(&name.keyspace, &name.table);
-    found.push(match table.and_then(bucket) {
-        Some(bucket) => finding.suggest([bucket]),
-        None => finding,
-    });
-}
-
-/// The primary key with a bucket.
-pub(super) fn bucket(table: &Table) -> Option<String> {
-    let names = |columns: &[cqlens_cql::schema::Column]| -> Vec<String> {
-        let names = columns.iter().map(|column| quote(&column.name).into_owned());
-        names.collect()
-    };
-    let (key, clustering) = (names(table.partition_key()), names(table.clustering()));
-    let first = clustering.first()?;
-    Some(format!(
-        "-- bucket: hash of {first} modulo the number of partitions that each value is spread over, or the day\n\
-         -- PRIMARY KEY (({}, bucket), {})",
-        key.join(", "),
-        clustering.join(", ")
-    ))
+    found.push(finding.suggest(table.map_or_else(Vec::new, |table| with_hash(table, context))));
 }
 
 const SHARE: Threshold = Threshold {
@@ -209,7 +190,7 @@ mod tests {
             "One of 31 partitions of `shop.groups` gets 75 % of its reads and writes: 900 reads, 15 a second"
         );
         assert!(
-            cql[0].ends_with("PRIMARY KEY ((groupname, bucket), username)"),
+            cql[0].ends_with("PRIMARY KEY ((groupname, bucket), username)\n);"),
             "{cql:?}"
         );
         assert_eq!(found(200, 30)[0].0, Severity::Low);

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::{
     About, Finding, Findings, GROUP, Rule, Severity, Threshold,
     figures::{is_steady, often, share, user_patterns},
-    hot_partition::{Hot, bucket},
+    hot_partition::Hot,
 };
 use crate::{
     number,
-    rules::{Context, severity::Impact},
+    rules::{Context, read::suggest::with_hash, severity::Impact},
     window::{HeavyEntry, InRing, NodeLoad, RingLoad, TableTraffic},
 };
 use cqlens_cql::schema::{TableName, is_system};
@@ -164,7 +164,9 @@ fn of_popular(
     let table = context
         .schema
         .table(&popular.table.keyspace, &popular.table.table);
-    finding.title(title).suggest(table.and_then(bucket))
+    finding
+        .title(title)
+        .suggest(table.map_or_else(Vec::new, |table| with_hash(table, context)))
 }
 
 fn name_of(data_center: &str) -> String {

@@ -189,9 +189,12 @@ fn finding(
     context: &Context<'_>,
 ) -> Finding {
     let tombstones = &pattern.tombstones;
+    // Other partitions have as many nulls and collections that are replaced.
+    let removes_rows = writers.is_empty() || writers.iter().any(Writer::removes_rows);
+    let divided = table_of(pattern).filter(|_| removes_rows);
     let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title(pattern))
-        .suggest(table_of(pattern).map_or_else(Vec::new, |name| by_hour(&name, context)))
+        .suggest(divided.map_or_else(Vec::new, |name| by_hour(&name, context)))
         .first("tombstones_written_by", writers::said(writers))
         .first("evidence_level", evidence_level(tombstones))
         .first("reads_aborted", tombstones.aborted)

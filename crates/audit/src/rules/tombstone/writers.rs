@@ -25,6 +25,13 @@ pub(super) struct Writer<'w> {
     times: u64,
 }
 
+impl Writer<'_> {
+    /// Whether whole rows go, not values of them.
+    pub(super) fn removes_rows(&self) -> bool {
+        matches!(self.how, How::Deletes | How::Expires)
+    }
+}
+
 /// How a write becomes a tombstone, the surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum How {
@@ -155,6 +162,8 @@ mod tests {
             brief.iter().map(facts).collect::<Vec<_>>(),
             [(5, How::Expires, 7)]
         );
+        let removing = writers.iter().filter(|writer| writer.removes_rows());
+        assert_eq!(removing.map(|writer| writer.id.0).collect::<Vec<_>>(), [6, 3, 7]);
         let found: Vec<_> = writers.iter().map(facts).collect();
         let expected = [
             (6, How::Deletes, 40),

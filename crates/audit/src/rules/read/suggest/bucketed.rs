@@ -1,6 +1,10 @@
 //! Tables with a bucket behind their partition key.
 
-use super::{LONGEST_NAME, definition, kept, name, plain};
+use super::{
+    bucket::{Bucket, BucketNumber},
+    definition::{free_name, kept, name},
+    migration::Migration,
+};
 use crate::rules::{Context, definition::is_time};
 use cqlens_cql::{
     schema::{Column, ColumnKind, DataType, Table, quote},
@@ -8,13 +12,13 @@ use cqlens_cql::{
 };
 
 /// A span of time whose rows a partition has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::rules) enum BucketSpan {
-    Year,
-    Month,
-    Week,
-    Day,
     Hour,
+    Day,
+    Week,
+    Month,
+    Year,
 }
 
 impl BucketSpan {
@@ -33,7 +37,7 @@ impl BucketSpan {
         }
     }
 
-    fn column(self) -> &'static str {
+    pub(super) fn column(self) -> &'static str {
         match self {
             Self::Year => "year",
             Self::Month => "month",
@@ -43,20 +47,19 @@ impl BucketSpan {
         }
     }
 
-    fn data_type(self) -> NativeType {
+    pub(super) fn data_type(self) -> NativeType {
         match self {
             Self::Hour => NativeType::Timestamp,
             _ => NativeType::Date,
         }
     }
 
-    /// How a value is computed from a time.
-    fn comment(self, of: &str) -> String {
-        let column = self.column();
+    /// How a column of this name is computed from a time.
+    pub(super) fn comment(self, column: &str, of: &str) -> String {
         match self {
-            Self::Day => format!("-- {column}: the day of {of}"),
-            Self::Hour => format!("-- {column}: {of}, cut to the hour"),
-            _ => format!("-- {column}: the first day of the {column} of {of}"),
+            Self::Day => format!("{column}: the day of {of}"),
+            Self::Hour => format!("{column}: {of}, cut to the hour"),
+            _ => format!("{column}: the first day of the {} of {of}", self.column()),
         }
     }
 }
@@ -71,94 +74,86 @@ pub(in crate::rules) struct BucketWidth {
 }
 
 /// A table like this one whose partitions end with a span of time, where the rows of a partition are in the order of
-/// time; else with a hash that spreads them. None where that needs a name that is taken.
+/// time; else with a hash that spreads them; and the way there. None where that needs a name that is taken.
 pub(in crate::rules) fn with_bucket(table: &Table, width: BucketWidth, context: &Context<'_>) -> Vec<String> {
-    let BucketWidth { span, buckets } = width;
     let Some(first) = table.clustering().first() else {
         return Vec::new();
     };
-    let of = quote(&first.name);
-    let (suffix, column, data_type, comment, reads) = match is_time(&first.data_type) {
-        true => (
-            span.column(),
-            span.column(),
-            span.data_type(),
-            span.comment(&of),
-            format!(
-                "-- one {} after the other, until there are rows enough",
-                span.column()
-            ),
-        ),
-        false => (
-            "bucket",
-            "bucket",
-            NativeType::Int,
-            match buckets {
-                Some(buckets) => format!("-- bucket: hash of {of} modulo {buckets}"),
-                None => {
-                    format!(
-                        "-- bucket: hash of {of} modulo the number of partitions that a key is spread over"
-                    )
-                }
-            },
-            "-- all buckets at the same time; the one of a row that is known".to_owned(),
-        ),
+    let bucket = match is_time(&first.data_type) {
+        true => Bucket::of_time(table, (first, first.is_descending()), width.span, None),
+        false => {
+            let number = width
+                .buckets
+                .map_or_else(BucketNumber::unknown, BucketNumber::exactly);
+            Bucket::of_hash(table, &[first], &number)
+        }
     };
-    let Some(created) = with_key_column(table, suffix, (column, data_type), context) else {
-        return Vec::new();
-    };
-    let reads = format!(
-        "{reads}\nSELECT * FROM {} WHERE {};",
-        name(&created),
-        key(&created)
-    );
-    vec![format!("{comment}\n{}", definition(&created)), reads]
+    divided(table, bucket, context)
 }
 
-/// A table like this one whose rows go hour by hour, as whole partitions, and how it is read and deleted from.
+/// A table like this one whose partitions are divided by a hash, also where rows are in the order of time: what is
+/// written now goes to all of them. None where that needs a name that is taken.
+pub(in crate::rules) fn with_hash(table: &Table, context: &Context<'_>) -> Vec<String> {
+    let first = table.clustering().first();
+    let bucket = first.and_then(|first| Bucket::of_hash(table, &[first], &BucketNumber::unknown()));
+    divided(table, bucket, context)
+}
+
+fn divided(table: &Table, bucket: Option<Bucket>, context: &Context<'_>) -> Vec<String> {
+    let Some(bucket) = bucket else {
+        return Vec::new();
+    };
+    let Some(created) = with_key_column(table, bucket.column(), context) else {
+        return Vec::new();
+    };
+    let query = format!("SELECT * FROM {} WHERE {};", name(&created), key(&created));
+    let migration = Migration {
+        from: table,
+        to: &created,
+        computed: bucket.comment(),
+        replaces: true,
+        reads: bucket.reads(),
+    };
+    migration.steps(vec![query], context)
+}
+
+/// A table like this one whose rows go hour by hour, as whole partitions; the way there, and how it is read and deleted
+/// from.
 pub(in crate::rules) fn by_hour(table: &Table, context: &Context<'_>) -> Vec<String> {
     const HOUR: &str = "hour";
-    let Some(created) = with_key_column(table, HOUR, (HOUR, NativeType::Timestamp), context) else {
+    let column = Column {
+        name: HOUR.to_owned(),
+        kind: ColumnKind::PartitionKey,
+        data_type: DataType::Native(NativeType::Timestamp),
+    };
+    let Some(created) = with_key_column(table, column, context) else {
         return Vec::new();
     };
     let (name, key) = (name(&created), key(&created));
-    vec![
-        format!(
-            "-- {HOUR}: when the row was written, cut to the hour\n{}",
-            definition(&created)
-        ),
-        format!(
-            "-- read from the hour that is worked on; the next one once it is empty\nSELECT * FROM {name} WHERE {key} LIMIT ?;"
-        ),
+    let queries = vec![
+        format!("SELECT * FROM {name} WHERE {key} LIMIT ?;"),
         format!("-- an hour that is done goes as a whole: one tombstone\nDELETE FROM {name} WHERE {key};"),
-    ]
+    ];
+    let migration = Migration {
+        from: table,
+        to: &created,
+        computed: "-- hour: when the row was written, cut to the hour\n",
+        replaces: true,
+        reads: " hour by hour",
+    };
+    migration.drain(queries)
 }
 
-/// The table with one more column in its partition key, by another name; none where that is taken or too long.
-fn with_key_column(
-    table: &Table,
-    suffix: &str,
-    (column, data_type): (&str, NativeType),
-    context: &Context<'_>,
-) -> Option<Table> {
-    let created_name = plain(&format!("{}_by_{suffix}", table.name));
-    let fits = created_name.len() <= LONGEST_NAME
-        && context.schema.table(&table.keyspace, &created_name).is_none()
-        && table.column(column).is_none()
-        && !table.clustering().is_empty()
-        && !table.is_counter();
+/// The table with one more column in its partition key, by another name; none where that is taken.
+fn with_key_column(table: &Table, added: Column, context: &Context<'_>) -> Option<Table> {
+    let fits = table.column(&added.name).is_none() && !table.clustering().is_empty() && !table.is_counter();
     let mut created = Table {
-        name: created_name,
+        name: free_name(table, &added.name, context.schema)?,
         indexes: Default::default(),
         view: None,
         compact_storage: false,
         options: kept(table),
         ..table.clone()
-    };
-    let added = Column {
-        name: column.to_owned(),
-        kind: ColumnKind::PartitionKey,
-        data_type: DataType::Native(data_type),
     };
     created.columns.insert(table.partition_key().len(), added);
     fits.then_some(created)
@@ -169,4 +164,43 @@ fn key(table: &Table) -> String {
     let key = table.partition_key().iter();
     let key: Vec<_> = key.map(|column| format!("{} = ?", quote(&column.name))).collect();
     key.join(" AND ")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{super::testing::said, *};
+    use crate::rules::figures;
+
+    #[test]
+    fn rows_that_go_get_a_partition_for_each_hour() {
+        let of_table = |cql| {
+            said(cql, |pattern, context| {
+                by_hour(figures::definition(pattern, context.schema).unwrap(), context)
+            })
+        };
+        let cql = of_table("SELECT * FROM shop.events WHERE user = ?");
+        assert_eq!(
+            cql[0],
+            "-- 1. create the table\n-- hour: when the row was written, cut to the hour\nCREATE TABLE shop.events_by_hour (\n  user text,\n  hour timestamp,\n  \
+             at timeuuid,\n  kind text,\n  note text,\n  PRIMARY KEY ((user, hour), at)\n) WITH CLUSTERING ORDER BY (at DESC);"
+        );
+        assert!(
+            cql[3].ends_with("DELETE FROM shop.events_by_hour WHERE user = ? AND hour = ?;"),
+            "{cql:?}"
+        );
+        let whole = cql.join("\n");
+        assert!(
+            !whole.contains("BATCH") && !whole.contains("token("),
+            "what is done would be done again: {whole}"
+        );
+        assert!(
+            whole.ends_with("was moved:\n-- DROP TABLE shop.events;"),
+            "{whole}"
+        );
+        assert_eq!(
+            of_table("SELECT * FROM shop.orders WHERE id = ?"),
+            Vec::<String>::new()
+        );
+    }
 }
