@@ -5,10 +5,15 @@
 //! and our own words) and [`prose`] (which escapes by itself) are; a content security policy forbids scripts
 //! and outside resources even so, since CQL holds whatever a client sends.
 
+mod application;
 mod chart;
 mod diagram;
 mod facts;
-mod figures;
+mod index;
+mod list;
+mod problem;
+mod statement;
+mod table;
 
 use std::io::{self, Write};
 
@@ -19,32 +24,28 @@ use askama::{
 use jiff::Timestamp;
 
 use facts::facts;
-use figures::Figure;
+use index::{Index, Ranked};
 
 use super::{
-    Chart, ColumnReport, ColumnRole, FindingReport, PatternReport, ProblemReport, Quantiles, Report,
-    TableReport, Unit, coverage_notes, evidence, html, load,
+    ColumnReport, ColumnRole, PatternReport, Quantiles, Report, coverage_notes, evidence, html, load,
 };
-use crate::{number, rules::Severity, text::Lines};
+use crate::{number, rules::Severity, text::Lines, window::PatternId};
 
-/// More patterns than this are for programs.
-const MOST_PATTERNS: usize = super::build::MOST_DRAWN;
-const MOST_TABLES: usize = 200;
 const MOST_OPERATIONS: usize = 50;
-const MOST_CLIENTS: usize = 50;
 const MOST_NODES: usize = 60;
-/// A diagram shows what a table is for, not every variant.
-const MOST_QUERIES: usize = 8;
 const MOST_SYSTEM_PATTERNS: usize = 50;
+const MOST_DEFINITIONS: usize = 20;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    Page { report }.write_into(&mut Lines::new(to))
+    let index = Index::of(report);
+    Page { report, index }.write_into(&mut Lines::new(to))
 }
 
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
     report: &'a Report,
+    index: Index<'a>,
 }
 
 /// A part of the coverage bar.
@@ -84,15 +85,18 @@ impl Page<'_> {
                 .map(|nodes| number::plural(nodes as u64, "node", "nodes")),
         );
         parts.extend(cluster.partitioner.clone());
+        if let Some(review) = &self.report.baseline {
+            parts.push(format!("compared with {}", review.end.strftime("%-d %B %Y")));
+        }
         parts.join(" · ")
     }
 
     fn coverage_parts(&self) -> [Part; 4] {
         let coverage = &self.report.coverage;
         [
-            ("exact", "exact", coverage.partitions_exact),
+            ("partitions counted exactly", "exact", coverage.partitions_exact),
             ("bounds", "bounded", coverage.partitions_bounded),
-            ("scans", "scan", coverage.partitions_scan),
+            ("scans, lower bound", "scan", coverage.partitions_scan),
             ("unknown", "unknown", coverage.partitions_unknown),
         ]
         .map(|(name, class, count)| Part { name, class, count })
@@ -108,101 +112,60 @@ impl Page<'_> {
         chart::stacked("Partition counts", &parts)
     }
 
-    fn figures(&self) -> [Figure; 5] {
-        figures::figures(self.report)
-    }
-
     /// How many problems of each severity, the greatest first.
     fn severities(&self) -> Vec<(Severity, usize)> {
         severities(self.report.problems.iter().map(|problem| problem.severity))
     }
 
-    /// `3 more findings with the same cause: delete-heavy, tombstone-heavy-read`.
-    fn facets(&self, problem: &ProblemReport) -> String {
-        let more = problem.findings.len() as u64 - 1;
-        let mut rules: Vec<_> = self
-            .report
-            .findings_of(problem)
-            .skip(1)
-            .map(|finding| finding.rule)
-            .collect();
-        rules.dedup();
-        let findings = number::plural(more, "more finding", "more findings");
-        format!("{findings} with the same cause: {}", rules.join(", "))
-    }
-
-    /// The same for one table.
-    fn severities_of(&self, table: &TableReport) -> Vec<(Severity, usize)> {
-        severities(
-            self.report
-                .findings
-                .iter()
-                .filter(|finding| is_on(finding, table))
-                .map(|finding| finding.severity),
-        )
-    }
-
     /// How many findings on a table somebody has accepted.
-    fn accepted_on(&self, table: &TableReport) -> usize {
+    fn accepted_on(&self, table: &super::TableReport) -> usize {
         let accepted = self.report.accepted.iter();
-        accepted.filter(|finding| is_on(finding, table)).count()
-    }
-
-    fn patterns_of<'p>(&'p self, finding: &'p FindingReport) -> impl Iterator<Item = &'p PatternReport> {
-        let find = |id| self.report.patterns.iter().find(move |pattern| pattern.id == id);
-        finding.patterns.iter().filter_map(move |&id| find(id))
-    }
-
-    /// Whether the schema of any table is known.
-    fn has_model(&self) -> bool {
-        self.report.tables.iter().any(|table| !table.columns.is_empty())
-    }
-
-    /// The queries of a table, the costliest first.
-    fn patterns_on<'p>(&'p self, table: &'p TableReport) -> impl Iterator<Item = &'p PatternReport> {
-        let patterns = self.report.patterns.iter();
-        patterns.filter(|pattern| table.patterns.contains(&pattern.id))
-    }
-
-    /// The greatest severity of what was found on a pattern; `fine` where nothing was.
-    fn verdict(&self, pattern: &PatternReport) -> String {
-        let worst = self
-            .rules_on(pattern)
-            .into_iter()
-            .map(|(severity, _)| severity)
-            .max();
-        worst.map_or_else(|| "fine".to_owned(), |severity| severity.to_string())
+        let is_on = |finding: &&super::FindingReport| {
+            finding.table.as_ref() == Some(&table.table) && finding.keyspace.as_ref() == Some(&table.keyspace)
+        };
+        accepted.filter(is_on).count()
     }
 
     fn rate(&self, pattern: &PatternReport) -> String {
         number::frequency(pattern.count, pattern.observed_seconds)
     }
 
-    /// What was found on a pattern.
-    fn rules_on(&self, pattern: &PatternReport) -> Vec<(Severity, &'static str)> {
-        let on_it = self
-            .report
-            .findings
-            .iter()
-            .filter(|finding| finding.patterns.contains(&pattern.id));
-        on_it.map(|finding| (finding.severity, finding.rule)).collect()
+    fn left_out(&self) -> String {
+        number::plural(self.index.left_out as u64, "more pattern", "more patterns")
     }
 
-    /// The busiest first.
-    fn clients(&self) -> Vec<(&str, u64)> {
-        let clients = self
-            .report
-            .clients
-            .iter()
-            .map(|(name, &count)| (name.as_str(), count));
-        let mut clients: Vec<_> = clients.collect();
-        clients.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
-        clients.truncate(MOST_CLIENTS);
-        clients
-    }
-
-    fn client_share(&self, count: u64) -> f64 {
-        count as f64 / self.report.clients.values().sum::<u64>().max(1) as f64
+    /// Reads, writes and partitions of everything together.
+    fn totals(&self) -> String {
+        let totals = &self.report.totals;
+        let mut parts = vec![
+            format!("{} reads", number::count(totals.reads)),
+            format!("{} writes", number::count(totals.writes)),
+            format!("{} batches", number::count(totals.batches)),
+        ];
+        let partitions = &totals.partitions_per_read;
+        if !partitions.steps.is_empty() {
+            parts.push(format!(
+                "{} partitions per read in the mean",
+                number::decimal(partitions.mean)
+            ));
+        }
+        if let Some(share) = totals.single_partition_share() {
+            parts.push(format!(
+                "{} of the reads touch one partition",
+                number::percent(share)
+            ));
+        }
+        if let Some(share) = totals.ring_share() {
+            parts.push(format!("{} have no partition key", number::percent(share)));
+        }
+        let latency = &totals.read_latency_us;
+        if latency.count > 0 && self.has_times() {
+            parts.push(format!(
+                "read latency {} (p50 · p99)",
+                latency.shown([latency.p50, latency.p99])
+            ));
+        }
+        parts.join(", ")
     }
 
     /// What the rules looked at.
@@ -211,7 +174,11 @@ impl Page<'_> {
         format!(
             "{} looked at {} on {}",
             count(self.report.rules.len(), "rule", "rules"),
-            count(self.report.patterns.len(), "query pattern", "query patterns"),
+            count(
+                self.report.patterns.len() - self.index.definitions.len(),
+                "query pattern",
+                "query patterns"
+            ),
             count(self.report.tables.len(), "table", "tables"),
         )
     }
@@ -225,10 +192,75 @@ impl Page<'_> {
             number::plural(executions, "execution", "executions"),
         )
     }
+
+    /// A link to the section of a table, or its name where it has none.
+    fn table_link(&self, keyspace: Option<&str>, table: Option<&str>) -> Safe<String> {
+        let name = index::full_name(keyspace, table);
+        Safe(name.map_or_else(String::new, |name| {
+            self.link_to('t', &name, self.index.has_table(&name))
+        }))
+    }
+
+    /// The same of its whole name.
+    fn table_named(&self, name: &str) -> Safe<String> {
+        Safe(self.link_to('t', name, self.index.has_table(name)))
+    }
+
+    fn table_name(&self, problem: &super::ProblemReport) -> String {
+        index::full_name(problem.keyspace.as_deref(), problem.table.as_deref()).unwrap_or_default()
+    }
+
+    fn application_link(&self, name: &str) -> Safe<String> {
+        let shown = if name.is_empty() { "unknown" } else { name };
+        let is_there = self.index.has_application(name);
+        Safe(match is_there {
+            true => format!("<a href=\"#{}\">{}</a>", index::id('a', name), escaped(shown)),
+            false => escaped(shown),
+        })
+    }
+
+    fn link_to(&self, kind: char, name: &str, is_there: bool) -> String {
+        let shown = format!("<code>{}</code>", breakable(&escaped(name)));
+        match is_there {
+            true => format!("<a href=\"#{}\">{shown}</a>", index::id(kind, name)),
+            false => shown,
+        }
+    }
+
+    fn pattern_link(&self, id: PatternId, words: &str) -> Safe<String> {
+        Safe(match self.index.is_shown(id) {
+            true => format!("<a href=\"#p-{id}\">{}</a>", escaped(words)),
+            false => escaped(words),
+        })
+    }
+
+    /// A link to a statement by what it is; nothing where it is not shown.
+    fn statement_link(&self, id: PatternId) -> Safe<String> {
+        let pattern = self.index.pattern(id).filter(|_| self.index.is_shown(id));
+        pattern.map_or_else(
+            || Safe(String::new()),
+            |pattern| self.pattern_link(id, table::kind(pattern)),
+        )
+    }
+
+    /// Links to applications, at most three.
+    fn senders(&self, names: &[String]) -> Safe<String> {
+        let links: Vec<_> = names
+            .iter()
+            .take(3)
+            .map(|name| self.application_link(name).0)
+            .collect();
+        let more = match names.len() {
+            0..=3 => String::new(),
+            more => format!(" +{}", more - 3),
+        };
+        Safe(links.join(", ") + &more)
+    }
 }
 
-fn is_on(finding: &FindingReport, table: &TableReport) -> bool {
-    finding.table.as_ref() == Some(&table.table) && finding.keyspace.as_ref() == Some(&table.keyspace)
+/// A name that may be broken after its keyspace and between its words. It is escaped already.
+fn breakable(name: &str) -> String {
+    name.replace('.', ".<wbr>").replace('_', "_<wbr>")
 }
 
 fn severities(all: impl Iterator<Item = Severity> + Clone) -> Vec<(Severity, usize)> {
@@ -237,6 +269,23 @@ fn severities(all: impl Iterator<Item = Severity> + Clone) -> Vec<(Severity, usi
         .into_iter()
         .filter(|&(_, count)| count > 0)
         .collect()
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    number::plural(count as u64, one, many)
+}
+
+fn severities_of(problems: &[Ranked<'_>]) -> Vec<(Severity, usize)> {
+    severities(problems.iter().map(|ranked| ranked.problem.severity))
+}
+
+fn capitalized(severity: Severity) -> &'static str {
+    match severity {
+        Severity::High => "High",
+        Severity::Medium => "Medium",
+        Severity::Low => "Low",
+        Severity::Info => "Info",
+    }
 }
 
 /// A sentence as HTML: escaped, with what stands between backticks as code.
@@ -278,6 +327,10 @@ fn marks(column: &ColumnReport) -> String {
     format!("{role}{index}").trim().to_owned()
 }
 
+fn day(time: Timestamp) -> String {
+    time.strftime("%-d %B %Y").to_string()
+}
+
 fn moment(time: Timestamp) -> String {
     time.strftime("%-d %B %Y, %H:%M").to_string()
 }
@@ -287,25 +340,6 @@ fn p50_p99(numbers: &Quantiles) -> String {
         return "–".to_owned();
     }
     format!("{} · {}", number::count(numbers.p50), number::count(numbers.p99))
-}
-
-/// What is worth drawing beside a pattern's latency.
-fn second_chart(pattern: &PatternReport) -> Option<Chart> {
-    let partitions = (
-        "partitions of one execution",
-        Unit::Count,
-        &pattern.partitions.numbers.steps,
-    );
-    let rows = ("rows of one answer", Unit::Count, &pattern.rows.steps);
-    let bytes = ("size of one answer", Unit::Bytes, &pattern.response_bytes.steps);
-    let (label, unit, steps) = [partitions, rows, bytes]
-        .into_iter()
-        .find(|(.., steps)| steps.len() > 1)?;
-    Some(Chart {
-        label,
-        unit,
-        steps: steps.clone(),
-    })
 }
 
 #[cfg(test)]
@@ -346,7 +380,7 @@ mod tests {
             "Nothing here matches what is accepted by team &#60;b&#62; until 1 March 2027: <code>counter-batch</code> (cqlens.toml:7).",
             "A mistake:</b> The comment of <code>lab.users_by_id</code> says <code>cqlens:accept &#60;u&#62; select-star</code>",
             "Gone since the last review",
-            "1 accepted</span></td>",
+            "<a href=\"#accepted\">1 accepted</a>",
             "<span class=\"new\">new</span>",
         ] {
             assert!(page.contains(said), "{said}");
@@ -393,7 +427,7 @@ mod tests {
 
     #[test]
     fn every_element_is_closed_in_order() {
-        const VOID: [&str; 6] = ["meta", "br", "rect", "path", "line", "!doctype"];
+        const VOID: [&str; 6] = ["meta", "br", "wbr", "rect", "path", "!doctype"];
         for report in [busy_report(), report(&window([]))] {
             let page = html(&report);
             let body = page.split_once("</style>").unwrap().1;
@@ -418,8 +452,7 @@ mod tests {
     fn an_empty_window_does_not_look_healthy() {
         let page = html(&report(&window([])));
         assert!(page.contains("No requests were seen."));
-        assert!(page.contains("<dd>–</dd>"), "figures are absent, not zero");
-        assert!(!page.contains("100 %"));
+        assert!(!page.contains("100 %") && !page.contains("0 high"));
         assert!(
             page.contains("allow-filtering</span>"),
             "the rules that ran are named"

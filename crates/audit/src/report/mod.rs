@@ -4,6 +4,7 @@
 //! fields may be added, none is renamed. Times are RFC 3339, durations `_us`, sizes `_bytes`.
 
 mod acceptance;
+mod application;
 mod baseline;
 mod build;
 mod coverage_notes;
@@ -17,6 +18,7 @@ mod sequence;
 mod summary;
 #[cfg(test)]
 mod testing;
+mod words;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,6 +33,7 @@ use crate::{
     window::{Cluster, Coverage},
 };
 
+pub use application::ApplicationReport;
 pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
@@ -117,6 +120,8 @@ pub struct Report {
     pub rules: Vec<&'static str>,
     /// What the rules could not see.
     pub blind_spots: Vec<BlindSpot>,
+    /// By application, those that send most first.
+    pub applications: Vec<ApplicationReport>,
     /// Requests by client.
     pub clients: BTreeMap<String, u64>,
 }

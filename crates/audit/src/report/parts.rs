@@ -423,6 +423,16 @@ pub struct ProblemReport {
     pub table: Option<String>,
     /// What its first finding says.
     pub title: String,
+    /// The same without its table and its rate, for lists that have columns for those.
+    pub what: String,
+    /// What to do, in about three words.
+    pub fix: &'static str,
+    /// Executions of the statements that its first finding speaks of.
+    pub executions: u64,
+    /// Seconds in which those could have been seen: what its rate divides by.
+    pub observed_seconds: f64,
+    /// The applications that send its statements, without their versions; those that send most first.
+    pub applications: Vec<String>,
     /// The rules that found it, each once.
     pub rules: Vec<&'static str>,
     /// Its findings by their ids, the one that says it best first.
@@ -488,6 +498,8 @@ pub struct Chart {
     pub unit: Unit,
     /// (highest value of the step, how often), ascending.
     pub steps: Vec<(u64, u64)>,
+    /// From which on the finding is as severe as it is; none where one number does not decide.
+    pub threshold: Option<u64>,
 }
 
 /// How a number is written.
