@@ -10,6 +10,12 @@ use crate::{
 /// Problems that are open when the page is: beyond these a reader has enough to do.
 const MOST_OPEN: usize = 3;
 
+/// Problems with a section of their own; further ones are a line.
+pub(super) const MOST_DETAILED: usize = 100;
+/// Further ones are in the JSON form alone.
+pub(super) const MOST_NAMED: usize = 1_000;
+pub(super) const MOST_NOTES: usize = 200;
+
 /// A figure with what it is.
 pub(super) struct Fact {
     pub(super) value: String,
@@ -19,6 +25,14 @@ pub(super) struct Fact {
 impl<'a> Page<'a> {
     pub(super) fn is_open(&self, ranked: &Ranked<'_>) -> bool {
         ranked.problem.severity == Severity::High && ranked.rank <= MOST_OPEN
+    }
+
+    /// The id of what the page shows of a problem.
+    pub(super) fn problem_anchor(&self, ranked: &Ranked<'_>) -> String {
+        match ranked.rank {
+            0..=MOST_NAMED => format!("problem-{}", ranked.problem.id),
+            _ => "details".to_owned(),
+        }
     }
 
     /// What it costs, then the first figures of its rule: five at most.
@@ -65,7 +79,7 @@ impl<'a> Page<'a> {
     }
 
     /// The problem that shows an operation.
-    pub(super) fn problem_of(&self, operation: &SequenceReport) -> Option<&'a ProblemReport> {
+    pub(super) fn problem_of(&self, operation: &SequenceReport) -> Option<Ranked<'a>> {
         let shows = |ranked: &&Ranked<'a>| {
             let first = self.index.findings_of(ranked.problem).into_iter().next();
             first.and_then(|finding| self.operation_of(finding)) == Some(operation)
@@ -73,8 +87,9 @@ impl<'a> Page<'a> {
         self.index
             .problems
             .iter()
+            .take(MOST_DETAILED)
             .find(shows)
-            .map(|ranked| ranked.problem)
+            .copied()
     }
 
     /// The operation that a finding of several statements speaks of.
