@@ -72,6 +72,21 @@ impl<'a> Page<'a> {
         evidence::lines(&evidence.cloned().collect::<Vec<_>>())
     }
 
+    /// Whether a finding that comes before it in its problem gives the same advice.
+    pub(super) fn is_repeated(&self, problem: &ProblemReport, finding: &FindingReport) -> bool {
+        let findings = self.index.findings_of(problem).into_iter();
+        let mut before = findings.take_while(|other| other.id != finding.id);
+        before.any(|other| other.advice == finding.advice)
+    }
+
+    /// The same of all notes.
+    pub(super) fn is_told(&self, finding: &FindingReport) -> bool {
+        let notes = self.index.notes.iter().take(MOST_NOTES);
+        let findings = notes.flat_map(|note| self.index.findings_of(note));
+        let mut before = findings.take_while(|other| other.id != finding.id);
+        before.any(|other| other.advice == finding.advice)
+    }
+
     /// The statements of a finding that are known, the costliest first.
     pub(super) fn statements(&self, finding: &FindingReport) -> Vec<&'a PatternReport> {
         let ids = finding.patterns.iter();
