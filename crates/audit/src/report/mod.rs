@@ -9,6 +9,7 @@ mod baseline;
 mod build;
 mod coverage_notes;
 mod evidence;
+mod histogram;
 mod html;
 mod json;
 mod load;

@@ -3,7 +3,7 @@
 use super::{Page, index::Ranked};
 use crate::{
     number,
-    report::{FindingReport, PatternReport, ProblemReport, SequenceReport, evidence},
+    report::{Chart, FindingReport, PatternReport, ProblemReport, SequenceReport, Unit, evidence},
     rules::Severity,
 };
 
@@ -105,6 +105,12 @@ impl<'a> Page<'a> {
             .take(MOST_DETAILED)
             .find(shows)
             .copied()
+    }
+
+    /// What is drawn of a finding; latencies only where they say something of the cluster.
+    pub(super) fn chart_of<'f>(&self, finding: &'f FindingReport) -> Option<&'f Chart> {
+        let chart = finding.chart.as_ref();
+        chart.filter(|chart| chart.unit != Unit::Micros || self.has_times())
     }
 
     /// The operation that a finding of several statements speaks of.
