@@ -289,7 +289,7 @@ fn capitalized(severity: Severity) -> &'static str {
 }
 
 /// A sentence as HTML: escaped, with what stands between backticks as code.
-fn prose(text: &str) -> Safe<String> {
+pub(super) fn prose(text: &str) -> Safe<String> {
     let mut html = String::with_capacity(text.len() + 16);
     let mut pieces = text.split('`').peekable();
     let mut is_code = false;
