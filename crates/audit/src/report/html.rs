@@ -34,7 +34,7 @@ use crate::{number, rules::Severity, text::Lines, window::PatternId};
 const MOST_OPERATIONS: usize = 50;
 const MOST_NODES: usize = 60;
 const MOST_SYSTEM_PATTERNS: usize = 50;
-const MOST_DEFINITIONS: usize = 20;
+const MOST_DEFINITIONS: usize = 10;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     let index = Index::of(report);
