@@ -431,7 +431,10 @@ mod tests {
         assert!(
             html.contains("<span class=\"new\">new</span>") && html.contains("Gone since the last review")
         );
-        assert!(html.contains(said));
+        assert!(
+            html.contains("Since 1 January 1970: 1 new, <a href=\"#gone\">"),
+            "{html}"
+        );
         let markdown = text(Format::Md);
         assert!(markdown.contains("`allow-filtering` (new)"), "{markdown}");
         assert!(markdown.contains("### Gone since the last review"), "{markdown}");

@@ -3,26 +3,27 @@
 //! Drivers' and tools' own statements are kept apart from the application's. No number is made up: what was
 //! not observed is empty or absent, and nothing divides by zero.
 
+mod chart;
 mod numbers;
 mod pattern;
 mod table;
 
-use std::cmp::Reverse;
+use std::{cmp::Reverse, collections::BTreeMap};
 
 use jiff::Timestamp;
 
 use super::{
-    Chart, FORMAT, FindingReport, LoadReport, PatternReport, ProblemReport, Report, SequenceReport, Span,
-    Tool, Totals, Unit, summary,
+    FORMAT, FindingReport, LoadReport, PatternReport, ProblemReport, Report, SequenceReport, Span, Tool,
+    Totals, application, summary, words,
 };
 use crate::{
     number,
     rules::{self, Context, Cost, Finding, Judgement, Problem},
     window::{Cluster, Distribution, Interval, Pattern, PatternId, Window},
 };
+use chart::Thresholds;
 use cqlens_cql::{plan::StatementKind, schema::Schema};
-use numbers::latency;
-pub(super) use numbers::quantiles;
+pub(super) use numbers::{latency, quantiles};
 use pattern::pattern_report;
 use table::tables;
 
@@ -44,7 +45,7 @@ impl Report {
         let reports = |findings: Vec<Finding>| -> Vec<_> {
             findings
                 .into_iter()
-                .map(|finding| finding_report(finding, window))
+                .map(|finding| finding_report(finding, window, &judgement.thresholds))
                 .collect()
         };
         let sequences = judgement.sequences.iter().map(SequenceReport::of).collect();
@@ -95,6 +96,7 @@ impl Report {
             baseline: None,
             rules,
             blind_spots: judgement.blind_spots,
+            applications: application::applications(window),
             clients: window.clients.clone(),
         }
     }
@@ -227,12 +229,31 @@ fn problems(findings: &[Finding], context: &Context<'_>) -> Vec<ProblemReport> {
                 rules.push(finding.rule);
             }
         }
+        let patterns_of = |finding: &Finding| -> Vec<_> {
+            let patterns = finding.patterns.iter();
+            patterns
+                .filter_map(|id| context.window.patterns.get(id))
+                .collect()
+        };
+        let sent = patterns_of(first);
+        let all: BTreeMap<_, _> = of_problem
+            .clone()
+            .flat_map(|finding| &finding.patterns)
+            .filter_map(|id| Some((id, context.window.patterns.get(id)?)))
+            .collect();
+        let table = first.keyspace.as_deref().zip(first.table.as_deref());
+        let table = table.map(|(keyspace, table)| format!("{keyspace}.{table}"));
         Some(ProblemReport {
             id: problem.id,
             severity: problem.severity,
             keyspace: first.keyspace.clone(),
             table: first.table.clone(),
             title: first.title.clone(),
+            what: words::what(&first.title, table.as_deref()),
+            fix: words::fix(first.rule),
+            executions: sent.iter().map(|pattern| pattern.count).sum(),
+            observed_seconds: context.watch_all(sent.iter().copied()).seconds(),
+            applications: application::senders(all.into_values()),
             rules,
             findings: of_problem.by_ref().map(Finding::id).collect(),
             time_share: problem.cost.time_share(context),
@@ -243,9 +264,10 @@ fn problems(findings: &[Finding], context: &Context<'_>) -> Vec<ProblemReport> {
     problems.into_iter().filter_map(report).collect()
 }
 
-fn finding_report(finding: Finding, window: &Window) -> FindingReport {
+fn finding_report(finding: Finding, window: &Window, thresholds: &Thresholds) -> FindingReport {
     let about = rules::find(finding.rule).map(|rule| rule.about());
     let worst = finding.patterns.first().and_then(|id| window.patterns.get(id));
+    let chart = worst.and_then(|pattern| chart::chart(&finding, pattern, thresholds));
     FindingReport {
         id: finding.id(),
         rule: finding.rule,
@@ -264,25 +286,8 @@ fn finding_report(finding: Finding, window: &Window) -> FindingReport {
         reference: finding.reference,
         acceptance: finding.acceptance,
         since_review: None,
-        chart: worst.and_then(chart),
+        chart,
     }
-}
-
-/// The distribution that tells most of a pattern: the first one that has something to show.
-fn chart(pattern: &Pattern) -> Option<Chart> {
-    let tombstones = ("tombstones of one read", Unit::Count, &pattern.tombstones.scanned);
-    let partitions = ("partitions of one read", Unit::Count, &pattern.partitions);
-    let latency = ("latency", Unit::Micros, &pattern.latency_us);
-    // One value is no distribution: the evidence says it in a number.
-    let tells = |distribution: &Distribution| distribution.steps().len() > 1;
-    let (label, unit, distribution) = [tombstones, partitions, latency]
-        .into_iter()
-        .find(|(.., distribution)| tells(distribution))?;
-    Some(Chart {
-        label,
-        unit,
-        steps: distribution.steps(),
-    })
 }
 
 #[cfg(test)]
@@ -340,19 +345,5 @@ mod tests {
         let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
         assert_eq!(value["totals"]["reads"], 0);
         assert_eq!(value["totals"]["partitions_per_read"]["mean"], 0.0);
-    }
-
-    #[test]
-    fn the_chart_of_a_finding_shows_what_it_is_about() {
-        let mut pattern = windows::read("SELECT * FROM a.b WHERE c IN ?", &[], PartitionClass::Multi, 4);
-        pattern = windows::with_partitions(pattern, 7);
-        assert_eq!(chart(&pattern), None);
-        pattern.latency_us.record(9_000);
-        assert_eq!(chart(&pattern).unwrap().unit, Unit::Micros);
-        pattern.partitions.record(3);
-        assert_eq!(chart(&pattern).unwrap().steps, [(3, 1), (7, 4)]);
-        pattern.tombstones.scanned.record(2_000);
-        pattern.tombstones.scanned.record(2_001);
-        assert_eq!(chart(&pattern).unwrap().label, "tombstones of one read");
     }
 }

@@ -17,6 +17,22 @@ pub(super) struct Line {
     pub(super) is_number: bool,
 }
 
+impl Line {
+    /// Whether it is the share of a count, which comes after it and needs no line of its own.
+    fn is_share_of(&self, count: &str) -> bool {
+        self.label.strip_suffix(SHARE) == Some(count)
+    }
+}
+
+/// What ends the label of a share that stands alone.
+const SHARE: &str = ", share";
+
+/// What the rule itself found: what stands before the figures that all rules give alike.
+pub(super) fn own<'e>(evidence: &'e [(&'static str, Value)]) -> &'e [(&'static str, Value)] {
+    let end = evidence.iter().position(|(name, _)| *name == "executions");
+    &evidence[..end.unwrap_or(evidence.len())]
+}
+
 /// The evidence in the order in which the rule gave it; quantiles of one quantity share a line.
 pub(super) fn lines(evidence: &[(&'static str, Value)]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
@@ -32,6 +48,14 @@ pub(super) fn lines(evidence: &[(&'static str, Value)]) -> Vec<Line> {
             continue;
         }
         let line = line(name, value);
+        if let Some(last) = lines.last_mut()
+            && last.is_share_of(&line.label)
+        {
+            last.label = line.label;
+            last.value = format!("{} ({})", line.value, last.value);
+            last.exact = format!("{}, {}", line.exact, last.exact);
+            continue;
+        }
         let (stem, quantile) = split(&line.label);
         match (lines.last_mut(), quantile) {
             (Some(last), Some(quantile)) if quantity.as_deref() == Some(stem) => {
@@ -77,7 +101,7 @@ fn add_share(lines: &mut Vec<Line>, stem: &str, share: f64) {
         _ => lines.push(Line {
             label: match stem.starts_with("of_") || stem.contains("_of_") {
                 true => label,
-                false => format!("{label}, share"),
+                false => format!("{label}{SHARE}"),
             },
             value: percent,
             exact: share.to_string(),
@@ -136,6 +160,8 @@ mod tests {
             ("traced", 120.into()),
             ("traced_share", 0.25.into()),
             ("deletes_of_writes_share", 0.5.into()),
+            ("overwrites_share", 0.75.into()),
+            ("overwrites", 300.into()),
             ("clients", "lab-portal 4.2".into()),
         ];
         let shown: Vec<_> = lines(&evidence)
@@ -151,8 +177,20 @@ mod tests {
                 "Reads, share: 49 % (0.4941)",
                 "Traced: 120 (25 %) (120, 0.25)",
                 "Deletes of writes: 50 % (0.5)",
+                "Overwrites: 300 (75 %) (300, 0.75)",
                 "Clients: lab-portal 4.2 (lab-portal 4.2)",
             ]
         );
+    }
+
+    #[test]
+    fn what_a_rule_found_stands_before_what_all_rules_give() {
+        let evidence = [
+            ("partitions_p99", 7.into()),
+            ("executions", 9.into()),
+            ("clients", "a".into()),
+        ];
+        assert_eq!(own(&evidence), &evidence[..1]);
+        assert_eq!(own(&evidence[..1]), &evidence[..1]);
     }
 }

@@ -5,10 +5,15 @@
 //! and our own words) and [`prose`] (which escapes by itself) are; a content security policy forbids scripts
 //! and outside resources even so, since CQL holds whatever a client sends.
 
+mod application;
 mod chart;
 mod diagram;
 mod facts;
-mod figures;
+mod index;
+mod list;
+mod problem;
+mod statement;
+mod table;
 
 use std::io::{self, Write};
 
@@ -19,32 +24,31 @@ use askama::{
 use jiff::Timestamp;
 
 use facts::facts;
-use figures::Figure;
+use index::{Index, Ranked};
 
 use super::{
-    Chart, FindingReport, PatternReport, ProblemReport, Quantiles, Report, TableReport, Unit, chebotko,
-    coverage_notes, evidence, html, load,
+    ColumnReport, ColumnRole, PatternReport, Quantiles, Report, chebotko, coverage_notes, evidence, html,
+    load,
 };
-use crate::{number, rules::Severity, text::Lines};
+use crate::{number, rules::Severity, text::Lines, window::PatternId};
 
-/// More patterns than this are for programs.
-const MOST_PATTERNS: usize = super::build::MOST_DRAWN;
-const MOST_TABLES: usize = 200;
 const MOST_OPERATIONS: usize = 50;
-const MOST_CLIENTS: usize = 50;
 const MOST_NODES: usize = 60;
 /// So many keyspaces are drawn for all to see, the others where a reader asks for them.
-const OPEN_DIAGRAMS: usize = 2;
+const OPEN_DIAGRAMS: usize = 1;
 const MOST_SYSTEM_PATTERNS: usize = 50;
+const MOST_DEFINITIONS: usize = 10;
 
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    Page { report }.write_into(&mut Lines::new(to))
+    let index = Index::of(report);
+    Page { report, index }.write_into(&mut Lines::new(to))
 }
 
 #[derive(Template)]
 #[template(path = "report.html")]
 struct Page<'a> {
     report: &'a Report,
+    index: Index<'a>,
 }
 
 /// A part of the coverage bar.
@@ -84,15 +88,18 @@ impl Page<'_> {
                 .map(|nodes| number::plural(nodes as u64, "node", "nodes")),
         );
         parts.extend(cluster.partitioner.clone());
+        if let Some(review) = &self.report.baseline {
+            parts.push(format!("compared with {}", review.end.strftime("%-d %B %Y")));
+        }
         parts.join(" · ")
     }
 
     fn coverage_parts(&self) -> [Part; 4] {
         let coverage = &self.report.coverage;
         [
-            ("exact", "exact", coverage.partitions_exact),
+            ("partitions counted exactly", "exact", coverage.partitions_exact),
             ("bounds", "bounded", coverage.partitions_bounded),
-            ("scans", "scan", coverage.partitions_scan),
+            ("scans, lower bound", "scan", coverage.partitions_scan),
             ("unknown", "unknown", coverage.partitions_unknown),
         ]
         .map(|(name, class, count)| Part { name, class, count })
@@ -108,89 +115,71 @@ impl Page<'_> {
         chart::stacked("Partition counts", &parts)
     }
 
-    fn figures(&self) -> [Figure; 5] {
-        figures::figures(self.report)
-    }
-
     /// How many problems of each severity, the greatest first.
     fn severities(&self) -> Vec<(Severity, usize)> {
         severities(self.report.problems.iter().map(|problem| problem.severity))
     }
 
-    /// `3 more findings with the same cause: delete-heavy, tombstone-heavy-read`.
-    fn facets(&self, problem: &ProblemReport) -> String {
-        let more = problem.findings.len() as u64 - 1;
-        let mut rules: Vec<_> = self
-            .report
-            .findings_of(problem)
-            .skip(1)
-            .map(|finding| finding.rule)
-            .collect();
-        rules.dedup();
-        let findings = number::plural(more, "more finding", "more findings");
-        format!("{findings} with the same cause: {}", rules.join(", "))
-    }
-
-    /// The same for one table.
-    fn severities_of(&self, table: &TableReport) -> Vec<(Severity, usize)> {
-        severities(
-            self.report
-                .findings
-                .iter()
-                .filter(|finding| is_on(finding, table))
-                .map(|finding| finding.severity),
-        )
-    }
-
     /// How many findings on a table somebody has accepted.
-    fn accepted_on(&self, table: &TableReport) -> usize {
+    fn accepted_on(&self, table: &super::TableReport) -> usize {
         let accepted = self.report.accepted.iter();
-        accepted.filter(|finding| is_on(finding, table)).count()
+        let is_on = |finding: &&super::FindingReport| {
+            finding.table.as_ref() == Some(&table.table) && finding.keyspace.as_ref() == Some(&table.keyspace)
+        };
+        accepted.filter(is_on).count()
     }
 
-    fn patterns_of<'p>(&'p self, finding: &'p FindingReport) -> impl Iterator<Item = &'p PatternReport> {
-        let find = |id| self.report.patterns.iter().find(move |pattern| pattern.id == id);
-        finding.patterns.iter().filter_map(move |&id| find(id))
-    }
-
-    /// Whether the schema of any table is known.
-    fn has_model(&self) -> bool {
-        self.report.tables.iter().any(|table| !table.columns.is_empty())
-    }
-
+    /// The keyspaces of which diagrams can be drawn.
     fn keyspaces(&self) -> Vec<&str> {
         chebotko::keyspaces(self.report)
     }
 
     fn diagram(&self, keyspace: &str) -> Safe<String> {
-        Safe(chebotko::svg(self.report, keyspace, MOST_PATTERNS))
+        Safe(chebotko::svg(self.report, keyspace, &|id| {
+            self.index.is_shown(id)
+        }))
     }
 
-    /// What was found on a pattern.
-    fn rules_on(&self, pattern: &PatternReport) -> Vec<(Severity, &'static str)> {
-        let on_it = self
-            .report
-            .findings
-            .iter()
-            .filter(|finding| finding.patterns.contains(&pattern.id));
-        on_it.map(|finding| (finding.severity, finding.rule)).collect()
+    fn rate(&self, pattern: &PatternReport) -> String {
+        number::frequency(pattern.count, pattern.observed_seconds)
     }
 
-    /// The busiest first.
-    fn clients(&self) -> Vec<(&str, u64)> {
-        let clients = self
-            .report
-            .clients
-            .iter()
-            .map(|(name, &count)| (name.as_str(), count));
-        let mut clients: Vec<_> = clients.collect();
-        clients.sort_by_key(|&(name, count)| (std::cmp::Reverse(count), name));
-        clients.truncate(MOST_CLIENTS);
-        clients
+    fn left_out(&self) -> String {
+        number::plural(self.index.left_out as u64, "more pattern", "more patterns")
     }
 
-    fn client_share(&self, count: u64) -> f64 {
-        count as f64 / self.report.clients.values().sum::<u64>().max(1) as f64
+    /// Reads, writes and partitions of everything together.
+    fn totals(&self) -> String {
+        let totals = &self.report.totals;
+        let mut parts = vec![
+            format!("{} reads", number::count(totals.reads)),
+            format!("{} writes", number::count(totals.writes)),
+            format!("{} batches", number::count(totals.batches)),
+        ];
+        let partitions = &totals.partitions_per_read;
+        if !partitions.steps.is_empty() {
+            parts.push(format!(
+                "{} partitions per read in the mean",
+                number::decimal(partitions.mean)
+            ));
+        }
+        if let Some(share) = totals.single_partition_share() {
+            parts.push(format!(
+                "{} of the reads touch one partition",
+                number::percent(share)
+            ));
+        }
+        if let Some(share) = totals.ring_share() {
+            parts.push(format!("{} have no partition key", number::percent(share)));
+        }
+        let latency = &totals.read_latency_us;
+        if latency.count > 0 && self.has_times() {
+            parts.push(format!(
+                "read latency {} (p50 · p99)",
+                latency.shown([latency.p50, latency.p99])
+            ));
+        }
+        parts.join(", ")
     }
 
     /// What the rules looked at.
@@ -199,7 +188,11 @@ impl Page<'_> {
         format!(
             "{} looked at {} on {}",
             count(self.report.rules.len(), "rule", "rules"),
-            count(self.report.patterns.len(), "query pattern", "query patterns"),
+            count(
+                self.report.patterns.len() - self.index.definitions.len(),
+                "query pattern",
+                "query patterns"
+            ),
             count(self.report.tables.len(), "table", "tables"),
         )
     }
@@ -213,10 +206,75 @@ impl Page<'_> {
             number::plural(executions, "execution", "executions"),
         )
     }
+
+    /// A link to the section of a table, or its name where it has none.
+    fn table_link(&self, keyspace: Option<&str>, table: Option<&str>) -> Safe<String> {
+        let name = index::full_name(keyspace, table);
+        Safe(name.map_or_else(String::new, |name| {
+            self.link_to('t', &name, self.index.has_table(&name))
+        }))
+    }
+
+    /// The same of its whole name.
+    fn table_named(&self, name: &str) -> Safe<String> {
+        Safe(self.link_to('t', name, self.index.has_table(name)))
+    }
+
+    fn table_name(&self, problem: &super::ProblemReport) -> String {
+        index::full_name(problem.keyspace.as_deref(), problem.table.as_deref()).unwrap_or_default()
+    }
+
+    fn application_link(&self, name: &str) -> Safe<String> {
+        let shown = if name.is_empty() { "unknown" } else { name };
+        let is_there = self.index.has_application(name);
+        Safe(match is_there {
+            true => format!("<a href=\"#{}\">{}</a>", index::id('a', name), escaped(shown)),
+            false => escaped(shown),
+        })
+    }
+
+    fn link_to(&self, kind: char, name: &str, is_there: bool) -> String {
+        let shown = format!("<code>{}</code>", breakable(&escaped(name)));
+        match is_there {
+            true => format!("<a href=\"#{}\">{shown}</a>", index::id(kind, name)),
+            false => shown,
+        }
+    }
+
+    fn pattern_link(&self, id: PatternId, words: &str) -> Safe<String> {
+        Safe(match self.index.is_shown(id) {
+            true => format!("<a href=\"#p-{id}\">{}</a>", escaped(words)),
+            false => escaped(words),
+        })
+    }
+
+    /// A link to a statement by what it is; nothing where it is not shown.
+    fn statement_link(&self, id: PatternId) -> Safe<String> {
+        let pattern = self.index.pattern(id).filter(|_| self.index.is_shown(id));
+        pattern.map_or_else(
+            || Safe(String::new()),
+            |pattern| self.pattern_link(id, table::kind(pattern)),
+        )
+    }
+
+    /// Links to applications, at most three.
+    fn senders(&self, names: &[String]) -> Safe<String> {
+        let links: Vec<_> = names
+            .iter()
+            .take(3)
+            .map(|name| self.application_link(name).0)
+            .collect();
+        let more = match names.len() {
+            0..=3 => String::new(),
+            more => format!(" +{}", more - 3),
+        };
+        Safe(links.join(", ") + &more)
+    }
 }
 
-fn is_on(finding: &FindingReport, table: &TableReport) -> bool {
-    finding.table.as_ref() == Some(&table.table) && finding.keyspace.as_ref() == Some(&table.keyspace)
+/// A name that may be broken after its keyspace and between its words. It is escaped already.
+fn breakable(name: &str) -> String {
+    name.replace('.', ".<wbr>").replace('_', "_<wbr>")
 }
 
 fn severities(all: impl Iterator<Item = Severity> + Clone) -> Vec<(Severity, usize)> {
@@ -225,6 +283,23 @@ fn severities(all: impl Iterator<Item = Severity> + Clone) -> Vec<(Severity, usi
         .into_iter()
         .filter(|&(_, count)| count > 0)
         .collect()
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    number::plural(count as u64, one, many)
+}
+
+fn severities_of(problems: &[Ranked<'_>]) -> Vec<(Severity, usize)> {
+    severities(problems.iter().map(|ranked| ranked.problem.severity))
+}
+
+fn capitalized(severity: Severity) -> &'static str {
+    match severity {
+        Severity::High => "High",
+        Severity::Medium => "Medium",
+        Severity::Low => "Low",
+        Severity::Info => "Info",
+    }
 }
 
 /// A sentence as HTML: escaped, with what stands between backticks as code.
@@ -253,6 +328,23 @@ pub(super) fn escaped(text: &str) -> String {
     }
 }
 
+/// A column's marks in Chebotko's notation.
+pub(super) fn marks(column: &ColumnReport) -> String {
+    let role = match column.kind {
+        ColumnRole::PartitionKey => "K",
+        ColumnRole::ClusteringAscending => "C↑",
+        ColumnRole::ClusteringDescending => "C↓",
+        ColumnRole::Static => "S",
+        ColumnRole::Regular => "",
+    };
+    let index = if column.indexed { " IDX" } else { "" };
+    format!("{role}{index}").trim().to_owned()
+}
+
+fn day(time: Timestamp) -> String {
+    time.strftime("%-d %B %Y").to_string()
+}
+
 fn moment(time: Timestamp) -> String {
     time.strftime("%-d %B %Y, %H:%M").to_string()
 }
@@ -264,140 +356,5 @@ fn p50_p99(numbers: &Quantiles) -> String {
     format!("{} · {}", number::count(numbers.p50), number::count(numbers.p99))
 }
 
-/// What is worth drawing beside a pattern's latency.
-fn second_chart(pattern: &PatternReport) -> Option<Chart> {
-    let partitions = (
-        "partitions of one execution",
-        Unit::Count,
-        &pattern.partitions.numbers.steps,
-    );
-    let rows = ("rows of one answer", Unit::Count, &pattern.rows.steps);
-    let bytes = ("size of one answer", Unit::Bytes, &pattern.response_bytes.steps);
-    let (label, unit, steps) = [partitions, rows, bytes]
-        .into_iter()
-        .find(|(.., steps)| steps.len() > 1)?;
-    Some(Chart {
-        label,
-        unit,
-        steps: steps.clone(),
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-    use crate::{
-        report::testing::{busy_report, report},
-        rules::testing::window,
-    };
-
-    fn html(report: &Report) -> String {
-        let mut html = Vec::new();
-        render(report, &mut html).unwrap();
-        String::from_utf8(html).unwrap()
-    }
-
-    #[test]
-    fn hostile_text_stays_text() {
-        let page = html(&busy_report());
-        assert!(
-            page.contains("&#60;script&#62;alert(1)&#60;/script&#62;"),
-            "the client's name is shown"
-        );
-        assert!(!page.contains("<script"), "no element is made of it");
-        assert_eq!(prose("`a<b` & \"c\"").0, "<code>a&#60;b</code> &#38; &#34;c&#34;");
-        assert_eq!(prose("an odd ` backtick").0, "an odd ` backtick");
-    }
-
-    #[test]
-    fn what_is_accepted_or_gone_is_shown_with_what_is_said_of_it() {
-        let report = busy_report();
-        assert!(!report.accepted.is_empty() && !report.idle_acceptances.is_empty());
-        let page = html(&report);
-        for said in [
-            "Accepted by team &#60;b&#62; until 1 March 2027: it is <code>rare</code> &#38; &#60;i&#62;cheap&#60;/i&#62; (cqlens.toml:7).",
-            "Was accepted by team &#60;b&#62; until 1 March 2026, which is over",
-            "Nothing here matches what is accepted by team &#60;b&#62; until 1 March 2027: <code>counter-batch</code> (cqlens.toml:7).",
-            "A mistake:</b> The comment of <code>lab.users_by_id</code> says <code>cqlens:accept &#60;u&#62; select-star</code>",
-            "Gone since the last review",
-            "1 accepted</span></td>",
-            "<span class=\"new\">new</span>",
-        ] {
-            assert!(page.contains(said), "{said}");
-        }
-    }
-
-    #[test]
-    fn the_file_needs_nothing_but_itself() {
-        let page = html(&busy_report());
-        for outside in [
-            "http:", "https:", "url(", "@import", "src=", "<link", "<iframe", "onclick",
-        ] {
-            assert!(!page.contains(outside), "{outside}");
-        }
-        assert!(page.contains("default-src 'none'"));
-    }
-
-    #[test]
-    fn every_link_leads_somewhere_and_every_id_is_unique() {
-        let page = html(&busy_report());
-        let after = |mark: &str| -> Vec<String> {
-            let rest = page.split(mark).skip(1);
-            rest.map(|rest| rest.split('"').next().unwrap().to_owned())
-                .collect()
-        };
-        let ids = after(" id=\"");
-        let unique: std::collections::BTreeSet<_> = ids.iter().collect();
-        assert_eq!(unique.len(), ids.len());
-        for link in after("href=\"#") {
-            assert!(unique.contains(&link), "#{link}");
-        }
-    }
-
-    #[test]
-    fn every_picture_has_a_label_or_is_not_read_out() {
-        for svg in html(&busy_report()).split("<svg").skip(1) {
-            let tag = svg.split('>').next().unwrap();
-            assert!(
-                tag.contains("aria-label=\"") || tag.contains("aria-hidden"),
-                "{tag}"
-            );
-        }
-    }
-
-    #[test]
-    fn every_element_is_closed_in_order() {
-        const VOID: [&str; 6] = ["meta", "br", "rect", "path", "line", "!doctype"];
-        for report in [busy_report(), report(&window([]))] {
-            let page = html(&report);
-            let body = page.split_once("</style>").unwrap().1;
-            let mut open = vec!["html", "head"];
-            for tag in body
-                .split('<')
-                .skip(1)
-                .map(|rest| rest.split('>').next().unwrap())
-            {
-                let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
-                if tag.starts_with('/') {
-                    assert_eq!(open.pop(), Some(name), "{tag}");
-                } else if !VOID.contains(&name) || (name == "rect" && !tag.ends_with('/')) {
-                    open.push(name);
-                }
-            }
-            assert_eq!(open, Vec::<&str>::new());
-        }
-    }
-
-    #[test]
-    fn an_empty_window_does_not_look_healthy() {
-        let page = html(&report(&window([])));
-        assert!(page.contains("No requests were seen."));
-        assert!(page.contains("<dd>–</dd>"), "figures are absent, not zero");
-        assert!(!page.contains("100 %"));
-        assert!(
-            page.contains("allow-filtering</span>"),
-            "the rules that ran are named"
-        );
-    }
-}
+mod tests;

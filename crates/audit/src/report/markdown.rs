@@ -1,16 +1,20 @@
-//! The Markdown form, for pull requests and wikis: verdict, findings, tables, the costliest patterns, what
-//! was not seen.
+//! The Markdown form, for pull requests and wikis: verdict, the list of problems, each of them below a fold, tables, the
+//! costliest patterns, what was not seen.
 //!
-//! GitHub's dialect. CQL holds whatever a client sends, so every text is escaped for the place where it
+//! GitHub's dialect, and short enough for one of its comments: what does not fit is counted. CQL holds whatever a client sends, so every text is escaped for the place where it
 //! stands.
+
+mod escape;
 
 use std::io::{self, Write};
 
 use super::{
     FindingReport, PatternReport, ProblemReport, Report, SequenceReport, TableReport, coverage_notes,
-    evidence, load,
+    evidence, html, load, words,
 };
-use crate::{number, text::Lines};
+use crate::{number, rules::Severity, text::Lines};
+use escape::fenced;
+pub(super) use escape::{code, code_cell, prose, prose_cell};
 
 /// A pull request is no place for all of them.
 const MOST_PATTERNS: usize = 20;
@@ -18,22 +22,87 @@ const MOST_TABLES: usize = 50;
 const MOST_OPERATIONS: usize = 30;
 const MOST_NODES: usize = 50;
 
+/// Problems in the list at the top.
+const MOST_LINES: usize = 10;
+/// GitHub takes comments of 65,536 characters.
+const MOST_BYTES: usize = 60_000;
+/// Of them for what comes after the problems.
+const ROOM_FOR_TABLES: usize = 16_000;
+/// And for what was not seen.
+const MOST_UNSEEN: usize = 8_000;
+
 pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     let to: &mut dyn Write = &mut Lines::new(to);
-    opening(report, to)?;
-    findings(report, to)?;
-    gone(report, to)?;
-    accepted(report, to)?;
-    operations(report, to)?;
-    tables(report, to)?;
-    patterns(report, to)?;
-    nodes(report, to)?;
-    writeln!(to, "\n## What was not seen\n")?;
-    for line in coverage_notes::lines(report) {
-        writeln!(to, "- {}", prose(&line))?;
+    let head = piece(|to| {
+        opening(report, to)?;
+        list(report, to)
+    })?;
+    let unseen = piece(|to| unseen(report, to))?;
+    let mut left = MOST_BYTES.saturating_sub(head.len() + unseen.len() + 400);
+    to.write_all(&head)?;
+    type Section = fn(&Report, &mut dyn Write) -> io::Result<()>;
+    let others: [Section; 6] = [gone, accepted, operations, tables, patterns, nodes];
+    let others = others.map(|section| piece(|to| section(report, to)));
+    let others: Vec<_> = others.into_iter().collect::<io::Result<_>>()?;
+    let of_others = others.iter().map(Vec::len).sum::<usize>().min(ROOM_FOR_TABLES);
+    left -= of_others.min(left);
+    let mut left_out = 0;
+    for (at, problem) in (1..).zip(&report.problems) {
+        let problem = piece(|to| self::problem(report, at, problem, to))?;
+        // What is short stands there even where something long before it has no room.
+        match left.checked_sub(problem.len()) {
+            Some(rest) => {
+                left = rest;
+                to.write_all(&problem)?;
+            }
+            None => left_out += 1,
+        }
     }
+    if left_out > 0 {
+        let more = number::plural(left_out, "more problem has", "more problems have");
+        writeln!(to, "\n{more} no room here: the HTML and JSON forms have all.")?;
+    }
+    left += of_others;
+    let mut is_cut = false;
+    for section in &others {
+        match left.checked_sub(section.len()) {
+            Some(rest) => {
+                left = rest;
+                to.write_all(section)?;
+            }
+            None => is_cut = true,
+        }
+    }
+    if is_cut {
+        writeln!(
+            to,
+            "\nFurther tables have no room here: they stand in the HTML and JSON forms."
+        )?;
+    }
+    to.write_all(&unseen)?;
     let (tool, time) = (&report.tool, report.generated_at.strftime("%-d %B %Y, %H:%M"));
     writeln!(to, "\n_{} {}, {time} UTC_", tool.name, tool.version)
+}
+
+/// What is written, to be measured before it is used.
+fn piece(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    write(&mut Lines::new(&mut bytes))?;
+    Ok(bytes)
+}
+
+fn unseen(report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    writeln!(to, "\n## What was not seen\n")?;
+    let mut left = MOST_UNSEEN;
+    for line in coverage_notes::lines(report) {
+        let line = prose(&line);
+        match left.checked_sub(line.len()) {
+            Some(rest) => left = rest,
+            None => return writeln!(to, "- and more, in the HTML and JSON forms"),
+        }
+        writeln!(to, "- {line}")?;
+    }
+    Ok(())
 }
 
 fn opening(report: &Report, to: &mut dyn Write) -> io::Result<()> {
@@ -66,21 +135,63 @@ fn opening(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     )
 }
 
-fn findings(report: &Report, to: &mut dyn Write) -> io::Result<()> {
-    writeln!(to, "\n## Findings")?;
-    if report.findings.is_empty() {
+/// One line a problem.
+fn list(report: &Report, to: &mut dyn Write) -> io::Result<()> {
+    writeln!(to, "\n## Problems\n")?;
+    if report.problems.is_empty() {
         let rules: Vec<_> = report.rules.iter().map(|rule| format!("`{rule}`")).collect();
-        return writeln!(
-            to,
-            "\n{}. The rules that ran: {}.",
-            report.none(),
-            rules.join(", ")
-        );
+        return writeln!(to, "{}. The rules that ran: {}.", report.none(), rules.join(", "));
     }
-    for (at, problem) in (1..).zip(&report.problems) {
-        self::problem(report, at, problem, to)?;
+    writeln!(
+        to,
+        "| # | Severity | Table | What | Time | Work | Rate | Fix | Who |"
+    )?;
+    writeln!(to, "| ---: | --- | --- | --- | ---: | ---: | ---: | --- | --- |")?;
+    for (at, problem) in (1..).zip(&report.problems).take(MOST_LINES) {
+        let table = problem.keyspace.as_ref().zip(problem.table.as_ref());
+        writeln!(
+            to,
+            "| {at} | {}{} | {} | {} | {} | {} | {} | {} | {} |",
+            problem.severity,
+            report.findings_of(problem).next().map(mark).unwrap_or_default(),
+            table.map_or("–".to_owned(), |(keyspace, table)| code_cell(&format!(
+                "{keyspace}.{table}"
+            ))),
+            prose_cell(&problem.what),
+            problem.time_share.map_or("–".to_owned(), number::percent),
+            number::percent(problem.work_share),
+            words::rate(problem.executions, problem.observed_seconds),
+            problem.fix,
+            who(&problem.applications),
+        )?;
+    }
+    if report.problems.len() > MOST_LINES {
+        let more = &report.problems[MOST_LINES..];
+        writeln!(to, "\nand {} more: {}.", more.len(), by_severity(more))?;
     }
     Ok(())
+}
+
+/// Three applications at most.
+fn who(applications: &[String]) -> String {
+    let shown: Vec<_> = applications.iter().take(3).map(|name| prose_cell(name)).collect();
+    match applications.len() {
+        0..=3 => shown.join(", "),
+        more => format!("{} +{}", shown.join(", "), more - 3),
+    }
+}
+
+/// `5 medium, 10 low`.
+fn by_severity(problems: &[ProblemReport]) -> String {
+    let counted = [Severity::High, Severity::Medium, Severity::Low, Severity::Info].map(|severity| {
+        let of_it = problems.iter().filter(|problem| problem.severity == severity);
+        (severity, of_it.count())
+    });
+    let counted = counted.iter().filter(|(_, count)| *count > 0);
+    let counted: Vec<_> = counted
+        .map(|(severity, count)| format!("{count} {severity}"))
+        .collect();
+    counted.join(", ")
 }
 
 /// ` (new)`, where that is known.
@@ -102,17 +213,31 @@ fn gone(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What says it best under its heading; the other findings with the same cause below.
+/// What says it best, and the other findings with the same cause, below a fold that has its title; open where it is high.
 fn problem(report: &Report, at: usize, problem: &ProblemReport, to: &mut dyn Write) -> io::Result<()> {
-    writeln!(to, "\n### {at}. {}\n", prose(&problem.title))?;
+    let open = if problem.severity == Severity::High {
+        " open"
+    } else {
+        ""
+    };
+    // In HTML, where Markdown is not read, a name with an at sign would call somebody.
+    let title = html::prose(&problem.title).0.replace('@', "&#64;");
+    writeln!(
+        to,
+        "\n<details{open}><summary><b>{at}. {}:</b> {title}</summary>\n",
+        problem.severity
+    )?;
     for (at, finding) in report.findings_of(problem).enumerate() {
         if at > 0 {
             writeln!(to, "\n#### {}\n", prose(&finding.title))?;
         }
         self::finding(report, finding, &report.cql_of(problem, at), to)?;
     }
-    Ok(())
+    writeln!(to, "\n</details>")
 }
+
+/// Beside what a rule itself found.
+const OF_ALL_RULES: [&str; 4] = ["executions", "executions_per_second", "latency_p99_us", "clients"];
 
 fn finding(
     report: &Report,
@@ -136,7 +261,15 @@ fn finding(
             writeln!(to)?;
         }
     }
-    for line in evidence::lines(&finding.evidence) {
+    let own = evidence::own(&finding.evidence).len();
+    let mut figures = finding.evidence.clone();
+    // The rest is for those who look closer: in the HTML and JSON forms.
+    let mut at = 0;
+    figures.retain(|(name, _)| {
+        at += 1;
+        at <= own || OF_ALL_RULES.contains(name)
+    });
+    for line in evidence::lines(&figures) {
         writeln!(to, "- {}: {}", line.label, prose(&line.value))?;
     }
     writeln!(to, "\n{}", prose(&finding.advice))?;
@@ -346,86 +479,15 @@ fn more(all: usize, shown: usize, what: &str, to: &mut dyn Write) -> io::Result<
     Ok(())
 }
 
-/// A sentence: what stands between backticks stays code, everything else loses its meaning in Markdown and
-/// HTML.
-pub(super) fn prose(text: &str) -> String {
-    let pieces: Vec<_> = text.split('`').collect();
-    // An odd number of backticks is no code at all.
-    let paired = pieces.len() % 2 == 1;
-    let mut prose = String::with_capacity(text.len() + 8);
-    for (at, piece) in pieces.iter().enumerate() {
-        match (at % 2 == 1 && paired, at) {
-            (true, _) => prose += &code(piece),
-            (false, 0) => prose += &escaped(piece),
-            (false, _) if paired => prose += &escaped(piece),
-            (false, _) => prose += &format!("\\`{}", escaped(piece)),
-        }
-    }
-    prose
-}
-
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '\n' | '\r' => escaped.push(' '),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '&' => escaped.push_str("&amp;"),
-            '\\' | '*' | '_' | '[' | ']' | '|' | '#' | '~' | '@' => {
-                escaped.push('\\');
-                escaped.push(letter);
-            }
-            _ => escaped.push(letter),
-        }
-    }
-    escaped
-}
-
-/// Inline code, fenced by more backticks than it holds in a row.
-pub(super) fn code(text: &str) -> String {
-    let text = text.replace(['\n', '\r'], " ");
-    let fence = "`".repeat(longest_run(&text) + 1);
-    // A blank keeps a backtick at either end apart from the fence; Markdown takes it off again.
-    let pad = if text.starts_with('`') || text.ends_with('`') {
-        " "
-    } else {
-        ""
-    };
-    format!("{fence}{pad}{text}{pad}{fence}")
-}
-
-/// Inline code in a table: the only place where a bar inside code must be escaped.
-pub(super) fn code_cell(text: &str) -> String {
-    code(text).replace('|', "\\|")
-}
-
-/// A sentence in a table.
-pub(super) fn prose_cell(text: &str) -> String {
-    // Outside of code they are escaped already.
-    prose(text).replace('|', "\\|").replace("\\\\|", "\\|")
-}
-
-fn fenced(cql: &str, to: &mut dyn Write) -> io::Result<()> {
-    let fence = "`".repeat(longest_run(cql).max(2) + 1);
-    writeln!(to, "{fence}sql\n{cql}\n{fence}")
-}
-
-fn longest_run(text: &str) -> usize {
-    text.split(|letter| letter != '`')
-        .map(str::len)
-        .max()
-        .unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::{
         report::testing::{busy_report, report, small_report},
-        rules::testing::window,
+        rules::testing::{read, window},
     };
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
     fn markdown(report: &Report) -> String {
         let mut text = Vec::new();
@@ -437,21 +499,6 @@ mod tests {
     fn a_small_report_reads_well() {
         let text = markdown(&small_report());
         insta::assert_snapshot!(text.replace(env!("CARGO_PKG_VERSION"), "…"));
-    }
-
-    #[test]
-    fn hostile_text_stays_text() {
-        assert_eq!(
-            prose("a|b <script> *x* `c|d`"),
-            "a\\|b &lt;script&gt; \\*x\\* `c|d`"
-        );
-        assert_eq!(prose("an odd ` backtick"), "an odd \\` backtick");
-        assert_eq!(code("a``b"), "```a``b```");
-        assert_eq!(code("`"), "`` ` ``");
-        assert_eq!(code_cell("a|b\nc"), "`a\\|b c`");
-        let mut fence = Vec::new();
-        fenced("x ``` y", &mut fence).unwrap();
-        assert_eq!(String::from_utf8(fence).unwrap(), "````sql\nx ``` y\n````\n");
     }
 
     #[test]
@@ -472,5 +519,35 @@ mod tests {
             let widths: Vec<_> = rows.lines().map(cells).collect();
             assert!(widths.windows(2).all(|pair| pair[0] == pair[1]), "{rows}");
         }
+    }
+
+    #[test]
+    fn the_list_of_problems_comes_first_and_each_has_its_fold() {
+        let report = busy_report();
+        let text = markdown(&report);
+        let list = text.find("| # | Severity | Table |").unwrap();
+        let folds = text.find("<details").unwrap();
+        assert!(list < folds && text.find("## Tables").unwrap() > folds, "{text}");
+        assert_eq!(text.matches("<details").count(), report.problems.len());
+        assert_eq!(text.matches("</details>").count(), report.problems.len());
+        assert!(text.contains("| 1 | high (new) | `work.jobs` | "), "{text}");
+    }
+
+    #[test]
+    fn it_fits_a_comment_whatever_was_found() {
+        let filters = (0..400).map(|at| {
+            let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+            let cql = format!("SELECT a FROM shop.orders_{at} WHERE b = ? ALLOW FILTERING");
+            read(&cql, &flags, PartitionClass::Scan, 100_000)
+        });
+        let text = markdown(&report(&window(filters)));
+        assert!(text.len() <= 62_000, "{} bytes", text.len());
+        assert!(
+            text.contains("more problems have no room here"),
+            "{}",
+            &text[text.len() - 2_000..]
+        );
+        assert!(text.contains("and 390 more: "), "{}", &text[..4_000]);
+        assert!(text.contains("## What was not seen"));
     }
 }

@@ -4,6 +4,7 @@
 //! fields may be added, none is renamed. Times are RFC 3339, durations `_us`, sizes `_bytes`.
 
 mod acceptance;
+mod application;
 mod baseline;
 mod build;
 mod chebotko;
@@ -11,6 +12,7 @@ mod coverage_notes;
 mod csv;
 mod diff;
 mod evidence;
+mod histogram;
 mod html;
 mod json;
 mod load;
@@ -21,6 +23,7 @@ mod sequence;
 mod summary;
 #[cfg(test)]
 mod testing;
+mod words;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,6 +38,7 @@ use crate::{
     window::{Cluster, Coverage},
 };
 
+pub use application::ApplicationReport;
 pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
 pub use diff::{
     ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
@@ -136,6 +140,8 @@ pub struct Report {
     pub rules: Vec<&'static str>,
     /// What the rules could not see.
     pub blind_spots: Vec<BlindSpot>,
+    /// By application, those that send most first.
+    pub applications: Vec<ApplicationReport>,
     /// Requests by client.
     pub clients: BTreeMap<String, u64>,
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{RoutingReport, SinceReview};
+use super::{RoutingReport, SinceReview, histogram};
 use crate::{
     number,
     rules::{Applied, Example, Severity, StableId},
@@ -96,8 +96,13 @@ pub struct Quantiles {
     pub mean: f64,
     /// The sum; exact.
     pub total: u64,
-    /// For drawings: (highest value of the step, how often).
-    #[serde(skip)]
+    /// For drawings: (highest value of the step, how often); absent where it has one value, and of patterns that are
+    /// not among the costliest 200.
+    #[serde(
+        rename = "histogram",
+        serialize_with = "histogram::serialize",
+        skip_serializing_if = "histogram::is_told_by_quantiles"
+    )]
     pub steps: Vec<(u64, u64)>,
 }
 
@@ -121,8 +126,13 @@ pub struct Latency {
     pub max: u64,
     /// The mean.
     pub mean: f64,
-    /// For drawings: (highest value of the step, how often).
-    #[serde(skip)]
+    /// For drawings: (highest value of the step, how often); absent where it has one value, and of patterns that are
+    /// not among the costliest 200.
+    #[serde(
+        rename = "histogram",
+        serialize_with = "histogram::serialize",
+        skip_serializing_if = "histogram::is_told_by_quantiles"
+    )]
     pub steps: Vec<(u64, u64)>,
 }
 
@@ -445,6 +455,16 @@ pub struct ProblemReport {
     pub table: Option<String>,
     /// What its first finding says.
     pub title: String,
+    /// The same without its table and its rate, for lists that have columns for those.
+    pub what: String,
+    /// What to do, in about three words.
+    pub fix: &'static str,
+    /// Executions of the statements that its first finding speaks of.
+    pub executions: u64,
+    /// Seconds in which those could have been seen: what its rate divides by.
+    pub observed_seconds: f64,
+    /// The applications that send its statements, without their versions; those that send most first.
+    pub applications: Vec<String>,
     /// The rules that found it, each once.
     pub rules: Vec<&'static str>,
     /// Its findings by their ids, the one that says it best first.
@@ -499,24 +519,29 @@ pub struct FindingReport {
     /// compare with.
     #[serde(flatten)]
     pub since_review: Option<SinceReview>,
-    /// The distribution that shows it best.
-    #[serde(skip)]
+    /// The distribution of what its rule looks at; absent where that has one value, or is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub chart: Option<Chart>,
 }
 
 /// A distribution to draw.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chart {
     /// What is counted: `partitions of one read`.
     pub label: &'static str,
     /// How its values are written.
     pub unit: Unit,
     /// (highest value of the step, how often), ascending.
+    #[serde(rename = "histogram", serialize_with = "histogram::serialize")]
     pub steps: Vec<(u64, u64)>,
+    /// From which on the finding is as severe as it is; absent where one number does not decide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<u64>,
 }
 
 /// How a number is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// As a count.
     Count,

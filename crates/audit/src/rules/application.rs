@@ -41,7 +41,7 @@ pub(super) fn of(pattern: &Pattern) -> BTreeSet<&str> {
 /// The application in a client's name, `APPLICATION VERSION (DRIVER VERSION) ADDRESS`: without the version, the
 /// driver and the address, so that it is the same on every machine and after every release. The driver where
 /// the application has no name.
-pub(super) fn name(client: &str) -> &str {
+pub(crate) fn name(client: &str) -> &str {
     let is_address = |word: &str| {
         let (address, _) = word.split_once('/').unwrap_or((word, ""));
         address.parse::<IpAddr>().is_ok()

@@ -226,6 +226,8 @@ pub struct Judgement {
     pub sequences: Vec<Sequence>,
     /// What they could not see.
     pub blind_spots: Vec<BlindSpot>,
+    /// The thresholds that are set otherwise than by default, by rule and name.
+    pub thresholds: BTreeMap<(String, String), f64>,
     /// The rules that were run, by their ids: all that are not switched off.
     pub rules: Vec<&'static str>,
 }

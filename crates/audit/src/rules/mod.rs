@@ -41,6 +41,7 @@ use jiff::Timestamp;
 use crate::window::{Cluster, Window};
 
 pub use acceptance::{Acceptance, AcceptanceState, Applied, Comment, Judging, Sorted, day, set_apart};
+pub(crate) use application::name as application_name;
 pub use context::Context;
 pub use cost::Cost;
 #[cfg(test)]
@@ -265,6 +266,7 @@ pub fn check(context: &Context<'_>, settings: &Settings) -> Judgement {
     finding::rank(&mut judgement.findings, context);
     judgement.rules = run.map(|rule| rule.about().id).collect();
     judgement.sequences = sequences;
+    judgement.thresholds.clone_from(&settings.thresholds);
     beside::put(&mut judgement.findings, context);
     example::put(&mut judgement.findings, context);
     judgement

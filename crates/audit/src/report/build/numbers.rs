@@ -17,7 +17,7 @@ pub(in crate::report) fn quantiles(distribution: &Distribution) -> Quantiles {
     }
 }
 
-pub(super) fn latency(distribution: &Distribution) -> Latency {
+pub(in crate::report) fn latency(distribution: &Distribution) -> Latency {
     Latency {
         count: distribution.count(),
         p50: distribution.quantile(0.5),

@@ -15,12 +15,13 @@ use std::{
 };
 
 use super::Report;
+use crate::window::PatternId;
 use layout::Layout;
 use model::Model;
 
-/// The diagram of a keyspace, for a page that has places for the first so many patterns.
-pub(super) fn svg(report: &Report, keyspace: &str, linked: usize) -> String {
-    let model = Model::of(report, keyspace, linked);
+/// The diagram of a keyspace, for a page that has a place for some of the patterns.
+pub(super) fn svg(report: &Report, keyspace: &str, is_shown: &dyn Fn(PatternId) -> bool) -> String {
+    let model = Model::of(report, keyspace, is_shown);
     drawing::draw(&model, &Layout::of(&model))
 }
 
@@ -39,7 +40,7 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     let mut pictures = Vec::new();
     let mut bottom = drawing::HEADING;
     for keyspace in keyspaces(report) {
-        let model = Model::of(report, keyspace, 0);
+        let model = Model::of(report, keyspace, &|_| false);
         let layout = Layout::of(&model);
         let mut picture = String::new();
         let _ = write!(picture, "<g transform=\"translate(0 {bottom})\">");

@@ -7,7 +7,7 @@ use cqlens_cql::syntax::{
     ast::{Body, Statement},
 };
 
-use super::super::{ColumnReport, ColumnRole, PatternReport, Report, SequenceReport, TableReport};
+use super::super::{ColumnReport, PatternReport, Report, SequenceReport, TableReport, html};
 use crate::{number, rules::Severity, window::PatternId};
 use cqlens_cql::footprint::PartitionClass;
 
@@ -86,8 +86,8 @@ pub(super) enum Verdict {
 }
 
 impl Model {
-    /// The page around it has places for the first so many patterns.
-    pub(super) fn of(report: &Report, keyspace: &str, linked: usize) -> Self {
+    /// The page around it has a place for the patterns that are shown.
+    pub(super) fn of(report: &Report, keyspace: &str, is_shown: &dyn Fn(PatternId) -> bool) -> Self {
         let of_keyspace = report
             .tables
             .iter()
@@ -98,24 +98,24 @@ impl Model {
             joins: joins(report, &tables),
             tables: tables
                 .iter()
-                .map(|table| Table::of(report, table, linked))
+                .map(|table| Table::of(report, table, is_shown))
                 .collect(),
         }
     }
 }
 
 impl Table {
-    fn of(report: &Report, table: &TableReport, linked: usize) -> Self {
+    fn of(report: &Report, table: &TableReport, is_shown: &dyn Fn(PatternId) -> bool) -> Self {
         let follow_ups = follow_ups(report);
-        let reads = report.patterns.iter().enumerate().filter(|(_, pattern)| {
+        let reads = report.patterns.iter().filter(|pattern| {
             let is_read = pattern.kind.is_read() && table.patterns.contains(&pattern.id);
             is_read && !follow_ups.contains(&pattern.id.to_string())
         });
         let mut queries: Vec<_> = reads
             .clone()
             .take(MOST_QUERIES)
-            .map(|(at, pattern)| Query {
-                link: (at < linked).then_some(pattern.id),
+            .map(|pattern| Query {
+                link: is_shown(pattern.id).then_some(pattern.id),
                 ..Query::of(report, pattern)
             })
             .collect();
@@ -156,18 +156,10 @@ fn footer(report: &Report, table: &TableReport, reads: usize) -> String {
 
 impl Column {
     fn of(column: &ColumnReport) -> Self {
-        let role = match column.kind {
-            ColumnRole::PartitionKey => "K",
-            ColumnRole::ClusteringAscending => "C↑",
-            ColumnRole::ClusteringDescending => "C↓",
-            ColumnRole::Static => "S",
-            ColumnRole::Regular => "",
-        };
-        let index = if column.indexed { "IDX" } else { "" };
         Self {
             name: column.name.clone(),
             data_type: physical_type(&column.data_type),
-            marks: format!("{role} {index}").trim().to_owned(),
+            marks: html::marks(column),
         }
     }
 }
@@ -375,7 +367,7 @@ mod tests {
     #[test]
     fn reads_enter_tables_and_what_nothing_serves_is_marked() {
         let report = testing::busy_report();
-        let model = Model::of(&report, "lab", 0);
+        let model = Model::of(&report, "lab", &|_| false);
         let queries = model.tables.iter().flat_map(|table| &table.queries);
         assert!(queries.clone().count() > 0);
         assert!(queries.clone().any(|query| query.verdict == Verdict::Unserved));

@@ -5,63 +5,220 @@ use std::fmt::Write;
 
 use askama::filters::Safe;
 
-use super::super::{Chart, Latency, RingReport, Unit};
+use super::super::{Chart, RingReport, Unit};
 use crate::number;
 
-const WIDTH: f64 = 300.0;
-/// From the top to the axis.
-const HEIGHT: f64 = 72.0;
-/// Up to this many different values each has its own bar; more are gathered in steps of equal ratio.
-const MOST_BARS: usize = 14;
+/// What a picture of a distribution takes up.
+const WIDTH: f64 = 430.0;
+/// From the top to the axis; the words of the threshold stand above the bars.
+const BASE: f64 = 118.0;
+const BARS: f64 = 92.0;
+/// Left of the first bar and right of the last one, for the labels of the axis.
+const MARGIN: f64 = 24.0;
+/// Up to this many different values each has a line with its number; more are bars over an axis.
+const MOST_LINES: usize = 6;
+const MOST_BARS: f64 = 28.0;
 
-/// A distribution as bars over a (mostly logarithmic) axis.
+/// A distribution: few values as lines with their shares, many as bars over a logarithmic axis, with the median, the
+/// p99 and the threshold of the rule.
 pub(super) fn distribution(chart: &Chart) -> Safe<String> {
-    let bars = gather(&chart.steps);
-    let (Some(first), Some(last)) = (bars.first(), bars.last()) else {
-        return Safe(String::new());
-    };
-    let write = |value| write_in(chart.unit, value);
-    let most = bars.iter().map(|bar| bar.count).max().unwrap_or(1).max(1) as f64;
-    let pitch = (WIDTH / bars.len() as f64).min(48.0);
-    let mut svg = format!(
-        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} 92\" role=\"img\" aria-label=\"{}\">",
-        described(chart)
-    );
-    for (at, bar) in bars.iter().enumerate() {
-        // What happened at all is seen.
-        let height = (bar.count as f64 / most * (HEIGHT - 4.0)).max(1.5);
+    let seen: Vec<_> = chart.steps.iter().copied().filter(|step| step.1 > 0).collect();
+    match seen.len() {
+        0 | 1 => Safe(String::new()),
+        2..=MOST_LINES => lines(chart, &seen),
+        _ => bars(chart, &seen),
+    }
+}
+
+/// One line a value: no axis, since the values may be far apart.
+fn lines(chart: &Chart, seen: &[(u64, u64)]) -> Safe<String> {
+    let whole: u64 = seen.iter().map(|step| step.1).sum();
+    let height = seen.len() * 20 + 2;
+    let mut svg = open(chart, height);
+    let mut path = String::new();
+    for (at, &(value, count)) in seen.iter().enumerate() {
+        let top = at * 20 + 3;
+        let width = (count as f64 / whole as f64 * 240.0).max(1.5);
+        let _ = write!(path, "M100 {top}h{width:.1}v13h-{width:.1}z");
         let _ = write!(
             svg,
-            "<rect class=\"bar\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{height:.1}\"><title>{}: {}</title></rect>",
-            at as f64 * pitch + 1.0,
-            HEIGHT - height,
-            (pitch - 3.0).max(1.0),
-            bar.range(write),
-            number::exact(bar.count),
+            "<text x=\"92\" y=\"{y}\" text-anchor=\"end\">{}</text><text class=\"b\" x=\"{:.0}\" y=\"{y}\">{}</text>",
+            write_in(chart.unit, value),
+            108.0 + width,
+            number::share(count, whole),
+            y = top + 11,
         );
     }
-    let end = bars.len() as f64 * pitch;
-    let _ = write!(
-        svg,
-        "<line class=\"axis\" x1=\"0\" x2=\"{end:.1}\" y1=\"{HEIGHT}.5\" y2=\"{HEIGHT}.5\"/>\
-         <text x=\"1\" y=\"87\">{}</text><text x=\"{:.1}\" y=\"87\" text-anchor=\"end\">{}</text>\
-         <text x=\"{:.1}\" y=\"87\" text-anchor=\"middle\">{}</text></svg>",
-        write(first.from),
-        end - 2.0,
-        write(last.to),
-        end / 2.0,
-        chart.label,
-    );
+    let _ = write!(svg, "<path class=\"bars\" d=\"{path}\"/></svg>");
     Safe(svg)
 }
 
-/// Latencies as [`distribution`].
-pub(super) fn latency(latency: &Latency) -> Safe<String> {
-    distribution(&Chart {
-        label: "latency",
-        unit: Unit::Micros,
-        steps: latency.steps.clone(),
-    })
+/// Where a value stands on a logarithmic axis. Zero stands where one does: both are nothing to worry about.
+#[derive(Clone, Copy)]
+struct Axis {
+    first: f64,
+    last: f64,
+}
+
+impl Axis {
+    fn of(chart: &Chart, seen: &[(u64, u64)]) -> Self {
+        let log = |value: u64| (value.max(1) as f64).log10();
+        let least = seen.first().map_or(0.0, |step| log(step.0));
+        let most = seen.last().map_or(0.0, |step| log(step.0));
+        // A threshold that is far away says no more than that it is far away.
+        let threshold = chart.threshold.map(log);
+        let near = threshold.filter(|at| (least - 1.0..=most + 1.0).contains(at));
+        let (least, most) = near.map_or((least, most), |at| (least.min(at), most.max(at)));
+        // So that the greatest and the threshold stand inside.
+        let pad = ((most - least) * 0.03).max(0.004);
+        let last = most + pad;
+        Self {
+            first: (least - pad).max(0.0),
+            last,
+        }
+    }
+
+    /// Bars, each of the same ratio; no more than there are whole numbers.
+    fn bars(self) -> usize {
+        let numbers = 10_f64.powf(self.last) - 10_f64.powf(self.first);
+        usize::try_from(floor(numbers.clamp(1.0, MOST_BARS))).unwrap_or(1)
+    }
+
+    fn x(self, value: u64) -> f64 {
+        let log = (value.max(1) as f64).log10();
+        let share = (log - self.first) / (self.last - self.first).max(1e-9);
+        MARGIN + share.clamp(0.0, 1.0) * (WIDTH - 2.0 * MARGIN)
+    }
+
+    fn bar(self, value: u64) -> usize {
+        let share = (self.x(value) - MARGIN) / (WIDTH - 2.0 * MARGIN);
+        let bar = floor((share * self.bars() as f64 + 1e-9).max(0.0));
+        usize::try_from(bar).unwrap_or(0).min(self.bars() - 1)
+    }
+
+    /// Round numbers on the axis, at most six: powers of ten with their halves and fifths, or even steps where the axis
+    /// is short.
+    fn ticks(self) -> Vec<u64> {
+        let (first, last) = (10_f64.powf(self.first), 10_f64.powf(self.last));
+        let is_inside = |tick: &u64| (first..=last).contains(&(*tick as f64));
+        let tens = || (0..20_u32).filter_map(|power| 10_u64.checked_pow(power));
+        for steps in [&[1_u64, 2, 5][..], &[1, 5], &[1]] {
+            let ticks = tens().flat_map(|ten| steps.iter().filter_map(move |step| ten.checked_mul(*step)));
+            let ticks: Vec<_> = ticks.filter(is_inside).collect();
+            match ticks.len() {
+                0..=2 => return even(first, last),
+                3..=6 => return ticks,
+                _ => {}
+            }
+        }
+        let thousands = tens().step_by(3).filter(is_inside);
+        thousands.collect()
+    }
+}
+
+/// Four or five multiples of 1, 2 or 5 times a power of ten.
+fn even(first: f64, last: f64) -> Vec<u64> {
+    let rough = ((last - first) / 4.0).max(1.0);
+    let ten = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * ten);
+    let step = step.into_iter().find(|step| *step >= rough).unwrap_or(rough);
+    let from = (first / step).ceil();
+    (0..6_u32)
+        .map(|at| (from + f64::from(at)) * step)
+        .filter(|tick| *tick <= last)
+        .map(floor)
+        .collect()
+}
+
+fn bars(chart: &Chart, seen: &[(u64, u64)]) -> Safe<String> {
+    let axis = Axis::of(chart, seen);
+    let mut counts = vec![0_u64; axis.bars()];
+    for &(value, count) in seen {
+        if let Some(bar) = counts.get_mut(axis.bar(value)) {
+            *bar = bar.saturating_add(count);
+        }
+    }
+    let most = counts.iter().copied().max().unwrap_or(1).max(1) as f64;
+    let pitch = (WIDTH - 2.0 * MARGIN) / counts.len() as f64;
+    let mut path = String::new();
+    for (at, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {
+        // What happened at all is seen.
+        let height = (count as f64 / most * BARS).max(1.5);
+        let (x, width) = (MARGIN + at as f64 * pitch + 0.5, (pitch - 1.0).max(1.0));
+        let _ = write!(path, "M{x:.1} {BASE}v-{height:.1}h{width:.1}v{height:.1}z");
+    }
+    let mut svg = open(chart, 158);
+    let _ = write!(
+        svg,
+        "<path class=\"bars\" d=\"{path}\"/><path class=\"axis\" d=\"M{MARGIN} {BASE}.5H{:.0}\"/>",
+        WIDTH - MARGIN
+    );
+    for tick in axis.ticks() {
+        let _ = write!(
+            svg,
+            "<text x=\"{:.0}\" y=\"152\" text-anchor=\"middle\">{}</text>",
+            axis.x(tick),
+            write_in(chart.unit, tick)
+        );
+    }
+    quantiles(&mut svg, chart, axis);
+    threshold(&mut svg, chart, axis);
+    svg.push_str("</svg>");
+    Safe(svg)
+}
+
+/// The median and the p99 below the axis; where they are close, one on each side.
+fn quantiles(svg: &mut String, chart: &Chart, axis: Axis) {
+    let [median, p99] = [0.5, 0.99].map(|share| axis.x(quantile(&chart.steps, share)));
+    let (left, right) = if p99 - median < 36.0 {
+        ("end", "start")
+    } else {
+        ("middle", "middle")
+    };
+    for (name, x, anchor) in [("p50", median, left), ("p99", p99, right)] {
+        let _ = write!(
+            svg,
+            "<path class=\"tick\" d=\"M{x:.1} {BASE}v6\"/><text class=\"b\" x=\"{x:.1}\" y=\"137\" text-anchor=\"{anchor}\">{name}</text>",
+        );
+    }
+}
+
+fn threshold(svg: &mut String, chart: &Chart, axis: Axis) {
+    let Some(value) = chart.threshold.filter(|&value| {
+        let log = (value.max(1) as f64).log10();
+        (axis.first..=axis.last).contains(&log)
+    }) else {
+        return;
+    };
+    let x = axis.x(value);
+    let (anchor, at) = if x > WIDTH * 0.6 {
+        ("end", x - 6.0)
+    } else {
+        ("start", x + 6.0)
+    };
+    let _ = write!(
+        svg,
+        "<path class=\"threshold\" d=\"M{x:.1} 4V{BASE}\"/><text x=\"{at:.0}\" y=\"13\" text-anchor=\"{anchor}\">threshold {}</text>",
+        write_in(chart.unit, value)
+    );
+}
+
+fn open(chart: &Chart, height: usize) -> String {
+    format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{}\">",
+        described(chart)
+    )
+}
+
+/// The figures of a distribution, for the words beside its picture: `p50 12 · p99 31 · most 40`.
+pub(super) fn caption(chart: &Chart) -> String {
+    let write = |value| write_in(chart.unit, value);
+    format!(
+        "p50 {} · p99 {} · most {}",
+        write(quantile(&chart.steps, 0.5)),
+        write(quantile(&chart.steps, 0.99)),
+        write(chart.steps.last().map_or(0, |step| step.0)),
+    )
 }
 
 /// Parts of a whole in one bar; empty parts are left out.
@@ -98,8 +255,8 @@ pub(super) fn read_write(reads: u64, writes: u64) -> Safe<String> {
     let read = share * 84.0;
     let label = number::percent(share);
     Safe(format!(
-        "<svg class=\"split\" viewBox=\"0 0 84 8\" role=\"img\" aria-label=\"{label} reads\"><title>{label} reads</title>\
-         <rect class=\"w\" width=\"84\" height=\"8\"/><rect class=\"r\" width=\"{read:.1}\" height=\"8\"/></svg>"
+        "<svg class=\"split\" viewBox=\"0 0 84 8\" role=\"img\" aria-label=\"{label} reads\">\
+         <path class=\"w\" d=\"M0 0h84v8H0z\"/><path class=\"r\" d=\"M0 0h{read:.1}v8H0z\"/></svg>"
     ))
 }
 
@@ -107,44 +264,37 @@ pub(super) fn read_write(reads: u64, writes: u64) -> Safe<String> {
 /// all would be alike.
 pub(super) fn ring(ring: &RingReport) -> Safe<String> {
     let most = ring.hottest.all().max(1) as f64;
-    let mut svg = format!(
-        "<svg class=\"chart\" viewBox=\"0 0 {slices} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"the busiest of {slices} slices of the ring has {} of the partitions read and written\">",
+    let height = |count: u64| count as f64 / most * (RING - 2.0);
+    let (mut all_reads, mut all_writes) = (String::new(), String::new());
+    for slice in &ring.loads {
+        let (reads, writes, x) = (height(slice.reads), height(slice.writes), slice.slice);
+        if slice.reads > 0 {
+            let _ = write!(all_reads, "M{x} {RING}v-{reads:.1}h1v{reads:.1}z");
+        }
+        if slice.writes > 0 {
+            let _ = write!(all_writes, "M{x} {:.1}v-{writes:.1}h1v{writes:.1}z", RING - reads);
+        }
+    }
+    let mean = RING - (RING - 2.0) / ring.hottest_times_mean;
+    Safe(format!(
+        "<svg class=\"chart\" viewBox=\"0 0 {slices} {RING}\" preserveAspectRatio=\"none\" role=\"img\" \
+         aria-label=\"the busiest of {slices} slices of the ring has {} of the partitions read and written\">\
+         <path class=\"w\" d=\"{all_writes}\"/><path class=\"r\" d=\"{all_reads}\"/>\
+         <path class=\"mark\" d=\"M0 {mean:.1}H{slices}\" vector-effect=\"non-scaling-stroke\"/>\
+         <path class=\"axis\" d=\"M0 {RING}H{slices}\" vector-effect=\"non-scaling-stroke\"/></svg>",
         number::percent(ring.hottest_share),
         slices = ring.slices,
-    );
-    for slice in &ring.loads {
-        let height = |count: u64| count as f64 / most * (HEIGHT - 2.0);
-        let (reads, writes) = (height(slice.reads), height(slice.writes));
-        let top = HEIGHT - reads - writes;
-        let _ = write!(
-            svg,
-            "<g><title>from token {}: {} reads, {} writes</title>\
-             <rect class=\"w\" x=\"{x}\" y=\"{top:.1}\" width=\"1\" height=\"{writes:.1}\"/>\
-             <rect class=\"r\" x=\"{x}\" y=\"{:.1}\" width=\"1\" height=\"{reads:.1}\"/></g>",
-            slice.first_token,
-            number::exact(slice.reads),
-            number::exact(slice.writes),
-            top + writes,
-            x = slice.slice,
-        );
-    }
-    let mean = HEIGHT - (HEIGHT - 2.0) / ring.hottest_times_mean;
-    let _ = write!(
-        svg,
-        "<line class=\"mark\" x1=\"0\" x2=\"{slices}\" y1=\"{mean:.1}\" y2=\"{mean:.1}\" vector-effect=\"non-scaling-stroke\"/>\
-         <line class=\"axis\" x1=\"0\" x2=\"{slices}\" y1=\"{HEIGHT}\" y2=\"{HEIGHT}\" vector-effect=\"non-scaling-stroke\"/></svg>",
-        slices = ring.slices,
-    );
-    Safe(svg)
+    ))
 }
+
+const RING: f64 = 72.0;
 
 /// A share (0 to 1) as a short bar; the number stands beside it, so the bar is not read out.
 pub(super) fn part(share: f64) -> Safe<String> {
     let width = (share.clamp(0.0, 1.0) * 56.0).max(if share > 0.0 { 1.0 } else { 0.0 });
     Safe(format!(
         "<svg class=\"part\" viewBox=\"0 0 56 7\" aria-hidden=\"true\">\
-         <rect class=\"track\" width=\"56\" height=\"7\"/><rect class=\"p\" width=\"{width:.1}\" height=\"7\"/></svg>"
+         <path class=\"track\" d=\"M0 0h56v7H0z\"/><path class=\"p\" d=\"M0 0h{width:.1}v7H0z\"/></svg>"
     ))
 }
 
@@ -180,60 +330,6 @@ fn write_in(unit: Unit, value: u64) -> String {
     }
 }
 
-/// One bar: values from and to (both included) and how often they came.
-#[derive(Debug, PartialEq, Eq)]
-struct Bar {
-    from: u64,
-    to: u64,
-    count: u64,
-}
-
-impl Bar {
-    fn range(&self, write: impl Fn(u64) -> String) -> String {
-        if self.from == self.to {
-            write(self.from)
-        } else {
-            format!("{} to {}", write(self.from), write(self.to))
-        }
-    }
-}
-
-/// One bar a value while they are few, else [`MOST_BARS`] steps of equal ratio between the first and the last
-/// value.
-fn gather(steps: &[(u64, u64)]) -> Vec<Bar> {
-    let (Some(&(first, _)), Some(&(last, _))) = (steps.first(), steps.last()) else {
-        return Vec::new();
-    };
-    if steps.len() <= MOST_BARS {
-        let alone = |&(value, count)| Bar {
-            from: value,
-            to: value,
-            count,
-        };
-        return steps.iter().map(alone).collect();
-    }
-    let ratio = (last as f64 / first.max(1) as f64).powf(1.0 / MOST_BARS as f64);
-    let mut bars = Vec::with_capacity(MOST_BARS);
-    let (mut from, mut steps) = (first, steps.iter().peekable());
-    for step in 1..=MOST_BARS {
-        let to = if step == MOST_BARS {
-            last
-        } else {
-            floor(first.max(1) as f64 * ratio.powf(step as f64))
-        };
-        if to < from {
-            continue;
-        }
-        let mut count = 0;
-        while let Some((_, times)) = steps.next_if(|(value, _)| *value <= to) {
-            count += times;
-        }
-        bars.push(Bar { from, to, count });
-        from = to.saturating_add(1);
-    }
-    bars
-}
-
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -247,63 +343,84 @@ fn floor(value: f64) -> u64 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn few_values_have_a_bar_each() {
-        assert_eq!(
-            gather(&[(1, 10), (4, 2)]),
-            [
-                Bar {
-                    from: 1,
-                    to: 1,
-                    count: 10
-                },
-                Bar {
-                    from: 4,
-                    to: 4,
-                    count: 2
-                }
-            ]
-        );
-        assert_eq!(gather(&[]), []);
+    fn chart(unit: Unit, steps: &[(u64, u64)], threshold: Option<u64>) -> Chart {
+        Chart {
+            label: "tombstones of one read",
+            unit,
+            steps: steps.to_vec(),
+            threshold,
+        }
+    }
+
+    fn many(values: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+        values.map(|value| (value, 3)).collect()
+    }
+
+    /// How many bars a path draws.
+    fn drawn(svg: &str) -> usize {
+        let bars = svg.split("class=\"bars\" d=\"").nth(1).unwrap_or_default();
+        bars.split('"').next().unwrap_or_default().matches('M').count()
     }
 
     #[test]
-    fn many_values_are_gathered_without_losing_any() {
-        let steps: Vec<_> = (0..1_000).map(|value| (value * value, 3)).collect();
-        let bars = gather(&steps);
-        assert!(bars.len() <= MOST_BARS);
-        assert_eq!(bars.iter().map(|bar| bar.count).sum::<u64>(), 3_000);
-        assert_eq!((bars[0].from, bars[bars.len() - 1].to), (0, 998_001));
-        assert!(bars.windows(2).all(|pair| pair[0].to + 1 == pair[1].from));
+    fn few_values_have_a_line_each_with_their_share() {
+        let svg = distribution(&chart(Unit::Count, &[(6, 98), (12, 1), (1_000, 1)], Some(20))).0;
+        assert_eq!(drawn(&svg), 3);
+        for label in [">6</text>", ">1,000</text>", ">98.0 %</text>", ">1.0 %</text>"] {
+            assert!(svg.contains(label), "{label} {svg}");
+        }
+        let lines: Vec<_> = svg.matches("y=\"14\"").collect();
+        assert_eq!(lines.len(), 2, "a line has one value and one share: {svg}");
+    }
+
+    #[test]
+    fn what_never_happened_has_no_bar() {
+        let mut steps = many(1..=8);
+        steps.push((9, 0));
+        steps.extend(many(900..908));
+        let svg = distribution(&chart(Unit::Count, &steps, None)).0;
+        let occupied = [1, 2, 3, 4, 5, 6, 7, 8].len();
+        assert!(drawn(&svg) <= occupied + 2, "{svg}");
+        assert!(svg.contains(">100</text>") && svg.contains(">10</text>"), "{svg}");
+    }
+
+    #[test]
+    fn the_threshold_is_drawn_where_it_is_near() {
+        let steps = many(600..640);
+        let near = distribution(&chart(Unit::Count, &steps, Some(1_000))).0;
+        assert!(near.contains("class=\"threshold\"") && near.contains("threshold 1,000</text>"));
+        let far = distribution(&chart(Unit::Count, &steps, Some(1_000_000))).0;
+        assert!(!far.contains("class=\"threshold\""), "{far}");
     }
 
     #[test]
     fn the_largest_values_do_not_overflow() {
         let steps: Vec<_> = (0..20).map(|at| (u64::MAX - 20 + at, u64::MAX / 40)).collect();
-        let bars = gather(&steps);
-        assert_eq!(bars.iter().map(|bar| bar.count).sum::<u64>(), u64::MAX / 40 * 20);
+        assert_eq!(
+            drawn(&distribution(&chart(Unit::Bytes, &steps, Some(u64::MAX))).0),
+            1
+        );
+        let wide = many((0..60).map(|power| 1 << power));
+        let svg = distribution(&chart(Unit::Count, &wide, Some(0))).0;
+        assert!(drawn(&svg) <= 48 && drawn(&svg) > 20, "{svg}");
     }
 
     #[test]
     fn a_picture_says_its_numbers() {
-        let svg = distribution(&Chart {
-            label: "latency",
-            unit: Unit::Micros,
-            steps: vec![(1_000, 98), (2_000, 1), (40_000, 1)],
-        });
+        let svg = distribution(&chart(
+            Unit::Micros,
+            &[(1_000, 98), (2_000, 1), (40_000, 1)],
+            None,
+        ));
         assert!(svg.0.contains(
-            "aria-label=\"latency: half are 1.0 ms or less, 99 % 2.0 ms or less, the most is 40 ms\""
+            "aria-label=\"tombstones of one read: half are 1.0 ms or less, 99 % 2.0 ms or less, the most is 40 ms\""
         ));
     }
 
     #[test]
-    fn nothing_is_drawn_of_nothing() {
-        let empty = Chart {
-            label: "latency",
-            unit: Unit::Micros,
-            steps: Vec::new(),
-        };
-        assert_eq!(distribution(&empty).0, "");
+    fn nothing_is_drawn_of_nothing_or_of_one_value() {
+        assert_eq!(distribution(&chart(Unit::Micros, &[], None)).0, "");
+        assert_eq!(distribution(&chart(Unit::Count, &[(42, 7)], None)).0, "");
         assert_eq!(read_write(0, 0).0, "");
     }
 }

@@ -2,11 +2,19 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use crate::{number, report::PatternReport};
+use crate::{
+    number,
+    report::{Latency, PatternReport},
+};
 
 /// What is known of a pattern beyond its line. With a single node it is no news that its coordinator holds
 /// the partition.
-pub(super) fn facts(pattern: &PatternReport, several_nodes: bool) -> Vec<(&'static str, String)> {
+pub(super) fn facts(
+    pattern: &PatternReport,
+    several_nodes: bool,
+    has_times: bool,
+    several_applications: bool,
+) -> Vec<(&'static str, String)> {
     let flags: Vec<_> = pattern
         .flags
         .iter()
@@ -16,14 +24,14 @@ pub(super) fn facts(pattern: &PatternReport, several_nodes: bool) -> Vec<(&'stat
     let latency = &pattern.latency_us;
     [
         (
-            "Latency p999 · slowest",
-            latency.shown([latency.p999, latency.max]),
+            "Time",
+            pattern.time_share.map_or_else(String::new, number::percent),
         ),
-        (
-            "Partitions, all together",
-            number::count(pattern.partitions.numbers.total),
-        ),
-        ("Rows, all together", number::count(pattern.rows.total)),
+        ("Work", work(pattern)),
+        ("Executions", executions(pattern)),
+        ("Latency p50 · p99 · slowest", shown_latency(latency, has_times)),
+        ("Partitions p99 · sum", partitions(pattern)),
+        ("Rows p99 · sum", rows(pattern)),
         (
             "Answer size p50 · p99",
             format!(
@@ -34,14 +42,7 @@ pub(super) fn facts(pattern: &PatternReport, several_nodes: bool) -> Vec<(&'stat
         ),
         ("Errors", number::count(pattern.errors)),
         ("Warnings", number::count(pattern.warnings)),
-        (
-            "Pages · reads",
-            format!(
-                "{} · {}",
-                number::count(pattern.pages),
-                number::count(pattern.logical_reads)
-            ),
-        ),
+        ("Pages · reads", pages(pattern)),
         ("Rows · pages of one read p99", paged(pattern)),
         ("Asked again", repeats(pattern)),
         ("Partitions seen, at least", scanned(pattern)),
@@ -53,19 +54,86 @@ pub(super) fn facts(pattern: &PatternReport, several_nodes: bool) -> Vec<(&'stat
                 .filter(|_| several_nodes)
                 .map_or_else(String::new, |routing| routing.shown()),
         ),
-        (
-            "Prepared",
-            number::share(pattern.prepared, pattern.prepared + pattern.unprepared),
-        ),
+        ("Prepared", prepared(pattern)),
         ("Consistency", names(&pattern.consistency)),
         ("Serial consistency", names(&pattern.serial_consistency)),
-        ("Clients", names(&pattern.clients)),
+        ("Clients", clients(pattern, several_applications)),
         ("Properties", flags.join(", ")),
         ("Fingerprint", pattern.id.to_string()),
     ]
     .into_iter()
     .filter(|(_, value)| !["", "0", "–", "0 · 0", "0 B · 0 B", "0 µs · 0 µs"].contains(&value.as_str()))
     .collect()
+}
+
+/// `1,200, and 30 more that are counted among other statements`.
+fn executions(pattern: &PatternReport) -> String {
+    let count = number::count(pattern.count);
+    match pattern.missed {
+        0 => count,
+        missed => format!(
+            "{count}, and at least {} more that are counted among other statements",
+            number::count(missed)
+        ),
+    }
+}
+
+/// As it should be, it is not worth a line.
+fn prepared(pattern: &PatternReport) -> String {
+    match pattern.unprepared {
+        0 => String::new(),
+        unprepared => number::share(pattern.prepared, pattern.prepared + unprepared),
+    }
+}
+
+/// A share that is worth a line.
+fn work(pattern: &PatternReport) -> String {
+    match pattern.work_share >= 0.001 {
+        true => number::percent(pattern.work_share),
+        false => String::new(),
+    }
+}
+
+/// Who sends it, where there is anybody else.
+fn clients(pattern: &PatternReport, several_applications: bool) -> String {
+    match several_applications {
+        true => names(&pattern.clients),
+        false => String::new(),
+    }
+}
+
+/// Latencies of a stand-in say nothing of a cluster.
+fn shown_latency(latency: &Latency, has_times: bool) -> String {
+    if !has_times || latency.count == 0 {
+        return String::new();
+    }
+    let numbers = [latency.p50, latency.p99, latency.max];
+    numbers.map(number::micros).join(" · ")
+}
+
+fn partitions(pattern: &PatternReport) -> String {
+    let shown = pattern.partitions.shown();
+    match pattern.partitions.numbers.total {
+        0 => shown,
+        total => format!("{shown} · {}", number::count(total)),
+    }
+}
+
+/// Of reads of which some come in pages.
+fn pages(pattern: &PatternReport) -> String {
+    let (pages, reads) = (pattern.pages, pattern.logical_reads);
+    match pages {
+        0 => String::new(),
+        _ => format!("{} · {}", number::count(pages), number::count(reads)),
+    }
+}
+
+fn rows(pattern: &PatternReport) -> String {
+    let rows = &pattern.rows;
+    match rows.steps.is_empty() {
+        true => String::new(),
+        false => format!("{} · {}", number::count(rows.p99), number::count(rows.total)),
+    }
 }
 
 /// The three most frequent names, with their shares where there are several.

@@ -1,0 +1,166 @@
+//! The page of reports that show everything, of an empty one, and of large ones.
+#![allow(clippy::unwrap_used)]
+use super::*;
+use crate::{
+    report::testing::{busy_report, report},
+    rules::testing::{read, window},
+    window::Window,
+};
+use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::TableName};
+
+fn html(report: &Report) -> String {
+    let mut html = Vec::new();
+    render(report, &mut html).unwrap();
+    String::from_utf8(html).unwrap()
+}
+
+#[test]
+fn hostile_text_stays_text() {
+    let page = html(&busy_report());
+    assert!(
+        page.contains("&#60;script&#62;alert(1)&#60;/script&#62;"),
+        "the client's name is shown"
+    );
+    assert!(!page.contains("<script"), "no element is made of it");
+    assert_eq!(prose("`a<b` & \"c\"").0, "<code>a&#60;b</code> &#38; &#34;c&#34;");
+    assert_eq!(prose("an odd ` backtick").0, "an odd ` backtick");
+}
+
+#[test]
+fn what_is_accepted_or_gone_is_shown_with_what_is_said_of_it() {
+    let report = busy_report();
+    assert!(!report.accepted.is_empty() && !report.idle_acceptances.is_empty());
+    let page = html(&report);
+    for said in [
+        "Accepted by team &#60;b&#62; until 1 March 2027: it is <code>rare</code> &#38; &#60;i&#62;cheap&#60;/i&#62; (cqlens.toml:7).",
+        "Was accepted by team &#60;b&#62; until 1 March 2026, which is over",
+        "Nothing here matches what is accepted by team &#60;b&#62; until 1 March 2027: <code>counter-batch</code> (cqlens.toml:7).",
+        "A mistake:</b> The comment of <code>lab.users_by_id</code> says <code>cqlens:accept &#60;u&#62; select-star</code>",
+        "Gone since the last review",
+        "<a href=\"#accepted\">1 accepted</a>",
+        "<span class=\"new\">new</span>",
+    ] {
+        assert!(page.contains(said), "{said}");
+    }
+}
+
+#[test]
+fn the_file_needs_nothing_but_itself() {
+    let page = html(&busy_report());
+    for outside in [
+        "http:", "https:", "url(", "@import", "src=", "<link", "<iframe", "onclick",
+    ] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains("default-src 'none'"));
+}
+
+#[test]
+fn every_link_leads_somewhere_and_every_id_is_unique() {
+    let page = html(&busy_report());
+    let after = |mark: &str| -> Vec<String> {
+        let rest = page.split(mark).skip(1);
+        rest.map(|rest| rest.split('"').next().unwrap().to_owned())
+            .collect()
+    };
+    let ids = after(" id=\"");
+    let unique: std::collections::BTreeSet<_> = ids.iter().collect();
+    assert_eq!(unique.len(), ids.len());
+    for link in after("href=\"#") {
+        assert!(unique.contains(&link), "#{link}");
+    }
+}
+
+#[test]
+fn every_picture_has_a_label_or_is_not_read_out() {
+    for svg in html(&busy_report()).split("<svg").skip(1) {
+        let tag = svg.split('>').next().unwrap();
+        assert!(
+            tag.contains("aria-label=\"") || tag.contains("aria-hidden"),
+            "{tag}"
+        );
+    }
+}
+
+#[test]
+fn every_element_is_closed_in_order() {
+    const VOID: [&str; 6] = ["meta", "br", "wbr", "rect", "path", "!doctype"];
+    for report in [busy_report(), report(&window([]))] {
+        let page = html(&report);
+        let body = page.split_once("</style>").unwrap().1;
+        let mut open = vec!["html", "head"];
+        for tag in body
+            .split('<')
+            .skip(1)
+            .map(|rest| rest.split('>').next().unwrap())
+        {
+            let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
+            if tag.starts_with('/') {
+                assert_eq!(open.pop(), Some(name), "{tag}");
+            } else if !VOID.contains(&name) || (name == "rect" && !tag.ends_with('/')) {
+                open.push(name);
+            }
+        }
+        assert_eq!(open, Vec::<&str>::new());
+    }
+}
+
+#[test]
+fn an_empty_window_does_not_look_healthy() {
+    let page = html(&report(&window([])));
+    assert!(page.contains("No requests were seen."));
+    assert!(!page.contains("100 %") && !page.contains("0 high"));
+    assert!(
+        page.contains("allow-filtering</span>"),
+        "the rules that ran are named"
+    );
+}
+
+/// A window of so many statements on tables of ten each, with a spread of latencies and rows; one of twenty filters.
+fn large(statements: usize) -> Window {
+    let patterns = (0..statements).map(|at| {
+        let (table, column) = (at / 10, at % 10);
+        let filters = at % 20 == 0;
+        let ending = if filters { " ALLOW FILTERING" } else { "" };
+        let cql = format!(
+            "SELECT first_name, last_name, address FROM shop.customers_{table} WHERE customer_{column} = ?{ending}"
+        );
+        let (flags, class) = match filters {
+            true => ([Flag::AllowFiltering, Flag::FilteringNeeded], PartitionClass::Scan),
+            false => ([Flag::FullPartitionKey, Flag::Limit], PartitionClass::Single),
+        };
+        let mut pattern = read(&cql, &flags, class, 1_000 + at as u64);
+        for value in 0..40 {
+            pattern.latency_us.record(400 + value * 31);
+            pattern.rows.record(value * value);
+        }
+        pattern.clients.insert(format!("service-{} 1.{column} (driver 4.17) 10.0.0.{column}", at % 9), 1_000);
+        pattern
+    });
+    let mut window = window(patterns);
+    for table in 0..statements / 10 {
+        let name = TableName {
+            keyspace: "shop".to_owned(),
+            table: format!("customers_{table}"),
+        };
+        window.tables.entry(name).or_default().reads = 10_000;
+    }
+    window
+}
+
+#[test]
+fn five_hundred_patterns_are_less_than_a_megabyte() {
+    let page = html(&report(&large(500)));
+    assert!(page.len() < 1_000_000, "{} bytes", page.len());
+    let pictures = page.matches("<svg").count();
+    assert!(pictures < 120, "{pictures} pictures");
+}
+
+#[test]
+fn of_ten_thousand_patterns_the_costliest_are_shown_and_the_others_counted() {
+    let page = html(&report(&large(10_000)));
+    assert!(page.len() < 2_000_000, "{} bytes", page.len());
+    assert!(page.matches("<svg").count() < 200);
+    assert!(page.contains("9,500 more patterns, each cheaper than these, stand in the JSON form."));
+    assert!(page.contains("800 more tables"));
+}
