@@ -219,6 +219,8 @@ fn a_report_of_an_unknown_format_is_refused_before_anything_is_sent() {
     let folder = tempfile::tempdir().unwrap();
     let output = cqlens(&["demo", "-o", "report.txt"], folder.path());
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("must end in .html, .md or .json"));
+    assert!(
+        String::from_utf8_lossy(&output.stderr).contains("must end in .html, .md, .json, .csv, .tsv or .svg")
+    );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

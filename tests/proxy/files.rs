@@ -62,7 +62,9 @@ fn a_report_that_cannot_be_written_is_refused_at_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let below_a_file = format!("{}/report.html", written(folder.path(), "file", ""));
     assert!(refused(&["--report", &below_a_file]).contains(&below_a_file));
-    assert!(refused(&["--report", "report.pdf"]).contains("must end in .html, .md or .json"));
+    assert!(
+        refused(&["--report", "report.pdf"]).contains("must end in .html, .md, .json, .csv, .tsv or .svg")
+    );
 }
 
 #[test]

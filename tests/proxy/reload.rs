@@ -95,7 +95,10 @@ fn a_broken_file_changes_nothing_and_no_secret_is_logged() {
     for (broken, why) in [
         ("nonsense", "cqlens.toml:5: "),
         ("window = 'soon'", "window: \"soon\" is not a value for it"),
-        ("report = 'report.pdf'", "must end in .html, .md or .json"),
+        (
+            "report = 'report.pdf'",
+            "must end in .html, .md, .json, .csv, .tsv or .svg",
+        ),
         ("schema = '/no/such.cql'", "/no/such.cql"),
         (
             "client-tls-cert = '/no/such.crt'\nclient-tls-key = '/no/such.key'",
