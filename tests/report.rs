@@ -273,7 +273,7 @@ const look = async () => {
     seen.dead_links = links.filter(link => !link.startsWith('#') || !page.getElementById(link.slice(1)));
     const known = ('html head meta title style body header main nav footer section h1 h2 h3 h4 p div span b i a ul ol li ' +
         'dl dt dd table caption thead tbody tr th td details summary pre code wbr br figure figcaption svg g path rect ' +
-        'text title line').split(' ');
+        'text tspan title line').split(' ');
     const elements = [...page.querySelectorAll('*')];
     seen.strange_elements = elements.map(one => one.localName).filter(name => !known.includes(name));
     const attributes = elements.flatMap(one => [...one.attributes].map(attribute => attribute.name));

@@ -12,7 +12,7 @@
 //! at-least = "low"
 //! at-most = "low"              # may be left out
 //! says = ["with 2 buckets"]    # each in title, advice, evidence or CQL; may be left out
-//! figures = { buckets = 4 }    # of its evidence, give or take a tenth; may be left out
+//! figures = { buckets = 4 }    # of its evidence, give or take a tenth, or three times its error; may be left out
 //!
 //! [[absent]]                   # no finding at all, not even info
 //! rule = "large-partition"
@@ -253,8 +253,10 @@ impl Expected {
     /// Whether a finding says all the words and figures.
     fn is_said_by(&self, finding: &Found) -> bool {
         let is_near = |(name, figure): (&String, &f64)| {
-            let said = finding.evidence[name].as_f64();
-            said.is_some_and(|said| (said - figure).abs() <= figure / 10.0)
+            let said = |name: &str| finding.evidence[name].as_f64();
+            let error = said(&format!("{name}_error")).unwrap_or_default();
+            let near = f64::max(figure / 10.0, 3.0 * error);
+            said(name).is_some_and(|said| (said - figure).abs() <= near)
         };
         self.says.iter().all(|words| finding.text.contains(words)) && self.figures.iter().all(is_near)
     }

@@ -36,6 +36,8 @@ const MOST_OPERATIONS: usize = 50;
 const MOST_NODES: usize = 60;
 /// So many keyspaces are drawn for all to see, the others where a reader asks for them.
 const OPEN_DIAGRAMS: usize = 1;
+const FEW_DIAGRAMS: usize = 6;
+const MOST_DIAGRAMS: usize = 6;
 const MOST_SYSTEM_PATTERNS: usize = 50;
 const MOST_DEFINITIONS: usize = 10;
 
@@ -129,9 +131,17 @@ impl Page<'_> {
         accepted.filter(is_on).count()
     }
 
-    /// The keyspaces of which diagrams can be drawn.
+    /// The keyspaces that are drawn. Where there are many, those of one table have all that a drawing would show in the
+    /// table's section.
     fn keyspaces(&self) -> Vec<&str> {
-        chebotko::keyspaces(self.report)
+        let keyspaces = chebotko::keyspaces(self.report);
+        let are_few = keyspaces.len() <= FEW_DIAGRAMS;
+        let tables = |name| {
+            let tables = self.report.tables.iter();
+            tables.filter(|table| table.keyspace == name).count()
+        };
+        let drawn = keyspaces.into_iter().filter(|name| are_few || tables(*name) > 1);
+        drawn.take(MOST_DIAGRAMS).collect()
     }
 
     fn diagram(&self, keyspace: &str) -> Safe<String> {

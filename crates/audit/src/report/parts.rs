@@ -188,6 +188,9 @@ pub struct ColumnReport {
     /// Its type in CQL.
     #[serde(rename = "type")]
     pub data_type: String,
+    /// Whether that is a user-defined type.
+    #[serde(skip)]
+    pub is_user_defined: bool,
     /// Its part in the table.
     pub kind: ColumnRole,
     /// Whether a secondary index is on it.

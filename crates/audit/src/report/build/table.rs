@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
-use cqlens_cql::schema::{ColumnKind, Order, Schema, Table, TableName, is_system};
+use cqlens_cql::schema::{ColumnKind, DataType, Order, Schema, Table, TableName, is_system};
 
 use super::numbers::{observed_tombstones, quantiles};
 use crate::{
@@ -40,6 +40,14 @@ pub(super) fn tables(window: &Window, schema: &Schema, patterns: &[PatternReport
         (Reverse(table.reads + table.writes), name)
     });
     tables
+}
+
+fn is_user_defined(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Frozen(inner) => is_user_defined(inner),
+        DataType::UserDefined(_) => true,
+        _ => false,
+    }
 }
 
 fn table_name(pattern: &PatternReport) -> Option<TableName> {
@@ -124,6 +132,7 @@ fn columns(table: &Table) -> Vec<ColumnReport> {
         .map(|column| ColumnReport {
             name: column.name.clone(),
             data_type: column.data_type.to_string(),
+            is_user_defined: is_user_defined(&column.data_type),
             kind: match column.kind {
                 ColumnKind::PartitionKey => ColumnRole::PartitionKey,
                 ColumnKind::Clustering(Order::Ascending) => ColumnRole::ClusteringAscending,

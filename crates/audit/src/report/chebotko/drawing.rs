@@ -12,7 +12,7 @@ use super::{
     layout::{Curve, FIRST_ARROW, LINE, Layout, Place, QUERY, Side, TABLE, WIDTH},
     model::{Model, Query, Table, Verdict},
 };
-use crate::text;
+use crate::{number, text};
 
 /// Above each keyspace of a page, for its name.
 pub(super) const HEADING: f64 = 34.0;
@@ -87,16 +87,14 @@ fn key(y: f64) -> String {
     }
     let _ = write!(
         key,
-        "<text class=\"soft\" x=\"{}\" y=\"{y:.0}\" text-anchor=\"end\">width: below 10, 100, 1,000 a minute</text>",
+        "<text class=\"soft end\" x=\"{}\" y=\"{y:.0}\">width: below 10, 100, 1,000 a minute</text>",
         WIDTH - 14.0
     );
     key
 }
 
-/// What is inside of the picture, below the name of the keyspace.
+/// What is inside of the picture.
 pub(super) fn draw_inside(model: &Model, layout: &Layout, svg: &mut String) {
-    let name = shown(&format!("keyspace {}", model.keyspace), HEADING_LETTERS);
-    let _ = write!(svg, "<text class=\"soft\" x=\"14\" y=\"-10\">{name}</text>");
     for (table, place) in model.tables.iter().zip(&layout.places) {
         draw_table(table, *place, svg);
         for (at, query) in table.queries.iter().enumerate() {
@@ -109,15 +107,21 @@ pub(super) fn draw_inside(model: &Model, layout: &Layout, svg: &mut String) {
         draw_join(*curve, width(join.per_minute), svg);
         let (x, y) = curve.from;
         let leads_right = curve.from.0 <= curve.to.0;
-        let (x, anchor) = match leads_right {
-            true => (x + 12.0, "start"),
-            false => (x - 12.0, "end"),
+        let (x, side) = match leads_right {
+            true => (x + 12.0, ""),
+            false => (x - 12.0, " end"),
         };
         // An arrow that leads up has its words below.
         let y = if curve.to.1 < y - 1.0 { y + BELOW } else { y };
-        words(&join.label, &join.figures, JOIN_LETTERS, (x, y), anchor, svg);
+        words(&join.label, &join.figures, JOIN_LETTERS, (x, y), side, svg);
         *svg += "</g>";
     }
+}
+
+/// The name of the keyspace above what is drawn of it.
+pub(super) fn heading(model: &Model, svg: &mut String) {
+    let name = shown(&format!("keyspace {}", model.keyspace), HEADING_LETTERS);
+    let _ = write!(svg, "<text class=\"soft\" x=\"14\" y=\"-10\">{name}</text>");
 }
 
 /// The picture in words.
@@ -129,54 +133,51 @@ fn label(model: &Model) -> String {
         .sum::<usize>();
     let unread = model.tables.iter().filter(|table| table.is_unread).count();
     format!(
-        "Chebotko diagram of keyspace {}: {} tables, {queries} queries, {} joins in the client, {unread} tables that are not read",
+        "Chebotko diagram of keyspace {}: {}, {}, {}, {unread} of the tables not read",
         text::escaped(&model.keyspace),
-        model.tables.len(),
-        model.joins.len()
+        number::plural(model.tables.len() as u64, "table", "tables"),
+        number::plural(queries as u64, "query", "queries"),
+        number::plural(
+            model.joins.len() as u64,
+            "join in the client",
+            "joins in the client"
+        ),
     )
 }
 
 fn draw_table(table: &Table, place: Place, svg: &mut String) {
-    let (left, top) = (place.side.left(), place.top);
     let unread = if table.is_unread { " unread" } else { "" };
     let _ = write!(
         svg,
-        "<rect class=\"table{unread}\" x=\"{left}\" y=\"{top:.0}\" width=\"{TABLE}\" height=\"{:.0}\" rx=\"4\"/>\
-         <text class=\"name mono\" x=\"{}\" y=\"{:.0}\">{}</text><path class=\"rule\" d=\"M{left} {:.0}h{TABLE}\"/>",
+        "<g transform=\"translate({} {:.0})\"><rect class=\"table{unread}\" width=\"{TABLE}\" height=\"{:.0}\" rx=\"4\"/>\
+         <path class=\"rule\" d=\"M0 26h{TABLE}\"/><text class=\"name mono\" x=\"10\" y=\"18\">{}</text>",
+        place.side.left(),
+        place.top,
         place.height,
-        left + 10.0,
-        top + 18.0,
         shown(&table.name, HEADING_LETTERS),
-        top + 26.0,
     );
-    let mut y = top + 26.0 + 16.0;
+    let mut y = 26.0 + 16.0;
     for column in &table.columns {
         let _ = write!(
             svg,
-            "<text class=\"mono\" x=\"{}\" y=\"{y:.0}\">{}</text><text class=\"mono soft\" x=\"{}\" y=\"{y:.0}\">{}</text>",
-            left + 10.0,
+            "<text class=\"mono\" x=\"10\" y=\"{y:.0}\">{}<tspan class=\"soft\" x=\"146\">{}</tspan></text>",
             shown(&column.name, NAME_LETTERS),
-            left + 146.0,
             shown(&column.data_type, TYPE_LETTERS),
         );
         if !column.marks.is_empty() {
+            let (x, marks) = (TABLE - 8.0, &column.marks);
             let _ = write!(
                 svg,
-                "<text class=\"mono name\" x=\"{}\" y=\"{y:.0}\" text-anchor=\"end\">{}</text>",
-                left + TABLE - 8.0,
-                column.marks
+                "<text class=\"mono name end\" x=\"{x}\" y=\"{y:.0}\">{marks}</text>"
             );
         }
         y += LINE;
     }
     if !table.footer.is_empty() {
         let footer = shown(&table.footer, HEADING_LETTERS + 8);
-        let _ = write!(
-            svg,
-            "<text class=\"soft\" x=\"{}\" y=\"{y:.0}\">{footer}</text>",
-            left + 10.0
-        );
+        let _ = write!(svg, "<text class=\"soft\" x=\"10\" y=\"{y:.0}\">{footer}</text>");
     }
+    *svg += "</g>";
 }
 
 /// An arrow from the picture's edge into the table; it stops before one that does not serve it.
@@ -211,8 +212,8 @@ fn draw_query(query: &Query, side: Side, y: f64, svg: &mut String) {
             );
         }
     }
-    let anchor = if way > 0.0 { "start" } else { "end" };
-    words(&query.label, &query.figures, SIDE_LETTERS, (edge, y), anchor, svg);
+    let side = if way > 0.0 { "" } else { " end" };
+    words(&query.label, &query.figures, SIDE_LETTERS, (edge, y), side, svg);
     *svg += match query.link {
         Some(_) => "</g></a>",
         None => "</g>",
@@ -248,12 +249,12 @@ fn head(x: f64, y: f64, way: f64, svg: &mut String) {
     );
 }
 
-/// Two lines above an arrow.
-fn words(label: &str, figures: &str, letters: usize, (x, y): (f64, f64), anchor: &str, svg: &mut String) {
+/// Two lines above an arrow, which begin at `x`, or end there.
+fn words(label: &str, figures: &str, letters: usize, (x, y): (f64, f64), side: &str, svg: &mut String) {
     let _ = write!(
         svg,
-        "<text class=\"name\" x=\"{x:.0}\" y=\"{:.0}\" text-anchor=\"{anchor}\">{}</text>\
-         <text class=\"soft\" x=\"{x:.0}\" y=\"{:.0}\" text-anchor=\"{anchor}\">{}</text>",
+        "<text class=\"name{side}\" x=\"{x:.0}\" y=\"{:.0}\">{}</text>\
+         <text class=\"soft{side}\" x=\"{x:.0}\" y=\"{:.0}\">{}</text>",
         y - 24.0,
         shown(label, letters),
         y - 9.0,

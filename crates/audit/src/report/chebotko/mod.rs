@@ -44,6 +44,7 @@ pub(super) fn render(report: &Report, to: &mut dyn Write) -> io::Result<()> {
         let layout = Layout::of(&model);
         let mut picture = String::new();
         let _ = write!(picture, "<g transform=\"translate(0 {bottom})\">");
+        drawing::heading(&model, &mut picture);
         drawing::draw_inside(&model, &layout, &mut picture);
         picture += "</g>";
         bottom += layout.height + drawing::HEADING;

@@ -158,24 +158,21 @@ impl Column {
     fn of(column: &ColumnReport) -> Self {
         Self {
             name: column.name.clone(),
-            data_type: physical_type(&column.data_type),
+            data_type: physical_type(column),
             marks: html::marks(column),
         }
     }
 }
 
 /// The type in CQL; a user-defined one between asterisks.
-fn physical_type(cql: &str) -> String {
-    let inner = cql
+fn physical_type(column: &ColumnReport) -> String {
+    let cql = &column.data_type;
+    let frozen = cql
         .strip_prefix("frozen<")
-        .and_then(|inner| inner.strip_suffix('>'))
-        .unwrap_or(cql);
-    let is_known = inner.contains('<')
-        || inner.starts_with('\'')
-        || cqlens_proto::types::CqlType::native_from_name(inner).is_some();
-    match is_known {
-        true => cql.to_owned(),
-        false => format!("*{inner}*"),
+        .and_then(|inner| inner.strip_suffix('>'));
+    match column.is_user_defined {
+        true => format!("*{}*", frozen.unwrap_or(cql)),
+        false => cql.clone(),
     }
 }
 
@@ -338,7 +335,7 @@ fn severity_of(report: &Report, sequence: &SequenceReport) -> Option<Severity> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::report::testing;
+    use crate::report::{ColumnRole, testing};
 
     #[test]
     fn names_of_queries_are_taken_from_comments() {
@@ -353,14 +350,20 @@ mod tests {
 
     #[test]
     fn types_of_users_stand_between_asterisks() {
-        for (cql, shown) in [
-            ("text", "text"),
-            ("frozen<address>", "*address*"),
-            ("address", "*address*"),
-            ("map<text, double>", "map<text, double>"),
-            ("frozen<list<int>>", "frozen<list<int>>"),
+        for (cql, is_user_defined, shown) in [
+            ("text", false, "text"),
+            ("frozen<address>", true, "*address*"),
+            ("address", true, "*address*"),
+            ("frozen<list<int>>", false, "frozen<list<int>>"),
         ] {
-            assert_eq!(physical_type(cql), shown);
+            let column = ColumnReport {
+                name: "c".to_owned(),
+                data_type: cql.to_owned(),
+                is_user_defined,
+                kind: ColumnRole::Regular,
+                indexed: false,
+            };
+            assert_eq!(physical_type(&column), shown);
         }
     }
 

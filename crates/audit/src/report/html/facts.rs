@@ -15,12 +15,6 @@ pub(super) fn facts(
     has_times: bool,
     several_applications: bool,
 ) -> Vec<(&'static str, String)> {
-    let flags: Vec<_> = pattern
-        .flags
-        .iter()
-        .filter_map(|flag| serde_json::to_value(flag).ok())
-        .collect();
-    let flags: Vec<_> = flags.iter().filter_map(|flag| flag.as_str()).collect();
     let latency = &pattern.latency_us;
     [
         (
@@ -58,7 +52,6 @@ pub(super) fn facts(
         ("Consistency", names(&pattern.consistency)),
         ("Serial consistency", names(&pattern.serial_consistency)),
         ("Clients", clients(pattern, several_applications)),
-        ("Properties", flags.join(", ")),
         ("Fingerprint", pattern.id.to_string()),
     ]
     .into_iter()

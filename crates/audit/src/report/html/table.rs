@@ -5,16 +5,26 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use super::{Page, problem::Fact};
 use crate::{
     number,
-    report::{Latency, PatternReport, TableReport},
+    report::{Latency, PatternReport, TableReport, TopPartition},
     rules::{Severity, application_name},
 };
 
 /// Tables that are open when the page is.
 const MOST_OPEN: usize = 1;
 /// Partitions of a table that are shown.
-pub(super) const MOST_PARTITIONS: usize = 5;
+const MOST_PARTITIONS: usize = 5;
+/// A smaller share says nothing: any partition may be the busiest by chance.
+const WORTH_SHOWING: f64 = 0.02;
 
 impl<'a> Page<'a> {
+    /// The busiest partitions of a table with problems, where some are busier than the others.
+    pub(super) fn busiest(&self, table: &'a TableReport) -> Vec<&'a TopPartition> {
+        let has_problems = !self.index.problems_on(table).is_empty();
+        let busiest = table.top_partitions.iter().take(MOST_PARTITIONS);
+        let busiest = busiest.filter(|top| has_problems && top.share >= WORTH_SHOWING);
+        busiest.collect()
+    }
+
     /// Tables with problems, the worst first.
     pub(super) fn tables_with_problems(&self) -> Vec<&'a TableReport> {
         let mut tables: Vec<_> = self
