@@ -336,12 +336,48 @@ fn definitions_are_judged_where_they_stand() {
 }
 
 #[test]
-fn a_linter_without_a_schema_says_that_it_sees_little() {
-    let query = b"SELECT * FROM shop.kv WHERE v = 1";
-    let ended = Folder::new().explain(&["--fail-on", "info"], query);
-    assert!(ended.err.contains("without --schema"), "{}", ended.err);
+fn a_linter_without_a_schema_does_not_pass_what_it_cannot_judge() {
+    let query = b"SELECT a FROM shop.kv WHERE k = 1;";
+    let explain =
+        |more: &[&str], query: &[u8]| Folder::new().explain(&[&["--fail-on", "high"], more].concat(), query);
+    let ended = explain(&[], query);
+    assert!(
+        ended.err.contains("1 of 1 statement could not be judged"),
+        "{}",
+        ended.err
+    );
+    assert_eq!(ended.code, Some(2));
+    let allowed = explain(&["--allow-unjudged"], query);
+    assert!(allowed.err.contains("could not be judged"), "{}", allowed.err);
+    assert_eq!(allowed.code, Some(0));
+    let record = br#"{"query": "SELECT a FROM shop.kv WHERE k = 1"}"#;
+    assert_eq!(explain(&["--json"], record).code, Some(2));
+    assert_eq!(explain(&["--json", "--allow-unjudged"], record).code, Some(0));
     let without_limit = Folder::new().explain(&[], query);
-    assert_eq!(without_limit.err, "");
+    assert_eq!((without_limit.err.as_str(), without_limit.code), ("", Some(0)));
+    assert_eq!(Folder::new().explain(&["--allow-unjudged"], query).code, Some(2));
+}
+
+#[test]
+fn what_the_text_alone_shows_is_judged_without_a_schema() {
+    let rules = |query: &str| {
+        let record = serde_json::json!({ "query": query }).to_string();
+        Folder::new().explain(&["--json"], record.as_bytes()).out
+    };
+    for (query, rule) in [
+        ("SELECT a FROM shop.kv", "full-scan"),
+        (
+            "SELECT a FROM shop.kv WHERE a = 1 ALLOW FILTERING",
+            "allow-filtering",
+        ),
+    ] {
+        let found = rules(query);
+        assert!(found.contains(rule), "{query}: {found}");
+    }
+    let innocent = rules("SELECT a FROM shop.kv WHERE k = 1");
+    assert!(innocent.contains("\"findings\":[]"), "{innocent}");
+    // Tables of the node itself have few rows.
+    assert!(!rules("SELECT peer FROM system.peers").contains("full-scan"));
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use cqlens_cql::syntax::ast::{BatchKind, Dialect, Kind, Statement};
+use cqlens_cql::syntax::ast::{BatchKind, Body, Dialect, Kind, Select, Statement};
 use cqlens_cql::syntax::{self, ParseError, Template};
 use cqlens_proto::message::Values;
 use serde::Serialize;
@@ -18,10 +18,9 @@ use super::lint::Judge;
 use super::touched::PartitionsTouched;
 use cqlens_audit::audit::Once;
 use cqlens_audit::rules::{Finding, Severity};
-use cqlens_cql::footprint::Reason;
-use cqlens_cql::footprint::{Footprint, Keys};
+use cqlens_cql::footprint::{Count, Footprint, Keys, Reason};
 use cqlens_cql::plan::{BatchSum, Limits, Plan, Refusal};
-use cqlens_cql::schema::Schema;
+use cqlens_cql::schema::{Schema, is_system};
 
 /// The answer to one statement.
 #[derive(Debug, Default, Serialize)]
@@ -52,6 +51,9 @@ pub(super) struct StatementAnswer {
     /// The severest of them.
     #[serde(skip)]
     pub(super) worst: Option<Severity>,
+    /// Whether most rules had nothing to go by: the table is not known, since there is no schema.
+    #[serde(skip)]
+    pub(super) is_unjudged: bool,
     pub(super) error: Option<StatementError>,
 }
 
@@ -92,6 +94,36 @@ impl Context<'_> {
 /// Whether a refusal only says that a table was not found.
 pub(super) fn says_nothing(refusal: &Refusal) -> bool {
     matches!(refusal.reason, Reason::TableUnknown | Reason::KeyspaceUnknown)
+}
+
+/// What the text alone shows where the schema does not say more: a SELECT without WHERE reads the whole table, whatever
+/// its key is.
+pub(super) fn of_text(statement: &Statement<'_>, reason: Reason) -> Footprint {
+    let unknown = Footprint::unknown(reason);
+    match &statement.body {
+        Body::Select(select) if reason == Reason::SchemaUnknown && reads_all(select) => Footprint {
+            count: Count::Scan,
+            ..unknown
+        },
+        _ => unknown,
+    }
+}
+
+fn reads_all(select: &Select<'_>) -> bool {
+    let has_condition = !select.where_clause.relations.is_empty()
+        || !select.where_clause.custom_index_expressions.is_empty()
+        || select.order_by.iter().any(|order| order.ann_of.is_some());
+    let is_of_system = select
+        .table
+        .keyspace
+        .as_ref()
+        .is_some_and(|keyspace| is_system(keyspace.as_str()));
+    !has_condition && !is_of_system
+}
+
+/// Whether a footprint says that there is no schema to judge by.
+pub(super) fn is_unjudged(footprint: &Footprint) -> bool {
+    footprint.count == Count::Unknown(Reason::SchemaUnknown)
 }
 
 impl StatementAnswer {
@@ -135,7 +167,7 @@ impl StatementAnswer {
         let facts = plan.facts();
         let footprint = executed
             .as_ref()
-            .map_or_else(|refusal| Footprint::unknown(refusal.reason), |known| *known);
+            .map_or_else(|refusal| of_text(statement, refusal.reason), |known| *known);
         let batch_keys = distinct_keys(&footprint, keys);
         let answer = Self {
             kind: Some(facts.kind.as_str()),
@@ -152,6 +184,7 @@ impl StatementAnswer {
             error: error
                 .filter(|refusal| refusal.reason != Reason::SchemaUnknown)
                 .map(Into::into),
+            is_unjudged: touches(facts.kind) && is_unjudged(&footprint),
             ..Self::default()
         };
         answer.judged(context, || Once::of(template, plan, &footprint))
@@ -208,6 +241,7 @@ impl StatementAnswer {
                 .as_ref()
                 .filter(|refusal| refusal.reason != Reason::SchemaUnknown)
                 .map(Into::into),
+            is_unjudged: is_unjudged(&footprint),
             ..Self::default()
         };
         let statements = templates.into_iter().zip(plans);

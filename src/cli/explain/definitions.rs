@@ -24,7 +24,10 @@ pub(super) fn explain(
         let span = places.of_finding(&finding);
         source.draw(out, &Remark::from_finding(finding, Vec::new()), span)?;
     }
-    Ok(LintOutcome { wrong: 0, worst })
+    Ok(LintOutcome {
+        worst,
+        ..LintOutcome::default()
+    })
 }
 
 /// Where things are defined in a text.

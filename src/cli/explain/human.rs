@@ -6,7 +6,7 @@ use cqlens_cql::syntax::ast::{Body, Kind, RelationOperator, Statement, Subject};
 use cqlens_cql::syntax::{self, Span, Template};
 use cqlens_proto::message::Values;
 
-use super::answer::{extension_error, says_nothing};
+use super::answer::{extension_error, is_unjudged, of_text, says_nothing};
 use super::draw::{Remark, SourceText};
 use super::lint::{self, Judge, LintOutcome};
 use cqlens_audit::audit::Once;
@@ -89,7 +89,9 @@ impl ScriptExplainer<'_> {
                 self.is_wrong(out, &Remark::from_refusal(&refusal), statement.span)
             }
             executed => {
-                let footprint = executed.unwrap_or_else(|_| Footprint::unknown(Reason::SchemaUnknown));
+                let footprint = executed.unwrap_or_else(|_| of_text(statement, Reason::SchemaUnknown));
+                self.outcome.statements += 1;
+                self.outcome.unjudged += usize::from(is_unjudged(&footprint));
                 self.describe(out, statement, &plan, &footprint)?;
                 self.judge(out, statement, plan, &footprint)
             }

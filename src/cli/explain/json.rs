@@ -81,6 +81,8 @@ pub(super) fn explain(
             outcome.add(LintOutcome {
                 wrong: usize::from(answer.error.is_some()),
                 worst: answer.worst,
+                statements: 1,
+                unjudged: usize::from(answer.is_unjudged),
             });
             serde_json::to_writer(&mut *out, &AnswerLine { id, answer: &answer })?;
             out.write_all(b"\n")?;

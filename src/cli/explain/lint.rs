@@ -79,6 +79,10 @@ pub(super) struct LintOutcome {
     pub(super) wrong: usize,
     /// The severest finding that is not accepted.
     pub(super) worst: Option<Severity>,
+    /// Statements that were explained.
+    pub(super) statements: usize,
+    /// Those of them that most rules had nothing to go by: without a schema their tables are not known.
+    pub(super) unjudged: usize,
 }
 
 impl LintOutcome {
@@ -86,6 +90,8 @@ impl LintOutcome {
     pub(super) fn add(&mut self, other: Self) {
         self.wrong += other.wrong;
         self.worst = self.worst.max(other.worst);
+        self.statements += other.statements;
+        self.unjudged += other.unjudged;
     }
 
     /// 2 if something is wrong, since that could not be judged; else 1 if there is a

@@ -24,6 +24,7 @@ use jiff::Timestamp;
 use self::draw::SourceText;
 use self::lint::{Judge, LintOutcome};
 use super::{log, output::today, schema_file};
+use cqlens_audit::number;
 use cqlens_audit::rules::{Judging, Severity};
 use cqlens_audit::text::Lines;
 use cqlens_cql::schema::Schema;
@@ -43,9 +44,12 @@ pub(super) struct Args {
     /// Read one JSON record a line (`{"id", "keyspace", "query", "values"}`), answer one JSON object a line.
     #[arg(long)]
     json: bool,
-    /// Exit with code 1 if a finding that nobody has accepted is of this severity or above.
+    /// Exit with code 1 if a finding that is not accepted is of this severity or above.
     #[arg(long, value_name = "SEVERITY")]
     fail_on: Option<Severity>,
+    /// Let --fail-on pass although statements could not be judged, since there is no schema.
+    #[arg(long, requires = "fail_on")]
+    allow_unjudged: bool,
     /// CQL files; `-` or none: standard input.
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -60,7 +64,7 @@ The definitions of --schema are judged themselves (not with --json, which answer
 once: by its shape, since only traffic tells how often it runs (cqlens proxy). cqlens rules lists what is looked for.
 
 Exit codes: 0 done; 1 a finding at or above --fail-on; 2 a file that cannot be read, a text that is no CQL, a statement that \
-Cassandra would refuse. With --json the last two are answers, and change the exit code only where --fail-on is given.";
+Cassandra would refuse, with --fail-on also one that could not be judged without a schema (unless --allow-unjudged). With --json the last two are answers, and change the exit code only where --fail-on is given.";
 
 /// Explains all inputs. A file that cannot be read is reported, and the next one is read.
 ///
@@ -72,9 +76,6 @@ pub(super) fn run(args: &Args, judging: &Judging) -> anyhow::Result<ExitCode> {
         .as_deref()
         .map(schema_file::read_with_text)
         .transpose()?;
-    if schema.is_none() && args.fail_on.is_some() {
-        tracing::warn!("without --schema nobody knows the keys: most rules find nothing in the text alone");
-    }
     let judge = Judge::new(judging, today(Timestamp::now()));
     let outcome = explain(args, schema.as_ref(), &judge);
     match outcome {
@@ -127,6 +128,14 @@ fn explain(args: &Args, schema: Option<&(Schema, String)>, judge: &Judge<'_>) ->
         outcome.wrong = 0;
     }
     outcome.wrong += usize::from(unread);
+    if args.fail_on.is_some() && outcome.unjudged > 0 {
+        log::failed(&anyhow::anyhow!(
+            "{} of {} could not be judged: their tables are not known without --schema. Give one, or --allow-unjudged",
+            outcome.unjudged,
+            number::plural(outcome.statements as u64, "statement", "statements"),
+        ));
+        outcome.wrong += usize::from(!args.allow_unjudged);
+    }
     Ok(outcome.exit_code(args.fail_on))
 }
 
