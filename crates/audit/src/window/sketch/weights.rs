@@ -6,7 +6,7 @@ use super::heavy::{Heavy, HeavyEntry};
 
 /// The heaviest keys of a stream whose items weigh something: rows, bytes.
 ///
-/// Few items are all counted. Of many, those are that weigh [`Weights::TIMES_MEAN`] times the mean or more; of the lighter ones a
+/// Few items are all counted. Of many, those are that weigh `TIMES_MEAN` times the mean or more; of the lighter ones a
 /// sample, in which each is as likely as it is heavy and counts as much as that (threshold sampling: Duffield, Lund and
 /// Thorup, "Learn more, sample less", 2005). So most items cost no lookup of their key.
 ///
