@@ -83,8 +83,9 @@ pub(super) struct ObserverArgs {
     memory: Size,
     /// How much of one processor, in per cent, the search for statements that belong together may take: joins in the
     /// client, walks over buckets, copies of rows. Where there is more traffic, a sample is looked at, and the
-    /// report says so. 0 looks for none, 100 at all that there is memory for. `sniff` looks at the same sample of a
-    /// capture on every machine.
+    /// report says so. What a second takes too much is made up for in the next ones, in which nothing new is looked at; but one
+    /// second in a minute is looked at, whatever it takes: with a very small budget that may be more. 0 looks for
+    /// none, 100 at all that there is memory for. `sniff` looks at the same sample of a capture on every machine.
     #[arg(long, env = "CQLENS_SEQUENCE_BUDGET", value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     sequence_budget: f64,
 }

@@ -133,7 +133,8 @@ impl Group<'_> {
 }
 
 /// Joins groups of one cause that speak of the same statements, where what one of them is on differs: an application
-/// as a whole and one of its tables, or two tables that are read for the key of the same third one.
+/// as a whole and one of its tables, or two tables that are read for the key of the same third one. Copies in a batch, too, are
+/// one problem with the batch.
 fn together<'f>(groups: Vec<Group<'f>>, findings: &[Finding]) -> Vec<Group<'f>> {
     let mut joined: Vec<(Group<'_>, BTreeSet<PatternId>)> = Vec::with_capacity(groups.len());
     for mut group in groups {
@@ -143,13 +144,13 @@ fn together<'f>(groups: Vec<Group<'f>>, findings: &[Finding]) -> Vec<Group<'f>> 
             // All that it has something in common with become one: the first of them, which is the severest.
             let mut at = 0;
             while let Some((other, of_other)) = joined.get(at) {
-                if other.key.cause != group.key.cause || of_other.is_disjoint(&patterns) {
+                if !are_one(other.key.cause, group.key.cause) || of_other.is_disjoint(&patterns) {
                     at += 1;
                     continue;
                 }
                 let (other, of_other) = joined.remove(at);
                 place = place.min(at);
-                group.key = group.key.min(other.key);
+                group.key = group.key.of_both(other.key);
                 group.findings.extend(other.findings);
                 patterns.extend(of_other);
             }
@@ -162,7 +163,17 @@ fn together<'f>(groups: Vec<Group<'f>>, findings: &[Finding]) -> Vec<Group<'f>> 
 
 /// Whether findings with this cause are one problem as soon as they speak of one statement.
 fn is_of_statements(cause: &str) -> bool {
-    matches!(cause, CONDITIONS | FAILURES | TWO_STEPS)
+    matches!(cause, CONDITIONS | FAILURES | TWO_STEPS | COPIES | BATCHES)
+}
+
+/// Whether findings with these causes, of which each is one of statements, are one problem if they speak of the same ones.
+/// Batches of one table are one already, and those of another one another.
+fn are_one(cause: &str, other: &str) -> bool {
+    match (cause, other) {
+        (COPIES, BATCHES) | (BATCHES, COPIES) => true,
+        (BATCHES, BATCHES) => false,
+        _ => cause == other,
+    }
 }
 
 /// What tells problems apart.
@@ -199,6 +210,15 @@ impl<'f> Key<'f> {
         }
     }
 
+    /// What tells a problem apart that was two. One of copies stays that, whatever batches they are in.
+    fn of_both(self, other: Self) -> Self {
+        let order = |key: Self| (key.cause != COPIES, key);
+        match order(other) < order(self) {
+            true => other,
+            false => self,
+        }
+    }
+
     fn id(self) -> StableId {
         StableId::of([Some(self.cause), self.keyspace, self.table, self.subject])
     }
@@ -222,16 +242,22 @@ fn cause(rule: &'static str) -> &'static str {
         "queue-pattern" | "delete-heavy" | "tombstone-heavy-read" => "deletes",
         "ttl-without-windows" | "time-window-misuse" => "expiry",
         "growing-collection" | "collection-overwrite" | "list-modification" => "collections",
-        "logged-batch-multi-partition" | "unlogged-batch-multi-partition" | "batch-too-large" => "batches",
+        "logged-batch-multi-partition" | "unlogged-batch-multi-partition" | "batch-too-large" => BATCHES,
         "lwt-heavy" | "mixed-conditional-writes" => CONDITIONS,
         "consistency-all" | "cross-dc-consistency" | "weak-consistency" => "consistency levels",
         "timeouts" | "server-error" | "retries" | "retried-increment" => FAILURES,
         "hot-partition" | "large-partition" | "uneven-token-load" => "uneven partitions",
         "materialized-view-read" | "materialized-view-write" => VIEWS,
         "index-table-lookup" => TWO_STEPS,
+        "dual-write-without-batch" => COPIES,
         alone => alone,
     }
 }
+
+const BATCHES: &str = "batches";
+
+/// Its rule alone: one by one they are problems of their own.
+const COPIES: &str = "dual-write-without-batch";
 
 const CONDITIONS: &str = "conditional writes";
 
@@ -424,6 +450,65 @@ mod tests {
             context_free_id(&[there, here, everywhere]),
         ];
         assert_eq!(ids[0], ids[1], "whatever the order");
+    }
+
+    #[test]
+    fn copies_in_a_batch_are_one_problem_with_the_batch() {
+        let (copies, batch) = ("dual-write-without-batch", "unlogged-batch-multi-partition");
+        // The batch is on the first table of its text, the copies on the first one by name.
+        let both = [on(batch, Some("users"), &[1]), on(copies, Some("emails"), &[1])];
+        assert_eq!(together(&both), [[batch, copies]]);
+        let apart = [on(batch, Some("users"), &[1]), on(copies, Some("users"), &[2, 3])];
+        assert_eq!(together(&apart), [[batch], [copies]], "copies without a batch");
+        let of_others = [on(batch, Some("users"), &[1]), on(batch, Some("emails"), &[1])];
+        assert_eq!(together(&of_others).len(), 2);
+        let large = on("batch-too-large", Some("users"), &[4]);
+        let [batch_of_users, copies_of_emails] = both;
+        let facets = [large, copies_of_emails, batch_of_users];
+        assert_eq!(together(&facets), [["batch-too-large", copies, batch]]);
+    }
+
+    #[test]
+    fn copies_of_an_application_are_one_problem_with_all_of_its_batches() {
+        let (copies, batch) = ("dual-write-without-batch", "unlogged-batch-multi-partition");
+        let all = on(copies, None, &[1, 2]);
+        let [users, orders] = [("users", 1), ("orders", 2)].map(|(table, id)| on(batch, Some(table), &[id]));
+        let ids = [
+            [&all, &users, &orders],
+            [&users, &all, &orders],
+            [&orders, &users, &all],
+        ]
+        .map(|findings| {
+            let findings = findings.map(Clone::clone);
+            let window = window([]);
+            let (schema, cluster) = (Schema::default(), Cluster::default());
+            let problems = problems(&findings, &Context::new(&window, &schema, &cluster));
+            assert_eq!(problems.len(), 1);
+            problems.first().map(|problem| problem.id)
+        });
+        assert_eq!(ids, [ids[0]; 3], "whatever the order");
+    }
+
+    #[test]
+    fn an_unlogged_batch_of_copies_is_judged_as_one_problem() {
+        let cql = "BEGIN UNLOGGED BATCH INSERT INTO shop.by_email (a, b) VALUES (?, ?); \
+                   INSERT INTO shop.by_name (b, a) VALUES (?, ?); APPLY BATCH";
+        let mut batch = crate::rules::testing::batch(&[Flag::UnloggedBatch, Flag::SeveralTables], 2, 200);
+        cql.clone_into(&mut batch.head.cql);
+        batch.head.keyspace = Some("shop".to_owned());
+        let mut window = crate::rules::testing::amid([batch]);
+        let copies = crate::window::BatchedCopies {
+            batches: 200,
+            copies: 200,
+            failed: 0,
+        };
+        window.sequences.batched.insert(PatternId(1), copies);
+        let all = told(&window);
+        let of_batches = all.iter().filter(|(rules, _)| {
+            rules.contains(&"unlogged-batch-multi-partition") || rules.contains(&"dual-write-without-batch")
+        });
+        let of_batches: Vec<_> = of_batches.map(|(rules, _)| rules.len()).collect();
+        assert_eq!(of_batches, [2], "{all:?}");
     }
 
     #[test]

@@ -367,9 +367,11 @@ impl Sequences {
             room -= keep_lowest(reads, room);
         }
         self.rewrites.retain(|_, reads| !reads.is_empty());
+        let mut room = Self::MOST_LINKS;
         for columns in self.buckets.values_mut() {
-            keep_lowest(columns, Self::MOST_COLUMNS);
+            room -= keep_lowest(columns, room);
         }
+        self.buckets.retain(|_, columns| !columns.is_empty());
     }
 
     fn add(&mut self, other: &Self) {

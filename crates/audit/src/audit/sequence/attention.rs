@@ -9,7 +9,8 @@ pub struct Relating {
     pub requests: u32,
     /// Cells of the rows of a second that are remembered, about.
     pub cells: usize,
-    /// The part of a processor that this may take: both limits fall to a twentieth and rise to the fourfold to keep to it.
+    /// The part of a processor that this may take: both limits fall to a twentieth and rise to the fourfold to keep to it, and
+    /// where a twentieth is too much, nothing begins in some of the seconds; in one of a minute it does.
     /// None: they stay as they are, so that the same traffic always gives the same.
     pub budget: Option<f64>,
 }
@@ -47,8 +48,6 @@ impl Default for Relating {
 pub(super) struct Attention {
     /// In each second.
     requests: u32,
-    /// From the next second on.
-    next_requests: u32,
     second: i64,
     looked_at: u32,
     /// When the last one came that may have begun something, in nanoseconds.
@@ -74,7 +73,6 @@ impl Attention {
     pub(super) fn new(requests: u32) -> Self {
         Self {
             requests,
-            next_requests: requests,
             second: 0,
             looked_at: 0,
             last_first: 0,
@@ -82,9 +80,17 @@ impl Attention {
         }
     }
 
-    /// So many requests may begin something from the next second on: what this one has let begin is followed to its end.
+    /// How many seconds have begun with a request of this time, in nanoseconds, if any: the limits of the last one may
+    /// be set before it is looked at.
+    #[inline]
+    pub(super) fn begins(&self, at: i64) -> Option<u64> {
+        let seconds = u64::try_from(at / SECOND - self.second).ok()?;
+        (seconds > 0).then_some(seconds)
+    }
+
+    /// So many requests of a second may begin something from now on. What has begun is followed to its end.
     pub(super) fn limit(&mut self, requests: u32) {
-        self.next_requests = requests;
+        self.requests = requests;
     }
 
     /// As long as a write waits for its copy, which is longer than a read for what follows it; in nanoseconds.
@@ -93,11 +99,10 @@ impl Attention {
     /// How a request of this time is looked at, in nanoseconds.
     #[inline]
     pub(super) fn look(&mut self, at: i64) -> Look {
-        let second = at / 1_000_000_000;
+        let second = at / SECOND;
         // Of requests that are answered late some come after those of the next second.
         if second > self.second {
             self.second = second;
-            self.requests = self.next_requests;
             self.looked_at = 0;
             self.is_ended = false;
         }
@@ -117,6 +122,9 @@ impl Attention {
         }
     }
 }
+
+/// In nanoseconds.
+const SECOND: i64 = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -142,18 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn a_new_limit_holds_from_the_next_second_on() {
+    fn a_limit_is_set_where_a_second_begins() {
         let mut attention = Attention::new(2);
-        let mut look = |at: i64| attention.look(5_000_000_000 + at);
-        assert_eq!(
-            [look(0), look(1), look(2)],
-            [Look::First, Look::First, Look::Next]
-        );
+        let at = |nanosecond: i64| 5 * SECOND + nanosecond;
+        assert!(attention.begins(at(0)).is_some());
+        let looks = [0, 1, 2].map(|nanosecond| attention.look(at(nanosecond)));
+        assert_eq!(looks, [Look::First, Look::First, Look::Next]);
+        assert_eq!(attention.begins(at(3)), None);
+        assert_eq!(attention.begins(at(2 * SECOND)), Some(2));
+        assert_eq!(attention.begins(at(-1)), None, "a late one");
         attention.limit(3);
-        let mut look = |at: i64| attention.look(5_000_000_000 + at);
-        assert_eq!(look(3), Look::Next);
-        let next = [1_000_000_000, 1_000_000_001, 1_000_000_002, 1_000_000_003].map(look);
-        assert_eq!(next, [Look::First, Look::First, Look::First, Look::Next]);
+        let looks = [0, 1, 2, 3].map(|nanosecond| attention.look(at(2 * SECOND + nanosecond)));
+        assert_eq!(looks, [Look::First, Look::First, Look::First, Look::Next]);
     }
 
     #[test]

@@ -95,16 +95,20 @@ impl SequenceRecorder {
             Some(_) => Level::MOST_OF_ALL.of(relating),
             None => relating,
         };
+        let spending = relating.budget.map(Spending::of);
+        let limits = spending
+            .as_ref()
+            .map_or(relating, |spending| spending.limits(relating));
         let mut follow_ups = FollowUps::new(most.cells);
-        follow_ups.limit(relating.cells);
+        follow_ups.limit(limits.cells);
         Self {
             live: Arc::clone(live),
             key,
             key_columns: KeyColumns::default(),
             relating,
-            spending: relating.budget.map(Spending::of),
+            spending,
             was_limited: false,
-            attention: Attention::new(relating.requests),
+            attention: Attention::new(limits.requests),
             follow_ups,
             walks: Walks::new(),
             copies: Copies::new(),
@@ -151,12 +155,20 @@ impl SequenceRecorder {
     pub(crate) fn took(&mut self, began: Moment, ended: Moment, window: &mut Window) {
         let (began, ended) = (began.unix_nanoseconds(), ended.unix_nanoseconds());
         window.coverage.relating_us += Spending::of_all(began, ended) / 1_000;
-        let spending = self.spending.as_mut();
-        if let Some(level) = spending.and_then(|spending| spending.took(began, ended, self.was_limited)) {
-            let Relating { requests, cells, .. } = level.of(self.relating);
+        if let Some(spending) = &mut self.spending {
+            spending.took(began, ended);
+        }
+    }
+
+    /// Sets the limits of the second that begins with a request, so many after the one before it.
+    #[cold]
+    fn begin_second(&mut self, passed: u64) {
+        let was_limited = std::mem::take(&mut self.was_limited);
+        if let Some(spending) = &mut self.spending {
+            spending.passed(passed, was_limited);
+            let Relating { requests, cells, .. } = spending.limits(self.relating);
             self.attention.limit(requests);
             self.follow_ups.limit(cells);
-            self.was_limited = false;
         }
     }
 
@@ -183,6 +195,9 @@ impl SequenceRecorder {
             at: exchange.at.unix_nanoseconds(),
             answered_at: exchange.at.after(latency).unix_nanoseconds(),
         };
+        if let Some(passed) = self.attention.begins(request.at) {
+            self.begin_second(passed);
+        }
         let is_first = match self.attention.look(request.at) {
             Look::First => true,
             Look::Next => false,

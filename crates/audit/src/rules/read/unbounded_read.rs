@@ -149,8 +149,8 @@ const ABOUT: About = About {
         rows from all files, and page after page is fetched one after the other. Nothing in the statement \
         keeps the next partition from being ten times as large.",
     fix: "\
-        Bound the read: add a LIMIT, a range on the first clustering column, or a bucket in the partition key \
-        (such as the day) that keeps partitions to a known size.",
+        Bound the read: add a LIMIT, both ends of a range on the first clustering column (a range that is open at one end grows \
+        with the partition), or a bucket in the partition key (such as the day) that keeps partitions to a known size.",
     before: "CREATE TABLE shop.events (sensor text, at timestamp, value double, PRIMARY KEY ((sensor), at));\n\
              SELECT at, value FROM shop.events WHERE sensor = ?;",
     after: "CREATE TABLE shop.events_by_day (sensor text, day date, at timestamp, value double,\n  PRIMARY KEY ((sensor, day), at));\n\
@@ -231,27 +231,48 @@ mod tests {
         assert_eq!(run(&UnboundedRead, &month).findings[0].severity, Severity::Info);
     }
 
-    #[test]
-    fn a_range_of_rows_and_a_limit_for_each_partition_bound_a_read() {
+    /// How many findings there are of reads of 30,000 rows each by this statement, whose plan has these flags.
+    fn findings(cql: &str, flags: &[Flag]) -> usize {
         let schema = Schema::from_cql(
             "CREATE KEYSPACE shop WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1};
              CREATE TABLE shop.events (sensor text, at timestamp, value int, PRIMARY KEY ((sensor), at));",
         )
         .unwrap();
-        let findings = |cql: &str| {
-            let mut pattern = whole(&[], PartitionClass::Single, 30_000);
-            cql.clone_into(&mut pattern.head.cql);
-            run_with(&UnboundedRead, &amid([pattern]), &schema).findings.len()
-        };
-        assert_eq!(findings("SELECT at FROM shop.events WHERE sensor = ?"), 1);
-        assert_eq!(
-            findings("SELECT at FROM shop.events WHERE sensor = ? AND at >= ? AND at < ?"),
-            0
+        let mut pattern = whole(flags, PartitionClass::Single, 30_000);
+        cql.clone_into(&mut pattern.head.cql);
+        run_with(&UnboundedRead, &amid([pattern]), &schema).findings.len()
+    }
+
+    #[test]
+    fn a_range_of_rows_and_a_limit_for_each_partition_bound_a_read() {
+        for (rest, expected) in [
+            ("", 1),
+            (" AND at >= ? AND at < ?", 0),
+            (" AND at = ?", 0),
+            (" PER PARTITION LIMIT 100", 0),
+        ] {
+            let cql = format!("SELECT at FROM shop.events WHERE sensor = ?{rest}");
+            assert_eq!(findings(&cql, &[]), expected, "{cql}");
+        }
+    }
+
+    #[test]
+    fn the_rule_is_silent_on_what_it_advises_and_says_what_is_not_enough() {
+        let (_, before) = ABOUT.before.rsplit_once('\n').unwrap();
+        let before = before.trim_end_matches(';');
+        assert_eq!(findings(before, &[]), 1);
+        assert_eq!(findings(&format!("{before} LIMIT 1000"), &[Flag::Limit]), 0);
+        assert!(
+            ABOUT
+                .fix
+                .contains("both ends of a range on the first clustering column")
         );
-        assert_eq!(
-            findings("SELECT at FROM shop.events WHERE sensor = ? PER PARTITION LIMIT 100"),
-            0
-        );
+        assert_eq!(findings(&format!("{before} AND at >= ? AND at < ?"), &[]), 0);
+        assert!(ABOUT.fix.contains("open at one end grows"));
+        for open in ["at >= ?", "at < ?"] {
+            assert_eq!(findings(&format!("{before} AND {open}"), &[]), 1, "{open}");
+        }
+        assert!(ABOUT.after.ends_with("LIMIT 1000;"), "{}", ABOUT.after);
     }
 
     #[test]

@@ -40,7 +40,11 @@ impl Rule for UnevenTokenLoad {
             is_uneven |= judge_nodes(name, nodes, popular.as_ref(), context, found);
         }
         if !is_uneven {
-            judge_ring(popular.as_ref(), context, found);
+            let each = match data_centers.is_empty() {
+                true => Severity::Low,
+                false => Severity::Info,
+            };
+            judge_ring((popular.as_ref(), each), context, found);
         }
     }
 }
@@ -143,23 +147,23 @@ fn judge_nodes(
 }
 
 /// A finding that the busiest partition belongs to: of its table, so that it is one problem with what other rules say of
-/// that. It is what makes a node uneven that has so many reads and writes, if those are given.
+/// that. It is what makes a node or a part of the ring uneven that has so many reads and writes, if those are given.
 fn of_popular(
     finding: Finding,
     popular: &Popular<'_>,
-    of_node: Option<u64>,
+    of_all: Option<u64>,
     context: &Context<'_>,
 ) -> Finding {
     let finding = finding
         .first("reads_and_writes_of_the_partition", popular.times())
         .first("partition", format!("#{:016x}", popular.key))
         .of_table(popular.table);
-    let Some(of_node) = of_node else { return finding };
+    let Some(of_all) = of_all else { return finding };
     let title = format!(
         "{}; one partition of `{}` is up to {} of that",
         finding.title,
         popular.table,
-        number::percent(share(popular.times(), of_node).min(1.0))
+        number::percent(share(popular.times(), of_all).min(1.0))
     );
     let table = context
         .schema
@@ -176,8 +180,13 @@ fn name_of(data_center: &str) -> String {
     }
 }
 
-/// The busiest part of the ring, where no single partition is the reason.
-fn judge_ring(popular: Option<&Popular<'_>>, context: &Context<'_>, found: &mut Findings<'_>) {
+/// The busiest part of the ring. Where a single partition is the reason it is as severe as given: nodes that are even
+/// with it have each a replica of it, or have no need of more.
+fn judge_ring(
+    (popular, of_one): (Option<&Popular<'_>>, Severity),
+    context: &Context<'_>,
+    found: &mut Findings<'_>,
+) {
     let slices: Vec<u64> = context
         .window
         .load
@@ -190,8 +199,12 @@ fn judge_ring(popular: Option<&Popular<'_>>, context: &Context<'_>, found: &mut 
         return;
     };
     let is_large = share(most, all) >= found.threshold(&ABOUT, &RANGE_SHARE);
-    let of_one = popular.map_or(0, Popular::times);
-    if !is_large || of_one * 2 >= most || !is_steady(found, most, context.window) {
+    if !is_large || !is_steady(found, most, context.window) {
+        return;
+    }
+    let reason = popular.filter(|popular| popular.times() * 2 >= most);
+    // Of a hot partition its own finding says more.
+    if reason.is_some_and(|popular| popular.is_hot) {
         return;
     }
     let title = format!(
@@ -200,10 +213,14 @@ fn judge_ring(popular: Option<&Popular<'_>>, context: &Context<'_>, found: &mut 
         number::percent(share(most, all)),
         often(most, context.window)
     );
-    let finding = finding(Severity::Low, most, title, context, found)
+    let each = reason.map_or(Severity::Low, |_| of_one);
+    let finding = finding(each, most, title, context, found)
         .first("share_of_the_range", share(most, all))
         .first("from_token", RingLoad::first_token(slice));
-    found.push(finding);
+    found.push(match reason {
+        Some(popular) => of_popular(finding, popular, Some(most), context),
+        None => finding,
+    });
 }
 
 fn finding(
@@ -261,7 +278,8 @@ const ABOUT: About = About {
     severity: "\
         Where a table has `partitions` different ones: low from `times` the mean of a data centre's nodes, medium from `large_times`, and no more; nothing where a single partition is the reason of \
         which `hot-partition` speaks already. Of a single node, or nodes that \
-        are even: low where one of 256 parts of the ring gets `range_share`, and no single partition is half of it.",
+        are even: low where one of 256 parts of the ring gets `range_share`; where a single partition is half of that or more, \
+        info if nodes are known to be even.",
     thresholds: &[TIMES, LARGE_TIMES, RANGE_SHARE, PARTITIONS],
     needs: "Partition keys of requests, and for nodes their tokens and the keyspaces' replication, read over the control connection; Murmur3. Which replica answers is not known: each of them counts.",
     source: "Basic Rules of Cassandra Data Modeling, rule 1: spread data evenly around the cluster; `nodetool status`",
@@ -409,8 +427,51 @@ mod tests {
         assert_eq!(found(&window), []);
     }
 
+    /// Of ten thousand reads so many are of one partition, and the others are even on the ring; nodes, if they are known, are even.
+    fn of_a_ring(popular: u64, nodes_are_known: bool) -> Vec<(Severity, String, Option<String>)> {
+        let mut window = window(1_000);
+        for table in window.tables.values_mut() {
+            (0..popular).for_each(|_| table.top_partitions.read(7));
+            let others = (1_000..10_000 - popular).map(|key| key.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+            others.for_each(|key| table.top_partitions.read(key));
+        }
+        (0..popular).for_each(|_| window.load.ring.read(7));
+        for token in popular.cast_signed()..10_000 {
+            window.load.ring.read(token.wrapping_mul(0x1234_5678_9ABC_DEF1));
+        }
+        if nodes_are_known {
+            nodes(&mut window, &[10_000; 3]);
+        }
+        let findings = run(&UnevenTokenLoad, &window).findings.into_iter();
+        findings
+            .map(|finding| (finding.severity, finding.title, finding.table))
+            .collect()
+    }
+
     #[test]
-    fn a_part_of_the_ring_is_told_unless_one_partition_is_the_reason() {
+    fn one_partition_that_makes_a_part_of_the_ring_uneven_is_named() {
+        let [(severity, title, table)] = &of_a_ring(1_500, false)[..] else {
+            unreachable!("one finding")
+        };
+        assert_eq!(*severity, Severity::Low);
+        let expected = "One of 256 parts of the ring gets 15 % of the reads and writes, 25 a second; \
+                        one partition of `shop.users` is up to 100 % of that";
+        assert_eq!(title, expected);
+        assert_eq!(table.as_deref(), Some("users"));
+        let [(severity, _, table)] = &of_a_ring(1_500, true)[..] else {
+            unreachable!("one finding")
+        };
+        assert_eq!(
+            (*severity, table.as_deref()),
+            (Severity::Info, Some("users")),
+            "nodes are even"
+        );
+        assert_eq!(of_a_ring(900, false), [], "less than a tenth");
+        assert_eq!(of_a_ring(3_000, false), [], "hot");
+    }
+
+    #[test]
+    fn a_part_of_the_ring_is_told_unless_a_hot_partition_is_the_reason() {
         let mut window = window(1_000);
         nodes(&mut window, &[10_000]);
         for token in 0..8_000_i64 {

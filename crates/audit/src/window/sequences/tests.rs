@@ -107,7 +107,8 @@ fn assert_is_bounded(sequences: &Sequences) {
     assert!(rewrites <= Sequences::MOST_LINKS, "{rewrites}");
     assert!(sequences.repeats.len() <= Sequences::MOST_LINKS);
     assert!(sequences.requests.len() <= Sequences::MOST);
-    assert!(sequences.buckets.len() <= Sequences::MOST_LINKS);
+    let columns: usize = sequences.buckets.values().map(BTreeMap::len).sum();
+    assert!(columns <= Sequences::MOST_LINKS, "{columns}");
     assert!(sequences.batched.len() <= Sequences::MOST);
     for reads in sequences.buckets.values().flat_map(BTreeMap::values) {
         assert!(reads.step_sizes.len() <= BucketReads::MOST_STEPS);
@@ -132,6 +133,57 @@ fn what_is_merged_for_weeks_is_bounded_and_what_stays_is_complete() {
     assert_eq!(all.followed[&PatternId(0)].reads, 40);
     assert_eq!(all.followed[&PatternId(0)].links[&PatternId(10_000)].requests, 5);
     assert_eq!(all.followed[&PatternId(299)].links.len(), 0);
+}
+
+/// Statements of a day, of which none comes on another one: writes that were read just before, repeated reads and buckets.
+fn of_a_day(day: u64, statements: u64) -> Sequences {
+    let notes: Vec<_> = (0..statements)
+        .map(|at| at * 100 + day)
+        .map(|id| (id, id, 50 + id % 2))
+        .collect();
+    window(&notes)
+}
+
+#[test]
+fn of_ever_new_statements_the_lowest_ids_stay_however_many_windows_are_merged() {
+    let mut all = Sequences::default();
+    (0..40).for_each(|day| {
+        all.merge(&of_a_day(day, 60));
+        assert_is_bounded(&all);
+    });
+    let pairs: usize = all.rewrites.values().map(BTreeMap::len).sum();
+    let columns: usize = all.buckets.values().map(BTreeMap::len).sum();
+    assert_eq!(
+        [pairs, all.repeats.len(), columns],
+        [Sequences::MOST_LINKS; 3],
+        "of 2,400 each"
+    );
+    // Forty in a hundred ids: 1,000 of those below 2,500, and 24 more.
+    let highest = |ids: Vec<&PatternId>| ids.last().map(|id| id.0);
+    for ids in [
+        highest(all.rewrites.keys().collect()),
+        highest(all.repeats.keys().collect()),
+        highest(all.buckets.keys().collect()),
+    ] {
+        assert_eq!(ids, Some(25 * 100 + 23));
+    }
+    let (before, more) = (all.bytes(), of_a_day(40, 2_000));
+    all.merge(&more);
+    assert_is_bounded(&all);
+    assert_eq!(all.repeats[&PatternId(40)].runs, 1, "lower than what was there");
+    assert!(
+        all.bytes() <= before + before / 4,
+        "{} after {before}",
+        all.bytes()
+    );
+}
+
+#[test]
+fn what_a_window_tells_apart_is_bounded_before_it_is_merged() {
+    let mut sequences = Sequences::default();
+    let taken = (0..3_000).filter(|id| sequences.repeated(PatternId(*id)).is_some());
+    assert_eq!(taken.count(), Sequences::MOST_LINKS);
+    assert!(sequences.repeated(PatternId(7)).is_some(), "known");
 }
 
 proptest! {
