@@ -58,6 +58,21 @@ fn the_report_says_of_every_scenario_what_its_verdict_says() {
     assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
+#[test]
+fn the_report_is_what_its_json_schema_says() {
+    let schema = std::fs::read_to_string("docs/schema/cqlens.report.v1.json").unwrap();
+    let schema = serde_json::from_str(&schema).unwrap();
+    let validator = jsonschema::options()
+        .should_validate_formats(true)
+        .build(&schema)
+        .unwrap();
+    let errors = validator.iter_errors(&DEMO.report);
+    let errors: Vec<_> = errors
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+}
+
 /// What the report says of a list's entries, in its order.
 fn listed(report: &serde_json::Value, list: &str, name: &str) -> Vec<String> {
     let entries = report[list].as_array().unwrap();

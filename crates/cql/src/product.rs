@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whose software answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Product {
     /// Apache Cassandra, and what calls itself so.

@@ -21,6 +21,7 @@ const MOST_VARIANTS: usize = 20;
 
 /// One application on all of its machines, in all of its versions.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ApplicationReport {
     /// Its name; that of its driver, or its address, where it has none.
     pub name: String,

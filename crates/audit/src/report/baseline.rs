@@ -96,6 +96,7 @@ pub enum BaselineError {
 
 /// Whether the last review had a finding too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Review {
     /// It had not.
@@ -106,6 +107,7 @@ pub enum Review {
 
 /// A finding beside the last review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SinceReview {
     /// Whether it was there.
     pub review: Review,
@@ -116,6 +118,7 @@ pub struct SinceReview {
 
 /// The last review, and what it had that is no more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct LastReview {
     /// When its report was made.
     pub generated_at: Timestamp,
@@ -129,14 +132,15 @@ pub struct LastReview {
 
 /// A finding of the last review that is no more.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Gone {
     /// The rule's id.
     pub rule: String,
     /// How severe it was.
     pub severity: Severity,
-    /// Where.
+    /// Its keyspace; null where it is not of one.
     pub keyspace: Option<String>,
-    /// Where.
+    /// Its table; null where it is not of one.
     pub table: Option<String>,
     /// Its templates.
     pub patterns: Vec<PatternId>,

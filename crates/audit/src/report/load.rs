@@ -11,6 +11,7 @@ use crate::{
 
 /// Which nodes the traffic goes to, and which parts of the ring.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct LoadReport {
     /// The busiest first; empty where no node is known.
     pub nodes: Vec<NodeReport>,
@@ -31,6 +32,7 @@ pub struct LoadReport {
 
 /// One node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct NodeReport {
     /// Its `host_id`.
     pub id: String,
@@ -59,6 +61,7 @@ pub struct NodeReport {
 
 /// The ring, in slices of 2⁵⁶ tokens.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct RingReport {
     /// How many slices there are.
     pub slices: usize,
@@ -74,6 +77,7 @@ pub struct RingReport {
 
 /// A slice of the ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SliceReport {
     /// Its number, from 0 for the smallest tokens.
     pub slice: usize,
@@ -87,6 +91,7 @@ pub struct SliceReport {
 
 /// Executions that touch one partition, by whether their coordinator holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct RoutingReport {
     /// It does: it is a replica.
     pub replica: u64,

@@ -15,6 +15,8 @@ mod evidence;
 mod histogram;
 mod html;
 mod json;
+#[cfg(feature = "json-schema")]
+mod json_schema;
 mod load;
 mod markdown;
 mod parts;
@@ -44,6 +46,8 @@ pub use diff::{
     ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
     PatternChanges, ReadReport, ReportDiff, SchemaChange, Side,
 };
+#[cfg(feature = "json-schema")]
+pub use json_schema::{json_reference, json_schemas};
 pub use load::{LoadReport, NodeReport, RingReport, RoutingReport, SliceReport};
 pub use parts::{
     Chart, ColumnReport, ColumnRole, FindingReport, Latency, ObservedTombstones, PartitionWeight,
@@ -93,8 +97,10 @@ impl Format {
 
 /// All that a reader is told.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Report {
-    /// Always [`FORMAT`].
+    /// Always `cqlens.report.v1`.
+    #[cfg_attr(feature = "json-schema", schemars(extend("const" = FORMAT)))]
     pub format: &'static str,
     /// What a reader must know before any number, in whole sentences; those of the coverage.
     pub notices: BTreeSet<String>,

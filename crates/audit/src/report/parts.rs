@@ -20,6 +20,7 @@ use cqlens_cql::{
 
 /// The program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Tool {
     /// `cqlens`.
     pub name: &'static str,
@@ -29,6 +30,7 @@ pub struct Tool {
 
 /// The time that a report covers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Span {
     /// When observation began.
     pub start: Timestamp,
@@ -47,6 +49,7 @@ pub struct Span {
 
 /// A report in two sentences. Names and CQL stand in backticks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// How bad it is.
     pub headline: String,
@@ -58,6 +61,7 @@ pub struct Summary {
 
 /// Sums over user keyspaces.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Totals {
     /// SELECTs.
     pub reads: u64,
@@ -83,6 +87,7 @@ pub struct Totals {
 
 /// p50, p99, max and the like; exact up to 16 different values, else within 1 %.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// The median.
     pub p50: u64,
@@ -108,6 +113,7 @@ pub struct Quantiles {
 
 /// From a request's last byte to its answer's first, in microseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Latency {
     /// How many it is made of: requests of which both ends were seen, and when. Where it is 0 the others are,
     /// too, and say nothing.
@@ -148,6 +154,7 @@ impl Latency {
 
 /// One table or view.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TableReport {
     /// Its keyspace.
     pub keyspace: String,
@@ -182,6 +189,7 @@ pub struct TableReport {
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ColumnReport {
     /// Its name, unquoted.
     pub name: String,
@@ -199,6 +207,7 @@ pub struct ColumnReport {
 
 /// The part of a column in its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ColumnRole {
     /// Part of the partition key.
@@ -215,6 +224,7 @@ pub enum ColumnRole {
 
 /// Tombstones in reads for which the server gave a number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ObservedTombstones {
     /// The median.
     pub p50: u64,
@@ -228,6 +238,7 @@ pub struct ObservedTombstones {
 
 /// A partition that is used more than others.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TopPartition {
     /// A keyed hash: `#` and 16 hex digits.
     pub key: String,
@@ -248,6 +259,7 @@ pub struct TopPartition {
 
 /// What a partition has of the rows or bytes of its table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PartitionWeight {
     /// Its share, at least.
     pub share: f64,
@@ -287,6 +299,7 @@ impl PatternReport {
 
 /// One template.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PatternReport {
     /// The fingerprint, 16 hex digits.
     pub id: PatternId,
@@ -365,6 +378,7 @@ pub struct PatternReport {
 
 /// Reads with their pages put together, as far as the first page was seen.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PerRead {
     /// Reads that have ended: with their last page, or abandoned.
     pub reads: u64,
@@ -381,6 +395,7 @@ pub struct PerRead {
 /// The same statement, values and page again, from the same host. Each is an execution of its own everywhere
 /// else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct RepeatsReport {
     /// The same request again while the first was in flight: a speculative execution, or two threads that ask
     /// the same thing.
@@ -392,6 +407,7 @@ pub struct RepeatsReport {
 
 /// Partitions that were seen in rows: fewer than were read.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ScannedReport {
     /// Always true: empty partitions and filtered rows are not seen.
     pub lower_bound: bool,
@@ -409,6 +425,7 @@ pub struct ScannedReport {
 
 /// Reads by `token()`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TokenRangesReport {
     /// The part of the ring that all of them cover together, 0 to 1, in steps of 1/4,096.
     pub ring_share: f64,
@@ -420,6 +437,7 @@ pub struct TokenRangesReport {
 
 /// How many partitions the executions of a template touch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PartitionsReport {
     /// The class of most executions.
     pub class: PartitionClass,
@@ -447,14 +465,15 @@ impl PartitionsReport {
 
 /// Findings with one cause on one table, or of one application: what the owner of a model has to decide.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ProblemReport {
     /// 16 hex digits, the same in every report that has the problem.
     pub id: StableId,
     /// That of its severest finding.
     pub severity: Severity,
-    /// Where.
+    /// Its keyspace; null where it is not of one.
     pub keyspace: Option<String>,
-    /// Where.
+    /// Its table; null where it is not of one.
     pub table: Option<String>,
     /// What its first finding says.
     pub title: String,
@@ -481,6 +500,7 @@ pub struct ProblemReport {
 
 /// What one rule says.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct FindingReport {
     /// 16 hex digits, the same in every report that has the finding.
     pub id: StableId,
@@ -488,9 +508,9 @@ pub struct FindingReport {
     pub rule: &'static str,
     /// How much it matters.
     pub severity: Severity,
-    /// Where.
+    /// Its keyspace; null where it is not of one.
     pub keyspace: Option<String>,
-    /// Where.
+    /// Its table; null where it is not of one.
     pub table: Option<String>,
     /// The templates.
     pub patterns: Vec<PatternId>,
@@ -503,6 +523,10 @@ pub struct FindingReport {
     pub work_share: f64,
     /// The numbers, in the order in which they are shown.
     #[serde(serialize_with = "in_order")]
+    #[cfg_attr(
+        feature = "json-schema",
+        schemars(with = "BTreeMap<String, super::json_schema::EvidenceValue>")
+    )]
     pub evidence: Vec<(&'static str, serde_json::Value)>,
     /// The rule's mechanism: what Cassandra does and why that costs.
     pub why: &'static str,
@@ -529,6 +553,7 @@ pub struct FindingReport {
 
 /// A distribution to draw.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Chart {
     /// What is counted: `partitions of one read`.
     pub label: &'static str,
@@ -544,6 +569,7 @@ pub struct Chart {
 
 /// How a number is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// As a count.

@@ -10,6 +10,7 @@ use crate::{
 
 /// Statements that belong together, found by the values that they share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SequenceReport {
     /// `client-join`, `index-table-lookup`, `bucket-fan-out`, `time-bucket-walk` or `dual-write`.
     pub kind: &'static str,
@@ -51,6 +52,7 @@ pub struct SequenceReport {
 
 /// A step from one table to another one, or to more partitions of the same.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct StepReport {
     /// Where it begins.
     pub from: String,

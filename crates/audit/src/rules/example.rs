@@ -15,6 +15,7 @@ use cqlens_cql::{
 
 /// A way of doing it, and a better one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Example {
     /// CQL as it is, or like it.
     pub before: String,

@@ -204,6 +204,7 @@ impl Finding {
 
 /// What a rule could not see, and therefore does not judge.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct BlindSpot {
     /// The rule's id.
     pub rule: &'static str,

@@ -16,7 +16,14 @@ use cqlens_cql::schema::Schema;
 /// What a finding or a problem is called in every report that has it: 16 hex digits. It depends on the rule (or
 /// the cause), the table and what else tells it from others of its rule, and on no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StableId(u64);
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct StableId(
+    #[cfg_attr(
+        feature = "json-schema",
+        schemars(with = "String", regex(pattern = "^[0-9a-f]{16}$"))
+    )]
+    u64,
+);
 
 impl StableId {
     /// The id of what these names tell from everything else.

@@ -13,6 +13,7 @@ use super::{counts, sketch::meter};
 /// keyspaces that the server did not refuse; together with `refused` they are all of them. What timed out, or
 /// had too few replicas, counts as what it asked for. Which counters add up to which: [`Coverage::check`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Coverage {
     /// Requests that passed.
@@ -127,6 +128,7 @@ const MAX_REFUSED_CLIENTS: usize = 100;
 
 /// What packet captures lack.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CaptureCoverage {
     /// Bytes of requests and responses that are in the capture, each once; those of connections that were not

@@ -70,6 +70,7 @@ impl Load {
 
 /// Why nobody can tell which nodes hold a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Unplaced {
     /// No node has told its tokens: there is no control connection, or not yet.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// From when to when, in UTC; it never ends before it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Interval {
     /// When it began.
     pub start: Timestamp,

@@ -16,7 +16,14 @@ use cqlens_cql::{footprint::PartitionClass, plan::Flag};
 
 /// The identity of a query pattern: the 64-bit fingerprint of its template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PatternId(pub u64);
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
+pub struct PatternId(
+    #[cfg_attr(
+        feature = "json-schema",
+        schemars(with = "String", regex(pattern = "^[0-9a-f]{16}$"))
+    )]
+    pub u64,
+);
 
 impl std::fmt::Display for PatternId {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -43,6 +43,7 @@ pub struct Repeats {
 
 /// After what a request came again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum RetryCause {
     /// READ_TIMEOUT.

@@ -34,6 +34,7 @@ pub struct Snapshot {
 
 /// Facts about the observed cluster, from `system.local` and `system.peers`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Cluster {
     /// The cluster's name.

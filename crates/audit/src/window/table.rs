@@ -120,6 +120,7 @@ impl KeySizes {
 /// Cassandra 4.0 and later (`system_views.tombstones_per_read`, `rows_per_read`): of each replica's part of a
 /// read, over the last minutes, in buckets that are a fifth apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct NodeReads {
     /// Tombstones that one read in a hundred passes, or more.
     pub tombstones_p99: u64,

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The class of an execution's footprint, as reports print it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum PartitionClass {
     /// At most one partition, named by its key (none: an empty `IN ()`, an impossible slice).

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// A property of a query pattern; its kebab-case name stands in `patterns[].flags` of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Flag {
     /// `ALLOW FILTERING` is written.

@@ -13,6 +13,7 @@ use crate::{rules::Severity, window::PatternId};
 
 /// The findings of two reports, each group by severity and then by the time that it takes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct FindingChanges {
     /// Those of the new report alone.
     pub new: Vec<FindingChange>,
@@ -28,6 +29,7 @@ pub struct FindingChanges {
 
 /// A finding that is not as it was.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct FindingChange {
     /// The rule's id.
     pub rule: String,
@@ -36,9 +38,9 @@ pub struct FindingChange {
     /// How severe it was, where both reports have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity_before: Option<Severity>,
-    /// Where.
+    /// Its keyspace; null where it is not of one.
     pub keyspace: Option<String>,
-    /// Where.
+    /// Its table; null where it is not of one.
     pub table: Option<String>,
     /// The fact in one sentence.
     pub title: String,

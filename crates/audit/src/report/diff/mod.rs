@@ -31,7 +31,7 @@ pub use reading::ReadReport;
 pub use schema::SchemaChange;
 
 /// The name and version of the format, the first field of the JSON form.
-const DIFF_FORMAT: &str = "cqlens.diff.v1";
+pub(super) const DIFF_FORMAT: &str = "cqlens.diff.v1";
 
 /// How a comparison is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,8 +63,10 @@ impl DiffFormat {
 
 /// What differs between two reports of one cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ReportDiff {
     /// Always `cqlens.diff.v1`.
+    #[cfg_attr(feature = "json-schema", schemars(extend("const" = DIFF_FORMAT)))]
     pub format: &'static str,
     /// Whose traffic it is.
     pub cluster: Option<String>,
@@ -86,6 +88,7 @@ pub struct ReportDiff {
 
 /// One of the two reports.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Side {
     /// When it was made.
     pub generated_at: Timestamp,
@@ -99,6 +102,7 @@ pub struct Side {
 
 /// Clients that only one of the reports has.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct ClientChanges {
     /// Only the new one.
     pub new: Vec<String>,

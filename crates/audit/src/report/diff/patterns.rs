@@ -15,6 +15,7 @@ use crate::{
 
 /// The statements of two reports, each group by the time that it takes.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PatternChanges {
     /// Those of the new report alone.
     pub new: Vec<PatternChange>,
@@ -30,6 +31,7 @@ pub struct PatternChanges {
 
 /// A statement that is not as it was.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PatternChange {
     /// The fingerprint.
     pub id: PatternId,
@@ -52,6 +54,7 @@ pub struct PatternChange {
 
 /// A figure that is different.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct FigureChange {
     /// Which.
     pub figure: Figure,
@@ -63,6 +66,7 @@ pub struct FigureChange {
 
 /// A figure of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Executions a second.

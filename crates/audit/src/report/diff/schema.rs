@@ -11,6 +11,7 @@ use super::{
 
 /// A table whose definition is not as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct SchemaChange {
     /// Its keyspace.
     pub keyspace: String,

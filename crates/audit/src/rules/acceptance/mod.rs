@@ -54,12 +54,14 @@ impl Judging {
 /// Says that findings are known and borne. What is not named is any; at least one of rule, table and pattern
 /// is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Acceptance {
     /// The rule's id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<&'static str>,
     /// `keyspace.table`.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "as_text")]
+    #[cfg_attr(feature = "json-schema", schemars(with = "Option<String>"))]
     pub table: Option<TableName>,
     /// The fingerprint of the only template that it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,6 +81,7 @@ pub struct Acceptance {
 
 /// An acceptance and whether it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct Applied {
     /// What was said.
     #[serde(flatten)]
@@ -89,6 +92,7 @@ pub struct Applied {
 
 /// Whether an acceptance holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum AcceptanceState {
     /// It does.

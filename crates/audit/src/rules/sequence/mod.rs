@@ -116,6 +116,7 @@ fn applications(patterns: &[(PatternId, &Pattern)]) -> Vec<String> {
 
 /// How the requests of one step are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Sent {
     /// Each once the one before it is answered.
