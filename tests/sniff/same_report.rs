@@ -34,31 +34,63 @@ fn facts_of_both(then: &Value, now: &Value) -> (Value, Value) {
     };
     old.retain(|part, _| !CONCLUDED.contains(&part.as_str()));
     new.retain(|part, _| old.contains_key(part));
-    for (part, old) in old {
-        if let (Some(left), Some(right)) = (old.as_array(), new[part].as_array()) {
-            let common = keys(left).intersection(&keys(right)).cloned().collect();
-            let (left, right) = (only(left, &common), only(right, &common));
-            (*old, new[part]) = (left, right);
-        }
+    // Of the load sums are compared, whatever they are made of.
+    for (part, old) in old.iter_mut().filter(|(part, _)| *part != "load") {
+        let (mut of_old, mut of_new) = (BTreeSet::new(), BTreeSet::new());
+        paths(old, "", &mut of_old);
+        paths(&new[part], "", &mut of_new);
+        let common = &of_old & &of_new;
+        (*old, new[part]) = (only(old, "", &common), only(&new[part], "", &common));
     }
+    keep_partitions(&then, &mut now);
     (then, now)
 }
 
-/// The keys of the objects in a list; of a list of other things none.
-fn keys(list: &[Value]) -> BTreeSet<String> {
-    let objects = list.iter().filter_map(Value::as_object);
-    objects.flat_map(|object| object.keys().cloned()).collect()
+/// Leaves of the busiest partitions those that the older report names: it named those with most reads and writes, and none
+/// for their rows.
+fn keep_partitions(then: &Value, now: &mut Value) {
+    let tables = then["tables"].as_array().into_iter().flatten();
+    let partitions = tables.filter_map(|table| table["top_partitions"].as_array());
+    let named: BTreeSet<String> = partitions
+        .flatten()
+        .map(|partition| partition["key"].to_string())
+        .collect();
+    for table in now["tables"].as_array_mut().into_iter().flatten() {
+        if let Some(partitions) = table["top_partitions"].as_array_mut() {
+            partitions.retain(|partition| named.contains(&partition["key"].to_string()));
+        }
+    }
 }
 
-fn only(list: &[Value], keys: &BTreeSet<String>) -> Value {
-    let trimmed = list.iter().map(|value| match value {
+/// The paths of all keys of the objects in a value, however deep; lists are no part of a path.
+fn paths(value: &Value, at: &str, all: &mut BTreeSet<String>) {
+    match value {
         Value::Object(object) => {
-            let kept = object.iter().filter(|(key, _)| keys.contains(*key));
-            Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect())
+            for (key, value) in object {
+                let path = format!("{at}.{key}");
+                paths(value, &path, all);
+                all.insert(path);
+            }
         }
+        Value::Array(list) => list.iter().for_each(|value| paths(value, at, all)),
+        _ => {}
+    }
+}
+
+/// The value without what is at other paths than these.
+fn only(value: &Value, at: &str, common: &BTreeSet<String>) -> Value {
+    match value {
+        Value::Object(object) => {
+            let with_paths = object
+                .iter()
+                .map(|(key, value)| (key, value, format!("{at}.{key}")));
+            let kept = with_paths.filter(|(.., path)| common.contains(path));
+            let kept = kept.map(|(key, value, path)| (key.clone(), only(value, &path, common)));
+            Value::Object(kept.collect())
+        }
+        Value::Array(list) => list.iter().map(|value| only(value, at, common)).collect(),
         other => other.clone(),
-    });
-    trimmed.collect()
+    }
 }
 
 fn of_the_recorded(wanted: impl Fn(&Recorded) -> bool) {
