@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 use super::*;
 use crate::{
     report::{Report, testing},
@@ -70,11 +70,14 @@ fn hourly_windows_are_hourly_points_and_a_gap_is_no_point() {
             (
                 point.start.as_second() / HOUR,
                 point.reads,
-                point.observed_seconds as i64,
+                point.observed_seconds,
             )
         })
         .collect();
-    assert_eq!(seen, [(0, 7_200, HOUR), (1, 3_600, HOUR), (5, 1_800, HOUR)]);
+    assert_eq!(
+        seen,
+        [(0, 7_200, 3_600.0), (1, 3_600, 3_600.0), (5, 1_800, 3_600.0)]
+    );
     let first = timeline.points.first().unwrap();
     assert_eq!(first.highest_latency_p99_us, Some(720_000));
     assert_eq!(first.partitions_per_read, Some(3.0));
@@ -103,7 +106,7 @@ fn sources_add_up_and_watch_the_same_time_once() {
     let points = points(&windows);
     let second = points.get(1).unwrap();
     assert_eq!((second.reads, second.sources), (25, 2));
-    assert_eq!(second.observed_seconds as i64, HOUR);
+    assert_eq!(second.observed_seconds.to_bits(), 3_600f64.to_bits());
     assert_eq!(second.highest_latency_p99_us, Some(9_000));
     assert_eq!(points.first().unwrap().sources, 1);
 }
