@@ -15,7 +15,7 @@ use cqlens_audit::{
     audit::HashKey,
     catalog::Live,
     memory::Use,
-    report::{Format, Report},
+    report::{Format, Report, Timeline},
     rules::{self, Judging},
     window::{Cluster, Coverage, Limits, Snapshot, Window},
 };
@@ -27,6 +27,8 @@ pub(super) struct Outputs {
     judging: Judging,
     /// Everything since the start, for the report.
     all: Option<Window>,
+    /// The windows since the start, one after the other.
+    timeline: Timeline,
     /// The tables that the log has named since the start.
     rekeyed: BTreeSet<String>,
     /// How much of everything since the start is kept.
@@ -91,6 +93,7 @@ impl Outputs {
             key,
             judging,
             all: None,
+            timeline: Timeline::default(),
             rekeyed: BTreeSet::new(),
             limits: Limits::default(),
             refused: BTreeSet::new(),
@@ -156,6 +159,9 @@ impl Outputs {
             .collect();
         self.rekeyed.extend(rekeyed.iter().cloned());
         window.coverage.notices.extend(rekeyed);
+        self.timeline.add(&window);
+        let limit = live.memory().part(Use::Report).limit();
+        self.timeline.keep_within(limit / TIMELINE_SHARE);
         match &mut self.all {
             Some(all) => {
                 // The latest state counts: a notice of an hour ago may be settled. What
@@ -172,7 +178,7 @@ impl Outputs {
         written.set(0);
         live.memory()
             .part(Use::Report)
-            .set(self.all.as_ref().map_or(0, bytes));
+            .set(self.all.as_ref().map_or(0, bytes) + self.timeline.bytes());
         let report = self.write_report(live);
         self.settle(snapshot.and(report));
     }
@@ -260,7 +266,7 @@ impl Outputs {
         let judgement = self
             .judging
             .judge(&rules::Context::new(window, &schema, &cluster), today(now));
-        Report::new(window, &cluster, &schema, judgement, now)
+        Report::new(window, &cluster, &schema, judgement, now).over_time(&self.timeline, window)
     }
 
     /// What a reader must know before any number (promise P1: what is not seen must not look clean).
@@ -307,6 +313,9 @@ pub(super) fn today(now: Timestamp) -> Date {
     now.to_zoned(TimeZone::UTC).date()
 }
 
+/// Which part of the report's memory the timeline has: what the limits of patterns and tables leave.
+const TIMELINE_SHARE: usize = 16;
+
 /// Clients that one window names in the log.
 const MOST_NAMED: usize = 5;
 
@@ -333,5 +342,35 @@ fn cluster(live: &Live) -> Cluster {
         nodes: (!cluster.nodes.is_empty()).then_some(cluster.nodes.len()),
         data_centers: cluster.data_centers(),
         is_embedded: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_report_since_the_start_has_the_windows_one_after_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("report.json");
+        let mut outputs = Outputs::open(Some(&path), None, HashKey::random(), Judging::default()).unwrap();
+        let live = Live::default();
+        let at = |minute: i64| Timestamp::from_second(minute * 60).unwrap();
+        outputs.begin(&live, "proxy-a", at(0)).unwrap();
+        let mut points = Vec::new();
+        for minute in [0, 1, 7] {
+            let mut window = Window::new(at(minute), "proxy-a");
+            window.close(at(minute + 1));
+            outputs.window(window, &live, None);
+            let report: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+            points = report["timeline"]["points"]
+                .as_array()
+                .cloned()
+                .unwrap_or_default();
+            assert_eq!(points.len(), if minute == 7 { 3 } else { 0 });
+        }
+        assert_eq!(points[2]["start"], "1970-01-01T00:07:00Z");
+        assert!(live.memory().part(Use::Report).used() >= outputs.timeline.bytes());
     }
 }

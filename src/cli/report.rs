@@ -72,13 +72,8 @@ fn judged(snapshots: &[PathBuf], choice: Choice, judging: &Judging) -> anyhow::R
     let now = Timestamp::now();
     let context = rules::Context::new(&merged.window, &schema, &merged.cluster);
     let judgement = judging.judge(&context, today(now));
-    Ok(Report::new(
-        &merged.window,
-        &merged.cluster,
-        &schema,
-        judgement,
-        now,
-    ))
+    let report = Report::new(&merged.window, &merged.cluster, &schema, judgement, now);
+    Ok(report.over_time(&merged.timeline, &merged.window))
 }
 
 /// The report of a file: a report in its JSON form, or a snapshot or a folder of them, which are judged.
@@ -208,7 +203,7 @@ pub(in crate::cli) mod tests {
         folder.path().join(name).to_str().unwrap().to_owned()
     }
 
-    fn json(folder: &tempfile::TempDir, more: &[&str]) -> serde_json::Value {
+    pub(in crate::cli) fn json(folder: &tempfile::TempDir, more: &[&str]) -> serde_json::Value {
         let (from, to) = (path(folder, ""), path(folder, "report.json"));
         run_typed(&typed(&[&[from.as_str(), "-o", to.as_str()], more].concat())).unwrap();
         serde_json::from_slice(&fs::read(to).unwrap()).unwrap()

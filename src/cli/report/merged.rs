@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use crate::sink::SNAPSHOT_ENDINGS;
 use cqlens_audit::{
     number,
+    report::Timeline,
     window::{Cluster, Limits, Snapshot, Window},
 };
 use cqlens_cql::schema::Schema;
@@ -37,6 +38,8 @@ impl Choice {
 pub(super) struct Merged {
     pub(super) window: Window,
     pub(super) cluster: Cluster,
+    /// The windows one after the other.
+    pub(super) timeline: Timeline,
     /// The latest known schema, and its file.
     schema: Option<(Timestamp, String, PathBuf)>,
     /// The first file, and the key of its hashes.
@@ -86,7 +89,10 @@ impl Merged {
 
     fn new(snapshot: Snapshot, path: &Path) -> Self {
         let end = snapshot.window.end;
+        let mut timeline = Timeline::default();
+        timeline.add(&snapshot.window);
         Self {
+            timeline,
             schema: (!snapshot.schema.is_empty()).then(|| (end, snapshot.schema, path.to_owned())),
             // The processes that wrote them may have had higher limits.
             window: snapshot.window.with_limits(Limits::of_bytes(Limits::MOST_BYTES)),
@@ -124,6 +130,7 @@ impl Merged {
         if is_latest && !snapshot.schema.is_empty() {
             self.schema = Some((end, snapshot.schema, path.to_owned()));
         }
+        self.timeline.add(&snapshot.window);
         self.window.merge(&snapshot.window);
         Ok(())
     }
@@ -234,4 +241,53 @@ fn files(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     files.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
     files.sort();
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{folder, json, lasting, snapshot};
+
+    #[test]
+    fn hourly_snapshots_are_a_timeline_in_which_unwatched_hours_have_no_point() {
+        let hours = ["06", "07", "08", "12"].map(|hour| snapshot("a", &format!("2026-11-21T{hour}:00:00Z")));
+        let report = json(&folder(&hours), &[]);
+        let timeline = &report["timeline"];
+        assert_eq!(timeline["point_seconds"], 3_600);
+        let points = timeline["points"]
+            .as_array()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        let starts: Vec<_> = points.iter().map(|point| &point["start"]).collect();
+        assert_eq!(
+            starts,
+            [
+                "2026-11-21T06:00:00Z",
+                "2026-11-21T07:00:00Z",
+                "2026-11-21T08:00:00Z",
+                "2026-11-21T12:00:00Z"
+            ]
+        );
+        for point in points {
+            assert_eq!((&point["reads"], &point["sources"]), (&20_000.into(), &1.into()));
+            assert_eq!(point["observed_seconds"], 3_600.0);
+        }
+        // The filter has a finding.
+        let pattern = &timeline["patterns"][0];
+        assert_eq!(pattern["pattern"], report["findings"][0]["patterns"][0]);
+        assert_eq!(pattern["points"].as_array().map(Vec::len), Some(4));
+    }
+
+    #[test]
+    fn what_is_left_out_is_not_in_the_timeline() {
+        let mut windows = ["06", "07", "08"]
+            .map(|hour| snapshot("a", &format!("2026-11-21T{hour}:00:00Z")))
+            .to_vec();
+        windows.push(lasting("a", "2026-11-21T06:30:00Z", 9));
+        let report = json(&folder(&windows), &[]);
+        assert_eq!(report["timeline"]["points"].as_array().map(Vec::len), Some(3));
+        let since = json(&folder(&windows), &["--since", "2026-11-21T07:00:00Z"]);
+        assert_eq!(since.get("timeline"), None);
+        let other = json(&folder(&windows), &["--table", "shop.orders"]);
+        assert_eq!(other["timeline"]["patterns"], serde_json::json!([]));
+    }
 }

@@ -106,7 +106,7 @@ fn add(names: &mut BTreeSet<String>, name: Option<&str>) {
 }
 
 /// Of `APPLICATION VERSION (DRIVER VERSION) ADDRESS`.
-fn version_and_driver(client: &str) -> (Option<&str>, Option<&str>) {
+pub(super) fn version_and_driver(client: &str) -> (Option<&str>, Option<&str>) {
     let (before, driver) = match client.split_once('(') {
         Some((before, rest)) => (before, rest.rsplit_once(')').map(|(driver, _)| driver)),
         None => ("", None),

@@ -83,6 +83,7 @@ impl Report {
             summary,
             coverage,
             totals,
+            timeline: None,
             tables,
             patterns,
             system_patterns,

@@ -14,6 +14,7 @@ mod list;
 mod problem;
 mod statement;
 mod table;
+mod timeline;
 
 use std::io::{self, Write};
 

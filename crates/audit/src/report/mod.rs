@@ -25,6 +25,7 @@ mod sequence;
 mod summary;
 #[cfg(test)]
 mod testing;
+mod timeline;
 mod words;
 
 use std::{
@@ -56,6 +57,7 @@ pub use parts::{
 };
 pub use selection::Selection;
 pub use sequence::{SequenceReport, StepReport};
+pub use timeline::{PatternTimeline, TableTimeline, Timeline, TimelinePoint, TimelineReport, VersionSeen};
 
 /// The format's name and version, the first field of the JSON form.
 pub const FORMAT: &str = "cqlens.report.v1";
@@ -118,6 +120,9 @@ pub struct Report {
     pub coverage: Coverage,
     /// Over all user keyspaces.
     pub totals: Totals,
+    /// How it changed; absent where there are fewer than three points, and where nothing was kept of when what happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineReport>,
     /// By table and view, the busiest first.
     pub tables: Vec<TableReport>,
     /// By template, the costliest first; user keyspaces only.

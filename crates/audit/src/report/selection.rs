@@ -113,6 +113,7 @@ impl Report {
             self.clients.retain(|name, _| selection.client.contains(name));
         }
         self.keep_problems_of_findings();
+        self.keep_timeline();
         let notice = format!(
             "Only a part of the report is shown: {shown}. Totals and shares are those of all traffic."
         );
@@ -136,6 +137,7 @@ impl Report {
         self.patterns.truncate(top);
         self.tables.truncate(top);
         self.sequences.truncate(top);
+        self.keep_timeline();
         if more > 0 {
             let notice = format!(
                 "Shown here: the worst {} of {} problems. The whole report has the others.",
@@ -146,6 +148,23 @@ impl Report {
             self.coverage.notices.insert(notice);
         }
         self
+    }
+
+    /// Leaves the timelines of the tables and patterns that are left.
+    fn keep_timeline(&mut self) {
+        let Some(timeline) = &mut self.timeline else {
+            return;
+        };
+        let tables: BTreeSet<_> = self
+            .tables
+            .iter()
+            .map(|table| (&table.keyspace, &table.table))
+            .collect();
+        let patterns: BTreeSet<_> = self.patterns.iter().map(|pattern| pattern.id).collect();
+        timeline.retain(
+            |one| tables.contains(&(&one.keyspace, &one.table)),
+            |id| patterns.contains(&id),
+        );
     }
 
     /// Leaves problems what of their findings is left.
