@@ -221,7 +221,10 @@ fn report_and_terminal_say_that_the_node_is_a_stand_in() {
 fn what_is_piped_has_no_colour_and_names_findings_and_report() {
     let printed = String::from_utf8_lossy(&DEMO.output.stdout);
     assert!(!printed.contains('\x1b') && !printed.contains('\r'), "{printed}");
-    assert!(printed.contains("high    allow-filtering"), "{printed}");
+    assert!(printed.contains("\n  high      "), "{printed}");
+    assert!(printed.lines().count() <= 24, "more than a screen: {printed}");
+    let wide = printed.lines().filter(|line| !line.starts_with("Report: "));
+    assert!(wide.clone().all(|line| line.chars().count() <= 100), "{printed}");
     let report = printed
         .lines()
         .find_map(|line| line.strip_prefix("Report: "))

@@ -20,6 +20,7 @@ mod proxy;
 mod report;
 mod rules;
 mod schema_file;
+mod screen;
 mod settings;
 mod show;
 mod signals;

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 pub(super) use args::Args;
 use merged::{Choice, Merged};
 
-use super::output::today;
+use super::{output::today, screen};
 use crate::sink;
 use cqlens_audit::{
     report::{Baseline, Format, ReadReport, Report},
@@ -109,7 +109,11 @@ fn read_baseline(path: &Path) -> anyhow::Result<Baseline> {
 fn write(report: &Report, args: &Args) -> anyhow::Result<()> {
     let by_name = args.output.as_deref().and_then(Format::of_path);
     let format = args.format.or(by_name).unwrap_or(Format::Md);
-    write_to(args.output.as_deref(), |to| report.render(format, to))
+    write_to(args.output.as_deref(), |to| report.render(format, to))?;
+    let Some(path) = &args.output else {
+        return Ok(());
+    };
+    screen::show(report, path).context("cannot write to standard output")
 }
 
 /// Writes a whole file, or to standard output.

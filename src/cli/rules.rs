@@ -167,7 +167,7 @@ fn indented(cql: &str) -> String {
 const WIDTH: usize = 96;
 
 /// The text in lines of [`WIDTH`]; lines after the first begin with `indent`.
-fn wrapped(text: &str, indent: &str) -> String {
+pub(super) fn wrapped(text: &str, indent: &str) -> String {
     let mut wrapped = String::with_capacity(text.len() + text.len() / WIDTH * (1 + indent.len()));
     let mut width = 0;
     for word in text.split_whitespace() {

@@ -1,4 +1,4 @@
-//! What the demo says on the terminal: a line for each scenario, the findings, and where the report is.
+//! What the demo says on the terminal: what was sent, the worst of what was found, and where the report is.
 
 use std::{
     io::{self, BufWriter, IsTerminal, Stdout, Write},
@@ -6,12 +6,9 @@ use std::{
     time::Duration,
 };
 
-use cqlens_audit::{
-    number,
-    report::{FindingReport, Report},
-    rules::Severity,
-    text,
-};
+use cqlens_audit::{number, report::Report};
+
+use crate::cli::screen::ScreenSummary;
 
 /// Standard output, with what only a terminal gets.
 pub(super) struct TourOutput {
@@ -36,22 +33,6 @@ impl TourOutput {
         }
     }
 
-    /// A text in the colour of a severity, padded to a width.
-    fn severity(&self, severity: Severity) -> String {
-        let text = format!("{severity:<6}");
-        let colour = match severity {
-            Severity::High => "31",
-            Severity::Medium => "33",
-            Severity::Low => "36",
-            Severity::Info => "2",
-        };
-        if self.is_terminal {
-            format!("\x1b[{colour}m{text}\x1b[0m")
-        } else {
-            text
-        }
-    }
-
     fn heading(&self, text: &str) -> String {
         if self.is_terminal {
             format!("\x1b[1m{text}\x1b[0m")
@@ -71,23 +52,19 @@ impl Write for TourOutput {
     }
 }
 
-/// A scenario that was run.
+/// What was sent.
 #[derive(Debug)]
-pub(super) struct Chapter {
-    /// Its name.
-    pub(super) id: String,
-    /// The keyspaces of its tables.
-    pub(super) keyspaces: Vec<String>,
-    /// A few words.
-    pub(super) title: String,
-    /// What it sent.
+pub(super) struct Tour {
+    /// How many scenarios were run.
+    pub(super) scenarios: usize,
+    /// What they sent.
     pub(super) requests: u64,
 }
 
 /// What there is to say at the end.
 pub(super) struct RunSummary<'a> {
-    /// The scenarios in their order.
-    pub(super) chapters: &'a [Chapter],
+    /// What was sent.
+    pub(super) tour: &'a Tour,
     /// How long they took.
     pub(super) took: Duration,
     /// What the audit says of them.
@@ -102,77 +79,37 @@ impl RunSummary<'_> {
     /// # Errors
     /// Those of standard output.
     pub(super) fn print(&self, out: &mut TourOutput) -> io::Result<()> {
-        let requests: u64 = self.chapters.iter().map(|chapter| chapter.requests).sum();
         let heading = out.heading("cqlens demo");
         writeln!(
             out,
-            "{heading}: {} scenarios, {} requests in {:.1} s, through the real proxy to an embedded in-memory node.",
-            self.chapters.len(),
-            number::count(requests),
+            "{heading}: {} scenarios, {} requests in {:.1} s, through the real proxy to an in-memory node.",
+            self.tour.scenarios,
+            number::count(self.tour.requests),
             self.took.as_secs_f64()
         )?;
         writeln!(
             out,
             "The node is a stand-in, not Cassandra: read the counts, not the latencies.\n"
         )?;
-        self.print_chapters(out)?;
-        self.print_findings(out)?;
         let coverage = &self.report.coverage;
         writeln!(
             out,
-            "Seen {} requests, audited {}, dropped {}, undecoded {}.",
+            "Seen {} requests, audited {}, dropped {}, undecoded {}.\n",
             number::count(coverage.requests),
             number::count(coverage.audited),
             number::count(coverage.dropped),
             number::count(coverage.undecoded)
         )?;
-        writeln!(out, "Report: {}", self.path.display())?;
+        let has_colours = out.is_terminal;
+        ScreenSummary {
+            report: self.report,
+            path: self.path,
+            has_colours,
+        }
+        .print(out)?;
         writeln!(
             out,
             "To audit your own: cqlens proxy --upstream HOST:9042 --report report.html"
         )
-    }
-
-    fn print_chapters(&self, out: &mut TourOutput) -> io::Result<()> {
-        let width = self
-            .chapters
-            .iter()
-            .map(|chapter| chapter.id.len())
-            .max()
-            .unwrap_or(0);
-        for chapter in self.chapters {
-            let mut rules: Vec<_> = self.findings_of(chapter).map(|finding| finding.rule).collect();
-            rules.sort_unstable();
-            rules.dedup();
-            let found = if rules.is_empty() {
-                "nothing found".to_owned()
-            } else {
-                rules.join(", ")
-            };
-            writeln!(out, "  {:width$}  {}: {found}", chapter.id, chapter.title)?;
-        }
-        writeln!(out)
-    }
-
-    fn print_findings(&self, out: &mut TourOutput) -> io::Result<()> {
-        if self.report.findings.is_empty() {
-            return writeln!(out, "{}\n", self.report.summary.headline);
-        }
-        let heading = out.heading("Findings, the most expensive first");
-        writeln!(out, "{heading}")?;
-        for finding in &self.report.findings {
-            let severity = out.severity(finding.severity);
-            let title = text::escaped(&finding.title);
-            writeln!(out, "  {severity}  {:<21}  {title}", finding.rule)?;
-        }
-        writeln!(out)
-    }
-
-    fn findings_of(&self, chapter: &Chapter) -> impl Iterator<Item = &FindingReport> {
-        let keyspaces = chapter.keyspaces.clone();
-        self.report.findings.iter().filter(move |finding| {
-            let of = finding.keyspace.as_ref();
-            of.is_some_and(|keyspace| keyspaces.contains(keyspace))
-        })
     }
 }

@@ -23,7 +23,7 @@ use running::SniffRun;
 use super::{
     hash_key::hash_key,
     output::Outputs,
-    schema_file,
+    schema_file, screen,
     settings::Settings,
     signals::{self, EndPatience, SignalRequest},
 };
@@ -76,6 +76,9 @@ pub(super) fn run(args: &Args, settings: &Settings) -> anyhow::Result<ExitCode> 
     runtime.shutdown_background();
     if observer.report.is_none() && observer.snapshot_dir.is_none() {
         print(&report)?;
+    }
+    if let Some(path) = &observer.report {
+        screen::show(&report, path).context("cannot write to standard output")?;
     }
     let fails = |severity| report.findings.iter().any(|finding| finding.severity >= severity);
     Ok(match args.fail_on {

@@ -1,0 +1,183 @@
+//! What a command says at its end, on one screen: the verdict, the worst problems, and where the report is.
+
+use std::{
+    io::{self, IsTerminal, Write, stdout},
+    path::Path,
+};
+
+use super::rules::wrapped;
+use cqlens_audit::{
+    number,
+    report::{ProblemReport, Report},
+    rules::Severity,
+    text,
+};
+
+/// Problems that are named; with all else fewer than the 24 lines of the smallest terminals.
+const MOST_PROBLEMS: usize = 5;
+/// Columns of a terminal.
+const WIDTH: usize = 100;
+const TABLE_WIDTH: usize = 30;
+/// What is left for the words beside severity, table and share.
+const WHAT_WIDTH: usize = WIDTH - TABLE_WIDTH - 21;
+
+/// A report as a terminal shows it.
+pub(super) struct ScreenSummary<'a> {
+    pub(super) report: &'a Report,
+    /// Where it was written.
+    pub(super) path: &'a Path,
+    pub(super) has_colours: bool,
+}
+
+/// Says on a terminal what a report says that was written to a file; to a pipe nothing, as scripts expect.
+///
+/// # Errors
+/// Those of standard output.
+pub(super) fn show(report: &Report, path: &Path) -> io::Result<()> {
+    if !stdout().is_terminal() {
+        return Ok(());
+    }
+    let summary = ScreenSummary {
+        report,
+        path,
+        has_colours: true,
+    };
+    summary.print(&mut stdout().lock())
+}
+
+impl ScreenSummary<'_> {
+    /// Prints it: at most 20 lines, as long as the verdict is no longer than it should be.
+    ///
+    /// # Errors
+    /// Those of `to`.
+    pub(super) fn print(&self, to: &mut dyn Write) -> io::Result<()> {
+        let summary = &self.report.summary;
+        writeln!(to, "{}", paragraph(&summary.headline))?;
+        if let Some(caution) = &summary.caution {
+            writeln!(to, "{}", paragraph(caution))?;
+        }
+        let problems = &self.report.problems;
+        if !problems.is_empty() {
+            writeln!(
+                to,
+                "\n  severity  {:<TABLE_WIDTH$}  {:<WHAT_WIDTH$}  time",
+                "table", "what"
+            )?;
+        }
+        for problem in problems.iter().take(MOST_PROBLEMS) {
+            writeln!(to, "  {}", self.line(problem))?;
+        }
+        if let Some(more) = problems.len().checked_sub(MOST_PROBLEMS).filter(|&more| more > 0) {
+            writeln!(to, "  and {more} more")?;
+        }
+        writeln!(to, "\nReport: {}", self.path.display())
+    }
+
+    fn line(&self, problem: &ProblemReport) -> String {
+        let names = [problem.keyspace.as_deref(), problem.table.as_deref()];
+        let table: Vec<_> = names.into_iter().flatten().collect();
+        let share = problem.time_share.map_or("–".to_owned(), number::percent);
+        format!(
+            "{}  {:<TABLE_WIDTH$}  {:<WHAT_WIDTH$}  {share:>4}",
+            self.severity(problem.severity),
+            fitting(&table.join("."), TABLE_WIDTH),
+            fitting(&problem.what, WHAT_WIDTH),
+        )
+    }
+
+    /// In its colour, as wide as its heading.
+    fn severity(&self, severity: Severity) -> String {
+        let text = format!("{severity:<8}");
+        let colour = match severity {
+            Severity::High => "31",
+            Severity::Medium => "33",
+            Severity::Low => "36",
+            Severity::Info => "2",
+        };
+        match self.has_colours {
+            true => format!("\x1b[{colour}m{text}\x1b[0m"),
+            false => text,
+        }
+    }
+}
+
+/// A sentence without its backticks, in lines that fit.
+fn paragraph(sentence: &str) -> String {
+    wrapped(&text::escaped(&sentence.replace('`', "")), "")
+}
+
+/// At most so many letters, an ellipsis where there are more.
+fn fitting(words: &str, width: usize) -> String {
+    let words = text::escaped(words).replace('`', "");
+    if words.chars().count() <= width {
+        return words;
+    }
+    words.chars().take(width - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use cqlens_audit::{
+        rules::testing::{judge, read, window},
+        window::Cluster,
+    };
+    use cqlens_cql::{footprint::PartitionClass, plan::Flag, schema::Schema};
+    use jiff::Timestamp;
+
+    fn report(tables: usize) -> Report {
+        let flags = [Flag::AllowFiltering, Flag::FilteringNeeded];
+        let reads = (0..tables).map(|table| {
+            let cql = format!(
+                "SELECT a FROM shop.\u{1b}a_table_with_quite_a_long_name_{table} WHERE b = ? ALLOW FILTERING"
+            );
+            read(&cql, &flags, PartitionClass::Scan, 100_000)
+        });
+        let window = window(reads);
+        let (cluster, schema) = (Cluster::default(), Schema::default());
+        Report::new(&window, &cluster, &schema, judge(&window), Timestamp::UNIX_EPOCH)
+    }
+
+    fn printed(report: &Report, has_colours: bool) -> String {
+        let mut printed = Vec::new();
+        let summary = ScreenSummary {
+            report,
+            path: Path::new("/tmp/report.html"),
+            has_colours,
+        };
+        summary.print(&mut printed).unwrap();
+        String::from_utf8(printed).unwrap()
+    }
+
+    #[test]
+    fn many_problems_are_one_screen_with_the_worst_five() {
+        let report = report(12);
+        let more = report.problems.len() - MOST_PROBLEMS;
+        let printed = printed(&report, false);
+        let lines: Vec<_> = printed.lines().collect();
+        assert!(lines.len() <= 24, "{printed}");
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= WIDTH),
+            "{printed}"
+        );
+        assert_eq!(printed.matches("  high  ").count(), MOST_PROBLEMS, "{printed}");
+        assert!(printed.contains(&format!("and {more} more\n")), "{printed}");
+        assert!(printed.ends_with("\nReport: /tmp/report.html\n"), "{printed}");
+        assert!(!printed.contains('\u{1b}') && !printed.contains('`'), "{printed}");
+    }
+
+    #[test]
+    fn colours_are_those_of_severities_alone() {
+        let printed = printed(&report(1), true);
+        assert!(printed.contains("\u{1b}[31mhigh    \u{1b}[0m"), "{printed}");
+        assert!(!printed.contains("more\n"), "{printed}");
+    }
+
+    #[test]
+    fn a_report_without_problems_is_its_verdict_and_its_place() {
+        let printed = printed(&report(0), false);
+        assert!(!printed.contains("severity"), "{printed}");
+        assert!(printed.starts_with("No requests were seen.\n"), "{printed}");
+    }
+}
