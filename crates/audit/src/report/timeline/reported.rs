@@ -17,6 +17,7 @@ use cqlens_cql::schema::TableName;
 
 /// How the traffic changed, in points of equal length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TimelineReport {
     /// Seconds from the beginning of a point to that of the next one.
     pub point_seconds: u64,
@@ -33,6 +34,7 @@ pub struct TimelineReport {
 
 /// One point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TimelinePoint {
     /// When it begins, in UTC.
     pub start: Timestamp,
@@ -67,6 +69,7 @@ impl TimelinePoint {
 
 /// A table's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct TableTimeline {
     /// Its keyspace.
     pub keyspace: String,
@@ -78,6 +81,7 @@ pub struct TableTimeline {
 
 /// A pattern's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct PatternTimeline {
     /// Its id.
     pub pattern: PatternId,
@@ -90,6 +94,7 @@ pub struct PatternTimeline {
 
 /// A version of an application.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "json-schema", derive(schemars::JsonSchema))]
 pub struct VersionSeen {
     /// The application.
     pub application: String,
