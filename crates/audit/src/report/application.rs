@@ -25,7 +25,7 @@ const MOST_VARIANTS: usize = 20;
 pub struct ApplicationReport {
     /// Its name; that of its driver, or its address, where it has none.
     pub name: String,
-    /// Its versions; empty where it tells none.
+    /// Its versions; empty where it names none.
     pub versions: BTreeSet<String>,
     /// The drivers with their versions.
     pub drivers: BTreeSet<String>,

@@ -275,7 +275,7 @@ impl FollowUps {
         let index = |number: u32| number.checked_sub(oldest).map(|at| at as usize);
         // Where several users have read the same, the value follows the read of which its row is the next one, and of
         // several such the latest: programs go on at once, from row to row. Each value follows each read once in each
-        // pattern, whoever it was. The keys of one request follow one read.
+        // pattern, whichever user sent it. The keys of one request follow one read.
         let mut followed = None;
         let (mut reads_with_value, mut is_chosen_by_row) = (0, false);
         for place in self.places.of(value.hash) {

@@ -180,7 +180,7 @@ impl ReportDiff {
         )
     }
 
-    /// The kinds of changes of findings, each with its heading; those that nobody has to act on come last.
+    /// The kinds of changes of findings, each with its heading; those that need no action come last.
     fn finding_groups(&self) -> [(&'static str, &[FindingChange]); 4] {
         [
             ("New findings", &self.findings.new),

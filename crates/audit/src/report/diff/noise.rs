@@ -20,7 +20,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Times a second; 0 where nobody looked.
+    /// Times a second; 0 without observed time.
     pub(super) fn rate(self) -> f64 {
         match self.seconds > 0.0 {
             true => self.times as f64 / self.seconds,

@@ -9,7 +9,7 @@ use crate::number;
 const SHOWN: usize = 340;
 /// What a line of a list holds.
 const LINE: usize = 120;
-/// More of a statement than this nobody reads on a page.
+/// Longer statements are cut on the page.
 const MOST: usize = 6_000;
 /// Statements of a batch before the fold.
 const SHOWN_OF_BATCH: usize = 4;

@@ -6,7 +6,7 @@ use crate::{
     window::{PatternId, Sequences},
 };
 
-/// Patterns that followers of one read are told apart by.
+/// Patterns among the follow-ups of one read that are counted each.
 const MOST_LINKS: usize = 16;
 
 /// A read whose rows are remembered.
