@@ -17,7 +17,7 @@ use std::{cmp::Reverse, collections::VecDeque};
 use cqlens_proto::message::Rows;
 
 use super::{
-    SOON, lately_asked::LatelyAsked, pages::Pages, places::Places, result_columns::Columns,
+    SOON, pages::Pages, places::Places, recent_requests::RecentRequests, result_columns::Columns,
     sampling::Sampling,
 };
 use crate::{
@@ -51,7 +51,7 @@ const MOST_COMPARED: usize = 16;
 #[derive(Debug)]
 pub(super) struct FollowUps {
     places: Places,
-    lately: LatelyAsked,
+    recent: RecentRequests,
     /// By age; the first one has the number `oldest`.
     reads: VecDeque<Read>,
     oldest: u32,
@@ -99,7 +99,7 @@ impl FollowUps {
         Self {
             // Four times as many as are put in while reads are remembered.
             places: Places::new(most_cells.max(16).ilog2()),
-            lately: LatelyAsked::new(),
+            recent: RecentRequests::new(),
             reads: VecDeque::new(),
             oldest: 1,
             most_cells,
@@ -164,7 +164,7 @@ impl FollowUps {
         };
         let mut putting = Putting {
             places: &mut self.places,
-            lately: &self.lately,
+            recent: &self.recent,
             key,
             read,
             place: (number, oldest),
@@ -220,7 +220,7 @@ impl FollowUps {
             ..Counted::default()
         };
         for value in keys {
-            self.lately.note(value.hash, request);
+            self.recent.note(value.hash, request);
             // A key that has followed a read does not follow it again by another of its columns.
             if value.key < MOST_KEYS && counted.key != Some(value.key) {
                 self.follow_by(request, &value, &mut counted);

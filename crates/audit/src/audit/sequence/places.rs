@@ -1,4 +1,4 @@
-//! Where a value was seen lately: in the rows of which read.
+//! Where a value was seen recent: in the rows of which read.
 
 /// The values of the reads that are followed: at most eight for each bucket, of 12 bytes each.
 ///

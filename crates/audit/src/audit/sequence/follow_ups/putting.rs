@@ -5,8 +5,8 @@ use crate::audit::{
     HashKey,
     sequence::{
         inside::More,
-        lately_asked::{Asker, LatelyAsked},
         places::{Places, Put},
+        recent_requests::{Asker, RecentRequests},
         result_columns::Columns,
         values,
     },
@@ -15,7 +15,7 @@ use crate::audit::{
 /// The rows of a read on their way into places.
 pub(super) struct Putting<'r> {
     pub(super) places: &'r mut Places,
-    pub(super) lately: &'r LatelyAsked,
+    pub(super) recent: &'r RecentRequests,
     pub(super) key: HashKey,
     pub(super) read: &'r ReadRows<'r>,
     /// The number of the read, and that of the oldest one.
@@ -71,7 +71,7 @@ impl Putting<'_> {
         let put = self.places.put(hash, number, (position, column), oldest);
         self.forgotten += u64::from(put == Put::InsteadOfAnother);
         if put != Put::Known {
-            self.before.extend(self.lately.before(hash, self.answered_at));
+            self.before.extend(self.recent.before(hash, self.answered_at));
         }
     }
 }

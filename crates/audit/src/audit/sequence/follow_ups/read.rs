@@ -2,7 +2,7 @@
 
 use super::{KeyValue, KeyedRequest, Nanoseconds, REMEMBERED, ReadRows};
 use crate::{
-    audit::sequence::{NEXT_STEP, SOON, lately_asked::Asker, places::Place, result_columns::Columns},
+    audit::sequence::{NEXT_STEP, SOON, places::Place, recent_requests::Asker, result_columns::Columns},
     window::{PatternId, Sequences},
 };
 

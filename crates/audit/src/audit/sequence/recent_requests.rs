@@ -1,14 +1,14 @@
-//! Which keys were asked for lately, and when: with what comes before a read that which comes after it is compared.
+//! The latest request of each key: what comes before a read, with which what comes after it is compared.
 
 use super::follow_ups::KeyedRequest;
 use crate::window::PatternId;
 
 /// The latest request of a key, for 32,768 keys in half a MiB; a key that falls on the place of another one takes it.
 #[derive(Debug)]
-pub(super) struct LatelyAsked(Vec<Asked>);
+pub(super) struct RecentRequests(Vec<RecentRequest>);
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Asked {
+struct RecentRequest {
     tag: u32,
     pattern: u32,
     at: i64,
@@ -17,7 +17,7 @@ struct Asked {
 /// The logarithm of the number of places.
 const BITS: u32 = 15;
 
-impl LatelyAsked {
+impl RecentRequests {
     /// Nothing yet; the memory is taken with the first key.
     pub(super) fn new() -> Self {
         Self(Vec::new())
@@ -27,10 +27,10 @@ impl LatelyAsked {
     #[inline]
     pub(super) fn note(&mut self, hash: u64, request: KeyedRequest) {
         if self.0.is_empty() {
-            self.0 = vec![Asked::default(); 1 << BITS];
+            self.0 = vec![RecentRequest::default(); 1 << BITS];
         }
         if let Some(place) = self.0.get_mut(place(hash)) {
-            *place = Asked {
+            *place = RecentRequest {
                 tag: low(hash),
                 pattern: low(request.pattern.0),
                 at: request.at,
@@ -38,7 +38,7 @@ impl LatelyAsked {
         }
     }
 
-    /// How long before `at` the key with this hash was asked for, and in which pattern; none where it was not, lately.
+    /// How long before `at` the key with this hash was asked for, and in which pattern; none where it was not, recently.
     pub(super) fn before(&self, hash: u64, at: i64) -> Option<(Asker, i64)> {
         let asked = self.0.get(place(hash))?;
         let is_known = asked.tag == low(hash) && asked.at != 0 && asked.at <= at;
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_key_has_the_time_of_its_latest_request() {
-        let mut asked = LatelyAsked::new();
+        let mut asked = RecentRequests::new();
         let request = |at| KeyedRequest {
             pattern: PatternId(7),
             at,
