@@ -254,7 +254,6 @@ impl Outputs {
     }
 
     /// The report over everything since the start; none before that.
-    #[cfg(feature = "pcap")]
     pub(super) fn report(&self, live: &Live) -> Option<Report> {
         self.all.as_ref().map(|window| self.judge(window, live))
     }

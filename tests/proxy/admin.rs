@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use cqlens_client::{Client, ClientOptions};
 use cqlens_node::{self, Options};
 use serde_json::Value;
 
@@ -117,6 +118,48 @@ async fn the_control_connection_is_open_trying_or_off() {
     assert_eq!(get(admin, "/readyz").json()["schema_known"], true);
     node.shutdown().await;
     turns("trying");
+    assert_eq!(proxy.stop(LIMIT).code, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_read_the_report_of_what_has_passed() {
+    let node = cqlens_node::Node::start(Options::default()).await.unwrap();
+    let admin = free_address();
+    let address = admin.to_string();
+    let proxy = Proxy::start(
+        env!("CARGO_BIN_EXE_cqlens"),
+        node.address(),
+        &["--admin", &address, "--window", "1s"],
+    );
+    let options = ClientOptions::default();
+    let mut client = Client::connect(proxy.address, &options).await.unwrap();
+    client.query("SELECT * FROM system.local").await.unwrap();
+    let deadline = Instant::now() + LIMIT;
+    let report = loop {
+        let report = get(admin, "/report.json");
+        assert_eq!(report.code, 200);
+        if report.json()["coverage"]["audited"].as_u64() > Some(0) {
+            break report;
+        }
+        assert!(Instant::now() < deadline, "{}", report.body);
+    };
+    assert_eq!(report.json()["format"], "cqlens.report.v1");
+    assert!(
+        report.head.contains("content-type: application/json"),
+        "{}",
+        report.head
+    );
+    let page = get(admin, "/report");
+    assert!(
+        page.body.to_lowercase().starts_with("<!doctype html>"),
+        "{}",
+        page.body
+    );
+    assert!(page.head.contains("refresh: 60"), "{}", page.head);
+    assert!(get(admin, "/report.md").body.starts_with("# "));
+    assert_eq!(get(admin, "/report.exe").code, 404);
+    assert_eq!(get(admin, "/other.json").code, 404);
+    assert_eq!(post(admin, "/report").code, 405);
     assert_eq!(proxy.stop(LIMIT).code, 0);
 }
 

@@ -8,16 +8,17 @@ use std::{
 
 use axum::{
     Extension, Json, Router,
-    extract::{Request, State},
+    extract::{Path, Request, State},
     http::{HeaderMap, HeaderValue, StatusCode, header, uri::Authority},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
 };
 use serde_json::json;
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, oneshot};
 
 use super::status::{Admin, AdminOrder, ReadyState};
+use cqlens_audit::report::Format;
 use cqlens_proxy::throttle::Throttle;
 
 /// The client of a request.
@@ -71,6 +72,8 @@ fn names(host: &HeaderValue, address: IpAddr) -> bool {
 pub(super) fn routes(admin: Arc<Admin>) -> Router {
     let for_operators = Router::new()
         .route("/config", get(config))
+        .route("/report", get(report))
+        .route("/{file}", get(report_file))
         .route("/reload", post(reload))
         .route("/drain", post(drain))
         .route_layer(middleware::from_fn(only_operators));
@@ -133,6 +136,66 @@ async fn drain(State(admin): State<Arc<Admin>>) -> Response {
     match admin.orders.try_send(AdminOrder::Drain) {
         Ok(()) => (StatusCode::ACCEPTED, "draining\n").into_response(),
         Err(_full_or_gone) => busy(),
+    }
+}
+
+/// The page of the report, which reloads itself when there may be another window.
+async fn report(State(admin): State<Arc<Admin>>) -> Response {
+    let mut response = rendered(&admin, Format::Html).await;
+    let refresh = HeaderValue::from_static("60");
+    response.headers_mut().insert(header::REFRESH, refresh);
+    response
+}
+
+/// The report in one of its forms: `report.json`, `report.md`, …
+async fn report_file(State(admin): State<Arc<Admin>>, Path(file): Path<String>) -> Response {
+    let format = file
+        .strip_prefix("report.")
+        .and_then(|_| Format::of_path(file.as_ref()));
+    match format {
+        Some(format) => rendered(&admin, format).await,
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}
+
+/// One report at a time: what others ask for meanwhile is refused, so that windows are written in time.
+async fn rendered(admin: &Admin, format: Format) -> Response {
+    static ONE: Mutex<()> = Mutex::const_new(());
+    let Ok(_one) = ONE.try_lock() else {
+        return busy();
+    };
+    let (rendered, report) = oneshot::channel();
+    if admin
+        .orders
+        .try_send(AdminOrder::Report(format, rendered))
+        .is_err()
+    {
+        return busy();
+    }
+    let Ok(Ok(report)) = tokio::time::timeout(PATIENCE, report).await else {
+        return busy();
+    };
+    let headers = [
+        (header::CONTENT_TYPE, content_type(format)),
+        (header::CACHE_CONTROL, "no-store"),
+        // A report has no scripts, and loads nothing.
+        (
+            header::CONTENT_SECURITY_POLICY,
+            "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+        ),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    ];
+    (headers, report).into_response()
+}
+
+fn content_type(format: Format) -> &'static str {
+    match format {
+        Format::Html => "text/html; charset=utf-8",
+        Format::Md => "text/markdown; charset=utf-8",
+        Format::Json => "application/json",
+        Format::Csv => "text/csv; charset=utf-8",
+        Format::Tsv => "text/tab-separated-values; charset=utf-8",
+        Format::Svg => "image/svg+xml",
     }
 }
 
@@ -227,6 +290,32 @@ mod tests {
         }
     }
 
+    /// Answers to requests for a report, of which the first is still being made.
+    #[tokio::test]
+    async fn one_report_is_made_at_a_time() {
+        let (orders, mut given) = mpsc::channel(8);
+        let admin = Admin {
+            is_alive: Box::new(|| true),
+            status: Box::new(status),
+            settings: Box::new(String::new),
+            orders,
+        };
+        let making = rendered(&admin, Format::Json);
+        tokio::pin!(making);
+        let early = tokio::time::timeout(Duration::from_millis(1), making.as_mut()).await;
+        assert!(early.is_err(), "it is not made yet");
+        let refused = rendered(&admin, Format::Html).await;
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        let Some(AdminOrder::Report(Format::Json, rendered)) = given.recv().await else {
+            unreachable!("the only order")
+        };
+        rendered.send(b"{}".to_vec()).unwrap();
+        let made = making.await;
+        assert_eq!(made.status(), StatusCode::OK);
+        assert_eq!(made.headers()[header::CONTENT_TYPE], "application/json");
+        assert!(given.try_recv().is_err());
+    }
+
     async fn answered(from: &str, method: &str, path: &str) -> (u16, bool) {
         let (code, _, is_order) = asked(tcp(from), "localhost", method, path).await;
         (code, is_order)
@@ -242,6 +331,7 @@ mod tests {
             assert_eq!(answered(peer, "GET", "/livez").await, (200, false));
             assert_eq!(answered(peer, "GET", "/readyz").await, (200, false));
             assert_eq!(answered(peer, "GET", "/config").await, (403, false));
+            assert_eq!(answered(peer, "GET", "/report.json").await, (403, false));
             assert_eq!(answered(peer, "POST", "/reload").await, (403, false));
             assert_eq!(answered(peer, "POST", "/drain").await, (403, false));
         }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 
-use cqlens_audit::memory::MemoryStatus;
+use cqlens_audit::{memory::MemoryStatus, report::Format};
 
 /// What the admin listener knows of the process that it is part of.
 pub struct Admin {
@@ -25,6 +25,8 @@ pub enum AdminOrder {
     Reload(oneshot::Sender<ReloadResult>),
     /// End, gently.
     Drain,
+    /// Render the report of everything up to the last window.
+    Report(Format, oneshot::Sender<Vec<u8>>),
 }
 
 /// What came of reading the settings again: the changes, or why there are none.

@@ -195,6 +195,7 @@ impl Running {
             }
             AdminOrder::Drain => {}
             AdminOrder::Reload(answer) => self.begin_reload(Some(answer)),
+            AdminOrder::Report(format, rendered) => self.writer.render(format, rendered),
         }
     }
 

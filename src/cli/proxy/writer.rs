@@ -21,7 +21,9 @@ use crate::cli::{
     output::{OutputPaths, Outputs},
     window_clock::WindowClock,
 };
-use cqlens_audit::{audit::Audit, catalog::Live, pulse::Pulse, rules::Judging, window::Window};
+use cqlens_audit::{
+    audit::Audit, catalog::Live, pulse::Pulse, report::Format, rules::Judging, window::Window,
+};
 
 /// Gives orders to the thread, and never waits for it.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ enum WriterOrder {
     Judge(Box<Judging>),
     /// Write to other places, and leave the key of hashes in a folder of them.
     Move(OutputPaths, Option<PathBuf>),
+    /// Render the report of everything since the start, for an operator.
+    Render(Format, oneshot::Sender<Vec<u8>>),
     /// End the last window, and the audit with it.
     Last(Box<LastWindow>),
 }
@@ -177,6 +181,12 @@ impl ReportWriter {
         self.give(WriterOrder::Move(places, key_folder));
     }
 
+    /// Renders the report of everything up to the last window; `rendered` is dropped where that fails.
+    pub(super) fn render(&self, format: Format, rendered: oneshot::Sender<Vec<u8>>) {
+        // The operator hears that cqlens is busy.
+        let _ = self.orders.try_send(WriterOrder::Render(format, rendered));
+    }
+
     /// Ends the last window and the audit. Auditors have `patience` to count what waits for them.
     pub(super) async fn end(&self, bypass: Option<String>, patience: Duration) -> LastWindowResult {
         let ((begun, has_begun), (done, is_done)) = (oneshot::channel(), oneshot::channel());
@@ -223,12 +233,25 @@ impl WriterThread {
                     );
                 }
             }
+            WriterOrder::Render(format, rendered) => self.render(format, rendered),
             WriterOrder::Last(last) => {
                 // The caller may have given up.
                 let _ = last.begun.send(());
                 let how = self.last(last.bypass, last.patience);
                 let _ = last.done.send(how);
             }
+        }
+    }
+
+    fn render(&self, format: Format, rendered: oneshot::Sender<Vec<u8>>) {
+        let Some(report) = self.outputs.report(&self.live) else {
+            return;
+        };
+        let mut bytes = Vec::new();
+        match report.render(format, &mut bytes) {
+            // The operator may have gone.
+            Ok(()) => drop(rendered.send(bytes)),
+            Err(error) => tracing::error!("a report for the admin listener could not be rendered: {error}"),
         }
     }
 
