@@ -1,0 +1,10 @@
+//! The documentation: its commands are those that the program has, its links lead somewhere, and what the quick start says
+//! happens.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod archive;
+mod commands;
+mod links;
+mod page;
+mod session;
