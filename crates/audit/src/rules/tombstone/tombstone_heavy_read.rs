@@ -160,7 +160,7 @@ fn by_short_pages(found: &mut Findings<'_>, context: &Context<'_>, schema: &Sche
     }
 }
 
-/// With what the nodes count of the table, whoever reads it.
+/// With what the nodes count of all reads of the table.
 fn with_counters(finding: Finding, nodes: Option<NodeReads>) -> Finding {
     let Some(nodes) = nodes else { return finding };
     finding
