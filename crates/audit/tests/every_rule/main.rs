@@ -10,6 +10,7 @@ mod splits;
 mod suggestion;
 mod weights;
 mod wire;
+mod words;
 
 use std::collections::BTreeSet;
 
