@@ -36,6 +36,7 @@ pub(crate) static PLACE: LazyLock<Place> = LazyLock::new(|| {
     }
     place.write("schema.cql", SCHEMA);
     place.write("queries/orders.cql", QUERIES);
+    place.write("migrations/V1__orders.cql", SCHEMA);
     place.write("cqlens.toml", &settings());
     place.watch();
     // Other pages have a report of this name written.
