@@ -4,7 +4,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod archive;
+#[path = "../../crates/audit/tests/words/mod.rs"]
+mod avoided;
 mod commands;
 mod links;
 mod page;
 mod session;
+mod words;
