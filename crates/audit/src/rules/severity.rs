@@ -328,7 +328,7 @@ const SMALL_SHARE: Threshold = Threshold {
     name: "small_share",
     unit: "of the time or work",
     default: 0.01,
-    origin: "cqlens default: whoever removes less than one in a hundred will not see it on any graph",
+    origin: "cqlens default: removing less than one in a hundred shows on no graph",
 };
 
 const NEGLIGIBLE_SHARE: Threshold = Threshold {

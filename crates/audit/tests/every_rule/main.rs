@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+#[path = "../words/mod.rs"]
+mod avoided;
 mod cases;
 mod promises;
 mod splits;
@@ -10,6 +12,7 @@ mod splits;
 mod suggestion;
 mod weights;
 mod wire;
+mod words;
 
 use std::collections::BTreeSet;
 

@@ -133,8 +133,8 @@ const ABOUT: About = About {
         take, medium at most. Below, nothing: clients prepare when they start. The statements of one application are one finding.",
     thresholds: &[FEW_EXECUTIONS, STORM_PER_SECOND],
     needs: "\
-        PREPARE requests of statements that were executed before in the same window. Clients are told apart by what they say of \
-        themselves and their address.",
+        PREPARE requests of statements that were executed before in the same window. Clients are identified by what they say of \
+        themselves and by their address.",
     source: "\
         Scylla Monitoring, CQL optimization: prepared statements cache evictions; cassandra.yaml \
         `prepared_statements_cache_size`",

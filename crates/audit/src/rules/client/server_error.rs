@@ -162,7 +162,7 @@ const ABOUT: About = About {
         UNAVAILABLE: fewer replicas are alive than the consistency level needs. OVERLOADED: a node sheds load. \
         READ_FAILURE and WRITE_FAILURE: a replica could not do it, for example because of too many \
         tombstones. Each is tried again or lost. Errors on the client's side (INVALID, SYNTAX_ERROR, \
-        UNAUTHORIZED) cost little, but somebody does not get what they asked for.",
+        UNAUTHORIZED) cost little, but the application does not get what it asked for.",
     fix: "\
         Where the cluster fails, look at its nodes and at what else is said of the pattern; a lower \
         consistency level survives more nodes that are down. Where the client is refused, the server's \
@@ -171,7 +171,7 @@ const ABOUT: About = About {
     after: "-- CONSISTENCY LOCAL_QUORUM\nSELECT name FROM shop.users WHERE id = ?;",
     severity: "\
         Failures of the cluster as all failures: by their share of the executions of a statement, of which the \
-        worst decides. Requests that are refused as wrong cost the cluster next to nothing, and somebody does not get an answer: low, medium from \
+        worst decides. Requests that are refused as wrong cost the cluster next to nothing, and the application gets no answer: low, medium from \
         `refused_per_second`, info as long as there are a few. The statements of one application are one finding.",
     thresholds: &[REFUSED_PER_SECOND],
     needs: "The server's errors.",

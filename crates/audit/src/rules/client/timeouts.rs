@@ -72,7 +72,7 @@ const ABOUT: About = About {
     why: "\
         A timeout says that replicas were too busy, stopped by their garbage collector, or asked for too \
         much: many partitions, many tombstones, large rows. The replicas go on with what was asked of them, \
-        and a retry is asked on top of that. A write that timed out may have been applied all the same.",
+        and a retry is asked on top of that. A write that timed out may have been applied nevertheless.",
     fix: "\
         Look at what else is said of the same pattern and table first: fewer partitions, rows and tombstones \
         for each read. Then at the nodes: pauses, disks, compaction. Retry reads and idempotent writes only, \

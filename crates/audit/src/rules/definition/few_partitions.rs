@@ -58,7 +58,7 @@ const ABOUT: About = About {
         many nodes the cluster has: two sets of replicas hold and serve the table, partitions grow with the table, \
         and adding nodes changes nothing.",
     fix: "\
-        Let what rows are asked by be the partition key, or add a bucket to it that spreads each value over as many \
+        Make the columns that queries give the partition key, or add a bucket to it that spreads each value over as many \
         partitions as keep one below 100,000 rows. A state with few values belongs behind the key.",
     before: "CREATE TABLE shop.tasks (done boolean, id timeuuid, title text, PRIMARY KEY (done, id));\n\
              SELECT * FROM shop.tasks WHERE done = false;",

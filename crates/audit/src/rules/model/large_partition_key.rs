@@ -76,7 +76,7 @@ const ABOUT: About = About {
         The key goes with every read and write of its partition, and stands in every SSTable, in its index and in the key cache: with keys of \
         kilobytes the index is as large as the data. Keys of more than 65,535 bytes are refused.",
     fix: "\
-        Make a hash of the long value (SHA-256) the partition key, and keep the value itself in a column, to tell the rare rows apart that share a hash; \
+        Make a hash of the long value (SHA-256) the partition key, and keep the value itself in a column, to distinguish the rare rows that share a hash; \
         or find the short name of what is stored: an id, a path relative to something.",
     before: "CREATE TABLE crawl.pages (url text PRIMARY KEY, content text);\nSELECT content FROM crawl.pages WHERE url = ?;",
     after: "CREATE TABLE crawl.pages_by_hash (url_hash blob PRIMARY KEY, url text, content text);\nSELECT url, content FROM crawl.pages_by_hash WHERE url_hash = ?;",

@@ -139,7 +139,7 @@ fn finding(
     .suggest(suggested);
     match key {
         Some(key) => finding.first("partition_key", key).advice(format!(
-            "{} Each of the {} needs a table of its own; nobody asks by the key that there is.",
+            "{} Each of the {} needs a table of its own; no query gives the key that there is.",
             ABOUT.fix,
             number::plural(shape_count, "way", "ways"),
         )),
@@ -167,7 +167,7 @@ const ABOUT: About = About {
     summary: "A table is asked in several ways, and its key serves none of them: there is no table for these queries.",
     why: "\
         In Cassandra a table is made for a query: its partition key is what the query gives. A table that is \
-        asked by one column here and another there, and never by its key, is modelled after the things that it \
+        queried by one column here and another there, and never by its key, is modelled after the things that it \
         holds, as in a relational database. Each of its queries then asks all nodes, with an index or by \
         filtering, and gets slower as the table and the cluster grow.",
     fix: "\

@@ -55,7 +55,7 @@ fn finding(severity: Severity, id: PatternId, pattern: &Pattern, context: &Conte
 /// What ScyllaDB does instead (from 5.1, `enable_parallelized_aggregation`).
 const IN_PARALLEL: &str = "\
     ScyllaDB lets its nodes count and add up in parallel and collects what they find: the answer comes sooner, and \
-    every row of the table is read all the same.";
+    every row of the table is still read.";
 
 const ABOUT: About = About {
     id: "aggregate-without-partition-key",

@@ -62,7 +62,7 @@ const ABOUT: About = About {
     why: "\
         Cassandra reads every combination of the listed values, whether such a partition exists or not: two \
         lists of ten are a hundred reads for one coordinator to send, collect and hold in memory. An absent \
-        partition is not free: its replicas are asked all the same.",
+        partition is not free: its replicas have to look for it, too.",
     fix: "\
         Ask for the combinations that exist, one prepared read each, a few at a time; or take one column out \
         of the partition key and make it a clustering column, where `IN` stays inside one partition.",

@@ -108,7 +108,7 @@ impl Evidence {
 
 const MANY_VALUES: Threshold = Threshold {
     name: "many_values",
-    unit: "different values",
+    unit: "distinct values",
     default: 100.0,
     origin: "cqlens default: fewer may be unique by chance",
 };
@@ -141,8 +141,8 @@ const ABOUT: About = About {
         `DROP INDEX` stands among the suggested steps after `drop_after_hours` in which all traffic was seen.",
     thresholds: &[MANY_VALUES, DISTINCT_SHARE, FEWEST_READS, DROP_AFTER_HOURS],
     needs: "\
-        The schema, and writes that give the column a value or reads that ask for one. Different values are \
-        counted by a sketch with an error of 2.3 %; values of collections are not told apart.",
+        The schema, and writes that give the column a value or reads that ask for one. Distinct values are \
+        counted by a sketch with an error of 2.3 %; values of collections cannot be distinguished.",
     source: "Cassandra documentation, secondary indexes: when not to use an index (high-cardinality columns)",
 };
 

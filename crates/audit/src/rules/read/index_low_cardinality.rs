@@ -171,7 +171,7 @@ const WITH_SAI: &str = "\
 
 const FEW_VALUES: Threshold = Threshold {
     name: "few_values",
-    unit: "different values",
+    unit: "distinct values",
     default: 20.0,
     origin: "cqlens default: states, kinds and titles have fewer; the documentation names booleans",
 };
@@ -186,7 +186,7 @@ const ROWS_PER_VALUE: Threshold = Threshold {
 const ABOUT: About = About {
     id: "index-low-cardinality",
     group: "read shape",
-    summary: "An indexed column has few different values, so that each of them stands for a large part of all rows.",
+    summary: "An indexed column has few distinct values, so that each of them stands for a large part of all rows.",
     why: "\
         A legacy index is a hidden table on each node with one partition for each value. With few values these \
         partitions grow with the table, are written by nearly every write, and are read by every query: an \
@@ -206,7 +206,7 @@ const ABOUT: About = About {
     thresholds: &[FEW_VALUES, ROWS_PER_VALUE, FEWEST_READS, DROP_AFTER_HOURS],
     needs: "\
         The schema, and writes that give the column a value or reads that ask for one; values of collections \
-        are not told apart. Different values are counted by a sketch with an error of 2.3 %, exactly as long \
+        cannot be distinguished. Distinct values are counted by a sketch with an error of 2.3 %, exactly as long \
         as there are few.",
     source: "Cassandra documentation, secondary indexes: when not to use an index (low-cardinality columns)",
 };

@@ -70,7 +70,7 @@ const ABOUT: About = About {
     summary: "A read asks for pages of tens of thousands of rows, and gets them.",
     why: "\
         The coordinator collects a page of rows in memory before it sends the first one, replicas as well, and the timeout is for the whole \
-        page. Very large pages switch off what paging is for: they fill the heap, and whoever reads the first rows waits for the last ones.",
+        page. Very large pages switch off what paging is for: they fill the heap, and a client that needs the first rows waits for the last ones.",
     fix: "\
         Set the page size back to the driver's default (5,000 rows), or to what makes about a megabyte. Drivers \
         can fetch the next page while the application works on this one.",

@@ -62,7 +62,7 @@ const MANY_PAGES: Threshold = Threshold {
     name: "many_pages",
     unit: "pages a read",
     default: 5.0,
-    origin: "cqlens default: what shows the first pages of a list to somebody stops earlier",
+    origin: "cqlens default: a program that shows the first pages of a list stops earlier",
 };
 
 const ABOUT: About = About {

@@ -49,8 +49,8 @@ const ABOUT: About = About {
     group: "read shape",
     summary: "A read asks when a value was written (WRITETIME).",
     why: "\
-        The timestamp of a cell decides which of two writes stays; it is no part of the model. It is the clock of whoever wrote, changes with \
-        every write of the column and with restores and migrations, is missing for keys and whole collections, and nothing can be asked by it.",
+        The timestamp of a cell decides which of two writes stays; it is no part of the model. It is the clock of the writer, changes with \
+        every write of the column and with restores and migrations, is missing for keys and whole collections, and no query can select by it.",
     fix: "\
         Store the time that the application needs in a column of its own.",
     before: "SELECT status, WRITETIME(status) FROM shop.orders WHERE id = ?;",

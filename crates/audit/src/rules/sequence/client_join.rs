@@ -133,7 +133,7 @@ pub(super) const ABOUT: About = About {
     severity: "\
         By the partitions that are read for each first read, the mean: low from `fan_out`, medium from `medium_fan_out`, high from `large_fan_out`, and then \
         by the share of time and work that the reads by keys take. Info where the joined rows are updated `updates_per_join` times or more for each join: \
-        then the join is the cheaper way. Only where `operations` were seen, by `values` different values.",
+        then the join is the cheaper way. Only where `operations` were seen, by `values` distinct values.",
     thresholds: &[
         FAN_OUT,
         MEDIUM_FAN_OUT,

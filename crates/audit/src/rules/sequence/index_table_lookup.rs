@@ -76,7 +76,7 @@ pub(super) const ABOUT: About = About {
     after: "ALTER TABLE shop.users_by_email ADD (username text);\nSELECT id, username FROM shop.users_by_email WHERE email = ?;",
     severity: "\
         Low at most, by the share of time and work that the second reads take. Where one row was read and nearly always followed, in `operations` or more \
-        that were looked at, by `values` different values. Info where the row behind the key changes `updates_per_join` times or more for each lookup. All are settings of `client-join`.",
+        that were looked at, by `values` distinct values. Info where the row behind the key changes `updates_per_join` times or more for each lookup. All are settings of `client-join`.",
     thresholds: &[],
     needs: "What `client-join` needs.",
     source: "Basic Rules of Cassandra Data Modeling, example 1: user lookup, non-goals: minimise data duplication",

@@ -37,7 +37,7 @@ pub(super) struct Chain<'a> {
 /// The different values that must have linked: what has fewer, as a status has, is equal by chance.
 pub(super) const VALUES: Threshold = Threshold {
     name: "values",
-    unit: "different values that came back",
+    unit: "distinct values that came back",
     default: 16.0,
     origin: "cqlens default: columns with fewer are states, kinds and flags, which are equal by chance",
 };

@@ -115,7 +115,7 @@ const LARGE_SHARE: Threshold = Threshold {
 
 const PARTITIONS: Threshold = Threshold {
     name: "partitions",
-    unit: "different partitions",
+    unit: "distinct partitions",
     default: 10.0,
     origin: "cqlens default: fewer spread nothing, whatever they get",
 };
@@ -135,7 +135,7 @@ const ABOUT: About = About {
     before: "SELECT username FROM shop.groups WHERE groupname = 'everybody';",
     after: "SELECT username FROM shop.groups WHERE groupname = 'everybody' AND bucket = ?;",
     severity: "\
-        From a `share` of the table's reads and writes, of `partitions` different partitions or more, where the requests come steadily: low, medium from `large_share`, and no more.",
+        From a `share` of the table's reads and writes, of `partitions` distinct partitions or more, where the requests come steadily: low, medium from `large_share`, and no more.",
     thresholds: &[SHARE, LARGE_SHARE, PARTITIONS],
     needs: "\
         The partition key of requests. Which key it is stays hidden: the hash is that of the report's list of partitions. Counted by a sketch, of \

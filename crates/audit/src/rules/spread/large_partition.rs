@@ -237,7 +237,7 @@ const NEW_ROWS: Threshold = Threshold {
     name: "new_rows",
     unit: "new rows of one partition",
     default: 500.0,
-    origin: "cqlens default: fewer are a list that people read, whoever writes it",
+    origin: "cqlens default: fewer are a list that people read, even if a program writes it",
 };
 
 const OBSERVED: Threshold = Threshold {

@@ -258,7 +258,7 @@ const RANGE_SHARE: Threshold = Threshold {
 
 const PARTITIONS: Threshold = Threshold {
     name: "partitions",
-    unit: "different partitions of a table",
+    unit: "distinct partitions of a table",
     default: 500.0,
     origin: "cqlens default: fewer are not spread evenly by any hash",
 };

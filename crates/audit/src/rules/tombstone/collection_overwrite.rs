@@ -201,7 +201,7 @@ const ABOUT: About = About {
     thresholds: &[OVERWRITTEN_SHARE],
     needs: "\
         The table's schema. It is inferred from writes: INSERT … JSON and collections that are bound as null \
-        or left unset are not told apart.",
+        or left unset cannot be distinguished.",
     source: "\
         Cassandra class `Lists.Setter` (and those of sets and maps), `setComplexDeletionTimeForOverwrite`; \
         Cassandra documentation, collections",

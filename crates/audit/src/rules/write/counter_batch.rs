@@ -85,7 +85,7 @@ const ABOUT: About = About {
         A counter update is not a plain write: one replica takes a lock, reads the counter's present value, \
         writes the new one and sends it to the others. In a batch the coordinator does that for every \
         partition at once and answers when the slowest is done. Counters add: a batch that timed out may have \
-        been counted in part, and whoever sends it again counts that part twice.",
+        been counted in part, and a client that sends it again counts that part twice.",
     fix: "\
         Send counter updates by themselves, or add up in the application and write one update for a partition \
         and a second. Do not let the driver repeat them. Where the number must be right, write events under \

@@ -216,7 +216,7 @@ const ABOUT: About = About {
         A collection is read as a whole, whatever a query needs of it, and has no pages: it is meant for a few dozen elements. One that \
         grows with time makes each read of its row slower, until one does not fit into an answer.",
     fix: "\
-        Make the elements rows of a table, with a clustering column for what tells them apart: those have pages, ranges and a TTL each. Where \
+        Make the elements rows of a table, with a clustering column for what distinguishes them: those have pages, ranges and a TTL each. Where \
         the collection has a natural bound (the roles of a user), there is nothing to do.",
     before: "UPDATE shop.users SET visited = visited + ? WHERE id = ?;",
     after: "INSERT INTO shop.visits_by_user (user, at, page) VALUES (?, ?, ?) USING TTL 7776000;",

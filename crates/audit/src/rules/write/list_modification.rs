@@ -157,7 +157,7 @@ const ABOUT: About = About {
         Elements of a list are stored under time-based ids, not under their position. To set or delete the \
         one at an index, or all of one value, the coordinator first reads the whole list from the replicas, at \
         the consistency level of the write, to find their ids: a read round trip before each write, and a race \
-        with whoever changes the list in between. Appending needs no read, but repeated after a timeout it \
+        with clients that change the list in between. Appending needs no read, but repeated after a timeout it \
         appends twice.",
     fix: "\
         Use a set, or a map from something that identifies the element, or a clustering column: all of them \

@@ -155,11 +155,11 @@ const ABOUT: About = About {
     summary: "INSERTs keep hitting rows that are there already, and replace their values without saying so.",
     why: "\
         An INSERT in Cassandra does not look whether the row exists: same primary key, same row. Where the key \
-        lacks what tells two things apart (two guests of one name, two orders of one second), the later one \
-        silently replaces the earlier one, and no error tells. Where it is meant, each row is stored in as \
+        lacks what distinguishes two things (two guests of one name, two orders of one second), the later one \
+        silently replaces the earlier one, and no error says so. Where it is meant, each row is stored in as \
         many files as it was written in, and reads merge them.",
     fix: "\
-        Add to the clustering columns what tells the rows apart: a number, an id, a time-based UUID. Where \
+        Add to the clustering columns what distinguishes the rows: a number, an id, a time-based UUID. Where \
         replacing is meant, an upsert is right: accept this finding for the table. Where it must never happen, \
         and seldom does, write INSERT … IF NOT EXISTS.",
     before: "CREATE TABLE hotel.reservations_by_guest (name text, hotel text, room int,\n  PRIMARY KEY ((name), hotel));\n\

@@ -1,0 +1,62 @@
+//! `packaging/archive.sh`: what is in the archive, and that it is the same each time.
+
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::Command,
+};
+
+use crate::page::checkout;
+
+fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(checkout())
+        .env("CARGO_TARGET_DIR", folder)
+        .env("CQLENS_ARCHIVE_DIR", folder.join("archive"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_archive_has_the_program_and_what_its_readers_need() {
+    let folder = tempfile::tempdir().unwrap();
+    // Stands for the program, which takes seconds to compress.
+    let program = folder.path().join("debug/cqlens");
+    fs::create_dir(folder.path().join("debug")).unwrap();
+    fs::write(&program, "#!/bin/sh\necho cqlens 1.2.3\n").unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+
+    let pack = || {
+        let printed = run("sh", &["packaging/archive.sh", "debug"], folder.path());
+        let archive = Path::new(printed.trim()).to_owned();
+        let sum = fs::read_to_string(format!("{}.sha256", archive.display())).unwrap();
+        (archive, sum)
+    };
+    let (archive, sum) = pack();
+    let name = archive.file_name().unwrap().to_str().unwrap();
+    assert!(
+        name.starts_with("cqlens-1.2.3-") && name.ends_with(".tar.gz"),
+        "{name}"
+    );
+    assert!(sum.ends_with(&format!("  {name}\n")), "{sum}");
+    assert_eq!(pack().1, sum, "the same program makes the same archive");
+
+    let listed = run("tar", &["-tzf", archive.to_str().unwrap()], folder.path());
+    let top = name.trim_end_matches(".tar.gz");
+    for file in [
+        "cqlens",
+        "LICENSE",
+        "README.md",
+        "docs/proxy.md",
+        "examples/deploy/cqlens.service",
+    ] {
+        assert!(
+            listed.lines().any(|line| line == format!("{top}/{file}")),
+            "{file}: {listed}"
+        );
+    }
+}

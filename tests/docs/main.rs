@@ -1,0 +1,13 @@
+//! The documentation: its commands are those that the program has, its links lead somewhere, and what the quick start says
+//! happens.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod archive;
+#[path = "../../crates/audit/tests/words/mod.rs"]
+mod avoided;
+mod commands;
+mod links;
+mod page;
+mod session;
+mod words;
