@@ -108,7 +108,7 @@ fn the_example_report_is_a_week_of_a_shop_with_a_dozen_problems() {
     assert!(read("report.md").starts_with("# Query patterns of shop-production, 16 November 2026"));
 }
 
-fn text<'v>(value: &'v serde_json::Value, index: impl serde_json::value::Index) -> &'v str {
+fn text(value: &serde_json::Value, index: impl serde_json::value::Index) -> &str {
     value[index].as_str().unwrap()
 }
 
