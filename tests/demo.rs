@@ -189,6 +189,46 @@ fn what_is_suggested_is_accepted_and_drops_nothing() {
     assert!(suggestions > 20, "{suggestions}");
 }
 
+/// In each chapter but those of writes the first model is worse than the last one, in what it touches or in what was found.
+#[test]
+fn chapters_set_the_worse_model_beside_the_better_one() {
+    let chapters = DEMO.report["chapters"].as_array().unwrap();
+    assert!((6..=12).contains(&chapters.len()), "{} chapters", chapters.len());
+    let figures = |chapter: usize, model: usize| {
+        let model = &chapters[chapter]["models"][model];
+        ["partitions_per_operation", "rows_per_operation", "tombstones_max"].map(|name| model[name].as_f64())
+    };
+    assert_eq!(
+        figures(0, 0),
+        [Some(2.0), Some(2.0), Some(0.0)],
+        "the id, then the user"
+    );
+    assert_eq!(
+        figures(0, 1),
+        [Some(1.0), Some(1.0), Some(0.0)],
+        "a table for each look-up"
+    );
+    assert_eq!(figures(1, 0)[0], Some(21.0), "a group of twenty ids");
+    assert_eq!(
+        figures(1, 1)[0],
+        Some(4.0),
+        "four buckets, by four reads or by one"
+    );
+    let of_jobs = [figures(6, 0)[2], figures(6, 1)[2]];
+    assert_eq!(
+        of_jobs,
+        [Some(1_299.0), Some(0.0)],
+        "the tombstones of all jobs before the last"
+    );
+    let problems = |model: &serde_json::Value| model["problems"].as_array().unwrap().len();
+    for chapter in chapters.iter().filter(|chapter| chapter["title"] != "Writes.") {
+        let models = chapter["models"].as_array().unwrap();
+        let (worst, best) = (&models[0], models.last().unwrap());
+        assert!(problems(worst) > 0, "{worst}");
+        assert_ne!(best["reads_the_ring"], true, "{best}");
+    }
+}
+
 #[test]
 fn nothing_that_was_sent_is_missing_in_the_report() {
     let coverage = &DEMO.report["coverage"];

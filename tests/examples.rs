@@ -49,3 +49,85 @@ fn cql_from_standard_input_is_audited() {
     assert!(lines[4].contains("in-partition-key"), "{printed}");
     assert!(printed.contains("  Scan\n  Medium allow-filtering"), "{printed}");
 }
+
+/// What a consultant would put on the agenda of the shop of `examples/example_report`, with the state since the last
+/// review.
+const AGENDA: &[(&str, &str, &str)] = &[
+    ("high", "queue-pattern", "known"),
+    ("high", "in-partition-key", "worse"),
+    ("high", "allow-filtering", "new"),
+    ("high", "timeouts", "new"),
+    ("high", "unlogged-batch-multi-partition", "known"),
+    ("medium", "client-join", "known"),
+    ("medium", "hot-partition", "known"),
+    ("medium", "large-partition", "known"),
+    ("low", "secondary-index-read", "known"),
+    ("low", "delete-heavy", "better"),
+    ("low", "unused-table", "known"),
+    ("info", "null-insert", "known"),
+    ("info", "reversed-read", "known"),
+    ("info", "logged-batch-multi-partition", "known"),
+];
+
+#[test]
+fn the_example_report_is_a_week_of_a_shop_with_a_dozen_problems() {
+    let folder = tempfile::tempdir().unwrap();
+    example("example_report", &["-o", folder.path().to_str().unwrap()], "");
+    let read = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&read("report.json")).unwrap();
+
+    let problems = report["problems"].as_array().unwrap();
+    let of_agenda = |problem| {
+        (
+            text(problem, "severity"),
+            text(&problem["rules"], 0),
+            state(&report, problem),
+        )
+    };
+    assert_eq!(problems.iter().map(of_agenda).collect::<Vec<_>>(), AGENDA);
+    assert_eq!(report["accepted"][0]["rule"], "lwt-heavy");
+    let gone = &report["baseline"]["gone"];
+    assert_eq!(
+        (gone[0]["rule"].as_str(), gone.as_array().unwrap().len()),
+        (Some("allow-filtering"), 1)
+    );
+
+    assert_eq!(report["timeline"]["points"].as_array().unwrap().len(), 7 * 24);
+    let versions = report["timeline"]["new_versions"].as_array().unwrap();
+    assert_eq!(versions.len(), 1, "{versions:?}");
+    assert_eq!(versions[0]["version"], "3.8.0");
+    assert_eq!(
+        versions[0]["new_patterns"], report["findings"][3]["patterns"],
+        "it brought the scan"
+    );
+
+    let page = read("report.html");
+    assert!(page.contains("and at this rate has 100,000 rows in 9 to 11 days"));
+    assert!(page.contains("did not watch for 5 h while others did, from 2026-11-19 01:00"));
+    assert!(page.len() <= 300 * 1_024, "{} bytes", page.len());
+    assert!(read("report.md").starts_with("# Query patterns of shop-production, 16 November 2026"));
+}
+
+fn text(value: &serde_json::Value, index: impl serde_json::value::Index) -> &str {
+    value[index].as_str().unwrap()
+}
+
+/// Of the finding that says a problem best.
+fn state<'r>(report: &'r serde_json::Value, problem: &serde_json::Value) -> &'r str {
+    let findings = report["findings"].as_array().unwrap();
+    let first = findings
+        .iter()
+        .find(|finding| finding["id"] == problem["findings"][0]);
+    let rank = |severity: &serde_json::Value| {
+        ["info", "low", "medium", "high"]
+            .iter()
+            .position(|word| severity == word)
+    };
+    let first = first.unwrap();
+    match (rank(&first["severity_before"]), rank(&first["severity"])) {
+        (None, _) => "new",
+        (before, now) if before < now => "worse",
+        (before, now) if before > now => "better",
+        _ => "known",
+    }
+}

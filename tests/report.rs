@@ -40,6 +40,24 @@ fn the_demos_report_is_small() {
 }
 
 #[test]
+fn the_demos_report_has_chapters_and_no_latencies() {
+    let (_, chapters) = DEMO.split_once("<section id=\"chapters\"").unwrap();
+    let (chapters, _) = chapters.split_once("</section>").unwrap();
+    for model in [
+        "A table for each look-up",
+        "Take the first, delete it",
+        "the ring",
+    ] {
+        assert!(chapters.contains(model), "{model}: {chapters}");
+    }
+    for unit in [" ms<", " ms ", " µs"] {
+        let (before, _) = DEMO.split_once(unit).unwrap_or_default();
+        let from = before.char_indices().rev().nth(80).map_or(0, |(at, _)| at);
+        assert_eq!(&before[from..], "", "a latency of the stand-in");
+    }
+}
+
+#[test]
 fn the_demos_report_works_in_a_browser() {
     let Some(browser) = available("the report in a browser", Browser::find()) else {
         return;

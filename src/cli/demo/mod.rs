@@ -1,6 +1,7 @@
 //! `cqlens demo`: no cluster needed. The embedded node, the real proxy before it, the scenarios through both,
 //! and the report at the end.
 
+mod chapters;
 mod scenarios;
 mod summary;
 
@@ -16,7 +17,10 @@ use std::{
 use anyhow::{Context, bail};
 use cqlens_audit::report::Format;
 use cqlens_client::ClientOptions;
-use cqlens_node::{Node, Options, scenario::Totals};
+use cqlens_node::{
+    Node, Options,
+    scenario::{Scenario, Totals},
+};
 use cqlens_proto::{compress::Compression, envelope::Version};
 
 use self::summary::{RunSummary, Tour};
@@ -46,19 +50,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .build()
         .context("no runtime")?;
     let mut out = summary::out();
+    let scenarios = scenarios::all()?;
     let (tour, took, report) = runtime.block_on(async {
         let node = Node::start(Options::default())
             .await
             .context("cannot start the embedded node")?;
         let began = Instant::now();
-        let traffic = async |proxy| tell(proxy, &mut out).await;
+        let traffic = async |proxy| tell(&scenarios, proxy, &mut out).await;
         let (tour, mut audited) = in_process::audit(node.address(), "demo", traffic)
             .await
             .context("the proxy does not run")?;
         node.shutdown().await;
         audited.window.coverage.notices.insert(STAND_IN.to_owned());
         audited.cluster.is_embedded = true;
-        anyhow::Ok((tour?, began.elapsed(), audited.report()))
+        let mut report = audited.report();
+        report.chapters = chapters::of(&report, &scenarios);
+        anyhow::Ok((tour?, began.elapsed(), report))
     })?;
     replace(&args.output, |to| report.render(format, to))
         .with_context(|| format!("cannot write {}", args.output.display()))?;
@@ -87,8 +94,11 @@ const SETUPS: [(Version, Compression); 4] = [
 ];
 
 /// Sends all scenarios to `proxy`.
-async fn tell(proxy: SocketAddr, out: &mut summary::TourOutput) -> anyhow::Result<Tour> {
-    let scenarios = scenarios::all()?;
+async fn tell(
+    scenarios: &[Scenario],
+    proxy: SocketAddr,
+    out: &mut summary::TourOutput,
+) -> anyhow::Result<Tour> {
     let mut requests = 0;
     for (number, (scenario, (version, compression))) in
         scenarios.iter().zip(SETUPS.iter().cycle()).enumerate()

@@ -81,6 +81,7 @@ impl Report {
             window: span(window),
             cluster: cluster.clone(),
             summary,
+            chapters: Vec::new(),
             coverage,
             totals,
             timeline: None,

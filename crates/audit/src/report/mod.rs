@@ -7,6 +7,7 @@ mod acceptance;
 mod application;
 mod baseline;
 mod build;
+mod chapter;
 mod chebotko;
 mod coverage_notes;
 mod csv;
@@ -43,6 +44,7 @@ use crate::{
 
 pub use application::ApplicationReport;
 pub use baseline::{Baseline, BaselineError, Gone, LastReview, Review, SinceReview};
+pub use chapter::{Chapter, ModelReport, Place};
 pub use diff::{
     ClientChanges, DiffFormat, Figure, FigureChange, FindingChange, FindingChanges, PatternChange,
     PatternChanges, ReadReport, ReportDiff, SchemaChange, Side,
@@ -116,6 +118,9 @@ pub struct Report {
     pub cluster: Cluster,
     /// The answer to "is it bad, and what is worst".
     pub summary: Summary,
+    /// Models beside each other, where who sent the traffic has said which operations are the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chapters: Vec<Chapter>,
     /// What was seen and what was not.
     pub coverage: Coverage,
     /// Over all user keyspaces.

@@ -100,7 +100,7 @@ impl Template {
     }
 
     /// The text, if there is no expression in it.
-    pub(super) fn constant(&self) -> Option<&str> {
+    pub fn constant(&self) -> Option<&str> {
         match &self.pieces[..] {
             [Piece::Text(text)] => Some(text),
             _ => None,

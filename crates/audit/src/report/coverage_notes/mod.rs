@@ -1,5 +1,6 @@
 //! What the numbers of a report do not cover, in whole sentences.
 
+mod away;
 mod capture;
 mod words;
 
@@ -19,6 +20,7 @@ pub(super) fn lines(report: &Report) -> Vec<String> {
         .iter()
         .map(|notice| sentence(notice))
         .collect();
+    lines.extend(away::lines(&report.window));
     lines.extend(counted(report));
     lines.extend(unknown_partitions(report));
     lines.extend(load::unknown(&report.load, report.cluster.partitioner.as_deref()));

@@ -139,7 +139,7 @@ impl Subject<'_> {
                 };
                 (
                     severity,
-                    format!("; at this rate it has {} in {why}", limits.in_words(rows)),
+                    format!(", and at this rate has {} in {why}", limits.in_words(rows)),
                 )
             }
             (Some(_), _) => return None,
@@ -151,7 +151,7 @@ impl Subject<'_> {
                     _ => return None,
                 };
                 let (limit, when) = (limits.in_words(limits.rows), forecast(days, &growth));
-                (severity, format!("; at this rate it has {limit} {when}"))
+                (severity, format!(", and at this rate has {limit} {when}"))
             }
             (None, _) => (Severity::Info, ", and nothing in the key bounds it".to_owned()),
         };

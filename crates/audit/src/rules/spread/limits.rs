@@ -47,10 +47,12 @@ pub(super) fn forecast(days: f64, growth: &Growth) -> String {
     let off = growth.error / growth.rows.max(1.0);
     let (from, to) = (days / (1.0 + off), days / (1.0 - off).max(0.1));
     // Nobody counts the hours of days that are forecast.
-    let whole = |days: f64| if days >= 2.0 { days.round() } else { days };
-    let [from, to] = [from, to].map(|days| number::seconds(whole(days) * DAY));
-    match from == to {
-        true => format!("in {from}"),
-        false => format!("in {from} to {to}"),
+    let are_days = from >= 2.0;
+    let [from, to] = [from, to].map(|days| if days >= 2.0 { days.round() } else { days });
+    let [first, last] = [from, to].map(|days| number::seconds(days * DAY));
+    match first == last {
+        true => format!("in {first}"),
+        false if are_days => format!("in {from} to {last}"),
+        false => format!("in {first} to {last}"),
     }
 }

@@ -1,0 +1,57 @@
+//! Models beside each other.
+
+use askama::filters::Safe;
+
+use super::Page;
+use crate::{number, report::ModelReport, rules::Severity};
+
+pub(super) fn partitions(model: &ModelReport) -> String {
+    match model.partitions_per_operation {
+        Some(partitions) => number::decimal(partitions),
+        None if model.reads_the_ring => "the ring".to_owned(),
+        None => "–".to_owned(),
+    }
+}
+
+pub(super) fn rows(model: &ModelReport) -> String {
+    model
+        .rows_per_operation
+        .map_or_else(|| "–".to_owned(), number::decimal)
+}
+
+pub(super) fn tombstones(model: &ModelReport) -> String {
+    match model.tombstones_max {
+        0 => "–".to_owned(),
+        most => number::count(most),
+    }
+}
+
+impl Page<'_> {
+    /// The worst problems of a model; a note where there is nothing else to say.
+    pub(super) fn model_problems(&self, model: &ModelReport) -> Safe<String> {
+        let problems = self.report.problems.iter();
+        let of_model = problems.filter(|problem| model.problems.contains(&problem.id));
+        let mut words = Vec::new();
+        for problem in of_model.take(MOST_PROBLEMS) {
+            if !words.is_empty() && problem.severity == Severity::Info {
+                break;
+            }
+            let rule = problem.rules.first().copied().unwrap_or_default();
+            let mut ranked = self.index.problems.iter();
+            words.push(match ranked.find(|ranked| ranked.problem.id == problem.id) {
+                Some(ranked) => format!(
+                    "<a href=\"#{}\">{}</a> {rule}",
+                    self.problem_anchor(ranked),
+                    problem.severity
+                ),
+                None => format!("{} {rule}", problem.severity),
+            });
+        }
+        Safe(match words.is_empty() {
+            true => "none".to_owned(),
+            false => words.join(", "),
+        })
+    }
+}
+
+const MOST_PROBLEMS: usize = 2;
