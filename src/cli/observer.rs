@@ -10,7 +10,7 @@ use super::{
     config::{OrOff, Size, SizeOrOff, age_or_off, percent, positive_duration, size, size_or_off},
     show,
 };
-use crate::sink::Retention;
+use crate::sink::{Retention, RollUp};
 use cqlens_audit::{
     audit::{self, ClientAddresses, Relating},
     catalog::Live,
@@ -29,13 +29,22 @@ pub(super) struct ObserverArgs {
     /// Write a snapshot of every window into this folder, for `cqlens report`.
     #[arg(long, env = "CQLENS_SNAPSHOT_DIR", value_name = "DIR")]
     pub(super) snapshot_dir: Option<PathBuf>,
-    /// Remove snapshots of this source that were written longer ago, such as 30d or 12h; `off` keeps
+    /// Merge snapshots of this source that were written longer ago, such as 2d or 12h, into one for each hour (UTC);
+    /// `off` leaves every window a file of its own.
+    #[arg(long, env = "CQLENS_KEEP_MINUTES", value_name = "DURATION", default_value = "2d", value_parser = age_or_off)]
+    keep_minutes: OrOff,
+    /// Merge snapshots of this source that were written longer ago into one for each day (UTC); `off` leaves them as
+    /// they are.
+    #[arg(long, env = "CQLENS_KEEP_HOURS", value_name = "DURATION", default_value = "30d", value_parser = age_or_off)]
+    keep_hours: OrOff,
+    /// Remove snapshots of this source that were written longer ago, such as 400d or 12h; `off` keeps
     /// them. The latest one stays.
-    #[arg(long, env = "CQLENS_KEEP", value_name = "DURATION", default_value = "30d", value_parser = age_or_off)]
+    #[arg(long, env = "CQLENS_KEEP", value_name = "DURATION", default_value = "400d", value_parser = age_or_off)]
     keep: OrOff,
     /// Remove the oldest snapshots of this source when they take up more bytes together, such as 512MiB;
-    /// `off` keeps them. The latest one stays.
-    #[arg(long, env = "CQLENS_KEEP_BYTES", value_name = "SIZE", default_value = "1GiB", value_parser = size_or_off)]
+    /// `off` keeps them. The latest one stays. Before that, from three quarters of it on, the oldest ones are merged
+    /// earlier than `--keep-minutes` and `--keep-hours` say.
+    #[arg(long, env = "CQLENS_KEEP_BYTES", value_name = "SIZE", default_value = "245MB", value_parser = size_or_off)]
     keep_bytes: SizeOrOff,
     /// How long a window is; of a capture, in its own time.
     #[arg(long, env = "CQLENS_WINDOW", value_name = "DURATION", default_value = "60s", value_parser = positive_duration)]
@@ -128,6 +137,12 @@ impl ObserverArgs {
         let retention = Retention {
             age: self.keep.0,
             bytes: self.keep_bytes.0.map(|size| size.0),
+            roll_up: RollUp {
+                minutes: self.keep_minutes.0,
+                hours: self.keep_hours.0,
+                bytes: self.keep_bytes.0.map(|size| size.0),
+                limits: self.limits(),
+            },
         };
         self.snapshot_dir.as_deref().map(|folder| (folder, retention))
     }

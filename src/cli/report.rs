@@ -2,6 +2,8 @@
 
 mod args;
 mod merged;
+mod progress;
+mod reading;
 
 use std::{
     io::{self, Write},
@@ -14,6 +16,7 @@ use jiff::Timestamp;
 
 pub(super) use args::Args;
 use merged::{Choice, Merged};
+use progress::Progress;
 
 use super::{output::today, screen};
 use crate::sink;
@@ -67,7 +70,7 @@ fn has_failed(report: &Report, args: &Args) -> bool {
 
 /// The report of snapshots, files or folders of them.
 fn judged(snapshots: &[PathBuf], choice: Choice, judging: &Judging) -> anyhow::Result<Report> {
-    let merged = Merged::read(snapshots, choice)?;
+    let merged = Merged::read(snapshots, choice, &mut Progress::begin())?;
     let schema = merged.schema()?;
     let now = Timestamp::now();
     let context = rules::Context::new(&merged.window, &schema, &merged.cluster);
@@ -403,7 +406,7 @@ pub(in crate::cli) mod tests {
             b"",
             b"{}",
             b"\x00\xff",
-            b"{\"format\":\"cqlens.snapshot.v9\"}",
+            b"{\"format\":\"cqlens.report.v1\"}",
         ] {
             fs::write(&damaged, bytes).unwrap();
             let report = json(&folder, &[]);
@@ -425,6 +428,78 @@ pub(in crate::cli) mod tests {
         let missing = path(&folder, "no.cqlens.json");
         let error = run_typed(&typed(&[&missing])).unwrap_err().to_string();
         assert_eq!(error, format!("cannot open the snapshot {missing}"));
+    }
+
+    #[test]
+    fn a_snapshot_of_a_later_format_is_left_out_and_named_or_refused() {
+        let folder = folder(&[snapshot("a", "2026-11-21T08:00:00Z")]);
+        let later = path(&folder, "2.cqlens.json");
+        fs::write(&later, b"{\"format\":\"cqlens.snapshot.v9\"}").unwrap();
+        let report = json(&folder, &[]);
+        assert_eq!(report["coverage"]["requests"], 100);
+        let notices = report["notices"].to_string();
+        assert!(
+            notices.contains("1 snapshot is of a later version of cqlens and left out: 2.cqlens.json"),
+            "{notices}"
+        );
+        let error = run_typed(&typed(&[&path(&folder, ""), "--strict"])).unwrap_err();
+        assert!(
+            format!("{error:#}").contains("\"cqlens.snapshot.v9\", which a later version of cqlens wrote"),
+            "{error:#}"
+        );
+    }
+
+    /// A window of two minutes and what a killed process has left of its second one.
+    #[test]
+    fn parts_of_a_merged_snapshot_are_not_counted_again_and_nothing_is_said_of_them() {
+        let mut hours = [7, 8].map(|hour| snapshot("a", &format!("2026-11-21T0{hour}:00:00Z")));
+        let part = hours[1].clone();
+        let late = snapshot("a", "2026-11-21T09:00:00Z");
+        hours[0].append(part.clone());
+        let folder = folder(&[hours[0].clone(), part, late]);
+        let report = json(&folder, &[]);
+        assert_eq!(report["coverage"]["requests"], 300);
+        assert_eq!(report["window"]["seconds"], 10_800.0);
+        assert_eq!(report["coverage"]["notices"], serde_json::json!([]));
+    }
+
+    #[test]
+    fn windows_that_since_and_until_cut_are_left_out_or_counted_as_a_whole_and_said() {
+        let folder = folder(&[
+            lasting("a", "2026-11-20T00:00:00Z", 24),
+            lasting("a", "2026-11-21T00:00:00Z", 24),
+        ]);
+        let cut = |more: &[&str]| {
+            let report = json(&folder, more);
+            (
+                report["coverage"]["requests"].as_u64(),
+                report["coverage"]["notices"].to_string(),
+            )
+        };
+        let (requests, notices) = cut(&["--since", "2026-11-20T18:00"]);
+        assert_eq!(requests, Some(100));
+        assert!(
+            notices.contains(
+                "1 window that began before --since went on until 2026-11-21T00:00:00Z and is left out as a whole"
+            ),
+            "{notices}"
+        );
+        let (requests, notices) = cut(&["--until", "2026-11-21T18:00"]);
+        assert_eq!(requests, Some(200));
+        assert!(
+            notices.contains(
+                "1 window that began before --until went on until 2026-11-22T00:00:00Z and is counted as a whole"
+            ),
+            "{notices}"
+        );
+        // A minute more or less is no news.
+        for nearly in [
+            ["--since", "2026-11-20T23:59"],
+            ["--until", "2026-11-21T23:59"],
+            ["--until", "2026-11-21"],
+        ] {
+            assert_eq!(cut(&nearly).1, "[]", "{nearly:?}");
+        }
     }
 
     #[test]

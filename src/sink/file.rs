@@ -5,7 +5,7 @@ use std::{
     io::{self, BufWriter, Write},
     os::unix::fs::{MetadataExt, PermissionsExt},
     path::{Component, Path, PathBuf},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use rustix::process::geteuid;
@@ -20,6 +20,15 @@ use rustix::process::geteuid;
 /// # Errors
 /// Any error of `write` or of the file system; the old file is then untouched and nothing is left behind.
 pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    replace_dated(path, None, write)
+}
+
+/// The same, with a file that is as old as `written` says: what is in it was written then, elsewhere.
+pub(super) fn replace_dated(
+    path: &Path,
+    written: Option<SystemTime>,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let target = resolve(path)?;
     match fs::metadata(path) {
         Ok(present) if present.is_dir() => return Err(io::Error::from(io::ErrorKind::IsADirectory)),
@@ -34,9 +43,28 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
     // Held until the process ends or the file is closed: `remove_leftovers` leaves it alone.
     let _ = temporary.as_file().try_lock();
     write_to(temporary.as_file_mut(), write)?;
+    if let Some(written) = written {
+        temporary.as_file().set_modified(written)?;
+    }
     temporary.as_file().sync_all()?;
     temporary.persist(&target)?;
     Ok(())
+}
+
+/// Waits until the names of files in `directory` are on the disk: what follows a replacement there is not on it
+/// before the replacement is.
+pub(super) fn sync_names(directory: &Path) -> io::Result<()> {
+    match File::open(directory)?.sync_all() {
+        // A file system that does not do this for folders.
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
+}
+
+/// What a file that is written to `directory` now would be dated: by the clock that dates the others, also where
+/// files are on another machine.
+pub(super) fn now_in(directory: &Path) -> io::Result<SystemTime> {
+    tempfile::tempfile_in(directory)?.metadata()?.modified()
 }
 
 /// Removes the temporary files that killed processes have left in `directory`: files of ours by name and
@@ -46,9 +74,7 @@ pub fn remove_leftovers(directory: &Path) {
     let Ok(entries) = fs::read_dir(directory) else {
         return;
     };
-    // Dated by the clock that dates the others, also where files are on another machine.
-    let now = tempfile::tempfile_in(directory).and_then(|file| file.metadata()?.modified());
-    let Ok(now) = now else { return };
+    let Ok(now) = now_in(directory) else { return };
     let is_ours = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().starts_with(PREFIX);
     let mut removed = 0_u64;
     for entry in entries.flatten().filter(is_ours) {

@@ -1,7 +1,11 @@
 //! Where windows and reports go: files that are replaced as a whole, folders of snapshots.
 
 mod file;
+mod roll_up;
 mod snapshot_dir;
+mod snapshot_file;
 
 pub use file::{directory, remove_leftovers, replace};
-pub use snapshot_dir::{Retention, SNAPSHOT_ENDINGS, SnapshotDir};
+pub use roll_up::RollUp;
+pub use snapshot_dir::{Retention, SnapshotDir};
+pub use snapshot_file::SNAPSHOT_ENDINGS;

@@ -2,19 +2,19 @@
 //! bytes as the operator sets.
 
 use std::{
-    fs,
-    io::{self, BufWriter, Write},
+    fs, io,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError, mpsc::SyncSender},
     time::{Duration, SystemTime},
 };
 
-use flate2::{Compression, write::GzEncoder};
-
 use cqlens_audit::window::{Snapshot, SnapshotError};
 
-/// How snapshot files end: plain ones, which earlier versions wrote, and compressed ones.
-pub const SNAPSHOT_ENDINGS: [&str; 2] = [".cqlens.json", ".cqlens.json.gz"];
+use super::{
+    file::now_in,
+    roll_up::RollUp,
+    snapshot_file::{self, SnapshotFile, file_name, part_of_name},
+};
 
 /// Which snapshots of one source are kept; no limit where there is none. The latest one always is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -23,6 +23,8 @@ pub struct Retention {
     pub age: Option<Duration>,
     /// Of all files together.
     pub bytes: Option<u64>,
+    /// Which of them become one file for an hour or a day.
+    pub roll_up: RollUp,
 }
 
 /// A folder that snapshots are written to.
@@ -34,6 +36,9 @@ pub struct SnapshotDir {
     folder: PathBuf,
     retention: Retention,
     log: Mutex<RemovalLog>,
+    /// To the thread that rolls up, which begins with the first window: the source of one that was written. None
+    /// where there is no such thread.
+    written: OnceLock<Option<SyncSender<String>>>,
 }
 
 /// What was removed and not logged yet, and what was logged.
@@ -45,14 +50,6 @@ struct RemovalLog {
     at: Option<SystemTime>,
     /// Whether files cannot be removed, which was logged.
     is_stuck: bool,
-}
-
-/// A snapshot of one source; they sort by age.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct KeptSnapshot {
-    written: SystemTime,
-    path: PathBuf,
-    bytes: u64,
 }
 
 impl SnapshotDir {
@@ -69,37 +66,47 @@ impl SnapshotDir {
             folder: folder.to_owned(),
             retention,
             log: Mutex::default(),
+            written: OnceLock::new(),
         })
     }
 
     /// Writes `snapshot`, compressed, under a name that sorts by time:
     /// `20261121T060000000Z-<source>.cqlens.json.gz`; then removes what is too old or
-    /// too much of this source.
+    /// too much of this source. A thread of its own rolls up what is due, and is not waited for.
     ///
     /// # Errors
     /// Any error of writing; a half-written file is never left.
     pub fn write(&self, snapshot: &Snapshot) -> Result<PathBuf, SnapshotError> {
         let source = snapshot.window.sources.iter().next().map_or("", String::as_str);
         let path = self.folder.join(file_name(snapshot, source));
-        let written = super::replace(&path, |to| compress(snapshot, to));
+        let written = super::replace(&path, |to| snapshot_file::write(snapshot, &path, to));
         self.remove_surplus(source);
         written?;
+        self.roll_up(source);
         Ok(path)
+    }
+
+    fn roll_up(&self, source: &str) {
+        let begin = || self.retention.roll_up.begin(&self.folder);
+        if let Some(written) = self.written.get_or_init(begin) {
+            // If it is still busy, the next window comes in time.
+            let _ = written.try_send(source.to_owned());
+        }
     }
 
     /// Removes the snapshots of `source` that are too old or too much, never the latest one.
     pub fn remove_surplus(&self, source: &str) {
-        if self.retention == Retention::default() {
+        if self.retention.age.is_none() && self.retention.bytes.is_none() {
             return;
         }
-        let mut kept = match self.snapshots(&part_of_name(source)) {
+        let mut kept = match SnapshotFile::of_source(&part_of_name(source), &self.folder) {
             Ok(kept) => kept,
             Err(error) => return self.failed(&error),
         };
         kept.sort();
         // Files are dated by the clock of the file system, which may be another machine's.
         let latest = kept.last().map_or(SystemTime::UNIX_EPOCH, |kept| kept.written);
-        let now = self.now().unwrap_or(latest);
+        let now = now_in(&self.folder).unwrap_or(latest);
         let surplus = self.retention.surplus(&kept, now);
         for file in &kept[..surplus] {
             match fs::remove_file(&file.path) {
@@ -110,30 +117,6 @@ impl SnapshotDir {
             }
         }
         self.log_removed(now);
-    }
-
-    fn snapshots(&self, source: &str) -> io::Result<Vec<KeptSnapshot>> {
-        let mut kept = Vec::new();
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            if !entry.file_name().to_str().is_some_and(|name| is_of(source, name)) {
-                continue;
-            }
-            // It may have gone meanwhile.
-            let Ok(metadata) = entry.metadata() else { continue };
-            if metadata.is_file() {
-                kept.push(KeptSnapshot {
-                    written: metadata.modified()?,
-                    path: entry.path(),
-                    bytes: metadata.len(),
-                });
-            }
-        }
-        Ok(kept)
-    }
-
-    fn now(&self) -> io::Result<SystemTime> {
-        tempfile::tempfile_in(&self.folder)?.metadata()?.modified()
     }
 
     fn log(&self) -> std::sync::MutexGuard<'_, RemovalLog> {
@@ -175,8 +158,8 @@ const LOG_EVERY: Duration = Duration::from_secs(3600);
 
 impl Retention {
     /// How many of these, the oldest ones, are too old or too much.
-    fn surplus(self, kept: &[KeptSnapshot], now: SystemTime) -> usize {
-        let is_too_old = |kept: &KeptSnapshot| {
+    fn surplus(self, kept: &[SnapshotFile], now: SystemTime) -> usize {
+        let is_too_old = |kept: &SnapshotFile| {
             let age = now.duration_since(kept.written).unwrap_or_default();
             self.age.is_some_and(|limit| age > limit)
         };
@@ -191,53 +174,10 @@ impl Retention {
     }
 }
 
-fn compress(snapshot: &Snapshot, to: &mut dyn Write) -> io::Result<()> {
-    let mut compressed = BufWriter::new(GzEncoder::new(to, Compression::default()));
-    snapshot.write(&mut compressed).map_err(|error| match error {
-        SnapshotError::Io(error) => error,
-        other => io::Error::other(other),
-    })?;
-    compressed.into_inner()?.finish()?;
-    Ok(())
-}
-
-fn file_name(snapshot: &Snapshot, source: &str) -> String {
-    let start = snapshot
-        .window
-        .start
-        .strftime("%Y%m%dT%H%M%S%.3fZ")
-        .to_string()
-        .replace('.', "");
-    format!("{start}-{}{}", part_of_name(source), SNAPSHOT_ENDINGS[1])
-}
-
-/// A source as it stands in names of files, which hold 255 bytes.
-fn part_of_name(source: &str) -> String {
-    let characters = source.chars().take(200);
-    characters
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
-        .collect()
-}
-
-/// Whether a file of this name is a snapshot of that source: `20261121T060000000Z-<source>` and an ending.
-fn is_of(source: &str, name: &str) -> bool {
-    let stem = SNAPSHOT_ENDINGS
-        .iter()
-        .find_map(|ending| name.strip_suffix(ending));
-    let Some((start, rest)) = stem.and_then(|stem| stem.split_once('-')) else {
-        return false;
-    };
-    let form: String = start
-        .chars()
-        .map(|c| if c.is_ascii_digit() { '0' } else { c })
-        .collect();
-    form == "00000000T000000000Z" && rest == source
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use super::*;
+    use super::{super::snapshot_file::stamp_of, *};
     use cqlens_audit::window::{Cluster, Window};
 
     #[test]
@@ -292,7 +232,7 @@ mod tests {
     fn days(days: u64) -> Retention {
         Retention {
             age: Some(Duration::from_secs(days * 86_400)),
-            bytes: None,
+            ..Retention::default()
         }
     }
 
@@ -320,7 +260,7 @@ mod tests {
             others.iter().all(|name| left.contains(&(*name).to_owned())),
             "{left:?}"
         );
-        let own: Vec<_> = left.iter().filter(|name| is_of("a", name)).collect();
+        let own: Vec<_> = left.iter().filter(|name| stamp_of("a", name).is_some()).collect();
         assert_eq!(
             own,
             [
@@ -356,8 +296,8 @@ mod tests {
             );
         }
         let retention = Retention {
-            age: None,
             bytes: Some(350),
+            ..Retention::default()
         };
         let dir = SnapshotDir::open(folder.path(), retention).unwrap();
         dir.remove_surplus("a");

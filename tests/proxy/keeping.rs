@@ -68,11 +68,11 @@ fn snapshots_never_take_up_more_than_keep_bytes() {
 fn at_the_start_only_what_is_old_and_of_this_source_goes() {
     let folder = tempfile::tempdir().unwrap();
     let (node, _received) = Node::answering(b"");
-    let gone = old(folder.path(), "20260101T000000000Z-a.cqlens.json", 31);
+    let gone = old(folder.path(), "20260101T000000000Z-a.cqlens.json", 401);
     let left = old(folder.path(), ".cqlens-killed", 1);
     let stay = [
-        old(folder.path(), "20260102T000000000Z-a.cqlens.json.gz", 29),
-        old(folder.path(), "20260101T000000000Z-b.cqlens.json", 31),
+        old(folder.path(), "20260102T000000000Z-a.cqlens.json.gz", 399),
+        old(folder.path(), "20260101T000000000Z-b.cqlens.json", 401),
         old(folder.path(), "notes.json", 31),
     ];
     let path = folder.path().to_str().unwrap();

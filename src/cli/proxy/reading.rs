@@ -147,7 +147,14 @@ impl NewParts {
             .iter()
             .any(|key| key.contains("-tls-") || key == "upstream" || key == "route");
         let to_places = changes
-            .any_of(&["report", "snapshot-dir", "keep", "keep-bytes"])
+            .any_of(&[
+                "report",
+                "snapshot-dir",
+                "keep-minutes",
+                "keep-hours",
+                "keep",
+                "keep-bytes",
+            ])
             .then(|| OutputPaths::open(args.observer.report.as_deref(), args.observer.snapshot_folder()));
         Ok(Self {
             filter: changes.any_of(&["log"]).then(|| log::parse(filter)).transpose()?,

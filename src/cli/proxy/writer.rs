@@ -44,7 +44,7 @@ enum WriterOrder {
     /// Judge everything since the start anew.
     Judge(Box<Judging>),
     /// Write to other places, and leave the key of hashes in a folder of them.
-    Move(OutputPaths, Option<PathBuf>),
+    Move(Box<OutputPaths>, Option<PathBuf>),
     /// Render the report of everything since the start, for an operator.
     Render(Format, oneshot::Sender<Vec<u8>>),
     /// End the last window, and the audit with it.
@@ -178,7 +178,7 @@ impl ReportWriter {
 
     /// Writes to other places from now on, and leaves the key of hashes in a folder for the next process.
     pub(super) fn move_to(&self, places: OutputPaths, key_folder: Option<PathBuf>) {
-        self.give(WriterOrder::Move(places, key_folder));
+        self.give(WriterOrder::Move(Box::new(places), key_folder));
     }
 
     /// Renders the report of everything up to the last window; `rendered` is dropped where that fails.
@@ -224,7 +224,7 @@ impl WriterThread {
             }
             WriterOrder::Judge(judging) => self.outputs.judge_by(*judging, &self.live),
             WriterOrder::Move(places, key_folder) => {
-                self.outputs.move_to(places, &self.live);
+                self.outputs.move_to(*places, &self.live);
                 let key = self.outputs.hash_key();
                 let left = key_folder.map_or(Ok(()), |folder| leave_key(key, &folder));
                 if let Err(error) = left {

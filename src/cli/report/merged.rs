@@ -1,21 +1,22 @@
-//! Several snapshots as one.
+//! Several snapshots as one: what is kept while they are read, one after the other, is one window.
 
 use std::{
-    fs,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use jiff::Timestamp;
 
-use crate::sink::SNAPSHOT_ENDINGS;
+use super::{
+    progress::Progress,
+    reading::{MOST_ATTEMPTS, Reading, files},
+};
 use cqlens_audit::{
-    number,
     report::Timeline,
     window::{Cluster, Limits, Snapshot, Window},
 };
 use cqlens_cql::schema::Schema;
-use cqlens_proxy::files;
 
 /// Which snapshots are merged.
 #[derive(Debug, Clone, Copy, Default)]
@@ -29,7 +30,8 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    fn has(self, start: Timestamp) -> bool {
+    /// Whether a window that begins then is merged.
+    pub(super) fn has(self, start: Timestamp) -> bool {
         self.since.is_none_or(|since| start >= since) && self.until.is_none_or(|until| start < until)
     }
 }
@@ -44,64 +46,52 @@ pub(super) struct Merged {
     schema: Option<(Timestamp, String, PathBuf)>,
     /// The first file, and the key of its hashes.
     first: (PathBuf, String),
+    /// Windows that are counted with the latest merged file of each source: their own files, which a killed process
+    /// has left beside it, follow it in the order of names.
+    counted: BTreeMap<String, Vec<Timestamp>>,
 }
 
 impl Merged {
-    /// Reads the snapshots, without those outside of the span of time.
+    /// Reads the snapshots, without those outside of the span of time, one after the other.
     ///
     /// # Errors
     /// A snapshot that cannot be opened, or is damaged where that is an error or none is whole, snapshots of
     /// different clusters, no window in the span of time.
-    pub(super) fn read(snapshots: &[PathBuf], choice: Choice) -> anyhow::Result<Self> {
-        let files = files(snapshots)?;
-        let mut merged: Option<Self> = None;
-        let mut damaged = Vec::new();
-        for path in &files {
-            let snapshot = match read_snapshot(path)? {
-                Ok(snapshot) => snapshot,
-                Err(error) if choice.strict => return Err(error),
-                Err(error) => {
-                    tracing::warn!("{error:#}: it is left out");
-                    damaged.push((path, error));
-                    continue;
-                }
-            };
-            if !choice.has(snapshot.window.start) {
-                continue;
+    pub(super) fn read(
+        snapshots: &[PathBuf],
+        choice: Choice,
+        progress: &mut Progress,
+    ) -> anyhow::Result<Self> {
+        let mut attempts = 1;
+        loop {
+            match Reading::new(choice).read(&files(snapshots)?, attempts < MOST_ATTEMPTS, progress)? {
+                Some(merged) => return Ok(merged),
+                None => attempts += 1,
             }
-            match &mut merged {
-                Some(merged) => merged.add(snapshot, path)?,
-                None => merged = Some(Self::new(snapshot, path)),
-            }
-        }
-        if let (Some(merged), Some(notice)) = (&mut merged, left_out(&damaged)) {
-            merged.window.coverage.notices.insert(notice);
-        }
-        match (merged, damaged.into_iter().next()) {
-            (Some(merged), _) => Ok(merged),
-            (None, Some((_, error))) => Err(error),
-            (None, None) => bail!(
-                "no window of {} snapshots begins in that span of time",
-                files.len()
-            ),
         }
     }
 
-    fn new(snapshot: Snapshot, path: &Path) -> Self {
+    pub(super) fn new(snapshot: Snapshot, path: &Path) -> Self {
         let end = snapshot.window.end;
         let mut timeline = Timeline::default();
         timeline.add(&snapshot.window);
-        Self {
+        let mut merged = Self {
             timeline,
             schema: (!snapshot.schema.is_empty()).then(|| (end, snapshot.schema, path.to_owned())),
+            counted: BTreeMap::new(),
             // The processes that wrote them may have had higher limits.
             window: snapshot.window.with_limits(Limits::of_bytes(Limits::MOST_BYTES)),
             cluster: snapshot.cluster,
             first: (path.to_owned(), snapshot.key_id),
-        }
+        };
+        merged.count_parts(&merged.window.sources.clone(), snapshot.parts);
+        merged
     }
 
-    fn add(&mut self, snapshot: Snapshot, path: &Path) -> anyhow::Result<()> {
+    pub(super) fn add(&mut self, snapshot: Snapshot, path: &Path) -> anyhow::Result<()> {
+        if self.has_counted(&snapshot.window) {
+            return Ok(());
+        }
         if let Some(source) = self.window.observed.overlap(&snapshot.window.observed) {
             let notice = overlapping(source, path);
             tracing::warn!("{notice}");
@@ -118,10 +108,10 @@ impl Merged {
         }
         let end = snapshot.window.end;
         if end >= self.window.end {
-            take_known(&mut self.cluster, snapshot.cluster);
+            self.cluster.update(snapshot.cluster);
         } else {
             let newer = std::mem::replace(&mut self.cluster, snapshot.cluster);
-            take_known(&mut self.cluster, newer);
+            self.cluster.update(newer);
         }
         if snapshot.key_id != self.first.1 {
             self.window.coverage.notices.insert(OTHER_KEY.to_owned());
@@ -130,9 +120,21 @@ impl Merged {
         if is_latest && !snapshot.schema.is_empty() {
             self.schema = Some((end, snapshot.schema, path.to_owned()));
         }
+        self.count_parts(&snapshot.window.sources, snapshot.parts);
         self.timeline.add(&snapshot.window);
         self.window.merge(&snapshot.window);
         Ok(())
+    }
+
+    fn count_parts(&mut self, sources: &BTreeSet<String>, parts: Vec<Timestamp>) {
+        if let (Some(source), false) = (sources.first(), parts.is_empty()) {
+            self.counted.insert(source.clone(), parts);
+        }
+    }
+
+    fn has_counted(&self, window: &Window) -> bool {
+        let parts = window.sources.first().and_then(|source| self.counted.get(source));
+        parts.is_some_and(|parts| parts.contains(&window.start))
     }
 
     /// The schema in force at the end; an empty one if no snapshot has any.
@@ -162,86 +164,6 @@ fn overlapping(source: &str, path: &Path) -> String {
 
 pub(super) const OTHER_KEY: &str =
     "The snapshots were made with different hash keys: a partition that both have seen is counted twice.";
-
-/// Replaces what `from` knows in `to`.
-fn take_known(to: &mut Cluster, from: Cluster) {
-    to.name = from.name.or(to.name.take());
-    to.release_version = from.release_version.or(to.release_version.take());
-    to.product = from.product.or(to.product);
-    to.product_version = from.product_version.or(to.product_version.take());
-    to.partitioner = from.partitioner.or(to.partitioner.take());
-    to.nodes = from.nodes.or(to.nodes);
-    if !from.data_centers.is_empty() {
-        to.data_centers = from.data_centers;
-    }
-}
-
-/// A snapshot, or why it is none.
-///
-/// # Errors
-/// A file that cannot be opened.
-fn read_snapshot(path: &Path) -> anyhow::Result<anyhow::Result<Snapshot>> {
-    let file = files::open(path).with_context(|| format!("cannot open the snapshot {}", path.display()))?;
-    Ok(Snapshot::read(file).with_context(|| format!("cannot read the snapshot {}", path.display())))
-}
-
-/// How many damaged files a report names.
-const MOST_NAMED: usize = 5;
-
-/// Says which files were left out because they are damaged; nothing where none were.
-fn left_out(damaged: &[(&PathBuf, anyhow::Error)]) -> Option<String> {
-    let named: Vec<_> = damaged
-        .iter()
-        .take(MOST_NAMED)
-        .map(|(path, _)| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy())
-        .collect();
-    let more = match damaged.len() - named.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let count = number::plural(damaged.len() as u64, "snapshot is", "snapshots are");
-    (!damaged.is_empty()).then(|| {
-        format!(
-            "{count} damaged and left out: {}{more}. What was seen in that time is missing here.",
-            named.join(", ")
-        )
-    })
-}
-
-/// The named files, and those in the named folders, each once.
-fn files(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    for path in named {
-        if !path.is_dir() {
-            files.push(path.clone());
-            continue;
-        }
-        let before = files.len();
-        let context = || format!("cannot read the folder {}", path.display());
-        for entry in fs::read_dir(path).with_context(context)? {
-            let entry = entry.with_context(context)?.path();
-            let name = entry
-                .file_name()
-                .and_then(|name| name.to_str())
-                .unwrap_or_default();
-            let is_snapshot = SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending));
-            if is_snapshot && !name.starts_with('.') {
-                files.push(entry);
-            }
-        }
-        ensure!(
-            files.len() > before,
-            "the folder {} holds no *{}",
-            path.display(),
-            SNAPSHOT_ENDINGS.join(" and no *")
-        );
-    }
-    // A window that is named twice must not count twice.
-    let mut seen = std::collections::BTreeSet::new();
-    files.retain(|path| seen.insert(path.canonicalize().unwrap_or_else(|_| path.clone())));
-    files.sort();
-    Ok(files)
-}
 
 #[cfg(test)]
 mod tests {

@@ -2,18 +2,26 @@
 //!
 //! The schema is carried as CQL text, so that a report needs nothing but snapshots and a reader can see what
 //! was in force.
+//!
+//! A version is a promise to readers: fields may be added with a default, none is renamed or removed and none
+//! changes its meaning. Anything else is another version, and the one before is still read. The files in
+//! `tests/golden` hold every version to that.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
 
 use cqlens_cql::Product;
 use flate2::read::GzDecoder;
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Window, sketch::meter};
 
 /// The format's name and version, the first field of every snapshot.
 const FORMAT: &str = "cqlens.snapshot.v1";
+
+/// What the names of all versions begin with; their numbers follow.
+const ANY_VERSION: &str = "cqlens.snapshot.v";
 
 /// What a snapshot file holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,6 +38,10 @@ pub struct Snapshot {
     pub schema: String,
     /// Tells windows whose partition hashes compare from those with another key: a hash of the key.
     pub key_id: String,
+    /// When the windows began that had files of their own and were merged into this one, the first left out. A
+    /// snapshot of the same source that begins then is counted here. Empty where nothing was merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Timestamp>,
 }
 
 /// Facts about the observed cluster, from `system.local` and `system.peers`.
@@ -70,6 +82,19 @@ impl Cluster {
             None => Some(format!("{} {version}", Product::Cassandra.name())),
         }
     }
+
+    /// Takes over what `later` knows.
+    pub fn update(&mut self, later: Self) {
+        self.name = later.name.or(self.name.take());
+        self.release_version = later.release_version.or(self.release_version.take());
+        self.product = later.product.or(self.product);
+        self.product_version = later.product_version.or(self.product_version.take());
+        self.partitioner = later.partitioner.or(self.partitioner.take());
+        self.nodes = later.nodes.or(self.nodes);
+        if !later.data_centers.is_empty() {
+            self.data_centers = later.data_centers;
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
@@ -86,7 +111,13 @@ pub enum SnapshotError {
     /// The text is no snapshot of this format.
     #[error("not a cqlens snapshot: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// A snapshot of another version.
+    /// A snapshot of a later version.
+    #[error(
+        "the snapshot has the format {0:?}, which a later version of cqlens wrote; this one reads {FORMAT:?}: read it with \
+         that version"
+    )]
+    LaterFormat(String),
+    /// Something else than a snapshot.
     #[error("unknown snapshot format {0:?}, this version reads {FORMAT:?}")]
     UnknownFormat(String),
     /// More than is read again.
@@ -122,7 +153,26 @@ impl Snapshot {
             cluster,
             schema,
             key_id,
+            parts: Vec::new(),
         }
+    }
+
+    /// Whether both are of the same source and the same cluster, with hashes of partition keys that compare: only
+    /// then one file can stand for both.
+    pub fn continues(&self, earlier: &Self) -> bool {
+        let names = (&self.cluster.name, &earlier.cluster.name);
+        let is_same_cluster = !matches!(names, (Some(mine), Some(other)) if mine != other);
+        is_same_cluster && self.window.sources == earlier.window.sources && self.key_id == earlier.key_id
+    }
+
+    /// Adds the next window, which has a file of its own and [continues](Self::continues) this one.
+    pub fn append(&mut self, next: Self) {
+        self.parts.push(next.window.start);
+        self.cluster.update(next.cluster);
+        if !next.schema.is_empty() {
+            self.schema = next.schema;
+        }
+        self.window.merge(&next.window);
     }
 
     /// Writes the snapshot as JSON.
@@ -158,11 +208,20 @@ impl Snapshot {
         let text = text(from, MAX_BYTES)?;
         let head: Head = serde_json::from_slice(&text)?;
         if head.format != FORMAT {
-            return Err(SnapshotError::UnknownFormat(head.format));
+            return Err(other_format(head.format));
         }
         let mut snapshot: Self = meter::within(MAX_MEMORY, || serde_json::from_slice(&text))?;
         snapshot.window.assume_observed();
         Ok(snapshot)
+    }
+}
+
+fn other_format(format: String) -> SnapshotError {
+    let version = format.strip_prefix(ANY_VERSION);
+    let is_version = version.is_some_and(|version| version.parse::<u32>().is_ok_and(|number| number > 0));
+    match is_version {
+        true => SnapshotError::LaterFormat(format),
+        false => SnapshotError::UnknownFormat(format),
     }
 }
 

@@ -146,6 +146,13 @@ impl NodeReads {
     }
 }
 
+/// Reports show ten partitions of a table, and three each by rows and bytes.
+const CONDENSED_PARTITIONS: usize = 16;
+const CONDENSED_WEIGHTS: usize = 8;
+
+/// A partition that has a quarter of all rows has 12 of them then, give or take 3.
+const CONDENSED_ROWS: u16 = 48;
+
 impl TableTraffic {
     /// Keeps only the heaviest partitions.
     pub(super) fn shrink(&mut self) {
@@ -165,6 +172,16 @@ impl TableTraffic {
             + self.inserted.rows.bytes()
             + self.inserted.contents.bytes()
             + self.inserted.sample.bytes()
+    }
+
+    /// Keeps what a report of long ago shows: the heaviest partitions instead of all that may become heavy, and a
+    /// smaller sample of rows. Counts and distributions stay as they are.
+    pub(super) fn condense(&mut self) {
+        self.top_partitions.keep_heaviest(CONDENSED_PARTITIONS);
+        self.weights.keep_heaviest(CONDENSED_WEIGHTS);
+        if !self.inserted.sample.is_empty() {
+            self.inserted.keep_sample(CONDENSED_ROWS);
+        }
     }
 
     /// Adds the traffic of `other`.

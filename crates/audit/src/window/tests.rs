@@ -245,3 +245,55 @@ fn templates_that_share_an_id_are_not_counted_as_one() {
     window.merge(&of(&["SELECT a"]));
     assert_eq!(counted(&window), ("SELECT a".to_owned(), 3, 4, 4));
 }
+
+#[test]
+fn a_condensed_window_keeps_all_counts_and_the_heaviest_partitions() {
+    let name = TableName {
+        keyspace: "s".to_owned(),
+        table: "t".to_owned(),
+    };
+    let busy = |first: u64| {
+        let mut window = Window::new(at(0), "proxy");
+        let table = window.tables.entry(name.clone()).or_default();
+        for key in first..first + 400 {
+            let times = if key % 100 == 0 { 1_000 } else { 1 };
+            table.reads += times;
+            table.distinct_partitions.insert(key);
+            (0..times).for_each(|_| table.top_partitions.read(key));
+            table.weights.read(key, times, times);
+            let row = WrittenRow {
+                partition: key,
+                bytes: 10,
+                at: 0,
+            };
+            table.inserted.sample.insert(key, row);
+        }
+        window
+    };
+    let whole = busy(0);
+    let mut condensed = whole.clone();
+    condensed.condense();
+    let (before, after) = (&whole.tables[&name], &condensed.tables[&name]);
+    assert_eq!((after.reads, after.top_partitions.total()), (4_396, 4_396));
+    assert_eq!(after.distinct_partitions, before.distinct_partitions);
+    assert_eq!(after.top_partitions.top(4), before.top_partitions.top(4));
+    assert_eq!(after.weights.bytes.top(3), before.weights.bytes.top(3));
+    assert_eq!(
+        (before.inserted.sample.len(), after.inserted.sample.len()),
+        (400, 48)
+    );
+    let size = |window: &Window| serde_json::to_string(window).unwrap_or_default().len();
+    assert!(
+        size(&condensed) * 4 < size(&whole),
+        "{} of {}",
+        size(&condensed),
+        size(&whole)
+    );
+    // A whole sample beside a small one would have too few rows with large hashes: both are as small.
+    let (mut one, mut other) = (condensed.clone(), busy(1_000));
+    one.merge(&busy(1_000));
+    other.merge(&condensed);
+    assert_eq!(one, other);
+    assert_eq!(one.tables[&name].inserted.sample.len(), 48);
+    assert_eq!(one.tables[&name].reads, 8_792);
+}

@@ -21,6 +21,10 @@ pub struct InsertedRows {
     /// Some of the rows, where a partition has several.
     #[serde(default, skip_serializing_if = "RowSample::is_empty")]
     pub sample: RowSample,
+    /// How many rows the sample has at most, where that is fewer than usual: what is merged with it has no more, or
+    /// some rows would be likelier to be in it than others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sample_most: Option<u16>,
 }
 
 impl InsertedRows {
@@ -40,6 +44,16 @@ impl InsertedRows {
         self.rows.merge(&other.rows);
         self.contents.merge(&other.contents);
         self.sample.merge(&other.sample);
+        let both = self.sample_most.into_iter().chain(other.sample_most);
+        if let Some(most) = both.min() {
+            self.keep_sample(most);
+        }
+    }
+
+    /// Keeps a sample of no more than `most` rows from now on.
+    pub(super) fn keep_sample(&mut self, most: u16) {
+        self.sample.keep(usize::from(most));
+        self.sample_most = Some(most);
     }
 }
 

@@ -128,7 +128,15 @@ impl Heavy {
         self.entries.shrink_to_fit();
     }
 
-    /// Keeps the `kept` heavier keys, which are at least [`KEPT`].
+    /// Keeps only the heaviest keys, fewer than `most`; the others may have come as often as the heaviest that went.
+    pub(in crate::window) fn keep_heaviest(&mut self, most: usize) {
+        if self.entries.len() > most {
+            self.purge(most);
+            self.entries.shrink_to_fit();
+        }
+    }
+
+    /// Keeps the `kept` heavier keys, which are at least [`KEPT`] while traffic is counted.
     ///
     /// Why the error stays below `n / 256`: each of the 256 keys that stay has come at least as often as the
     /// bound for absent keys says from now on, so a rise of the bound by one takes 256 occurrences.

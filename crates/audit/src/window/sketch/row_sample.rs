@@ -59,6 +59,13 @@ impl RowSample {
         other.0.iter().for_each(|(hash, row)| self.insert(*hash, *row));
     }
 
+    /// Keeps a sample of fewer rows.
+    pub(in crate::window) fn keep(&mut self, most: usize) {
+        while self.0.len() > most {
+            self.0.pop_last();
+        }
+    }
+
     /// What an entry takes up, about.
     const EACH: usize = size_of::<(u64, WrittenRow)>() * 3 / 2;
 

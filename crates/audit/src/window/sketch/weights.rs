@@ -157,6 +157,12 @@ impl PartitionWeights {
         self.bytes.heavy.shrink();
     }
 
+    /// Keeps fewer than `most` of the heaviest partitions.
+    pub(in crate::window) fn keep_heaviest(&mut self, most: usize) {
+        self.rows.heavy.keep_heaviest(most);
+        self.bytes.heavy.keep_heaviest(most);
+    }
+
     /// Adds what `other` has counted.
     pub(in crate::window) fn merge(&mut self, other: &Self) {
         self.requests += other.requests;

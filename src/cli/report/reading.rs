@@ -1,0 +1,321 @@
+//! The files of snapshots, read one after the other: which there are, and what is said of those that are not merged.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, bail, ensure};
+use jiff::Timestamp;
+
+use super::{
+    merged::{Choice, Merged},
+    progress::Progress,
+};
+use crate::sink::SNAPSHOT_ENDINGS;
+use cqlens_audit::{
+    number,
+    window::{Snapshot, SnapshotError},
+};
+use cqlens_proxy::files;
+
+/// So often reading begins anew because files have gone that were there: a proxy merges or removes old ones.
+pub(super) const MOST_ATTEMPTS: usize = 5;
+
+/// How many files a notice names.
+const MOST_NAMED: usize = 5;
+
+/// A window that begins before a limit of time and ends so long after it is said to be cut, in seconds. Of shorter
+/// ones nobody expects more.
+const CUT: i64 = 60;
+
+/// A file that may be a snapshot.
+pub(super) struct FoundFile {
+    path: PathBuf,
+    /// Whether it was in a folder that was named, and not named itself.
+    is_listed: bool,
+}
+
+/// One attempt to read all files.
+pub(super) struct Reading {
+    choice: Choice,
+    merged: Option<Merged>,
+    damaged: LeftOut,
+    later: LeftOut,
+    gone: LeftOut,
+    /// Why the first of those that are damaged or of a later format cannot be read.
+    error: Option<anyhow::Error>,
+    cut: CutWindows,
+}
+
+/// Files of one kind that are left out.
+#[derive(Default)]
+struct LeftOut {
+    count: u64,
+    /// The first of them.
+    names: Vec<String>,
+}
+
+/// Windows that the limits of time cut.
+#[derive(Default)]
+struct CutWindows {
+    /// How many begin before `--since` and go on after it; and until when.
+    by_since: Option<(u64, Timestamp)>,
+    /// The same of `--until`.
+    by_until: Option<(u64, Timestamp)>,
+}
+
+impl Reading {
+    pub(super) fn new(choice: Choice) -> Self {
+        Self {
+            choice,
+            merged: None,
+            damaged: LeftOut::default(),
+            later: LeftOut::default(),
+            gone: LeftOut::default(),
+            error: None,
+            cut: CutWindows::default(),
+        }
+    }
+
+    /// Reads them. Nothing if one has gone in the meantime and reading may begin anew: what was in it may be in
+    /// another one now, which was read before it was.
+    ///
+    /// # Errors
+    /// See [`Merged::read`].
+    pub(super) fn read(
+        mut self,
+        files: &[FoundFile],
+        may_begin_anew: bool,
+        progress: &mut Progress,
+    ) -> anyhow::Result<Option<Merged>> {
+        for (place, file) in files.iter().enumerate() {
+            progress.show(place, files.len());
+            match open(file)? {
+                Some(opened) => self.take(&file.path, Snapshot::read(opened))?,
+                None if may_begin_anew => return Ok(None),
+                None => self.gone.add(&file.path),
+            }
+        }
+        progress.clear();
+        self.finish(files.len()).map(Some)
+    }
+
+    fn take(&mut self, path: &Path, read: Result<Snapshot, SnapshotError>) -> anyhow::Result<()> {
+        let snapshot = match read {
+            Ok(snapshot) => snapshot,
+            Err(error) => return self.leave_out(path, error),
+        };
+        let (start, end) = (snapshot.window.start, snapshot.window.end);
+        self.cut.see(self.choice, start, end);
+        if !self.choice.has(start) {
+            return Ok(());
+        }
+        match &mut self.merged {
+            Some(merged) => merged.add(snapshot, path)?,
+            None => self.merged = Some(Merged::new(snapshot, path)),
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, path: &Path, error: SnapshotError) -> anyhow::Result<()> {
+        match error {
+            SnapshotError::LaterFormat(_) => self.later.add(path),
+            _ => self.damaged.add(path),
+        }
+        let error = anyhow::Error::new(error).context(format!("cannot read the snapshot {}", path.display()));
+        if self.choice.strict {
+            return Err(error);
+        }
+        tracing::warn!("{error:#}: it is left out");
+        self.error.get_or_insert(error);
+        Ok(())
+    }
+
+    fn finish(self, files: usize) -> anyhow::Result<Merged> {
+        let Some(mut merged) = self.merged else {
+            return match self.error {
+                Some(error) => Err(error),
+                None => bail!("no window of {files} snapshots begins in that span of time"),
+            };
+        };
+        let notices = [
+            self.damaged.notice(
+                ["snapshot is", "snapshots are"],
+                "damaged and left out",
+                "What was seen in that time is missing here.",
+            ),
+            self.later.notice(
+                ["snapshot is", "snapshots are"],
+                "of a later version of cqlens and left out",
+                "What was seen in that time is missing here: report with that version.",
+            ),
+            self.gone.notice(
+                ["snapshot was", "snapshots were"],
+                "merged or removed while this report was made",
+                "What was seen in that time may be missing here: make the report again.",
+            ),
+            self.cut
+                .by_since
+                .map(|(count, until)| cut(count, "--since", until, "left out as a whole")),
+            self.cut
+                .by_until
+                .map(|(count, until)| cut(count, "--until", until, "counted as a whole")),
+        ];
+        merged
+            .window
+            .coverage
+            .notices
+            .extend(notices.into_iter().flatten());
+        Ok(merged)
+    }
+}
+
+impl LeftOut {
+    fn add(&mut self, path: &Path) {
+        self.count += 1;
+        if self.names.len() < MOST_NAMED {
+            let name = path.file_name().unwrap_or(path.as_os_str());
+            self.names.push(name.to_string_lossy().into_owned());
+        }
+    }
+
+    /// Says which they are; nothing where there are none.
+    fn notice(&self, [one, several]: [&str; 2], what: &str, so: &str) -> Option<String> {
+        let more = match self.count - self.names.len() as u64 {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let count = number::plural(self.count, one, several);
+        (self.count > 0).then(|| format!("{count} {what}: {}{more}. {so}", self.names.join(", ")))
+    }
+}
+
+impl CutWindows {
+    fn see(&mut self, choice: Choice, start: Timestamp, end: Timestamp) {
+        let is_cut = |limit: &Timestamp| start < *limit && end.as_second() - limit.as_second() > CUT;
+        let add = |cut: &mut Option<(u64, Timestamp)>| {
+            let (count, until) = cut.unwrap_or((0, end));
+            *cut = Some((count + 1, until.max(end)));
+        };
+        if choice.since.as_ref().is_some_and(is_cut) {
+            add(&mut self.by_since);
+        }
+        if choice.has(start) && choice.until.as_ref().is_some_and(is_cut) {
+            add(&mut self.by_until);
+        }
+    }
+}
+
+fn cut(count: u64, limit: &str, until: Timestamp, what: &str) -> String {
+    match count {
+        1 => format!(
+            "1 window that began before {limit} went on until {until} and is {what}: a window that was merged cannot be cut."
+        ),
+        _ => format!(
+            "{} windows that began before {limit} went on, the last one until {until}, and are {what}: windows that were merged \
+             cannot be cut.",
+            number::count(count)
+        ),
+    }
+}
+
+/// None if it was listed and has gone since.
+///
+/// # Errors
+/// A file that cannot be opened.
+fn open(file: &FoundFile) -> anyhow::Result<Option<fs::File>> {
+    match files::open(&file.path) {
+        Err(error) if file.is_listed && error.kind() == io::ErrorKind::NotFound => Ok(None),
+        opened => opened
+            .map(Some)
+            .with_context(|| format!("cannot open the snapshot {}", file.path.display())),
+    }
+}
+
+/// The named files, and those in the named folders, each once, in the order of their names: by time.
+///
+/// # Errors
+/// A folder that cannot be read or holds no snapshot.
+pub(super) fn files(named: &[PathBuf]) -> anyhow::Result<Vec<FoundFile>> {
+    let mut files = Vec::new();
+    for path in named {
+        if path.is_dir() {
+            files.extend(listed(path)?);
+        } else {
+            files.push(FoundFile {
+                path: path.clone(),
+                is_listed: false,
+            });
+        }
+    }
+    // A window that is named twice must not count twice.
+    let mut seen = std::collections::BTreeSet::new();
+    files.retain(|file| seen.insert(file.path.canonicalize().unwrap_or_else(|_| file.path.clone())));
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(files)
+}
+
+fn listed(folder: &Path) -> anyhow::Result<Vec<FoundFile>> {
+    let context = || format!("cannot read the folder {}", folder.display());
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).with_context(context)? {
+        let path = entry.with_context(context)?.path();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let is_snapshot = SNAPSHOT_ENDINGS.iter().any(|ending| name.ends_with(ending));
+        if is_snapshot && !name.starts_with('.') {
+            files.push(FoundFile {
+                path,
+                is_listed: true,
+            });
+        }
+    }
+    ensure!(
+        !files.is_empty(),
+        "the folder {} holds no *{}",
+        folder.display(),
+        SNAPSHOT_ENDINGS.join(" and no *")
+    );
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::{
+        super::tests::{folder, snapshot},
+        *,
+    };
+
+    /// A proxy merges a file into the first, which was read before, or removes it.
+    #[test]
+    fn reading_begins_anew_where_a_file_has_gone_and_says_so_where_files_go_on_to() {
+        let folder = folder(&[7, 8, 9].map(|hour| snapshot("a", &format!("2026-11-21T0{hour}:00:00Z"))));
+        let found = files(&[folder.path().to_owned()]).unwrap();
+        fs::remove_file(folder.path().join("2.cqlens.json")).unwrap();
+        let read = |may_begin_anew| {
+            let reading = Reading::new(Choice::default());
+            reading
+                .read(&found, may_begin_anew, &mut Progress::begin())
+                .unwrap()
+        };
+        assert!(read(true).is_none());
+        let coverage = read(false).unwrap().window.coverage;
+        assert_eq!(coverage.requests, 200);
+        let notices: Vec<_> = coverage.notices.into_iter().collect();
+        assert!(
+            notices[0]
+                .starts_with("1 snapshot was merged or removed while this report was made: 2.cqlens.json."),
+            "{notices:?}"
+        );
+        let named = [folder.path().join("2.cqlens.json")];
+        assert!(
+            Reading::new(Choice::default())
+                .read(&files(&named).unwrap(), true, &mut Progress::begin())
+                .is_err()
+        );
+    }
+}

@@ -1,0 +1,7 @@
+//! Snapshots that are kept for long: their format, what they take up, and what becomes of them as they age.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+mod fleet;
+mod golden;
+mod year;
