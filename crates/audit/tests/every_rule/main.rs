@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod cases;
+mod evidence;
 mod promises;
 mod splits;
 #[path = "../suggestion/mod.rs"]

@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::{
-    by_hour,
+    by_hour, reports,
     writers::{self, Writer},
 };
 use crate::{
     number,
     rules::{
-        About, Context, Finding, Findings, Rule, Severity, Threshold,
+        About, Context, EvidenceValue, Finding, Findings, KnownFrom, Rule, Severity, Threshold,
         figures::{share, table},
         read::user_reads,
         severity::Impact,
         statement::table_of,
     },
-    window::{NodeReads, Pattern, PatternId, Tombstones},
+    window::{NodeReads, Pattern, PatternId},
 };
 use cqlens_cql::schema::{Schema, TableName};
 
@@ -114,7 +114,8 @@ fn by_counters(found: &mut Findings<'_>, context: &Context<'_>) {
             number::count(nodes.tombstones_p99)
         );
         let finding = Finding::on_all(&ABOUT, severity, reads, context).title(title);
-        found.push(with_counters(finding, Some(nodes)).first("evidence_level", "the nodes' own counters"));
+        let known_from = EvidenceValue::KnownFrom(vec![KnownFrom::NodeCounters]);
+        found.push(with_counters(finding, Some(nodes)).first("known_from", known_from));
     }
 }
 
@@ -147,12 +148,14 @@ fn by_short_pages(found: &mut Findings<'_>, context: &Context<'_>, schema: &Sche
             },
             number::count(tombstones.empty_pages)
         );
-        let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context)
-            .title(title)
-            .first("tombstones_written_by", writers::said(writers))
+        let finding = Finding::on(&ABOUT, severity, (id, pattern), context).title(title);
+        let mut finding = writers::named_in(finding, writers)
             .first("empty_pages", tombstones.empty_pages)
             .first("short_pages", tombstones.short_pages)
-            .first("evidence_level", "inferred from short pages with more to come");
+            .first(
+                "known_from",
+                EvidenceValue::KnownFrom(vec![KnownFrom::ShortPages]),
+            );
         finding
             .patterns
             .extend(writers.iter().take(writers::MOST).map(|writer| writer.id));
@@ -170,17 +173,6 @@ fn with_counters(finding: Finding, nodes: Option<NodeReads>) -> Finding {
         .first("node_tombstones_p99", nodes.tombstones_p99)
 }
 
-/// How it is known: what the server said by itself, what it wrote down when it was asked again.
-fn evidence_level(tombstones: &Tombstones) -> String {
-    let ways = [
-        (tombstones.warned, "warnings"),
-        (tombstones.aborted, "reads that were given up"),
-        (tombstones.traced, "traces of reads that were asked again"),
-    ];
-    let ways = ways.iter().filter(|(times, _)| *times > 0);
-    ways.map(|(_, way)| *way).collect::<Vec<_>>().join(", ")
-}
-
 /// The read first, then who writes what it passes.
 fn finding(
     severity: Severity,
@@ -192,11 +184,14 @@ fn finding(
     // Other partitions have as many nulls and collections that are replaced.
     let removes_rows = writers.is_empty() || writers.iter().any(Writer::removes_rows);
     let divided = table_of(pattern).filter(|_| removes_rows);
-    let mut finding = Finding::on(&ABOUT, severity, (id, pattern), context)
+    let finding = Finding::on(&ABOUT, severity, (id, pattern), context)
         .title(title(pattern))
-        .suggest(divided.map_or_else(Vec::new, |name| by_hour(&name, context)))
-        .first("tombstones_written_by", writers::said(writers))
-        .first("evidence_level", evidence_level(tombstones))
+        .suggest(divided.map_or_else(Vec::new, |name| by_hour(&name, context)));
+    let mut finding = writers::named_in(finding, writers)
+        .first(
+            "known_from",
+            EvidenceValue::KnownFrom(reports(tombstones).collect()),
+        )
         .first("reads_aborted", tombstones.aborted)
         .first("reads_warned", tombstones.warned);
     if tombstones.traced > 0 {
@@ -292,7 +287,7 @@ const MEDIUM_EMPTY_PAGES: Threshold = Threshold {
     origin: "ScyllaDB ends a page without a row after `query_tombstone_page_limit` tombstones: 10000",
 };
 
-const ABOUT: About = About {
+pub(super) const ABOUT: About = About {
     id: "tombstone-heavy-read",
     group: "tombstones",
     summary: "A read passes many deleted cells or rows before it finds live ones.",
@@ -337,6 +332,10 @@ mod tests {
         footprint::PartitionClass,
         plan::{Flag, StatementKind},
     };
+
+    fn known_from(way: KnownFrom) -> (&'static str, EvidenceValue) {
+        ("known_from", EvidenceValue::KnownFrom(vec![way]))
+    }
 
     fn head_of_queue() -> Pattern {
         let cql = "SELECT * FROM work.jobs WHERE lane = ? LIMIT ?";
@@ -413,12 +412,10 @@ mod tests {
         let said = finding
             .evidence
             .iter()
-            .find(|(name, _)| *name == "tombstones_written_by");
+            .find(|(name, _)| *name == "tombstone_writers");
         assert_eq!(
-            said.map(|(_, text)| text.as_str()),
-            Some(Some(
-                "`DELETE FROM work.jobs WHERE lane = ? AND at = ?` deletes (40 times)"
-            ))
+            said.map(|(_, writers)| writers.words()).as_deref(),
+            Some("`DELETE FROM work.jobs WHERE lane = ? AND at = ?` deletes (40 times)")
         );
     }
 
@@ -463,11 +460,7 @@ mod tests {
             finding.title,
             "One read in a hundred of `work.jobs` passes 2,000 tombstones or more, as its nodes count"
         );
-        assert!(
-            finding
-                .evidence
-                .contains(&("evidence_level", "the nodes' own counters".into()))
-        );
+        assert!(finding.evidence.contains(&known_from(KnownFrom::NodeCounters)));
         assert_eq!(
             counted(20_000, vec![head_of_queue()]).findings[0].severity,
             Severity::High
@@ -480,11 +473,8 @@ mod tests {
                 .evidence
                 .contains(&("node_tombstones_p99", 20_000.into()))
         );
-        assert!(
-            judgement.findings[0]
-                .evidence
-                .contains(&("evidence_level", "warnings".into()))
-        );
+        let warnings = known_from(KnownFrom::ServerWarnings);
+        assert!(judgement.findings[0].evidence.contains(&warnings));
     }
 
     #[test]
@@ -504,21 +494,14 @@ mod tests {
             finding.title,
             "1 page of `work.jobs` ended before it was full, 1 without a row, though more was to come"
         );
-        let level = (
-            "evidence_level",
-            "inferred from short pages with more to come".into(),
-        );
-        assert!(finding.evidence.contains(&level));
+        assert!(finding.evidence.contains(&known_from(KnownFrom::ShortPages)));
         // What the server says goes before.
         let mut said = warned(2_000);
         said.tombstones.short_pages = 3;
         let judgement = run(&TombstoneHeavyRead, &window([said]));
         assert_eq!(judgement.findings.len(), 1);
-        assert!(
-            judgement.findings[0]
-                .evidence
-                .contains(&("evidence_level", "warnings".into()))
-        );
+        let warnings = known_from(KnownFrom::ServerWarnings);
+        assert!(judgement.findings[0].evidence.contains(&warnings));
     }
 
     #[test]
