@@ -12,7 +12,7 @@ async fn main() -> std::io::Result<()> {
         options.listen = listen.parse().map_err(std::io::Error::other)?;
     }
     let node = Node::start(options).await?;
-    #[allow(clippy::print_stdout, reason = "whoever started it wants to know where it is")]
+    #[allow(clippy::print_stdout, reason = "the address is what the program prints")]
     {
         println!("{}", node.address());
     }

@@ -25,10 +25,7 @@ async fn main() -> anyhow::Result<()> {
             .into_owned();
         let scenario = Scenario::parse(&id, &read("schema.cql")?, &read("traffic.toml")?)?;
         let totals = scenario.run(address, &ClientOptions::default()).await?;
-        #[allow(
-            clippy::print_stdout,
-            reason = "whoever started it wants to know how far it is"
-        )]
+        #[allow(clippy::print_stdout, reason = "progress is what the program prints")]
         {
             println!(
                 "{id}: {} requests, {} refused, {} rows",

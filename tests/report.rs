@@ -230,7 +230,7 @@ impl Browser {
     fn run(&self, page: &str, flags: &[&str]) -> Output {
         let file = self.folder.path().join("page.html");
         fs::write(&file, page).unwrap();
-        // The page is our own, and whoever tests as root has no sandbox.
+        // The page is our own, and there is no sandbox for root.
         let output = Command::new("timeout")
             .arg("120")
             .arg(&self.program)

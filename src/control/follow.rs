@@ -1,7 +1,7 @@
 //! The control connection: keeps the catalog in step with the cluster.
 //!
 //! It reads schema, cluster and prepared statements when it connects, schema and cluster anew after every
-//! event, and the prepared statements when somebody executes one that is not known. When the node is lost, it
+//! event, and the prepared statements when one that is not known is executed. When the node is lost, it
 //! goes on with the next one that it may ask; without any it tries again, forever and ever more patiently,
 //! and the audit goes on with what is known.
 

@@ -78,7 +78,7 @@ fn a_driver_sees_three_nodes_with_certificates_of_their_own_as_without_a_proxy()
     assert!(!ended.log.contains("no TLS"), "{}", ended.log);
 }
 
-/// What a program of the matrix says, with the same names for nodes and keyspace whoever they are.
+/// What a program of the matrix says, with the same names for whichever nodes and keyspace it had.
 fn seen(python: &Driver, nodes: &[SocketAddr], certificates: &Certificates, keyspace: &str) -> Vec<String> {
     let arguments = [
         format!("host={}", nodes[0].ip()),

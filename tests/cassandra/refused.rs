@@ -11,7 +11,7 @@ use crate::support::driver::Driver;
 use crate::support::proxy::Proxy;
 
 /// An application for a bit more than a minute through a proxy of its own: how many statements were refused
-/// and how many served, whom the report names, and the lines of log that name somebody.
+/// and how many served, whom the report names, and the lines of log that name a client.
 fn run(python: &Driver, node: &Cassandra, share: &str) -> (u64, u64, Vec<(String, u64)>, usize) {
     let folder = tempfile::tempdir().unwrap();
     let report_file = folder.path().join("report.json");

@@ -20,7 +20,7 @@ use crate::{
     wire::{LIMIT, report},
 };
 
-/// Before a node: hangs up on whoever says that they are cqlens, while it is told to.
+/// Before a node: hangs up on clients that name themselves cqlens, while it is told to.
 struct Doorkeeper {
     address: SocketAddr,
     refuses: Arc<AtomicBool>,

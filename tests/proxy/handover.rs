@@ -1,4 +1,4 @@
-//! One process takes over from another: whoever connects meanwhile is served, every request is answered.
+//! One process takes over from another: clients that connect meanwhile are served, every request is answered.
 
 use std::{
     io::{self, Read, Write},

@@ -78,7 +78,7 @@ async fn a_reload_accepts_what_was_found_since_the_start() {
     proxy.signal("HUP");
     proxy.wait_for_log("settings read again, in force");
     assert!(proxy.log().contains("changed=\"accept\""), "{}", proxy.log());
-    // The report follows: whoever writes it may be at work.
+    // The report follows: its writer may be at work.
     while found() {
         assert!(std::time::Instant::now() < until, "it stays: {}", proxy.log());
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;

@@ -43,7 +43,7 @@ impl Silent {
         self.listener.local_addr().unwrap()
     }
 
-    /// Accepts whoever comes, and answers every query.
+    /// Accepts every client, and answers every query.
     fn wakes(self) {
         thread::spawn(move || {
             for connection in self.listener.incoming() {

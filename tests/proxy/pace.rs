@@ -67,7 +67,7 @@ fn read_large(from: &mut TcpStream, header: &[u8]) {
     }
 }
 
-/// Waits until whoever writes is stuck; how much was written.
+/// Waits until the writer is stuck; how much was written.
 fn stalled(written: &AtomicUsize) -> usize {
     let mut seen = (0, Instant::now());
     until("the writer has to wait", || {

@@ -110,7 +110,7 @@ fn a_header_that_comes_in_pieces_is_waited_for() {
 }
 
 #[test]
-fn whoever_does_not_begin_with_a_header_is_refused_and_counted() {
+fn a_client_without_a_header_is_refused_and_counted() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("report.json");
     let (node, received) = Node::answering(b"");

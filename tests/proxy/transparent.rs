@@ -45,7 +45,7 @@ pub(crate) fn node(address: &str) -> SocketAddr {
         for connection in listener.incoming() {
             let mut connection = connection.unwrap();
             let mut request = [0; 9];
-            // Who only asked whether somebody listens sends nothing.
+            // A client that only checked whether the port is open sends nothing.
             if connection.read_exact(&mut request).is_ok() {
                 let peer = connection.peer_addr().unwrap().ip();
                 connection

@@ -46,7 +46,7 @@ fn what_is_no_capture_is_refused_in_one_line() {
     assert_refused(&place.sniff(&[&packed], &[]), &["text.gz"]);
 }
 
-/// Whoever runs the tests as root can read everything: `setpriv` makes somebody else of it.
+/// Whoever runs the tests as root can read everything: `setpriv` changes the user.
 #[test]
 fn a_file_that_may_not_be_read_is_refused_in_one_line() {
     use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,4 @@
-//! At a terminal somebody sees how far it has come; elsewhere nobody is told.
+//! Progress is shown at a terminal, and nowhere else.
 
 use std::process::{Command, Stdio};
 

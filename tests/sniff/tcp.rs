@@ -218,7 +218,7 @@ impl Segment {
             .wrapping_add(flags)
     }
 
-    /// The IP packet, with checksums of 0: network cards fill them in, after whoever captures has looked.
+    /// The IP packet, with checksums of 0: network cards fill them in after the capture.
     fn packet(&self) -> Vec<u8> {
         let mut tcp = Vec::with_capacity(60 + self.payload.len());
         tcp.extend(self.from.port().to_be_bytes());

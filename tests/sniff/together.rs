@@ -236,9 +236,9 @@ fn a_stream_is_told_of_while_it_comes() {
     assert!(lines.is_empty(), "{}", lines.join("\n"));
 }
 
-/// A file that tcpdump still writes: reports come while it grows, and the end comes when somebody says so.
+/// A file that tcpdump still writes: reports come while it grows, and the end comes with a signal.
 #[test]
-fn a_file_that_grows_is_followed_until_somebody_stops_it() {
+fn a_file_that_grows_is_followed_until_it_is_stopped() {
     let recorded = recording("python-v4-none");
     let bytes = recorded.capture().plain();
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Signs of life of threads: each counts on while it works, and whoever watches the count sees whether it
+//! Signs of life of threads: each counts on while it works, and a watcher of the count sees whether it
 //! still does.
 //!
 //! A count, not a time: threads that bytes or captures wait for read no clock for it.

@@ -119,7 +119,7 @@ fn what_is_asked_differently_is_different() {
 }
 
 #[test]
-fn the_keyspace_is_part_of_the_identity_whoever_says_it() {
+fn the_keyspace_is_part_of_the_identity_wherever_it_is_stated() {
     let unqualified = syntax::parse("SELECT * FROM t").unwrap();
     let qualified = syntax::parse("SELECT * FROM ks.t").unwrap();
     assert_eq!(

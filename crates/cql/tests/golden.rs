@@ -127,7 +127,7 @@ fn every_message_is_encoded_to_the_bytes_that_it_was() {
     assert_ne!(exceptions, 0, "the exception is none any more");
 }
 
-/// As an answer to whoever changed it, and as an event.
+/// As a response to the client that changed it, and as an event.
 fn is_changed_keyspace_of_version_3(envelope: &Envelope) -> bool {
     let change = b"UPDATED\0\x08KEYSPACE";
     envelope.header.version == Version::V3 && envelope.body.windows(change.len()).any(|part| part == change)

@@ -1,4 +1,4 @@
-//! The folder that holds what tests download: filled once, by whoever comes first, kept between runs.
+//! The folder that holds what tests download: filled once, by the first test that needs it, kept between runs.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};

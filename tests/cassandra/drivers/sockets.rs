@@ -111,7 +111,7 @@ fn family(process: u32) -> Vec<u32> {
     let mut next = 0;
     while let Some(&id) = found.get(next) {
         next += 1;
-        // A process may end at any time; whoever has gone has no sockets.
+        // A process may end at any time; one that has ended has no sockets.
         let threads = std::fs::read_dir(format!("/proc/{id}/task"))
             .into_iter()
             .flatten();

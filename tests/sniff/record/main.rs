@@ -3,7 +3,7 @@
 //! record-captures [NAME…]`, from the root of the repository, as root; `cargo build` first, since it is the
 //! `cqlens` of this build that is run.
 //!
-//! The proxy's report is kept beside each capture: whoever reads the capture has seen the same traffic.
+//! The proxy's report is kept beside each capture: both have seen the same traffic.
 #![allow(clippy::print_stdout, reason = "what was recorded is what this prints")]
 
 #[path = "../../../proto/tests/golden/record/programs.rs"]

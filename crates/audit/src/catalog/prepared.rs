@@ -1,4 +1,4 @@
-//! Prepared statements by their ids, whoever prepared them.
+//! Prepared statements by their ids, from all clients.
 
 use std::sync::{
     Arc, Mutex, PoisonError,

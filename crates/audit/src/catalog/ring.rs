@@ -15,7 +15,7 @@ pub enum Replication {
     NetworkTopology(BTreeMap<String, usize>),
     /// `LocalStrategy` and DSE's `EverywhereStrategy`: every node has its own copy.
     Everywhere,
-    /// A strategy of somebody's own, Scylla's tablets, or a map that is not understood.
+    /// A custom strategy, ScyllaDB's tablets, or a map that is not understood.
     Unknown,
 }
 

@@ -102,7 +102,7 @@ impl Report {
         }
     }
 
-    /// Seconds in which somebody watched, for rates.
+    /// Seconds in which any source watched, for rates.
     pub fn seconds(&self) -> f64 {
         self.window.seconds
     }
@@ -144,7 +144,7 @@ const MOST_GAPS: usize = 5;
 /// Of one source.
 const MOST_INTERVALS: usize = 100;
 
-/// Says when nobody watched; nothing where somebody always did.
+/// Says when no source watched; nothing where one always did.
 fn unwatched(window: &Window) -> Option<String> {
     let gaps = gaps(window);
     let all: f64 = window.observed.gaps().into_iter().map(Interval::seconds).sum();

@@ -123,7 +123,7 @@ impl Page<'_> {
         severities(self.report.problems.iter().map(|problem| problem.severity))
     }
 
-    /// How many findings on a table somebody has accepted.
+    /// How many findings on a table are accepted.
     fn accepted_on(&self, table: &super::TableReport) -> usize {
         let accepted = self.report.accepted.iter();
         let is_on = |finding: &&super::FindingReport| {

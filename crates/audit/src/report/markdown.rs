@@ -220,7 +220,7 @@ fn problem(report: &Report, at: usize, problem: &ProblemReport, to: &mut dyn Wri
     } else {
         ""
     };
-    // In HTML, where Markdown is not read, a name with an at sign would call somebody.
+    // In HTML, where Markdown is not read, a name with an at sign would notify a user.
     let title = html::prose(&problem.title).0.replace('@', "&#64;");
     writeln!(
         to,

@@ -138,7 +138,7 @@ pub struct Report {
     pub problems: Vec<ProblemReport>,
     /// What the rules say and nobody has accepted, the severest first, then the costliest.
     pub findings: Vec<FindingReport>,
-    /// What the rules say and somebody has accepted, the costliest first.
+    /// Findings that are accepted, the costliest first.
     pub accepted: Vec<FindingReport>,
     /// Acceptances of what was not found.
     pub idle_acceptances: Vec<Applied>,

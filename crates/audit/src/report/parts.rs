@@ -170,7 +170,7 @@ pub struct TableReport {
     pub partitions_per_read: Quantiles,
     /// What the server said of tombstones.
     pub tombstones_per_read: ObservedTombstones,
-    /// What its nodes count of its reads, whoever asks; absent where they were not asked.
+    /// What its nodes count of all its reads; absent where it was not read from them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_reads: Option<NodeReads>,
     /// The partitions that are used most.

@@ -227,7 +227,7 @@ fn detail(facts: &Facts<'_>) -> String {
     )
 }
 
-/// The costliest pattern, if no finding speaks of it: whoever looks for time looks there.
+/// The costliest pattern, if it has no finding: a reader who looks for time looks there.
 fn costliest_without_finding(facts: &Facts<'_>) -> Option<String> {
     let costliest = facts.patterns.iter().find(|pattern| pattern.id != OVERFLOW)?;
     let time_or_work = costliest.time_share.unwrap_or(costliest.work_share);

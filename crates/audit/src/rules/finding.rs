@@ -218,7 +218,7 @@ pub struct BlindSpot {
 pub struct Judgement {
     /// What they found and nobody has accepted: the severest first, then the costliest.
     pub findings: Vec<Finding>,
-    /// What they found and somebody has accepted.
+    /// Findings that are accepted.
     pub accepted: Vec<Finding>,
     /// Acceptances of what was not found.
     pub idle: Vec<Applied>,

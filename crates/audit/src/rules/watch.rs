@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_after_each_other_and_at_once_watch_as_long_as_somebody_did() {
+    fn pods_after_each_other_and_at_once_watch_as_long_as_any_did() {
         let all = merged(&[
             seen("pod-a", (0, 1), "orders", 100),
             seen("pod-bb", (1, 2), "orders", 100),

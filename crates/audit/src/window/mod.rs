@@ -161,7 +161,7 @@ impl Window {
         self.observed_seconds = self.observed.seconds();
     }
 
-    /// Seconds in which somebody watched, for rates.
+    /// Seconds in which any source watched, for rates.
     pub fn seconds(&self) -> f64 {
         self.observed_seconds
     }

@@ -79,7 +79,7 @@ impl Observed {
         union.into_iter().map(Interval::seconds).sum()
     }
 
-    /// When nobody watched, between the first and the last that somebody did.
+    /// When no source watched, between the first and the last time that one did.
     pub fn gaps(&self) -> Vec<Interval> {
         let union = self.union();
         let pairs = union.iter().zip(union.iter().skip(1));

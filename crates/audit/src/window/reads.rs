@@ -19,7 +19,7 @@ pub struct Paging {
     /// Pages of each read; 1 for one that was answered at once.
     pub pages: Distribution,
     /// Reads of which more was offered than was fetched for ten minutes, or until the end of the observation.
-    /// That is no error: whoever shows the first page of a list never asks for the others.
+    /// That is no error: an application that shows the first page of a list never fetches the others.
     pub abandoned: u64,
     /// Pages that continue a read of which the page before was not seen: before the start, left out, or
     /// forgotten.

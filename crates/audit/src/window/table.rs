@@ -114,7 +114,7 @@ impl KeySizes {
     }
 }
 
-/// What nodes count of reads of a table by themselves, whoever asks: the worst of all nodes and all times
+/// What nodes themselves count of all reads of a table: the worst of all nodes and all times
 /// that they were asked.
 ///
 /// Cassandra 4.0 and later (`system_views.tombstones_per_read`, `rows_per_read`): of each replica's part of a

@@ -70,7 +70,7 @@ impl WriteTimes {
     }
 }
 
-/// 1973 in microseconds. In milliseconds that is the year 5138; whoever sends a smaller number means another unit.
+/// 1973 in microseconds. In milliseconds that is the year 5138; a smaller number is of another unit.
 const EARLIEST_US: i64 = 100_000_000_000_000;
 
 /// The year 5138 in microseconds: nanoseconds since 1973.

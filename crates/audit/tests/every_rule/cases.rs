@@ -938,7 +938,7 @@ fn sequences() -> Vec<Case> {
         case("client-join",
             |wire| join(wire, 8, |wire, id| wire.send(&ask(BY_KEY, &[Int(id)]), &ROW)),
             |wire| join(wire, 8, |_, _| {})),
-        // A name leads to a user; of five that a name leads to somebody looks at one, now and then.
+        // A name leads to a user; one in five of those is looked at.
         case("index-table-lookup",
             |wire| {
                 for id in 0..60 {

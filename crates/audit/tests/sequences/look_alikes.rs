@@ -23,7 +23,7 @@ pub(crate) fn page_of_an_item(random: &mut Random) -> Vec<Stage> {
     ])]
 }
 
-/// A list of twenty, of which somebody clicks on one some seconds later.
+/// A list of twenty, of which a user clicks on one some seconds later.
 pub(crate) fn click(random: &mut Random) -> Vec<Stage> {
     let list = random.popular(100);
     let items: Vec<u64> = (0..20).map(|item| 9_000_000 + list * 20 + item).collect();
@@ -71,7 +71,7 @@ pub(crate) fn news(random: &mut Random) -> Vec<Stage> {
     vec![stage(vec![request])]
 }
 
-/// A profile that is shown, or changed by somebody: popular ones are both at the same time.
+/// A profile that is shown, or changed by its owner: popular ones are both at the same time.
 pub(crate) fn profiles(random: &mut Random) -> Vec<Stage> {
     let who = random.popular(200);
     vec![stage(vec![match random.below(5) {
@@ -87,7 +87,7 @@ pub(crate) fn profiles(random: &mut Random) -> Vec<Stage> {
     }])]
 }
 
-/// A job that is asked for until it is done, three times a second, and written by whoever does it.
+/// A job that is polled until it is done, three times a second, and written by its worker.
 pub(crate) fn jobs(random: &mut Random) -> Vec<Stage> {
     let id = random.next() >> 1;
     let state = || {
@@ -143,7 +143,7 @@ pub(crate) fn categories(random: &mut Random) -> Vec<Stage> {
     vec![stage(vec![request])]
 }
 
-/// A table as a whole, range by range; and a row of it for somebody else.
+/// A table as a whole, range by range; and a row of it for another user.
 pub(crate) fn sweeps(random: &mut Random) -> Vec<Stage> {
     let ids: Vec<u64> = (0..20).map(|_| 800_000 + random.popular(200)).collect();
     let from = random.next() >> 1;
@@ -212,7 +212,7 @@ pub(crate) fn orders(random: &mut Random) -> Vec<Stage> {
     vec![stage(vec![order]), stage(vec![cart]), stage(vec![stock])]
 }
 
-/// What somebody has looked at, page by page; others click on the same.
+/// What a user has looked at, page by page; others click on the same.
 pub(crate) fn history(random: &mut Random) -> Vec<Stage> {
     let who = random.popular(2_000);
     let page = |page: u64| {

@@ -84,7 +84,7 @@ fn insert_values(
     let facts = SchemaFacts {
         full_partition_key: true,
         static_only: touches.only_static(),
-        // `=` on all key columns is how an INSERT names its partition, not a restriction that somebody wrote.
+        // `=` on all key columns is how an INSERT names its partition, not a restriction in the text.
         ..target.facts(&restrictions)
     };
     let cells = CellPlan::of_insert(insert, &restrictions, target);

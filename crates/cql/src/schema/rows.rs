@@ -1,7 +1,7 @@
 //! Rows of `system_schema` to schema.
 //!
 //! Each type here is one row of the table that it is named after, with the columns that matter, in the types
-//! that those columns have. Who reads them (and in how many pages) is somebody else's business. Rows of a
+//! that those columns have. Who reads them (and in how many pages) is the caller's business. Rows of a
 //! table that has no keyspace row, or of a column that has no table row, are skipped: they were read while
 //! the schema changed.
 

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn only_where_none_is_left_somebody_gets_the_number_of_who_went_first() {
+    fn only_where_none_is_left_a_node_gets_the_number_of_the_one_that_left_first() {
         let mut numbers = Numbers::default();
         numbers.assign(&[node(1), node(2), node(3)], 3, at(0));
         numbers.assign(&[node(1), node(3)], 3, at(1));

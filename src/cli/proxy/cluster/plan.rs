@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_served_stays_so_whoever_else_claims_the_address() {
+    fn a_served_node_stays_so_even_if_another_claims_its_address() {
         let both =
             |first: u8, second: u8| cluster([first, second].map(|id| node(id, Some("10.0.0.1"))).to_vec());
         let first = |cluster: &Cluster, served: &[u8]| {

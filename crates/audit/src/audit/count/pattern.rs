@@ -54,8 +54,8 @@ pub(crate) fn record_pattern(
     }
     pattern.traced += u64::from(exchange.traced);
     pattern.not_applied += u64::from(exchange.not_applied);
-    if let Some(told) = &exchange.told {
-        for warning in &told.warned {
+    if let Some(messages) = &exchange.messages {
+        for warning in &messages.warnings {
             let warned = Warned {
                 times: 1,
                 largest: warning.figure,
@@ -145,8 +145,8 @@ pub(crate) fn record_tombstones(tombstones: &mut Tombstones, exchange: &Exchange
         }
     );
     tombstones.aborted += u64::from(is_aborted);
-    if let Some(told) = &exchange.told {
-        record_texts(tombstones, &told.tombstones);
+    if let Some(messages) = &exchange.messages {
+        record_texts(tombstones, &messages.tombstones);
     }
 }
 

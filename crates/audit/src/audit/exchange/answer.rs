@@ -12,7 +12,7 @@ use cqlens_proto::{
 
 use crate::audit::{
     connection::event::ReceivedResponse,
-    exchange::{Told, outcome::Outcome, warning},
+    exchange::{ServerMessages, outcome::Outcome, warning},
 };
 use crate::{capture::Moment, window::Pattern};
 
@@ -98,7 +98,7 @@ impl<'a> Answer<'a> {
 
     /// What warnings and the text of an error say; nothing in most answers.
     #[inline]
-    pub(crate) fn told(&self) -> Option<Box<Told>> {
+    pub(crate) fn messages(&self) -> Option<Box<ServerMessages>> {
         let error = match self.message {
             Some(Response::Error(error)) => Some(error.message),
             _ => None,
@@ -106,15 +106,15 @@ impl<'a> Answer<'a> {
         if self.warnings.is_empty() && error.is_none() {
             return None;
         }
-        Some(told(self.warnings, error))
+        Some(messages(self.warnings, error))
     }
 }
 
 #[cold]
-fn told(warnings: &[&str], error: Option<&str>) -> Box<Told> {
+fn messages(warnings: &[&str], error: Option<&str>) -> Box<ServerMessages> {
     let texts = warnings.iter().copied();
-    Box::new(Told {
-        warned: texts.clone().filter_map(warning::warning).collect(),
+    Box::new(ServerMessages {
+        warnings: texts.clone().filter_map(warning::warning).collect(),
         tombstones: texts.chain(error).filter_map(warning::tombstones).collect(),
     })
 }

@@ -302,7 +302,7 @@ impl ExchangeBuilder {
             traced: raw.request.header.flags.contains(Flags::TRACING),
             not_applied: execution
                 .is_some_and(|execution| execution.analysis.head.kind.is_write() && answer.is_not_applied()),
-            told: answer.told(),
+            messages: answer.messages(),
             request_bytes: size(raw.request_len),
             response_bytes: answer.bytes,
         }

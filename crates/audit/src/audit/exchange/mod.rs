@@ -79,7 +79,7 @@ pub(crate) struct Exchange<'a> {
     /// Warnings in the response.
     pub(crate) warnings: u64,
     /// What warnings and errors say; most say nothing, and one pointer for it is moved about faster than lists.
-    pub(crate) told: Option<Box<Told>>,
+    pub(crate) messages: Option<Box<ServerMessages>>,
     /// Whether the client asked for a trace of it.
     pub(crate) traced: bool,
     /// Whether it had a condition that did not hold.
@@ -112,9 +112,9 @@ impl Exchange<'_> {
 
 /// What warnings and errors say.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct ServerMessages {
     /// Warnings, those of tombstones left out.
-    pub(crate) warned: Vec<Warning>,
+    pub(crate) warnings: Vec<Warning>,
     /// What is said of tombstones.
     pub(crate) tombstones: Vec<TombstoneText>,
 }

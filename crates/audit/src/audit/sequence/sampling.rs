@@ -14,7 +14,7 @@ pub(super) struct Sampling {
     /// Of a second.
     cells: usize,
     second: i64,
-    /// Cells of this second that went to whoever came first.
+    /// Cells of this second that went to the first reads.
     used: usize,
     by_pattern: Shares<PatternId>,
     by_actor: Shares<u64>,

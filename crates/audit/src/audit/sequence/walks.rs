@@ -178,7 +178,7 @@ impl Walk {
     fn takes(&mut self, request: KeyedRequest, read: &Self) -> bool {
         let overlaps = request.at < self.answered_at;
         let is_known = read.values.iter().any(|value| self.values.contains(value));
-        // Another page, another try, or somebody else who asks for the same.
+        // Another page, a retry, or another client that reads the same.
         if is_known && overlaps {
             self.answered_at = self.answered_at.max(read.answered_at);
             return true;

@@ -246,7 +246,7 @@ fn of_connections(coverage: &Coverage, mut say: impl FnMut(u64, &str, &str, &str
     }
 }
 
-/// A name that somebody has given himself.
+/// A name that a client has given itself.
 fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "'").escape_debug())
 }

@@ -84,7 +84,7 @@ impl ReadReport {
         self.seen.patterns.iter().find(|pattern| pattern.id == id)
     }
 
-    /// Seconds in which somebody watched.
+    /// Seconds in which any source watched.
     pub(super) fn seconds(&self) -> f64 {
         self.judged.window.seconds
     }

@@ -289,7 +289,7 @@ fn sparkline(timeline: &TimelineReport, points: &[TimelinePoint], of_tombstones:
     ))
 }
 
-/// With zeros where there were no requests, though somebody watched.
+/// With zeros where there were no requests, though a source watched.
 fn filled(timeline: &TimelineReport, points: &[TimelinePoint]) -> Vec<TimelinePoint> {
     let of = |all: &TimelinePoint| {
         let mine = points.iter().find(|point| point.start == all.start);

@@ -41,7 +41,7 @@ impl Default for Grid {
 }
 
 impl Grid {
-    /// With a window from `first` to `last` in which somebody watched for so many seconds.
+    /// With a window from `first` to `last` in which a source watched for so many seconds.
     pub(super) fn with(self, first: Timestamp, last: Timestamp, seconds: f64) -> Self {
         let span = (first.as_second(), last.as_second());
         let mut length = MINUTE;

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::grid::Grid;
 
-/// The time of a window in which somebody watched: its counts are taken to be even over it.
+/// The time of a window in which any source watched: its counts are taken to be even over it.
 pub(super) struct Spread {
     /// Milliseconds, in order.
     intervals: Vec<(i64, i64)>,
@@ -52,7 +52,7 @@ impl Spread {
             .map_or(Timestamp::UNIX_EPOCH, |last| time(last.1 - 1))
     }
 
-    /// Seconds in which somebody watched.
+    /// Seconds in which any source watched.
     pub(super) fn length(&self) -> f64 {
         self.watched as f64 / 1_000.0
     }

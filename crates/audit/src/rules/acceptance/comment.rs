@@ -7,7 +7,7 @@
 //!
 //! After the rule (`*`: every rule) come `owner`, `until`, `reason` and, if wanted, `at-most`. A value with
 //! blanks stands in double quotes; a reason without them goes on to the end of the line. Everything from
-//! `cqlens:` on that is nothing of the kind is a mistake, which reports tell: whoever wrote it believes that
+//! `cqlens:` on that is nothing of the kind is a mistake, which reports name: its author believes that
 //! it works.
 
 use jiff::civil::Date;

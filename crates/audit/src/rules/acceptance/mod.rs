@@ -1,4 +1,4 @@
-//! Findings that somebody has accepted: with a name, a reason and a date after which they come back.
+//! Accepted findings: with an owner, a reason and a date after which they come back.
 //!
 //! An acceptance hides nothing: reports list what is accepted apart, and say which acceptances have expired,
 //! are exceeded or match nothing. It stands in the file of settings, or in the comment of the table that it

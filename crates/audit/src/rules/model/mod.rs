@@ -35,7 +35,7 @@ fn by_observation(found: &Findings<'_>, about: &About, context: &Context<'_>) ->
     }
 }
 
-/// What to drop, as a comment: it cannot be undone. Nothing where somebody may use it unseen.
+/// What to drop, as a comment: it cannot be undone. Nothing where it may be used unseen.
 fn to_drop(what: &str, context: &Context<'_>) -> Option<String> {
     let text = format!("-- when everybody who could use it has been asked:\n-- DROP {what};");
     (!context.may_have_missed()).then_some(text)

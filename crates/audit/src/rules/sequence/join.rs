@@ -66,7 +66,7 @@ const ALWAYS: f64 = 0.95;
 const MOST_BY_CHANCE: f64 = 0.1;
 
 /// Of keys that come by chance half are in the order of the rows: where nearly all are, and so many or more were
-/// compared, they come from the rows, whoever else asks for the same.
+/// compared, they come from the rows, whichever other clients read the same.
 const IN_ORDER: (f64, u64) = (0.9, 40);
 
 /// All chains of a window, the first step of each first.

@@ -73,7 +73,7 @@ fn severity(found: &Findings<'_>, pattern: &Pattern, context: &Context<'_>) -> O
     Some(context.severity(found, &impact))
 }
 
-/// With what the nodes count of the table, whoever reads it.
+/// With what the nodes count of all reads of the table.
 fn with_counters(finding: Finding, nodes: Option<NodeReads>) -> Finding {
     let Some(nodes) = nodes else { return finding };
     finding

@@ -151,7 +151,7 @@ fn finding(
         }
         finding = finding.first("conditional_writes_timed_out", timeouts);
     }
-    // The row was there already, or somebody else was first.
+    // The row was there already, or another client was first.
     let failed = sum(&finding, context, |pattern| pattern.not_applied);
     if failed > 0 {
         let of_all = share(failed, writes.conditional_count);

@@ -108,7 +108,7 @@ impl<'text> Lexer<'text> {
         }
     }
 
-    /// Reports a fault at the current place and moves on, so that whoever goes on reading makes progress.
+    /// Reports a fault at the current place and moves on, so that reading on makes progress.
     #[inline]
     fn fail(&mut self, fault: LexError) -> ParseError {
         let (error, rest) = broken_off(self.text, self.rest, fault);

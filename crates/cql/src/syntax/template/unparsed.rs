@@ -11,7 +11,7 @@ use super::writer::{VALUE, Writer};
 ///
 /// Keywords and signs stay, and the first table that a keyword announces, unless a string or a quoted name
 /// comes before it: after a missing quote, what looks like a table may be the inside of a value. What is
-/// longer than `limit` bytes, or made of more than [`MAX_TOKENS`], breaks off behind that: whoever sends such
+/// longer than `limit` bytes, or made of more than [`MAX_TOKENS`], breaks off behind that: a client that sends such
 /// texts is not told apart by their ends.
 pub(super) fn normalised(text: &str, limit: usize, work: &Work) -> String {
     let mut words = Words::default();
